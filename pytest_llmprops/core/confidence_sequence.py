@@ -35,6 +35,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -100,28 +101,6 @@ def betting_bounds(
     return Bounds(low, high)
 
 
-def log_evidence_above(
-    values: Sequence[float] | NDArray[np.float64], population: int, mean: float, *, alpha: float
-) -> NDArray[np.float64]:
-    """Log of the largest capital so far won against "the population's mean is ``mean`` or less".
-
-    The one-sided test behind :func:`betting_bounds`, for a caller with one mean to decide about: at the first draw
-    where this reaches log(1 / alpha), the mean is above ``mean`` at error rate alpha. It is infinite once the
-    draws exclude ``mean`` for certain. Costs a thirtieth of the bounds, and takes many samples at once.
-
-    :param values: shape (..., t), draws in order along the last axis.
-    :param alpha: the error rate the bets are tuned to; at a given alpha the test is valid for any level.
-    :returns: the shape of ``values``; natural logarithms, rising along the last axis, at least 0.
-    :raises ValueError: as :func:`betting_bounds`.
-    """
-    import numpy as np
-
-    drawn = _checked(values, population, alpha)
-    evidence = _log_capital(drawn, *_bets(drawn, population, alpha), population, mean)
-    evidence[np.cumsum(drawn, axis=-1) > population * mean + SLACK] = np.inf
-    return np.maximum.accumulate(np.maximum(evidence, 0.0), axis=-1)
-
-
 def _checked(
     values: Sequence[float] | NDArray[np.float64], population: int, alpha: float
 ) -> NDArray[np.float64]:
@@ -142,58 +121,71 @@ def _checked(
     return drawn
 
 
-def _bets(
-    drawn: NDArray[np.float64], population: int, alpha: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """What is known before each draw: sums of earlier values (..., t), values left (t,), bets (..., gambler, t)."""
-    import numpy as np
+@dataclass(frozen=True, slots=True, eq=False)
+class Bets:
+    """The bets on a sequence of draws, and what was known before each draw.
 
-    size = drawn.shape[-1]
-    earlier = np.arange(size, dtype=np.float64)
-    left = population - earlier
-    after = np.cumsum(drawn, axis=-1)
-    before = after - drawn
-    # squared distance of each draw from the mean up to and including it, as in the paper's section 3.2
-    squares = (drawn - (after + 0.5) / (earlier + 2)) ** 2
-    variance = (0.25 + np.cumsum(squares, axis=-1) - squares) / (earlier + 1)
-    last = max(FIRST_TARGET, 2.0 * population)
-    steps = math.ceil(math.log(last / FIRST_TARGET, TARGET_RATIO))
-    targets = np.geomspace(FIRST_TARGET, last, steps + 1)
-    # 4 rather than 1: sharing among several gamblers raises what each has to win
-    strength = np.sqrt(2 * math.log(4 / alpha) / targets)
-    return before, left, strength[:, None] * (population / left / np.sqrt(variance))[..., None, :]
+    :param drawn: the draws in order along the last axis; many samples at once if there are more axes.
+    :param before: the sum of the earlier draws, of the same shape.
+    :param left: the number of values that were left, shape (draws,).
+    :param stakes: the bets, shape (..., gambler, draws).
+    """
 
+    drawn: NDArray[np.float64]
+    before: NDArray[np.float64]
+    left: NDArray[np.float64]
+    stakes: NDArray[np.float64]
+    population: int
 
-def _log_capital(
-    drawn: NDArray[np.float64],
-    before: NDArray[np.float64],
-    left: NDArray[np.float64],
-    bets: NDArray[np.float64],
-    population: int,
-    mean: float,
-) -> NDArray[np.float64]:
-    """Log of the gamblers' mean capital after each draw, playing against ``mean``; shape (..., t)."""
-    import numpy as np
+    @classmethod
+    def on(cls, values: Sequence[float] | NDArray[np.float64], population: int, *, alpha: float) -> Bets:
+        """Return the bets on these draws.
 
-    # Below 0 only for impossible means, which the callers treat themselves, and by rounding.
-    null = np.maximum((population * mean - before) / left, 1e-300)
-    stakes = np.minimum(bets, (CAP / null)[..., None, :])
-    logs = np.cumsum(np.log1p(stakes * (drawn - null)[..., None, :]), axis=-1)
-    largest = logs.max(axis=-2, keepdims=True)
-    capital: NDArray[np.float64] = largest[..., 0, :] + np.log(np.exp(logs - largest).mean(axis=-2))
-    return capital
+        :raises ValueError: as :func:`betting_bounds`.
+        """
+        import numpy as np
+
+        drawn = _checked(values, population, alpha)
+        earlier = np.arange(drawn.shape[-1], dtype=np.float64)
+        left = population - earlier
+        after = np.cumsum(drawn, axis=-1)
+        # Squared distance of each draw from the mean up to and including it, as in the paper's section 3.2.
+        squares = (drawn - (after + 0.5) / (earlier + 2)) ** 2
+        variance = (0.25 + np.cumsum(squares, axis=-1) - squares) / (earlier + 1)
+        last = max(FIRST_TARGET, 2.0 * population)
+        steps = math.ceil(math.log(last / FIRST_TARGET, TARGET_RATIO))
+        targets = np.geomspace(FIRST_TARGET, last, steps + 1)
+        # 4 rather than 1: sharing among several gamblers raises what each has to win.
+        strength = np.sqrt(2 * math.log(4 / alpha) / targets)
+        stakes = strength[:, None] * (population / left / np.sqrt(variance))[..., None, :]
+        return cls(drawn, after - drawn, left, stakes, population)
+
+    def log_capital(self, mean: float) -> NDArray[np.float64]:
+        """Return the log of the gamblers' mean capital after each draw, for bets on more than ``mean``.
+
+        If the population's mean is ``mean`` or less, the capital ever reaches 1 / alpha with probability at most
+        alpha. Where the draws already exclude ``mean``, the value has no meaning.
+        """
+        import numpy as np
+
+        # Below 0 only for means that the draws exclude, and by rounding.
+        null = np.maximum((self.population * mean - self.before) / self.left, 1e-300)
+        stakes = np.minimum(self.stakes, (CAP / null)[..., None, :])
+        logs = np.cumsum(np.log1p(stakes * (self.drawn - null)[..., None, :]), axis=-1)
+        largest = logs.max(axis=-2, keepdims=True)
+        capital: NDArray[np.float64] = largest[..., 0, :] + np.log(np.exp(logs - largest).mean(axis=-2))
+        return capital
 
 
 def _lower_bound(drawn: NDArray[np.float64], population: int, alpha: float, low: float, high: float) -> float:
-    """The largest mean in [low, high] found too low, or ``low``; both ends are certain bounds."""
-    known = _bets(drawn, population, alpha)
+    """Return the largest mean in [low, high] that is found too low, or ``low``; both ends are certain bounds."""
+    bets = Bets.on(drawn, population, alpha=alpha)
     # One grid for every sample size, so that rounding cannot widen the bounds from one look to the next.
     cells = CELLS * population
 
     def too_low(cell: int) -> bool:
         # Any earlier draw may have decided: the bound is the best of all so far.
-        capital = _log_capital(drawn, *known, population, cell / cells)
-        return float(capital.max()) >= math.log(1 / alpha) + SLACK
+        return float(bets.log_capital(cell / cells).max()) >= math.log(1 / alpha) + SLACK
 
     below, above = math.floor(low * cells), math.ceil(high * cells)
     if too_low(above):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
-from pytest_llmprops.core.statistics import wilson
+from pytest_llmprops.core.statistics import clopper_pearson
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ def by_place(records: Iterable[VerdictRecord]) -> dict[Place, list[VerdictRecord
 
 
 def rate(place: Place, name: str, hits: Sequence[bool], direction: str, *, group: str = "") -> Metric:
-    """Return the share of true values with its Wilson interval; its value is None if ``hits`` is empty."""
+    """Return the share of true values with its Clopper-Pearson interval; its value is None if ``hits`` is empty."""
     if not hits:
         return Metric(*place, name, None, 0, group, direction=direction)
-    interval = wilson(sum(hits), len(hits))
+    interval = clopper_pearson(sum(hits), len(hits))
     value = sum(hits) / len(hits)
     return Metric(*place, name, value, len(hits), group, interval.low, interval.high, direction)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from pytest_llmprops.core import pairs as paired
+from pytest_llmprops.core.bounded_mean import smallest_factor
+from pytest_llmprops.core.drop_limits import sample_of
 from pytest_llmprops.core.pairs import Pairs
 
 #: counts may be sums of fractions, with rounding errors up to this share
@@ -72,42 +73,49 @@ def mcnemar_power(drop: float, churn: float, n: int, alpha: float) -> float:
 
 
 def detectable_drop_of(pairs: Pairs, *, alpha: float, power: float = 0.80) -> float:
-    """Return the smallest true drop that :func:`drop_test` can detect on these pairs with this power.
+    """Return the smallest true drop that these pairs can show with this power.
 
     For independent binary pairs this is :func:`detectable_drop`. For other pairs it is the larger of two values. The
     first is :func:`detectable_drop`, where a fractional difference counts as that fraction of a flip. The second is
-    the detectable effect of a one-sided t-test on the clusters: the effect size for their number, times the standard
-    deviation of their contributions to the drop, which is assumed to be the same under a drop. If the contributions
-    do not vary, the second value is the McNemar value with clusters as pairs.
+    the upper limit of a one-sided interval of the drop over clusters, at the level ``power``. If the true drop is
+    at least this limit, a result as good as this one has a probability of at most 1 - power. The variance between a
+    few clusters cannot tell this: if one cluster in ten fails wholly, most samples of ten show no failed cluster or
+    one.
 
     :returns: a fraction, or ``math.inf`` if no drop up to 1, or no pattern of signs, can be significant.
     :raises ValueError: if there are no pairs, or unless 0 < alpha < power < 1.
     """
-    lost = math.fsum(d for d in pairs.drops if d > 0)
-    gained = -math.fsum(d for d in pairs.drops if d < 0)
+    lost, gained = _flips(pairs)
     items = detectable_drop(lost, gained, pairs.n, alpha=alpha, power=power)
     if pairs.binary and not pairs.clustered:
         return items
-    clusters = pairs.by_cluster()
-    count = len(clusters)
-    if 2.0**-count > alpha:
+    if 2.0**-pairs.cluster_count > alpha:
         return math.inf
-    contributions = [math.fsum(differences) * count / pairs.n for differences in clusters]
-    return max(items, _detectable_mean(contributions, alpha, power))
+    return max(items, sample_of(pairs).upper_limit(1 - power, most=1))
 
 
-def _detectable_mean(contributions: list[float], alpha: float, power: float) -> float:
-    """Return the detectable mean of clusters with this variance; inf if it is above 1, the largest possible drop."""
-    import numpy as np
+def times_to_detect(pairs: Pairs, drop: float, *, alpha: float, power: float = 0.80) -> float | None:
+    """Return how many times these pairs can show this drop, if the differences stay as they are.
 
-    count = len(contributions)
-    deviation = float(np.std(contributions, ddof=1)) if count > 1 else 0.0
-    if deviation < paired.ROUNDING:
-        return detectable_drop(0, 0, count, alpha=alpha, power=power)
-    from scipy.special import nctdtrinc, stdtrit
+    :returns: None if that is more than 1,024 times, or if the clusters of these pairs drop more.
+    """
+    lost, gained = _flips(pairs)
+    by_items = pairs.binary and not pairs.clustered
+    sample = sample_of(pairs)
 
-    # Under a drop the t statistic has a noncentral t distribution. Solve for the noncentrality (effect size times
-    # sqrt(clusters)) at which it exceeds its critical value with probability ``power``.
-    noncentrality = float(nctdtrinc(count - 1, 1 - power, stdtrit(count - 1, 1 - alpha)))
-    drop = noncentrality / math.sqrt(count) * deviation
-    return drop if drop <= 1 else math.inf
+    def enough(times: float) -> bool:
+        n = round(pairs.n * times)
+        flips = (lost * n / pairs.n, gained * n / pairs.n)
+        if detectable_drop(*flips, n, alpha=alpha, power=power) > drop:
+            return False
+        if by_items:
+            return True
+        clusters = sample.times(times)
+        return 2.0**-clusters.clusters <= alpha and clusters.p_below(drop, most=1) <= 1 - power
+
+    return smallest_factor(enough)
+
+
+def _flips(pairs: Pairs) -> tuple[float, float]:
+    """Return the sums of the drops and of the gains."""
+    return math.fsum(d for d in pairs.drops if d > 0), -math.fsum(d for d in pairs.drops if d < 0)

@@ -181,7 +181,8 @@ class SummaryRow(_Row):
     :param answered: number of items with at least one sample that is not an error.
     :param accuracy: mean over the answered items of the share of their answered samples that are correct; without
         repeats ``correct / (items - errors)``. It and its 95% interval are None if nothing was answered.
-    :param ci_method: ``wilson`` or ``cluster bootstrap``; None without an interval.
+    :param ci_method: ``clopper-pearson``, ``gaffke`` (fractional scores) or ``gaffke over clusters``; None without an
+        interval. Older records also have ``wilson``, ``wilson over clusters`` and ``cluster bootstrap``.
     :param between_items: variance of the items' expected scores; None without repeats.
     :param within_items: mean variance of the samples of one item; None without repeats.
     """

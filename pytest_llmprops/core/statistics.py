@@ -1,70 +1,86 @@
-"""Confidence intervals of one run.
+"""Confidence intervals of one run: of a proportion, and of an accuracy over clusters.
 
-Closed forms are written in plain Python, because every run prints them and importing scipy takes longer than a small
-run. Tests compare them with statsmodels. The comparison of two runs is in ``core/comparison.py``.
+:func:`mean_interval` is the one place that chooses the interval of an accuracy: summaries, metrics, reports and gates
+use it. Its error rate is at most the stated one, for few clusters too; docs/gate.md has the measured rates.
+
+Right-or-wrong items that are independent need neither numpy nor scipy, because every run prints their interval, and
+importing scipy takes longer than a small run. Tests compare it with statsmodels. The comparison of two runs is in
+``core/comparison.py``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import NamedTuple
-
-#: in a narrower bootstrap interval, resampling changed only rounding errors
-NO_WIDTH = 1e-9
-
-#: numbers that the bootstrap draws at a time; limits its memory (8 bytes each, a few arrays)
-_BLOCK = 1_000_000
 
 
 class Interval(NamedTuple):
-    """A confidence interval; ``method`` is for example ``wilson`` or ``cluster bootstrap``."""
+    """A confidence interval; ``method`` is for example ``clopper-pearson`` or ``gaffke over clusters``."""
 
     low: float
     high: float
     method: str
 
 
-def two_sided_z(level: float) -> float:
-    """Return the standard normal quantile that leaves (1 - level) / 2 in each tail; 1.96 at 0.95.
+def check_level(level: float) -> None:
+    """Check that ``level`` is a confidence level, for example 0.95.
 
     :raises ValueError: unless 0 < level < 1.
     """
     if not 0 < level < 1:
         raise ValueError(f"a confidence level must be between 0 and 1, not {level}")
-    return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def wilson(successes: float, n: float, level: float = 0.95) -> Interval:
-    """Return Wilson's score interval of a proportion (Wilson 1927), by default at 95%.
-
-    :raises ValueError: unless 0 <= successes <= n, n > 0 and 0 < level < 1.
-    """
-    _check_counts("wilson", successes, n)
-    z = two_sided_z(level)
-    p = successes / n
-    denominator = 1 + z * z / n
-    centre = (p + z * z / (2 * n)) / denominator
-    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n)) / denominator
-    return Interval(max(0.0, centre - half), min(1.0, centre + half), "wilson")
-
-
-def clopper_pearson(successes: int, n: int, level: float = 0.95) -> Interval:
+def clopper_pearson(successes: float, n: float, level: float = 0.95) -> Interval:
     """Return Clopper and Pearson's exact interval of a proportion (1934); its coverage is never below its level.
 
+    Its limits are quantiles of beta distributions, so that counts may be fractional (effective numbers of items).
+
     :raises ValueError: unless 0 <= successes <= n, n > 0 and 0 < level < 1.
     """
-    _check_counts("clopper_pearson", successes, n)
-    from scipy.stats import binomtest
-
-    low, high = binomtest(successes, n).proportion_ci(level, method="exact")
-    return Interval(float(low), float(high), "clopper-pearson")
-
-
-def _check_counts(name: str, successes: float, n: float) -> None:
     if n <= 0 or not 0 <= successes <= n:
-        raise ValueError(f"{name} needs 0 <= successes <= n and n > 0, not {successes} of {n}")
+        raise ValueError(f"clopper_pearson needs 0 <= successes <= n and n > 0, not {successes} of {n}")
+    check_level(level)
+    tail = (1 - level) / 2
+    low = _beta_quantile(tail, successes, n - successes + 1) if successes else 0.0
+    high = 1 - _beta_quantile(tail, n - successes, successes + 1) if successes < n else 1.0
+    return Interval(low, high, "clopper-pearson")
+
+
+def _beta_quantile(p: float, a: float, b: float) -> float:
+    low, high = 0.0, 1.0
+    while high - low > 1e-14:
+        middle = (low + high) / 2
+        if _beta_cdf(middle, a, b) < p:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+def _beta_cdf(x: float, a: float, b: float) -> float:
+    """Return the distribution function of the beta distribution, from its continued fraction (DLMF 8.17.22)."""
+    if x > (a + 1) / (a + b + 2):  # the fraction converges fast on the other side
+        return 1 - _beta_cdf(1 - x, b, a)
+    if x <= 0:
+        return 0.0
+    factor = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
+    # modified Lentz's method: the fraction is the product of numerator / denominator
+    numerator, denominator = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    fraction = denominator
+    for m in range(1, 100_000):
+        for term in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            numerator, denominator = 1 + term / numerator, 1 / (1 + term * denominator)
+            fraction *= numerator * denominator
+        if abs(numerator * denominator - 1) < 1e-15:
+            break
+    return factor * fraction / a
 
 
 def binomial_standard_error(p: float, n: int) -> float:
@@ -72,41 +88,33 @@ def binomial_standard_error(p: float, n: int) -> float:
     return math.sqrt(p * (1 - p) / n)
 
 
-def cluster_bootstrap(
-    clusters: Sequence[Sequence[float]], *, draws: int = 2000, seed: int = 0, level: float = 0.95
+def mean_interval(
+    scores: Sequence[float],
+    clusters: Sequence[str],
+    level: float = 0.95,
+    *,
+    least: float = 0.0,
+    most: float = 1.0,
 ) -> Interval:
-    """Return the percentile interval of the mean over all items, from resamples of whole clusters.
+    """Return the interval of an accuracy: of the mean score per item, over all items that could have been asked.
 
-    :param clusters: the scores of each cluster's items; at least one item in total.
+    For independent items with scores 0 and 1 this is Clopper and Pearson's interval. For fractional scores (averaged
+    repeats) it is Gaffke's. If a cluster has several items, it is Gaffke's over clusters, in which a cluster weighs
+    as much as its items. See ``core/bounded_mean.py``.
+
+    :param clusters: the cluster of each score. :param least: the smallest possible score.
+    :param most: the largest possible score.
+    :raises ValueError: for no score, a score outside these limits, or a level outside (0, 1).
     """
-    import numpy as np
+    if not scores or not least <= min(scores) <= max(scores) <= most:
+        raise ValueError(f"mean_interval needs scores from {least:g} to {most:g}, not {list(scores[:5])}")
+    check_level(level)
+    single = len(set(clusters)) == len(scores)
+    if single and set(scores) <= {least, most}:
+        low, high, method = clopper_pearson(sum(score == most for score in scores), len(scores), level)
+        return Interval(least + (most - least) * low, least + (most - least) * high, method)
+    from pytest_llmprops.core.bounded_mean import ClusterSample
 
-    sums = np.array([math.fsum(c) for c in clusters])
-    sizes = np.array([len(c) for c in clusters])
-    rng = np.random.default_rng(seed)
-    rows = max(1, _BLOCK // len(sums))
-    means = np.empty(draws)
-    for start in range(0, draws, rows):
-        stop = min(start + rows, draws)
-        picks = rng.integers(0, len(sums), size=(stop - start, len(sums)))
-        means[start:stop] = sums[picks].sum(axis=1) / sizes[picks].sum(axis=1)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(low), float(high), "cluster bootstrap")
-
-
-def mean_interval(scores: Sequence[float], clusters: Sequence[str], level: float = 0.95) -> Interval:
-    """Return the interval of an accuracy: Wilson, or a cluster bootstrap if a cluster has several items.
-
-    With one cluster, or if all clusters have the same mean, the bootstrap interval has no width and would claim
-    certainty. Wilson's interval is then used with each cluster as one item: ``wilson over clusters``.
-    """
-    grouped: dict[str, list[float]] = {}
-    for score, cluster in zip(scores, clusters, strict=True):
-        grouped.setdefault(cluster, []).append(score)
-    if all(len(members) == 1 for members in grouped.values()):
-        return wilson(math.fsum(scores), len(scores), level)
-    interval = cluster_bootstrap(list(grouped.values()), level=level)
-    if interval.high - interval.low > NO_WIDTH:
-        return interval
-    mean = math.fsum(scores) / len(scores)
-    return wilson(mean * len(grouped), len(grouped), level)._replace(method="wilson over clusters")
+    sample, tail = ClusterSample.of(scores, clusters), (1 - level) / 2
+    low, high = sample.lower_limit(tail, least=least), sample.upper_limit(tail, most=most)
+    return Interval(low, high, "gaffke" if single else "gaffke over clusters")

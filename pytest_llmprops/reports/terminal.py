@@ -99,7 +99,7 @@ def _cells(row: SummaryRow) -> tuple[str, ...]:
     else:
         accuracy = f"{100 * row.accuracy:.1f}% ±{100 * _standard_error(row, row.accuracy):.1f}"
         interval = f"{100 * row.ci_low:.1f} to {100 * row.ci_high:.1f}"
-        if row.ci_method != "wilson":
+        if row.ci_method and "cluster" in row.ci_method:
             interval += " (clusters)"
     counts = (str(getattr(row, name)) for name in ("wrong", "refused", "unparsed", "errors"))
     items, samples = str(row.items), str(row.samples)

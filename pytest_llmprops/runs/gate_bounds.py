@@ -11,8 +11,8 @@ rate of wrong acceptances over both is at most ``alpha``.
 **Clusters.** The bounds hold for any dependence between items, because they are about this finite population, of
 which a random part was drawn. The full run's test, however, is over clusters, and depends on how the counts are
 distributed over them. In clusters of at most s items, the squared cluster sums of differences add up to at most s
-times the squared differences (Cauchy-Schwarz). So n items count as n / s independent ones. This gives the widest
-possible interval of the full run, except for the skew of its bootstrap. ``no_regression`` is handled separately below.
+times the squared differences (Cauchy-Schwarz). So n items count as n / s independent ones that are right or wrong,
+which gives the widest interval of the full run. ``no_regression`` is handled separately below.
 
 **Errors.** A drawn item with an error leaves the population. Items that are not drawn yet count as answered. More than
 ``max_errors`` errors make the rule invalid; fewer move the bounds by less than their width.
@@ -27,9 +27,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pytest_llmprops.core.gate_results import Check, CheckVerdict
-from pytest_llmprops.core.statistics import two_sided_z, wilson
+from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.runs.gate_checks import (
-    MIN_CLUSTERS,
     POWER,
     Answer,
     accuracy_required,
@@ -93,11 +92,9 @@ def accuracy(rule: Rule, answers: Sequence[Answer], population: Population, erro
         verdict = ranked(low, high, at_least=rule.min_accuracy)
     else:
         n, level = population.effective, 1 - rule.alpha
-        intervals = [wilson(p * n, n, level=level) for p in (low, high)]
+        intervals = [clopper_pearson(min(p * n, n), n, level=level) for p in (low, high)]
         worst, best = (ranked(i.low, i.high, at_least=rule.min_accuracy) for i in intervals)
         verdict = worst if worst == best else "inconclusive"
-        if population.clustered and n < MIN_CLUSTERS:
-            verdict = "inconclusive"
     return _mean_check("min_accuracy", accuracy_required(rule), scores, population, verdict, low, high)
 
 
@@ -207,26 +204,25 @@ def no_regression(
 
 
 def max_drop(rule: Rule, pairs: Pairs, population: Population, error_rate: float) -> Check:
-    """Check ``max_drop``: the full run's interval at its extremes over the possible counts."""
-    from pytest_llmprops.core.drop_limits import paired_interval
+    """Check ``max_drop``: the full run's interval at the extremes of the possible counts.
+
+    The upper limit of the drop rises with the losses and falls with the gains. At a given drop, it rises with the
+    number of discordant pairs. So it is largest at the largest drop with the most discordant pairs.
+    """
+    from pytest_llmprops.core.drop_limits import count_sample
 
     assert rule.max_drop is not None
-    bounds, n, level = PairBounds.of(pairs, population, error_rate), population.effective, 1 - rule.alpha
-    # Bonett-Price limits are d ± c √(v - d²), where d is the drop and v the discordant share, after adding one loss,
-    # one gain and two pairs. They are furthest from 0 at the largest v and |d| = √(v / (1 + c²)).
-    v = (bounds.discordant_high * n + 2) / (n + 2)
-    furthest = math.sqrt(v / (1 + two_sided_z(level) ** 2 / (n + 2))) * (n + 2) / n if n else 1.0
-
-    def interval(drop: float) -> tuple[float, float]:
-        within = min(max(drop, bounds.drop_low), bounds.drop_high)
-        limits = paired_interval(*bounds.counts(within, bounds.discordant_high, n), n, level=level)
-        return limits.low, limits.high
-
+    bounds, n, tail = PairBounds.of(pairs, population, error_rate), population.effective, rule.alpha / 2
     verdict: CheckVerdict = "inconclusive"
-    if interval(furthest)[1] <= rule.max_drop:
-        verdict = "met"
-    elif interval(-furthest)[0] > rule.max_drop:
-        verdict = "failed"
+    if n:
+        worst, best = (
+            count_sample(*bounds.counts(drop, bounds.discordant_high, n), n)
+            for drop in (bounds.drop_high, bounds.drop_low)
+        )
+        if worst.p_below(rule.max_drop, most=1) <= tail:
+            verdict = "met"
+        elif best.p_above(rule.max_drop, least=-1) <= tail:
+            verdict = "failed"
     return _drop_check("max_drop", drop_required(rule), pairs, bounds, population.items, verdict)
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.drop_tests import DropTest
     from pytest_llmprops.core.pairs import Pairs
 
-#: with fewer clusters, intervals are too unreliable for a decision
-MIN_CLUSTERS = 10
 POWER = 0.80
 
 
@@ -53,7 +51,7 @@ def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
 
 
 def accuracy(rule: Rule, answers: Sequence[Answer]) -> Check:
-    """Check ``min_accuracy`` on all answered items, with Wilson's interval or a cluster bootstrap."""
+    """Check ``min_accuracy`` on all answered items, by the interval that summaries show."""
     assert rule.min_accuracy is not None
     if not answers:
         return Check(
@@ -69,9 +67,13 @@ def accuracy(rule: Rule, answers: Sequence[Answer]) -> Check:
         reason = ""
     else:
         verdict = ranked(interval.low, interval.high, at_least=rule.min_accuracy)
-        reason = "the interval contains the limit: more items are needed" if verdict == "inconclusive" else ""
-        if verdict != "inconclusive" and _few_clusters(clusters):
-            verdict, reason = "inconclusive", _few_clusters(clusters)
+        reason = ""
+        if verdict == "inconclusive":
+            from pytest_llmprops.core.bounded_mean import ClusterSample, times_to_settle
+
+            sample = ClusterSample.of(scores, clusters)
+            times = times_to_settle(sample, rule.min_accuracy, rule.alpha / 2, least=0, most=1)
+            reason = f"the interval contains the limit; {_settled_by(times, 'item', len(scores), clusters)}"
     return Check(
         "min_accuracy", accuracy_required(rule), measured, verdict, reason, value, interval.low, interval.high
     )
@@ -89,11 +91,19 @@ def interval_name(rule: Rule) -> str:
     return f"{100 * (1 - rule.alpha):g}% interval"
 
 
-def _few_clusters(clusters: Sequence[str]) -> str:
+def _settled_by(times: float | None, noun: str, n: int, clusters: Sequence[str]) -> str:
+    """Return how many items or pairs (and clusters) would decide, given the factor by which more are needed."""
+    if times is None:
+        return f"the estimate lies on it: no practical number of {noun}s would decide"
+    return f"about {_amount(times, noun, n, clusters)} would decide it"
+
+
+def _amount(times: float, noun: str, n: int, clusters: Sequence[str]) -> str:
     count = len(set(clusters))
-    if count == len(clusters) or count >= MIN_CLUSTERS:
-        return ""
-    return f"{count} clusters are too few for an interval; {MIN_CLUSTERS} are needed"
+    more = max(count + 1, math.ceil(times * count))
+    if count == n:
+        return f"{more} {noun}s"
+    return f"{more} clusters ({math.ceil(more * n / count)} {noun}s)"
 
 
 def share(rule: Rule, status: Literal["refused", "unparsed"], answers: Sequence[Answer]) -> Check:
@@ -142,7 +152,7 @@ def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tes
         verdict, reason = "met", ""
     else:
         verdict = "inconclusive"
-        reason = f"{pairs.n} pairs are too few{_needed(rule, pairs, alpha / tests)}"
+        reason = _too_few(rule, pairs, alpha / tests)
     return Check(
         "no_regression", regression_required(rule), measured, verdict, reason, pairs.drop, *interval[:2]
     )
@@ -170,18 +180,14 @@ def _drop(pairs: Pairs, interval: Interval) -> str:
     return f"{change(pairs.drop, interval.low, interval.high)}, {_flips(pairs)}"
 
 
-def _needed(rule: Rule, pairs: Pairs, alpha: float) -> str:
-    from pytest_llmprops.core.power import detectable_drop
+def _too_few(rule: Rule, pairs: Pairs, alpha: float) -> str:
+    """Return that the pairs or clusters cannot show a drop of ``detect``, and how many could."""
+    from pytest_llmprops.core.power import times_to_detect
 
-    if pairs.clustered or not pairs.binary:
-        return ""
-    times = 1.0
-    while times < 1024:
-        times *= 1.25
-        losses, gains, n = (round(times * x) for x in (pairs.losses, pairs.gains, pairs.n))
-        if detectable_drop(losses, gains, n, alpha=alpha, power=POWER) <= rule.detect:
-            return f"; about {n} are needed"
-    return ""
+    times = times_to_detect(pairs, rule.detect, alpha=alpha, power=POWER)
+    needed = f"; about {_amount(times, 'pair', pairs.n, pairs.clusters)} are needed" if times else ""
+    clusters = f"{pairs.cluster_count} clusters ({pairs.n} pairs)" if pairs.clustered else f"{pairs.n} pairs"
+    return f"{clusters} are too few{needed}"
 
 
 def drop_required(rule: Rule) -> str:
@@ -192,7 +198,7 @@ def drop_required(rule: Rule) -> str:
 
 def max_drop(rule: Rule, pairs: Pairs) -> Check:
     """Check ``max_drop`` (non-inferiority): the whole interval of the drop is at or below the margin."""
-    from pytest_llmprops.core.drop_limits import drop_interval, pairs_to_settle
+    from pytest_llmprops.core.drop_limits import drop_interval, times_to_settle_drop
 
     assert rule.max_drop is not None
     interval = drop_interval(pairs, 1 - rule.alpha)
@@ -201,12 +207,8 @@ def max_drop(rule: Rule, pairs: Pairs) -> Check:
     if verdict == "failed":
         reason = f"the drop is larger: {_flips(pairs)}"
     elif verdict == "inconclusive":
-        needed = pairs_to_settle(pairs, rule.max_drop, level=1 - rule.alpha)
-        reason = (
-            f"the interval contains the margin; about {needed} pairs would decide it"
-            if needed
-            else ("the estimate lies on the margin: no number of pairs would decide it")
-        )
+        times = times_to_settle_drop(pairs, rule.max_drop, level=1 - rule.alpha)
+        reason = f"the interval contains the margin; {_settled_by(times, 'pair', pairs.n, pairs.clusters)}"
     return Check(
         "max_drop", drop_required(rule), _drop(pairs, interval), verdict, reason, pairs.drop, *interval[:2]
     )

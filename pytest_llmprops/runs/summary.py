@@ -17,8 +17,7 @@ def summary_rows(records: Iterable[VerdictRecord]) -> tuple[SummaryRow, ...]:
     """Return one row per model, benchmark, task, language and source, in order of first appearance.
 
     ``accuracy`` is the mean over the answered items of their shares of correct samples, None without an answer. Its
-    95% interval is Wilson's, with the number of items (conservative for shares, whose variance is at most that of a
-    0 or 1 with the same mean), or a cluster bootstrap if clusters have more than one item.
+    95% interval is that of :func:`~pytest_llmprops.core.statistics.mean_interval`, with items as observations.
     """
     groups: dict[Group, list[VerdictRecord]] = {}
     for record in records:

@@ -51,7 +51,7 @@ def test_accuracy_of_every_run(capsys: pytest.CaptureFixture[str]) -> None:
     text = output(capsys, "a", "b")
     assert row(text, "task lang") == ["task", "lang", "source", "A old", "B new"]
     assert row(text, "add en") == [
-        "add", "en", "builtin", "66.7% of 3 (20.8 to 93.9), 1 error", "25.0% of 4 (4.6 to 69.9)",
+        "add", "en", "builtin", "66.7% of 3 (9.4 to 99.2), 1 error", "25.0% of 4 (0.6 to 80.6)",
     ]  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def test_runs_without_common_items(capsys: pytest.CaptureFixture[str]) -> None:
     write_run(Path("b"), verdicts("cw", benchmark="other"))
     text = output(capsys, "a", "b")
     first = text[: text.index("other")]
-    assert row(first, "add en")[-2:] == ["50.0% (9.5 to 90.5)", "-"]
+    assert row(first, "add en")[-2:] == ["50.0% (1.3 to 98.7)", "-"]
     assert "no item has an answer in both" in text
     assert "lost" not in text
 
@@ -168,7 +168,7 @@ def test_markdown_has_tables_and_flipped_items(capsys: pytest.CaptureFixture[str
     write_run(Path("b"), verdicts("cwc", model="new"))
     assert "A → B" in output(capsys, "a", "b", "--markdown", "c.md")
     lines = Path("c.md").read_text(encoding="utf-8").splitlines()
-    assert "| add | en | builtin | 3 | 66.7% (20.8 to 93.9) | 66.7% (20.8 to 93.9) |" in lines
+    assert "| add | en | builtin | 3 | 66.7% (9.4 to 99.2) | 66.7% (9.4 to 99.2) |" in lines
     assert "### lost, right in A and not in B: 1" in lines
     assert "| sums/0001 | 4 | correct: 4 | wrong: 5 |" in lines
     assert "none does not exist" in one_error(capsys, "a", "b", "--markdown", "none/c.md")

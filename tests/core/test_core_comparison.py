@@ -12,15 +12,17 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest, false_discovery_control, permutation_test
+from numpy.typing import NDArray
+from scipy.stats import binom, binomtest, false_discovery_control, multinomial, permutation_test
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from pytest_llmprops.core import drop_limits, drop_tests
-from pytest_llmprops.core.drop_limits import drop_interval, paired_interval, paired_limits
+from pytest_llmprops.core import drop_tests
+from pytest_llmprops.core.bounded_mean import mean_p_value
+from pytest_llmprops.core.drop_limits import count_sample, drop_interval
 from pytest_llmprops.core.drop_tests import drop_test, holm, mcnemar_drop, sign_flip_drop
 from pytest_llmprops.core.pairs import Pairs
-from pytest_llmprops.core.statistics import cluster_bootstrap
+from pytest_llmprops.core.statistics import clopper_pearson
 
 #: airway hyper-responsiveness before and after stem cell transplantation, 21 children (Bentur et al.):
 #: Fagerland, Lydersen & Laake (2014), Table 1; 1 pair changed one way, 7 the other
@@ -195,111 +197,115 @@ def test_drop_test_chooses_by_the_pairs() -> None:
     assert drop_test(clustered).p != mcnemar_drop(clustered.losses, clustered.gains)
 
 
-def test_bonett_price_on_the_textbook_case() -> None:
-    """Fagerland, Lydersen & Laake (2014), Table 6: difference 0.286, 95% interval 0.013 to 0.508."""
-    low, high, method = paired_interval(*AIRWAYS)
-    assert (round(low, 3), round(high, 3), method) == (0.013, 0.508, "Bonett-Price")
-    losses, gains, n = AIRWAYS
-    assert paired_interval(gains, losses, n)[:2] == pytest.approx((-high, -low))
+def test_drop_interval_without_gains_is_clopper_and_pearsons() -> None:
+    """If nothing is gained, the upper limit of the drop is the exact limit of the share of losses."""
+    for losses, n in ((0, 42), (1, 42), (7, 54), (20, 137)):
+        interval = drop_interval(independent(losses, 0, n))
+        assert interval.high == pytest.approx(clopper_pearson(losses, n).high, abs=1e-9)
+        assert interval.method == "gaffke"
 
 
 @given(flip_counts())
 @example((0, 0, 1))
 @example((1, 0, 1))
 @example((0, 400, 400))
-def test_paired_interval_contains_its_estimate(case: tuple[int, int, int]) -> None:
-    """The interval lies in [-1, 1], has a width and contains the observed drop; a higher level contains a
-    lower one.
+@settings(max_examples=40, deadline=None)
+def test_drop_interval_contains_its_estimate(case: tuple[int, int, int]) -> None:
+    """The interval lies in [-1, 1], has a width, contains the observed drop, and mirrors when the models are
+    exchanged; a higher level contains a lower one.
     """
     losses, gains, n = case
-    low, high, _ = paired_interval(losses, gains, n)
+    low, high, _ = drop_interval(independent(losses, gains, n))
     assert -1 <= low < high <= 1
-    assert low - 1e-12 <= (losses - gains) / n <= high + 1e-12
-    wider = paired_interval(losses, gains, n, level=0.99)
+    assert low - 1e-9 <= (losses - gains) / n <= high + 1e-9
+    assert drop_interval(independent(gains, losses, n))[:2] == pytest.approx((-high, -low), abs=1e-9)
+    wider = drop_interval(independent(losses, gains, n), level=0.99)
     assert wider.low <= low
     assert high <= wider.high
 
 
-def test_paired_limits_over_a_grid() -> None:
-    """Arrays of counts give the limits of the single counts."""
-    low, high = paired_limits(np.arange(6)[:, None], np.arange(4), 20, level=0.9)
-    assert low.shape == high.shape == (6, 4)
-    assert (low[5, 2], high[5, 2]) == pytest.approx(paired_interval(5, 2, 20, level=0.9)[:2])
+def _missed(losses: NDArray[np.int64], gains: NDArray[np.int64], n: int, drop: float) -> NDArray[np.float64]:
+    """Return p-values of "the drop is at least ``drop``" for arrays of counts."""
+    counts = np.stack([losses, gains, n - losses - gains], axis=-1)
+    return mean_p_value([-1.0, 1.0, 0.0], 1.0, -drop, least=-1, counts=counts)
 
 
-def test_paired_interval_covers() -> None:
-    """Over 5,000 simulated comparisons the 95% interval contains the true drop in about 95%."""
-    drawn = np.random.default_rng(9).multinomial(60, [0.12, 0.04, 0.84], size=5000)
-    low, high = paired_limits(drawn[:, 0], drawn[:, 1], 60)
-    assert 0.935 <= np.mean((low <= 0.08) & (high >= 0.08)) <= 0.975
+@pytest.mark.parametrize("n", [30, 42, 54, 137])
+@pytest.mark.parametrize("drop", [0.05, 0.1])
+@pytest.mark.parametrize("gained", [0.0, 0.02, 0.06])
+def test_the_upper_limit_of_a_drop_holds(n: int, drop: float, gained: float) -> None:
+    """At most 2.5% of outcomes have an upper limit at or below the true drop: exact, over all outcomes."""
+    losses, gains = np.divmod(np.arange((n + 1) ** 2), n + 1)
+    losses, gains = losses[losses + gains <= n], gains[losses + gains <= n]
+    rates = [gained + drop, gained, 1 - 2 * gained - drop]
+    weights = multinomial.pmf(np.stack([losses, gains, n - losses - gains], axis=-1), n, rates)
+    rate = float(weights[_missed(losses, gains, n, drop) <= 0.025].sum())
+    assert rate <= 0.025
 
 
 @pytest.mark.parametrize("counts", [(1, 1, 1), (-1, 0, 5), (0, -1, 5), (0, 0, 0)])
-def test_paired_interval_refuses_impossible_counts(counts: tuple[int, int, int]) -> None:
+def test_count_sample_refuses_impossible_counts(counts: tuple[int, int, int]) -> None:
     """Impossible counts raise a ValueError that names them."""
     with pytest.raises(ValueError, match=f"{counts[0]} losses and {counts[1]} gains among {counts[2]} pairs"):
-        paired_interval(*counts)
+        count_sample(*counts)
 
 
 def test_drop_interval_of_independent_pairs() -> None:
-    """Right-or-wrong items get the Bonett-Price interval of their counts at the requested level."""
-    assert drop_interval(independent(*AIRWAYS)) == paired_interval(*AIRWAYS)
-    assert drop_interval(independent(*AIRWAYS), level=0.8) == paired_interval(*AIRWAYS, level=0.8)
+    """Right-or-wrong items get the interval of their counts at the requested level."""
+    for level in (0.95, 0.8):
+        sample, tail = count_sample(*AIRWAYS), (1 - level) / 2
+        limits = sample.lower_limit(tail, least=-1), sample.upper_limit(tail, most=1)
+        assert drop_interval(independent(*AIRWAYS), level=level) == (*limits, "gaffke")
 
 
 def test_drop_interval_of_clusters_and_of_repeats() -> None:
-    """Clusters and fractional scores get a reproducible bootstrap of at least 10,000 draws."""
-    rng = np.random.default_rng(4)
-    clusters = [rng.choice([-1.0, 0.0, 1.0], rng.integers(1, 5)).tolist() for _ in range(30)]
-    interval = drop_interval(differing(clusters), level=0.9)
-    assert interval == cluster_bootstrap(clusters, draws=drop_limits.DRAWS, level=0.9)
-    assert drop_limits.DRAWS >= 10_000
-    repeats = differing([[float(d)] for d in rng.uniform(-1, 1, 40)])
+    """Clusters weigh as much as their pairs; fractional scores are taken as they are."""
+    clusters = [[1.0, 1.0, 0.0], [-1.0], [0.0, 0.5]]
+    low, high, method = drop_interval(differing(clusters), level=0.9)
+    sums, sizes = np.array([2.0, -1.0, 0.5]), np.array([3.0, 1.0, 2.0])
+    weights = np.random.default_rng(4).exponential(size=(400_000, 4))
+    ratios = (weights[:, :3] @ sums + 3 * weights[:, 3]) / (weights[:, :3] @ sizes + 3 * weights[:, 3])
+    assert high == pytest.approx(np.quantile(ratios, 0.95), abs=0.005)
+    assert low < differing(clusters).drop < high
+    assert method == "gaffke over clusters"
+    repeats = differing([[float(d)] for d in np.random.default_rng(4).uniform(-1, 1, 400)])
     low, high, method = drop_interval(repeats)
-    width = 2 * 1.96 * float(np.std(repeats.drops)) / math.sqrt(40)
-    assert high - low == pytest.approx(width, rel=0.06)
-    assert method == "bootstrap"
-    assert low < repeats.drop < high
+    width = 2 * 1.96 * float(np.std(repeats.drops)) / math.sqrt(400)
+    assert high - low == pytest.approx(width, rel=0.05)
+    assert method == "gaffke"
 
 
 @pytest.mark.parametrize(
     ("clusters", "equal_to"),
     [
         ([[0.0, 0.0]] * 20, (0, 0, 20)),
-        ([[1.0, 0.0]] * 20, (10, 0, 20)),
-        ([[-0.25]] * 12, (0, 3, 12)),
-        ([[1.0, 1.0, 0.0]], (2 / 3, 0, 1)),
-        ([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0]], (1 / 3, 0, 2)),
-        ([[1.0, 1.0, 0.0], [-1.0]], (1.0, 0.5, 2)),
+        ([[1.0, 1.0]] * 3 + [[0.0, 0.0]] * 17, (3, 0, 20)),
+        ([[-1.0] * 8, [0.0] * 8], (0, 1, 2)),
     ],
 )
-def test_drop_interval_is_never_without_width(
-    clusters: list[list[float]], equal_to: tuple[float, float, int]
+def test_clusters_that_change_wholly_count_as_pairs(
+    clusters: list[list[float]], equal_to: tuple[int, int, int]
 ) -> None:
-    """Identical or few clusters count as one pair each, and the interval contains the drop."""
+    """Clusters of equal size whose pairs all agree have the interval of as many pairs."""
     pairs = differing(clusters)
-    low, high, method = drop_interval(pairs)
-    assert (low, high) == pytest.approx(paired_interval(*equal_to)[:2])
-    assert method == "Bonett-Price over clusters"
+    low, high, _ = drop_interval(pairs)
+    assert (low, high) == pytest.approx(drop_interval(independent(*equal_to))[:2])
     assert low < pairs.drop < high
-    assert high - low > 0.15
 
 
-def test_few_clusters_are_covered_where_a_bootstrap_is_too_short() -> None:
-    """With 5 clusters of 8 the interval contains the true drop in 95% of simulations; a bootstrap in far
-    fewer.
+@pytest.mark.parametrize("count", [5, 10, 20])
+def test_few_clusters_are_covered_where_a_bootstrap_is_too_short(count: int) -> None:
+    """If one cluster in ten is wholly lost, the upper limit is below the true drop in at most 2.5% of samples; that
+    of a bootstrap in a third of them.
     """
-    rng = np.random.default_rng(2)
-    held = naive = 0
-    for seed in range(300):
-        lost = rng.random((5, 8)) < rng.beta(1, 3, (5, 1))
-        clusters = lost.astype(float).tolist()
-        low, high, _ = drop_interval(differing(clusters))
-        held += low <= 0.25 <= high
-        short = cluster_bootstrap(clusters, draws=400, seed=seed)
-        naive += short.low <= 0.25 <= short.high
-    assert held / 300 >= 0.95
-    assert naive / 300 < 0.90
+    rng = np.random.default_rng(count)
+    lost = rng.binomial(20, np.where(rng.random((2000, count)) < 0.1, 1.0, 0.01))
+    drop = 0.1 + 0.9 * 0.01
+    missed = int((mean_p_value(-lost, 20.0, -drop, least=-1) <= 0.025).sum())
+    assert binomtest(missed, 2000, 0.025, alternative="greater").pvalue > 0.01
+    weights = rng.multinomial(count, [1 / count] * count, size=500)
+    short = np.quantile(weights @ lost.T / (20 * count), 0.975, axis=0)
+    assert np.mean(short <= drop) > 0.1
 
 
 def test_holm_on_a_worked_example() -> None:

@@ -12,16 +12,21 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from pytest_llmprops.core import confidence_sequence
-from pytest_llmprops.core.confidence_sequence import (
-    Bounds,
-    betting_bounds,
-    log_evidence_above,
-)
+from pytest_llmprops.core.confidence_sequence import SLACK, Bets, Bounds, betting_bounds
 
 ALPHA = 0.05
 SAMPLES = 2000
 Array = NDArray[np.float64]
+
+
+def log_evidence_above(values: Array, population: int, mean: float, *, alpha: float) -> Array:
+    """Return the log of the largest capital so far that was won against "the mean is ``mean`` or less".
+
+    It is infinite after draws that exclude ``mean`` for certain.
+    """
+    evidence = Bets.on(values, population, alpha=alpha).log_capital(mean)
+    evidence[np.cumsum(values, axis=-1) > population * mean + SLACK] = np.inf
+    return np.maximum.accumulate(np.maximum(evidence, 0.0), axis=-1)
 
 
 def log_evidence_below(values: Array, population: int, mean: float, *, alpha: float) -> Array:
@@ -79,8 +84,7 @@ def test_the_game_is_fair(draws: Array) -> None:
     """Over all orders of a population, the capital against the true mean averages 1 after every draw."""
     size, mean = draws.shape[1], float(draws[0].mean())
     for values, null in ((draws, mean), (1 - draws, 1 - mean)):
-        known = confidence_sequence._bets(values, size, ALPHA)
-        capital = np.exp(confidence_sequence._log_capital(values, *known, size, null))
+        capital = np.exp(Bets.on(values, size, alpha=ALPHA).log_capital(null))
         assert capital.mean(axis=0) == pytest.approx(np.ones(size))
         assert capital.std(axis=0).min() > 0.05  # somebody bets
 
@@ -233,7 +237,7 @@ def test_many_samples_at_once() -> None:
 def test_bounds_before_the_first_draw() -> None:
     """Before the first draw the bounds allow any mean."""
     assert betting_bounds([], 10, alpha=ALPHA) == (0.0, 1.0)
-    assert log_evidence_above([], 10, 0.5, alpha=ALPHA).shape == (0,)
+    assert log_evidence_above(np.array([]), 10, 0.5, alpha=ALPHA).shape == (0,)
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
+from pytest_llmprops.core.bounded_mean import ClusterSample
 from pytest_llmprops.core.statistics import (
     binomial_standard_error,
+    check_level,
     clopper_pearson,
-    cluster_bootstrap,
     mean_interval,
-    two_sided_z,
-    wilson,
 )
 
 
@@ -27,33 +26,19 @@ def counts(draw: st.DrawFn) -> tuple[int, int]:
     return draw(st.integers(0, n)), n
 
 
-@given(counts())
-@example((0, 1))
-@example((1, 1))
-@example((200, 200))
-def test_wilson_is_statsmodels_wilson(case: tuple[int, int]) -> None:
-    """The closed form equals statsmodels' interval up to rounding, for every count."""
+@given(counts(), st.floats(0.5, 0.999))
+@example((0, 1), 0.95)
+@example((200, 200), 0.95)
+@example((7, 7), 0.999)
+def test_clopper_pearson_is_statsmodels(case: tuple[int, int], level: float) -> None:
+    """The interval equals statsmodels' at every count and level, and names its method."""
     successes, n = case
-    low, high, method = wilson(successes, n)
-    assert (low, high) == pytest.approx(proportion_confint(successes, n, method="wilson"), abs=1e-12)
-    assert method == "wilson"
+    low, high, method = clopper_pearson(successes, n, level)
+    expected = proportion_confint(successes, n, alpha=1 - level, method="beta")
+    assert (low, high) == pytest.approx(expected, abs=1e-10)
+    assert method == "clopper-pearson"
     assert 0 <= low <= successes / n + 1e-12
     assert successes / n - 1e-12 <= high <= 1
-
-
-@given(counts(), st.floats(0.5, 0.999))
-@example((0, 1), 0.5)
-@example((7, 7), 0.999)
-def test_intervals_of_any_level_are_statsmodels(case: tuple[int, int], level: float) -> None:
-    """Wilson and Clopper-Pearson equal statsmodels' intervals at every level and name their method."""
-    successes, n = case
-    for interval, name in ((wilson, "wilson"), (clopper_pearson, "beta")):
-        low, high, method = interval(successes, n, level)
-        expected = proportion_confint(successes, n, alpha=1 - level, method=name)
-        assert (low, high) == pytest.approx(expected, abs=1e-9)
-        assert method == {"wilson": "wilson", "beta": "clopper-pearson"}[name]
-        assert 0 <= low <= successes / n + 1e-9
-        assert successes / n - 1e-9 <= high <= 1
 
 
 @pytest.mark.parametrize(
@@ -67,46 +52,44 @@ def test_clopper_pearson_on_the_textbook_cases(successes: int, n: int, low: floa
 
 
 def test_clopper_pearson_keeps_its_level() -> None:
-    """At every rate at least 95% of samples of 30 have an exact interval with the true rate; Wilson's does
-    not.
-    """
+    """At every rate at most 2.5% of samples of 30 have a limit on the wrong side; Wilson's interval misses more."""
     rates = np.linspace(0.002, 0.5, 250)
     worst = {}
-    for interval in (clopper_pearson, wilson):
-        held = np.zeros_like(rates)
+    for method in ("beta", "wilson"):
+        missed = np.zeros_like(rates)
         for successes in range(31):
-            low, high, method = interval(successes, 30)
+            low = proportion_confint(successes, 30, method=method)[0]
+            if method == "beta":
+                low = clopper_pearson(successes, 30).low
             weight = math.comb(30, successes) * rates**successes * (1 - rates) ** (30 - successes)
-            held += weight * ((low <= rates) & (rates <= high))
-        worst[method] = held.min()
-    assert worst["clopper-pearson"] >= 0.95 > worst["wilson"]
+            missed += weight * (low > rates)
+        worst[method] = missed.max()
+    assert worst["beta"] <= 0.025 < 0.1 < worst["wilson"]
+
+
+def test_clopper_pearson_takes_effective_counts() -> None:
+    """Fractional counts give limits between those of the whole counts next to them."""
+    low, high, _ = clopper_pearson(7.5, 10)
+    assert clopper_pearson(7, 10).low < low < clopper_pearson(8, 10).low
+    assert clopper_pearson(7, 10).high < high < clopper_pearson(8, 10).high
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -0.5, 95])
 def test_impossible_levels_are_refused(level: float) -> None:
     """A confidence level that is not between 0 and 1 raises a ValueError that names it."""
     with pytest.raises(ValueError, match=f"not {level}"):
-        two_sided_z(level)
+        check_level(level)
     with pytest.raises(ValueError, match=f"not {level}"):
-        wilson(1, 2, level)
-
-
-@pytest.mark.parametrize(
-    ("successes", "n", "low", "high"),
-    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
-)
-def test_wilson_on_the_textbook_cases(successes: int, n: int, low: float, high: float) -> None:
-    """The interval matches Newcombe (1998), Table I, method 3, to its four decimals."""
-    interval = wilson(successes, n)
-    assert (round(interval.low, 4), round(interval.high, 4)) == (low, high)
+        clopper_pearson(1, 2, level)
+    with pytest.raises(ValueError, match=f"not {level}"):
+        mean_interval([0.5, 1.0], ["a", "a"], level)
 
 
 @pytest.mark.parametrize(("successes", "n"), [(0, 0), (-1, 5), (6, 5), (1, -1)])
-def test_wilson_refuses_impossible_counts(successes: int, n: int) -> None:
+def test_clopper_pearson_refuses_impossible_counts(successes: int, n: int) -> None:
     """Impossible counts raise a ValueError that names them."""
-    for interval in (wilson, clopper_pearson):
-        with pytest.raises(ValueError, match=f"{interval.__name__} .* not {successes} of {n}"):
-            interval(successes, n)
+    with pytest.raises(ValueError, match=f"clopper_pearson .* not {successes} of {n}"):
+        clopper_pearson(successes, n)
 
 
 @pytest.mark.parametrize(
@@ -118,102 +101,55 @@ def test_standard_error_matches_the_homophone_paper(percent: int, printed: float
     assert round(100 * binomial_standard_error(percent / 100, 100), 1) == printed
 
 
-def _clustered(rng: np.random.Generator, clusters: int, size: int) -> list[list[float]]:
-    """Return scores that correlate within clusters: each cluster has its own rate, drawn around 0.6."""
-    rates = rng.beta(1.2, 0.8, clusters)
-    return [rng.binomial(1, rate, size).astype(float).tolist() for rate in rates]
+def test_mean_interval_of_independent_items() -> None:
+    """Right-or-wrong items in clusters of one get Clopper and Pearson's interval of their scores."""
+    assert mean_interval([1, 1, 0, 1], ["a", "b", "c", "d"]) == clopper_pearson(3, 4)
 
 
-def test_cluster_bootstrap_covers_where_wilson_does_not() -> None:
-    """In simulated clusters the interval contains the true mean about 95% of the time; Wilson's far less
-    often.
-    """
-    rng = np.random.default_rng(20)
-    covered = naive = 0
-    for seed in range(300):
-        scores = _clustered(rng, clusters=40, size=6)
-        interval = cluster_bootstrap(scores, draws=400, seed=seed)
-        covered += interval.low <= 0.6 <= interval.high
-        flat = wilson(sum(map(sum, scores)), 240)
-        naive += flat.low <= 0.6 <= flat.high
-    assert 0.90 <= covered / 300 <= 0.98
-    assert naive / 300 < 0.80
+def test_mean_interval_of_fractional_scores() -> None:
+    """Averaged repeats get Gaffke's interval, which is shorter than that of right-or-wrong items of the same mean."""
+    names = [str(n) for n in range(20)]
+    low, high, method = mean_interval([0.5] * 10 + [0.75] * 10, names)
+    assert method == "gaffke"
+    whole = clopper_pearson(12.5, 20)
+    assert whole.low < low < 0.625 < high < whole.high
 
 
-def test_cluster_bootstrap_has_the_width_of_the_cluster_means() -> None:
-    """With clusters of equal size the interval is that of the mean of the cluster means."""
-    scores = _clustered(np.random.default_rng(3), clusters=200, size=4)
-    means = [sum(c) / 4 for c in scores]
-    interval = cluster_bootstrap(scores, draws=4000)
-    expected = 2 * 1.96 * float(np.std(means, ddof=1)) / math.sqrt(200)
-    assert interval.high - interval.low == pytest.approx(expected, rel=0.08)
-    assert (interval.high + interval.low) / 2 == pytest.approx(float(np.mean(means)), abs=0.01)
-
-
-def test_cluster_bootstrap_weighs_items_not_clusters() -> None:
-    """A cluster is weighted by its number of items: 9 right and 1 wrong is 0.9, not one half."""
-    low, high, _ = cluster_bootstrap([[1.0] * 9, [0.0]], level=0.4)
-    assert (low, high) == pytest.approx((0.9, 0.9))
-
-
-def test_cluster_bootstrap_level_orders_intervals() -> None:
-    """A higher level gives an interval that contains the lower one's."""
-    scores = _clustered(np.random.default_rng(5), clusters=30, size=3)
-    wide, narrow = cluster_bootstrap(scores, level=0.99), cluster_bootstrap(scores, level=0.8)
-    assert wide.low < narrow.low < narrow.high < wide.high
-
-
-def test_cluster_bootstrap_is_deterministic() -> None:
-    """The same scores and seed give the same interval; another seed moves it."""
-    scores = _clustered(np.random.default_rng(7), clusters=25, size=5)
-    assert cluster_bootstrap(scores, seed=4) == cluster_bootstrap(scores, seed=4)
-    assert cluster_bootstrap(scores, seed=4) != cluster_bootstrap(scores, seed=5)
-
-
-def test_clusters_that_are_all_alike_leave_no_width() -> None:
-    """If resampling changes nothing, both limits equal the mean."""
-    low, high, method = cluster_bootstrap([[1.0, 0.0]] * 12)
-    assert (low, high, method) == (0.5, 0.5, "cluster bootstrap")
-
-
-def test_mean_interval_is_wilson_for_independent_items() -> None:
-    """Clusters of one item each give Wilson's interval of the scores."""
-    assert mean_interval([1, 1, 0, 1], ["a", "b", "c", "d"]) == wilson(3, 4)
-
-
-def test_mean_interval_resamples_clusters_of_several_items() -> None:
-    """One cluster with two items is enough to use the bootstrap, wherever its items are."""
+def test_mean_interval_of_clusters() -> None:
+    """One cluster with two items is enough to use the interval over clusters, wherever its items are."""
     scores, clusters = [1.0, 0.0, 1.0, 0.0], ["a", "b", "a", "c"]
-    interval = mean_interval(scores, clusters)
-    assert interval == cluster_bootstrap([[1.0, 1.0], [0.0], [0.0]])
-    assert interval.method == "cluster bootstrap"
+    sample = ClusterSample.of(scores, clusters)
+    limits = sample.lower_limit(0.025, least=0), sample.upper_limit(0.025, most=1)
+    low, high, method = mean_interval(scores, clusters)
+    assert (low, high) == pytest.approx(limits)
+    assert method == "gaffke over clusters"
 
 
-def test_cluster_bootstrap_does_not_depend_on_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing in blocks, which limits the memory, does not change the draws."""
-    scores = _clustered(np.random.default_rng(8), clusters=23, size=3)
-    whole = cluster_bootstrap(scores, seed=2)
-    monkeypatch.setattr("pytest_llmprops.core.statistics._BLOCK", 23 * 7)
-    assert cluster_bootstrap(scores, seed=2) == whole
+@pytest.mark.parametrize("wrong", range(4))
+def test_items_in_clusters_never_have_the_shorter_interval(wrong: int) -> None:
+    """99 of 100 items in ten clusters get a wider interval than 99 of 100 independent items."""
+    scores = [0.0] * wrong + [1.0] * (100 - wrong)
+    single = mean_interval(scores, [str(n) for n in range(100)])
+    for size in (2, 5, 10, 20):
+        clustered = mean_interval(scores, [str(n // size) for n in range(100)])
+        assert clustered.low < single.low - 0.01
+        assert clustered.high >= single.high
 
 
 @pytest.mark.parametrize(
     ("scores", "clusters", "expected"),
     [
         ([1.0] * 8, "aabbccdd", (4, 4)),
-        ([1.0, 1.0, 0.0, 1.0] * 3, "aaaabbbbcccc", (2.25, 3)),
-        ([1.0, 0.0, 1.0], "aaa", (2 / 3, 1)),
-        ([0.1, 0.2, 0.2, 0.1, 0.15], "aabbc", (0.45, 3)),
+        ([0.0] * 9, "aaabbbccc", (0, 3)),
+        ([1.0, 1.0, 0.0, 0.0] * 2, "aabbccdd", (2, 4)),
     ],
 )
-def test_mean_interval_has_width_where_clusters_are_all_alike(
-    scores: list[float], clusters: str, expected: tuple[float, int]
+def test_clusters_that_are_wholly_right_or_wrong_count_as_items(
+    scores: list[float], clusters: str, expected: tuple[int, int]
 ) -> None:
-    """Equal cluster means, or a single cluster, give Wilson's interval with one item per cluster."""
-    low, high, method = mean_interval(scores, list(clusters))
-    assert (low, high) == pytest.approx(wilson(*expected)[:2])
-    assert method == "wilson over clusters"
-    assert high - low > 0.3
+    """Clusters of equal size whose items all agree get the interval of as many items."""
+    low, high, _ = mean_interval(scores, list(clusters))
+    assert (low, high) == pytest.approx(clopper_pearson(*expected)[:2], abs=1e-9)
 
 
 def test_mean_interval_has_a_level() -> None:
@@ -226,6 +162,22 @@ def test_mean_interval_has_a_level() -> None:
         wide, narrow = mean_interval(scores, clusters), mean_interval(scores, clusters, level=0.6)
         assert wide.low < narrow.low < narrow.high < wide.high
         assert wide.method == narrow.method
+
+
+def test_mean_interval_takes_other_limits_of_the_scores() -> None:
+    """Differences in [-1, 1] have the interval of (1 + d) / 2 in [0, 1], rescaled."""
+    for values, clusters in (([1.0, -1.0, 1.0], "abc"), ([0.5, -1.0, 0.25, 0.0], "abca")):
+        low, high, method = mean_interval(values, list(clusters), least=-1)
+        scaled = mean_interval([(1 + v) / 2 for v in values], list(clusters))
+        assert (low, high) == pytest.approx((2 * scaled.low - 1, 2 * scaled.high - 1), abs=1e-9)
+        assert method == scaled.method
+
+
+@pytest.mark.parametrize("scores", [[], [1.5], [-0.1, 1.0], [math.nan]])
+def test_mean_interval_refuses_impossible_scores(scores: list[float]) -> None:
+    """No score, or one outside [0, 1], raises a ValueError."""
+    with pytest.raises(ValueError, match="needs scores from 0 to 1"):
+        mean_interval(scores, ["a"] * len(scores))
 
 
 def test_mean_interval_needs_a_cluster_for_every_score() -> None:

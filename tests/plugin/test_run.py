@@ -37,7 +37,7 @@ def test_record_has_every_required_field(run: Runner, workers: str) -> None:
     assert row.keys() == SUMMARY_KEYS
     assert (row["items"], row["correct"], row["wrong"], row["errors"]) == (12, 9, 3, 0)
     assert row["accuracy"] == pytest.approx(9 / 12)
-    assert row["ci_method"] == "wilson"
+    assert row["ci_method"] == "clopper-pearson"
     assert len(done.verdicts) == 12
     assert all(v.keys() == VERDICT_KEYS for v in done.verdicts.values())
     assert {v["id"] for v in done.verdicts.values() if v["status"] == "wrong"} == {

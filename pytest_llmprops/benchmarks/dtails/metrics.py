@@ -18,7 +18,7 @@ from pytest_llmprops.benchmarks.dtails.positions import (
 from pytest_llmprops.benchmarks.dtails.translating import PARSER, UNICODE
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import wilson
+from pytest_llmprops.core.statistics import clopper_pearson
 
 Values = Mapping[str, float]
 #: The language of rows over all languages. Position bias is a property of the model, not of a language.
@@ -99,7 +99,7 @@ def _positions(place: Place, asked: Sequence[Values]) -> Iterator[Metric]:
     dependent = order_dependent(by_size)
     for size, places in by_size.items():
         for number, count in enumerate(places.counts, 1):
-            interval = wilson(count, places.n)
+            interval = clopper_pearson(count, places.n)
             yield Metric(
                 *place,
                 "position_rate",

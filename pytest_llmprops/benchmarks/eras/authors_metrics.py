@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 
 from pytest_llmprops.benchmarks.eras.implicit import PairResult, Score, by_paradigm, gper, is_tie, is_wrong
+from pytest_llmprops.benchmarks.eras.implicit_metrics import NO_WIDTH
 from pytest_llmprops.core.metrics import Metric, Place
-from pytest_llmprops.core.statistics import NO_WIDTH
 
 #: Name of a metric -> its direction.
 DIRECTIONS = {"authors_gper": "lower", "authors_necessity": "lower", "authors_sufficiency": "lower"}

@@ -15,7 +15,7 @@ from typing import Literal
 
 from pytest_llmprops.core.metrics import Metric, Place
 from pytest_llmprops.core.segmentation import boundaries, with_whitespace
-from pytest_llmprops.core.statistics import NO_WIDTH, wilson
+from pytest_llmprops.core.statistics import mean_interval
 
 Branching = Literal["left", "right"]
 Canary = Literal["none", "token", "swallowed"]
@@ -27,7 +27,6 @@ DIRECTIONS: Mapping[str, str] = {
     "difference": "lower",
     "both_accuracy": "higher",
 }
-_RESAMPLES = 10_000
 
 PROMPT = (
     "请把下面的句子切分成词，词与词之间用一个空格隔开。"
@@ -167,18 +166,13 @@ def accuracy_rows(
     place: Place,
     scores: Sequence[ParadigmScore],
     facts: Mapping[str, ParadigmFacts],
-    *,
-    resamples: int = _RESAMPLES,
-    seed: int = 0,
 ) -> list[Metric]:
     """Return test, control and pair accuracy and the difference as means over paradigms (Table 1).
 
     Groups: ``overall``, ``left``, ``right`` and the sentiment classes that occur. ``n`` counts pairs.
 
-    The 95% intervals are percentiles of a bootstrap that resamples whole paradigms, the same ones for all
-    four numbers. If all paradigms of a group have the same value, the bootstrap interval has no width, which
-    would claim certainty. Accuracies then get Wilson's interval with one item per paradigm, and the
-    difference gets none. A group with a single paradigm has no intervals.
+    The 95% intervals are those of the mean of bounded numbers, one per paradigm
+    (:func:`~pytest_llmprops.core.statistics.mean_interval`).
 
     :param place: Task, language and source of the rows.
     """
@@ -191,29 +185,22 @@ def accuracy_rows(
     rows: list[Metric] = []
     for group, members in groups.items():
         if members:
-            rows += _group_rows(place, group, members, resamples, seed)
+            rows += _group_rows(place, group, members)
     return rows
 
 
-def _group_rows(
-    place: Place, group: str, members: Sequence[ParadigmScore], resamples: int, seed: int
-) -> list[Metric]:
-    import numpy as np
-
-    values = np.array([(s.test, s.control, s.control - s.test, s.both) for s in members])
-    size = len(members)
-    means = values.mean(axis=0)
-    # Draw how often each paradigm occurs in a resample: the same distribution, but one matrix product.
-    weights = np.random.default_rng(seed).multinomial(size, [1 / size] * size, size=resamples)
-    low, high = np.quantile(weights @ values / size, [0.025, 0.975], axis=0)
+def _group_rows(place: Place, group: str, members: Sequence[ParadigmScore]) -> list[Metric]:
+    names = [s.paradigm for s in members]
     n = sum(s.pairs for s in members)
+    columns = {
+        "test_accuracy": [s.test for s in members],
+        "control_accuracy": [s.control for s in members],
+        "difference": [s.control - s.test for s in members],
+        "both_accuracy": [s.both for s in members],
+    }
     rows = []
-    for column, (name, direction) in enumerate(DIRECTIONS.items()):
-        limits: tuple[float | None, float | None] = (float(low[column]), float(high[column]))
-        value = float(means[column])
-        if size == 1:
-            limits = (None, None)
-        elif high[column] - low[column] <= NO_WIDTH:
-            limits = (None, None) if name == "difference" else wilson(value * size, size)[:2]
-        rows.append(Metric(*place, name, value, n, group, *limits, direction=direction))
+    for name, direction in DIRECTIONS.items():
+        values = columns[name]
+        low, high, _ = mean_interval(values, names, least=-1.0 if name == "difference" else 0.0)
+        rows.append(Metric(*place, name, sum(values) / len(values), n, group, low, high, direction))
     return rows

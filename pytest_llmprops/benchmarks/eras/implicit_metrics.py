@@ -1,4 +1,4 @@
-"""Table 2 of ERAS as metric rows: means over paradigms, with bootstrap intervals over paradigms."""
+"""Table 2 of ERAS as metric rows: means over paradigms, with intervals over paradigms."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS, Counts, PairResult, by_paradigm, count, gper
 from pytest_llmprops.core.metrics import Metric, Place
-from pytest_llmprops.core.statistics import NO_WIDTH, wilson
+from pytest_llmprops.core.statistics import mean_interval
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+#: in a narrower bootstrap interval, resampling changed only rounding errors
+NO_WIDTH = 1e-9
 
 #: Name of a metric -> its direction.
 DIRECTIONS = {
@@ -36,8 +39,9 @@ def implicit_metrics(
     without an interval. Groups ``paradigm NN`` are single paradigms. ``n`` is the number of pairs a value is
     a share of.
 
-    The 95% intervals are percentiles of a bootstrap (``resamples`` resamples of whole paradigms). If all
-    paradigms have the same value, a share gets Wilson's interval with one item per paradigm.
+    The 95% intervals are those of the mean of bounded numbers, one per paradigm
+    (:func:`~pytest_llmprops.core.statistics.mean_interval`). For ``gper``, which is a product of two means, they are
+    percentiles of a bootstrap (``resamples`` resamples of whole paradigms), which are too short for few paradigms.
     """
     rows: list[Metric] = []
     groups = by_paradigm(pairs)
@@ -79,23 +83,18 @@ def _mean_rows(place: Place, group: str, chosen: Sequence[Counts], resamples: in
     columns = {name: [_numbers(counts)[name] for counts in chosen] for name in DIRECTIONS}
     means = {name: _mean([value for value, _ in column]) for name, column in columns.items()}
     means["gper"] = gper(means["pair_accuracy"], means["necessity"])
-    intervals = _intervals(columns, resamples, seed)
     rows = []
     for name, direction in DIRECTIONS.items():
-        low, high = intervals[name]
         value = means[name]
-        defined = sum(value is not None for value, _ in columns[name])
-        if low is not None and high is not None and high - low <= NO_WIDTH:
-            # An interval without width would claim certainty.
-            low = high = None
-        share = name in ("pair_accuracy", "necessity", "sufficiency")
-        if low is None and value is not None and share:
-            low, high, _ = wilson(value * defined, defined)
-        if value is None:
-            low = high = None
-        rows.append(
-            Metric(*place, name, value, sum(n for _, n in columns[name]), group, low, high, direction)
-        )
+        limits: tuple[float | None, float | None] = (None, None)
+        defined = [number for number, _ in columns[name] if number is not None]
+        if name == "gper":
+            limits = _gper_limits(columns, resamples, seed)
+        elif defined:
+            least = -1.0 if name == "sentiment_difference" else 0.0
+            limits = mean_interval(defined, [str(n) for n in range(len(defined))], least=least)[:2]
+        n = sum(number for _, number in columns[name])
+        rows.append(Metric(*place, name, value, n, group, *limits, direction=direction))
     return rows
 
 
@@ -107,34 +106,30 @@ def _mean(values: Sequence[float | None]) -> float | None:
 Column = Sequence[tuple[float | None, int]]
 
 
-def _intervals(
+def _gper_limits(
     columns: Mapping[str, Column], resamples: int, seed: int
-) -> dict[str, tuple[float | None, float | None]]:
-    """Return percentile intervals of the means under resampling of paradigms; (None, None) without data."""
+) -> tuple[float | None, float | None]:
+    """Return the percentile interval of gper under resampling of paradigms; (None, None) if it has no width."""
     import numpy as np
 
     size = len(columns["pair_accuracy"])
     if not size:
-        return dict.fromkeys(columns, (None, None))
+        return None, None
     picks = np.random.default_rng(seed).integers(0, size, size=(resamples, size))
 
     def means(name: str) -> NDArray[np.float64]:
         values = np.array([np.nan if value is None else value for value, _ in columns[name]])
         samples = values[picks]
         defined = np.isfinite(samples)
-        # A resample in which the quantity is undefined everywhere has the mean NaN; limits() drops it.
+        # A resample in which the quantity is undefined everywhere has the mean NaN, and is dropped below.
         with np.errstate(invalid="ignore"):
             return np.asarray(np.where(defined, samples, 0.0).sum(axis=1) / defined.sum(axis=1))
 
-    resampled = {name: means(name) for name in columns if name != "gper"}
-    wrong = 1 - resampled["pair_accuracy"]
-    resampled["gper"] = np.where(wrong == 0, 0.0, wrong * resampled["necessity"])
-
-    def limits(values: NDArray[np.float64]) -> tuple[float | None, float | None]:
-        values = values[np.isfinite(values)]
-        if not len(values):
-            return None, None
-        low, high = np.quantile(values, [0.025, 0.975])
-        return float(low), float(high)
-
-    return {name: limits(values) for name, values in resampled.items()}
+    wrong = 1 - means("pair_accuracy")
+    resampled = np.where(wrong == 0, 0.0, wrong * means("necessity"))
+    resampled = resampled[np.isfinite(resampled)]
+    if not len(resampled):
+        return None, None
+    low, high = np.quantile(resampled, [0.025, 0.975])
+    # An interval without width would claim certainty.
+    return (float(low), float(high)) if high - low > NO_WIDTH else (None, None)

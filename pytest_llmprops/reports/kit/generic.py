@@ -156,8 +156,10 @@ def _counts(measured: Measured) -> Table:
     if any_published:
         columns.append(("Published", False))
     note = ""
-    if any(r.ci_method == "cluster bootstrap" for s in measured.series for r in measured.rows(s)):
-        note = "Intervals are cluster bootstraps if items come in clusters, otherwise Wilson's."
+    if any("cluster" in (r.ci_method or "") for s in measured.series for r in measured.rows(s)):
+        note = (
+            "Where items come in clusters, intervals are over clusters; otherwise they are Clopper-Pearson's."
+        )
     return Table("Results", tuple(columns), tuple(rows), note)
 
 

@@ -17,7 +17,7 @@ from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.core.statistics import wilson
+from pytest_llmprops.core.statistics import clopper_pearson
 
 Records = Sequence[VerdictRecord]
 
@@ -50,7 +50,7 @@ def test_positions_by_hand() -> None:
     records = [record(2, (0, True)) for _ in range(6)] + [record(2, (1, False)) for _ in range(2)]
     metrics = rows([*records, record(2, (None, False))])
     first = metrics["select", "af", "position_rate", "1of2"]
-    interval = wilson(6, 8)
+    interval = clopper_pearson(6, 8)
     assert (first.value, first.n, first.direction) == (0.75, 8, "target:0.5")
     assert (first.ci_low, first.ci_high) == (interval.low, interval.high)
     assert metrics["select", "af", "position_rate", "2of2"].value == 0.25

@@ -218,9 +218,7 @@ def test_undefined_paradigms_are_left_out_of_a_mean() -> None:
 
 
 def test_no_pairs_and_one_paradigm(pairs: list[PairResult]) -> None:
-    """Without pairs the rows are empty; with one paradigm, shares have Wilson's interval and the rest have
-    none.
-    """
+    """Without pairs the rows are empty; with one paradigm, intervals are very wide, and gper has none."""
     empty = rows_of([])
     assert {key[1] for key in empty} == {"overall"}
     assert all(row.value is None and row.ci_low is None and row.n == 0 for row in empty.values())
@@ -231,11 +229,14 @@ def test_no_pairs_and_one_paradigm(pairs: list[PairResult]) -> None:
     assert accuracy.ci_high is not None
     assert accuracy.ci_high - accuracy.ci_low > 0.8
     assert one["gper", "overall"].ci_low is None
-    assert one["sentiment_difference", "overall"].ci_high is None
+    difference = one["sentiment_difference", "overall"]
+    assert difference.ci_low is not None
+    assert difference.ci_high is not None
+    assert difference.ci_high - difference.ci_low > 1.9
 
 
-def test_intervals_resample_paradigms() -> None:
-    """The bootstrap resamples paradigms: it ignores the pairs per paradigm, contains the value, and is
+def test_intervals_are_over_paradigms() -> None:
+    """Intervals are of one number per paradigm: they ignore the pairs per paradigm, contain the value, and are
     repeatable.
     """
 
@@ -257,14 +258,14 @@ def test_intervals_resample_paradigms() -> None:
         assert row.ci_low < row.value < row.ci_high
         assert many[name, "overall"].ci_low == pytest.approx(row.ci_low)
     assert rows_of(pair_results(1)) == few
-    # The interval is about four standard errors of a mean over 12 paradigms wide.
+    # The interval is a little wider than four standard errors of a mean over 12 paradigms.
     shares = [1 - number % 5 / 5 for number in range(12)]
     mean = sum(shares) / 12
     error = math.sqrt(sum((s - mean) ** 2 for s in shares) / 12 / 12)
     row = few["pair_accuracy", "overall"]
     assert row.ci_high is not None
     assert row.ci_low is not None
-    assert row.ci_high - row.ci_low == pytest.approx(3.92 * error, rel=0.15)
+    assert row.ci_high - row.ci_low == pytest.approx(3.92 * error, rel=0.3)
 
 
 def test_human_row() -> None:

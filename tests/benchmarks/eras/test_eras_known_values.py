@@ -55,7 +55,7 @@ def printed(model: str, metric: str, group: str) -> float:
 
 
 def outside(rows: Mapping[tuple[str, str], Metric], model: str) -> list[str]:
-    """Return Table 1's numbers that lie outside our 95% paradigm-bootstrap interval."""
+    """Return Table 1's numbers that lie outside our 95% interval over paradigms."""
     results = []
     for group in GROUPS:
         for name in ("test_accuracy", "control_accuracy", "difference"):

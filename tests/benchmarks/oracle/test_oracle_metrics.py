@@ -13,7 +13,7 @@ from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import wilson
+from pytest_llmprops.core.statistics import clopper_pearson
 
 #: a sentence that is fully correct
 GOOD: dict[str, float] = {
@@ -107,7 +107,7 @@ def test_intervals_and_numbers() -> None:
     """A rate has the number of its units and an interval; a number per sentence has none."""
     metrics = rows(sentences(*[GOOD] * 7, *[BAD] * 3))
     accepted = metrics["linearity", "acceptance_rate", ""]
-    assert (accepted.n, accepted.ci_low, accepted.ci_high) == (10, *wilson(7, 10)[:2])
+    assert (accepted.n, accepted.ci_low, accepted.ci_high) == (10, *clopper_pearson(7, 10)[:2])
     overlap = metrics["linearity", "label_overlap", ""]
     assert overlap.n == 34
     unlimited = {name for (_, name, _), m in metrics.items() if m.ci_low is None or m.ci_high is None}

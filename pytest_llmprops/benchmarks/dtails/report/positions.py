@@ -116,7 +116,7 @@ def _figure(measured: Measured, lines: list[Line], rates: RatesBySize, sizes: li
         " intervals and the uniform share; the numbers are in the table below.",
         _drawn(panels, rows),
         "The order is a new shuffle for every item and run. A model that ignores the order therefore chooses every"
-        " position equally often, for any accuracy. Intervals are 95% (Wilson); choices in"
+        " position equally often, for any accuracy. Intervals are 95% (Clopper-Pearson); choices in"
         f" {joined(sorted({_over(measured, lines, source) for source in sources}))}.",
     )
 

@@ -22,10 +22,7 @@ from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.kit.text import counted, joined, language, percent, visible
 
 HEADINGS = {SELECT: "Selects from a list", TRANSLATE: "Translates"}
-INTERVALS = (
-    "Intervals are bootstrapped over concepts. If all concepts have the same result, the interval is Wilson's, with"
-    " each concept counted once."
-)
+INTERVALS = "Intervals are over concepts: the items of a concept are not independent."
 #: Language code and source of items.
 Origin = tuple[str, str]
 

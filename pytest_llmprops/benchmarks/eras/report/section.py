@@ -94,7 +94,7 @@ def _segmenters(measured: Measured, places: list[Place]) -> Table:
         _grouped_columns(("test", "control", "difference")),
         tuple(rows),
         "Percent of sentences with a correctly segmented site, mean over paradigms. Difference: control minus test."
-        " Intervals are bootstraps over paradigms (95%). Left: the true word is the first one."
+        " Intervals are over paradigms (95%). Left: the true word is the first one."
         " In the paper's four Transformer rows the overall figures are not the mean of left and right.",
     )
 
@@ -204,8 +204,8 @@ def _sentiment(measured: Measured, places: list[Place]) -> Table:
         tuple(rows),
         "All values are on a scale of 0 to 100. The best accuracy is 50. Lower GPER, necessity and sufficiency are"
         " better; they are computed as in the authors' code, over all pairs. Diff.: control minus test probability of"
-        " the positive class, best at 0. Intervals are bootstraps"
-        " over paradigms (95%). Humans: derived from the paper's ranking study (section 4.1). The last columns are"
+        " the positive class, best at 0. Intervals are over"
+        " paradigms (95%). Humans: derived from the paper's ranking study (section 4.1). The last columns are"
         " accuracies on labelled files (`llmprops eras sentiment-accuracy`).",
     )
 

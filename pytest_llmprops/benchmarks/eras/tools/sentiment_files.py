@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pytest_llmprops.benchmarks.eras.implicit import Score
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.statistics import wilson
+from pytest_llmprops.core.statistics import clopper_pearson
 
 _TEXT = ("text", "text_a", "review", "sentence", "content")
 _LABEL = ("label", "labels", "sentiment", "y")
@@ -41,7 +41,7 @@ class LabelledFile:
 
 @dataclass(frozen=True, slots=True)
 class SentimentAccuracy:
-    """The share of sentences scored on the correct side of even odds, with Wilson's 95% interval; a tie is wrong."""
+    """The share of sentences scored on the correct side of even odds, with its 95% interval; a tie is wrong."""
 
     value: float
     ci_low: float
@@ -165,5 +165,5 @@ def sentiment_accuracy(rows: Sequence[Labelled], scores: Sequence[Score]) -> Sen
     for row, score in zip(rows, scores, strict=True):
         side = score.positive - 0.5 if score.log_odds is None else score.log_odds
         correct += side > 0 if row.positive else side < 0
-    interval = wilson(correct, len(rows))
+    interval = clopper_pearson(correct, len(rows))
     return SentimentAccuracy(correct / len(rows), interval.low, interval.high, correct, len(rows))

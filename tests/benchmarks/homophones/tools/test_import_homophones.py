@@ -15,7 +15,7 @@ import pytest
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import wilson
+from pytest_llmprops.core.statistics import clopper_pearson
 
 ENGLISH = [
     ["sentence", "word", "answer", "GPT-4", "My Model"],
@@ -123,7 +123,7 @@ def test_summary_counts_the_columns(data: Path, tmp_path: Path) -> None:
     english, chinese = rows
     assert (english["language"], english["items"], english["correct"], english["wrong"]) == ("en", 3, 2, 1)
     assert (english["accuracy"], english["errors"], english["refused"]) == (2 / 3, 0, 0)
-    assert (english["ci_low"], english["ci_high"], english["ci_method"]) == tuple(wilson(2, 3))
+    assert (english["ci_low"], english["ci_high"], english["ci_method"]) == tuple(clopper_pearson(2, 3))
     assert (chinese["language"], chinese["items"], chinese["correct"]) == ("zh", 1, 0)
 
 

@@ -1,0 +1,289 @@
+"""Measure how often gate rules accept at their limit: the tables of docs/gate.md, stated against measured rates.
+
+    python -m bench.gate_rates                      # about ten minutes on one core
+    python -m bench.gate_rates --upgrades 500       # a quick look
+
+Upgrades are simulated at the limit of a rule, with few or many clusters. The shares of lost and gained items vary
+between clusters by a Dirichlet distribution with the given intraclass correlation (ICC); at an ICC of 1, a cluster is
+lost, gained or unchanged as a whole. Cells have the worst rate over numbers of items, gains and limits. A test checks
+that the vectorised decisions are those of the gate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import beta
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from bench.interval_methods import NODES, Counts, Flags, Floats, draw  # noqa: E402
+from pytest_llmprops.core.bounded_mean import mean_p_value  # noqa: E402
+from pytest_llmprops.core.drop_tests import mcnemar_drop  # noqa: E402
+from pytest_llmprops.core.pairs import Pairs  # noqa: E402
+from pytest_llmprops.core.power import detectable_drop  # noqa: E402
+from pytest_llmprops.runs import gate_bounds  # noqa: E402
+from pytest_llmprops.runs.gate_bounds import Population  # noqa: E402
+from pytest_llmprops.runs.gate_checks import POWER, Answer  # noqa: E402
+from pytest_llmprops.runs.gate_file import Rule  # noqa: E402
+
+ALPHA = 0.05
+#: columns of the table: size of clusters, intraclass correlation
+SHAPES = [(1, 0.0), (5, 0.1), (5, 0.3), (5, 0.9), (20, 0.1), (20, 0.3), (20, 0.9), (20, 1.0)]
+ITEMS = (30, 42, 54, 100, 137, 200, 400)
+#: the numbers of items for clusters: 5 to 20 and 20 to 80 clusters, and two of the smallest samples
+CLUSTERED = (42, 100, 200, 400)
+GAINS = (0.0, 0.02, 0.06)
+ACCURACIES = (0.8, 0.9, 0.95)
+MARGINS = (0.05, 0.10)
+DETECT = 0.10
+
+
+# ---- the decisions of the gate, for many upgrades at once
+
+
+def p_values(sums: Counts, size: int, limit: float, least: int) -> Floats:
+    """Return the p-values of "the mean per item is at most ``limit``", given sums of scores by cluster.
+
+    Samples with the same number of clusters of each sum are computed once. Those with a mean of at most ``limit`` get
+    the p-value 1, because no rule asks for a p-value that large.
+    """
+    p, above = np.ones(len(sums)), sums.mean(axis=1) > limit * size
+    if above.any():
+        values = np.arange(least * size, size + 1)
+        counts = np.stack([(sums[above] == value).sum(axis=1) for value in values], axis=-1)
+        rows, where = np.unique(counts, axis=0, return_inverse=True)
+        used = rows.any(axis=0)
+        found = [
+            mean_p_value(values[used], float(size), limit, least=least, counts=part, nodes=NODES)
+            for part in np.array_split(rows[:, used], 1 + len(rows) // 1000)
+        ]
+        p[above] = np.concatenate(found)[where.ravel()]
+    return p
+
+
+def accuracy_met(right: Counts, size: int, limit: float) -> Flags:
+    """Return whether ``min_accuracy`` is met, given the right items of each cluster."""
+    return p_values(right, size, limit, 0) <= ALPHA / 2
+
+
+def below(lost: Counts, gained: Counts, size: int, drop: float) -> Floats:
+    """Return the p-values of "the drop is at least ``drop``"."""
+    return p_values(gained - lost, size, -drop, -1)
+
+
+def drop_met(lost: Counts, gained: Counts, size: int, margin: float) -> Flags:
+    """Return whether ``max_drop`` is met."""
+    return below(lost, gained, size, margin) <= ALPHA / 2
+
+
+@lru_cache(maxsize=64)
+def signs(clusters: int) -> Floats:
+    """Return all patterns of signs of up to 12 clusters, otherwise 4,096 random ones and that of no flip."""
+    if clusters <= 12:
+        return np.array(list(itertools.product((1.0, -1.0), repeat=clusters)))
+    drawn = np.random.default_rng(0).choice([1.0, -1.0], size=(4096, clusters))
+    return np.concatenate([np.ones((1, clusters)), drawn])
+
+
+def regression_p(lost: Counts, gained: Counts, size: int) -> Floats:
+    """Return the p-values of the test of a drop."""
+    if size == 1:
+        return np.asarray(mcnemar_drop(lost.sum(axis=1), gained.sum(axis=1)))
+    sums = (lost - gained).astype(float)
+    return np.asarray((signs(sums.shape[1]) @ sums.T >= sums.sum(axis=1) - 1e-9).mean(axis=0))
+
+
+@lru_cache(maxsize=100_000)
+def items_show(lost: int, gained: int, n: int, alpha: float) -> bool:
+    """Return whether ``n`` independent pairs could have shown a drop of ``DETECT``."""
+    return detectable_drop(lost, gained, n, alpha=alpha, power=POWER) <= DETECT
+
+
+def regression_met(lost: Counts, gained: Counts, size: int, alpha: float = ALPHA) -> Flags:
+    """Return whether ``no_regression`` is met: no significant drop, and one of ``DETECT`` would have shown."""
+    clusters = lost.shape[1]
+    met = regression_p(lost, gained, size) > alpha
+    flips = zip(lost.sum(axis=1).tolist(), gained.sum(axis=1).tolist(), strict=True)
+    met &= np.array([items_show(*counts, clusters * size, alpha) for counts in flips])
+    if size > 1:
+        met &= (2.0**-clusters <= alpha) & (below(lost, gained, size, DETECT) <= 1 - POWER)
+    return met
+
+
+# ---- sequential gates: looks after a third, two thirds and all of the items
+
+
+def sequential(rule: Rule, outcomes: Counts, size: int, seed: int, accepted: Flags) -> Flags:
+    """Return whether a sequential gate of one rule accepts, early or at the end.
+
+    :param outcomes: items of each cluster with each outcome: lost, gained, unchanged, or right, wrong.
+    :param accepted: the decisions of the full runs. A look only asks the gate if the full run would accept the shares
+        seen so far: the gate's bounds contain them, so that no other look can accept.
+    """
+    rng, (upgrades, clusters, kinds) = np.random.default_rng(seed), outcomes.shape
+    kind = np.tile(np.arange(kinds), upgrades * clusters)
+    items = np.repeat(kind, outcomes.reshape(-1)).reshape(upgrades, clusters * size)
+    order = rng.permuted(np.tile(np.arange(clusters * size), (upgrades, 1)), axis=1)
+    items, names = np.take_along_axis(items, order, axis=1), order // size
+    population = Population.of([str(n // size) for n in range(clusters * size)])
+    accepted = accepted.copy()
+    for third in (2, 1):
+        drawn = clusters * size * third // 3
+        seen = np.stack([(items[:, :drawn] == k).sum(axis=1) for k in range(kinds)], axis=-1)
+        likely = _extrapolated(rule, seen / drawn, population)
+        for row in np.flatnonzero(likely):
+            verdict = _look(rule, items[row, :drawn], names[row, :drawn], population)
+            if verdict != "inconclusive":
+                accepted[row] = verdict == "met"
+    return accepted
+
+
+def _extrapolated(rule: Rule, seen: Floats, population: Population) -> Flags:
+    n = population.effective
+    if rule.min_accuracy is not None:
+        right = np.maximum(seen[:, 0] * n, 1e-9)
+        return np.asarray(beta.cdf(rule.min_accuracy, right, n - right + 1) <= ALPHA / 2)
+    if rule.max_drop is not None:
+        counts = np.maximum(seen * n, 0.0)
+        p = mean_p_value([-1.0, 1.0, 0.0], 1.0, -rule.max_drop, least=-1, counts=counts, nodes=NODES)
+        return p <= ALPHA / 2
+    if population.clustered:
+        return np.zeros(len(seen), dtype=bool)
+    lost, gained = np.floor(seen[:, 0] * n), np.ceil(seen[:, 1] * n)
+    return np.asarray(mcnemar_drop(lost, gained) > rule.alpha)
+
+
+def _look(rule: Rule, items: Counts, clusters: Counts, population: Population) -> str:
+    """Return the gate's verdict on a part of the items, with half of alpha spent on stopping."""
+    names = [str(n) for n in clusters]
+    if rule.min_accuracy is not None:
+        answers = [
+            Answer("", name, float(item == 0), 0.0, 0.0) for item, name in zip(items, names, strict=True)
+        ]
+        return gate_bounds.accuracy(rule, answers, population, ALPHA / 2).verdict
+    pairs = Pairs(tuple((items != 1).astype(float)), tuple((items != 0).astype(float)), tuple(names))
+    if rule.max_drop is not None:
+        return gate_bounds.max_drop(rule, pairs, population, ALPHA / 2).verdict
+    return gate_bounds.no_regression(rule, pairs, population, ALPHA / 2, alpha=rule.alpha, tests=1).verdict
+
+
+# ---- the table
+
+Rate = Callable[[np.random.Generator, int, int, int, float], Iterator[float]]
+
+
+def _pairs(
+    rng: np.random.Generator, upgrades: int, n: int, size: int, icc: float, drop: float, gain: float
+) -> Counts:
+    return draw(rng, upgrades, n // size, size, [gain + drop, gain, 1 - 2 * gain - drop], icc)
+
+
+def min_accuracy(rng: np.random.Generator, upgrades: int, n: int, size: int, icc: float) -> Iterator[float]:
+    """Yield the rates of acceptance at a true accuracy of exactly ``min_accuracy``."""
+    for limit in ACCURACIES:
+        right = draw(rng, upgrades, n // size, size, [limit, 1 - limit], icc)[..., 0]
+        yield float(accuracy_met(right, size, limit).mean())
+
+
+def max_drop(rng: np.random.Generator, upgrades: int, n: int, size: int, icc: float) -> Iterator[float]:
+    """Yield the rates of acceptance at a true drop of exactly ``max_drop``."""
+    for margin, gain in itertools.product(MARGINS, GAINS):
+        counts = _pairs(rng, upgrades, n, size, icc, margin, gain)
+        yield float(drop_met(counts[..., 0], counts[..., 1], size, margin).mean())
+
+
+def no_regression(rng: np.random.Generator, upgrades: int, n: int, size: int, icc: float) -> Iterator[float]:
+    """Yield the rates of acceptance at a true drop of exactly ``detect``."""
+    for gain in GAINS:
+        counts = _pairs(rng, upgrades, n, size, icc, DETECT, gain)
+        yield float(regression_met(counts[..., 0], counts[..., 1], size).mean())
+
+
+def false_alarm(rng: np.random.Generator, upgrades: int, n: int, size: int, icc: float) -> Iterator[float]:
+    """Yield the rates of a failed ``no_regression`` where both models are equally good."""
+    for gain in GAINS[1:]:
+        counts = _pairs(rng, upgrades, n, size, icc, 0.0, gain)
+        yield float((regression_p(counts[..., 0], counts[..., 1], size) <= ALPHA).mean())
+
+
+def sequential_min_accuracy(
+    rng: np.random.Generator, upgrades: int, n: int, size: int, icc: float
+) -> Iterator[float]:
+    """Yield the rates of acceptance of a sequential gate at a true accuracy of exactly ``min_accuracy``."""
+    for limit in ACCURACIES[:2]:
+        counts = draw(rng, upgrades, n // size, size, [limit, 1 - limit], icc)
+        rule = Rule("rule", {}, min_accuracy=limit)
+        yield float(sequential(rule, counts, size, n, accuracy_met(counts[..., 0], size, limit)).mean())
+
+
+def sequential_max_drop(
+    rng: np.random.Generator, upgrades: int, n: int, size: int, icc: float
+) -> Iterator[float]:
+    """Yield the rates of acceptance of a sequential gate at a true drop of exactly ``max_drop``."""
+    for gain in GAINS:
+        counts, rule = _pairs(rng, upgrades, n, size, icc, 0.1, gain), Rule("rule", {}, max_drop=0.1)
+        met = sequential(rule, counts, size, n, drop_met(counts[..., 0], counts[..., 1], size, 0.1))
+        yield float(met.mean())
+
+
+def sequential_no_regression(
+    rng: np.random.Generator, upgrades: int, n: int, size: int, icc: float
+) -> Iterator[float]:
+    """Yield the rates of acceptance of a sequential gate at a true drop of exactly ``detect``."""
+    rule = Rule("rule", {}, no_regression=True, detect=DETECT, alpha=ALPHA / 2)
+    for gain in GAINS:
+        counts = _pairs(rng, upgrades, n, size, icc, DETECT, gain)
+        met = sequential(
+            rule, counts, size, n, regression_met(counts[..., 0], counts[..., 1], size, ALPHA / 2)
+        )
+        yield float(met.mean())
+
+
+#: rule, stated rate, measured rate, numbers of items
+RULES: list[tuple[str, float, Rate, Sequence[int]]] = [
+    ("`min_accuracy`, accepted at the limit", ALPHA / 2, min_accuracy, ITEMS),
+    ("`max_drop`, accepted at the limit", ALPHA / 2, max_drop, ITEMS),
+    ("`no_regression`, accepted at a drop of `detect`", 1 - POWER, no_regression, ITEMS),
+    ("`no_regression`, failed though equally good", ALPHA, false_alarm, ITEMS),
+    ("sequential `min_accuracy`, accepted at the limit", ALPHA, sequential_min_accuracy, (100, 400)),
+    ("sequential `max_drop`, accepted at the limit", ALPHA, sequential_max_drop, (100, 400)),
+    ("sequential `no_regression`, accepted at a drop of `detect`", 1 - POWER + ALPHA / 2,
+     sequential_no_regression, (100, 400)),
+]  # fmt: skip
+
+
+def worst(rate: Rate, upgrades: int, items: Sequence[int], size: int, icc: float, seed: int = 0) -> float:
+    """Return the largest rate over numbers of items that make at least two clusters."""
+    rng = np.random.default_rng([seed, size, round(100 * icc)])
+    chosen = [n for n in items if size == 1 or (n in CLUSTERED and n >= 2 * size)]
+    return max(value for n in chosen for value in rate(rng, upgrades, n, size, icc))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--upgrades", type=int, default=5000, help="simulated upgrades per rate (default: 5000)"
+    )
+    options: Any = parser.parse_args()
+    heads = ["1" if size == 1 else f"{size}, ICC {icc:g}" for size, icc in SHAPES]
+    print("| rule | stated | " + " | ".join(heads) + " |")
+    print("|---" * (len(heads) + 2) + "|")
+    for name, stated, rate, items in RULES:
+        cells = [f"{100 * worst(rate, options.upgrades, items, size, icc):.1f}%" for size, icc in SHAPES]
+        print(f"| {name} | {100 * stated:g}% | " + " | ".join(cells) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,255 @@
+"""Limits of the mean of bounded scores that hold for few clusters.
+
+Clusters are a sample of the clusters that could have been asked. The mean is per item: the sum of all scores divided
+by the number of items, so that a large cluster weighs more than a small one. A variance that is estimated from a few
+clusters cannot bound this mean. If each of ten clusters fails wholly with probability 0.1, a third of all samples
+show no failed cluster, and so no variance. The limits here use only that every score lies between two known values.
+
+**The limit.** Gaffke's lower limit is a quantile of
+
+    (G_1 T_1 + ... + G_K T_K + G_0 S least) / (G_1 S_1 + ... + G_K S_K + G_0 S)
+
+where T_k is the sum of the scores of cluster k, S_k its number of items, S the largest of these numbers, and the G
+are independent standard exponential variables. This is a Bayesian bootstrap of whole clusters with one more cluster,
+of the largest size, that has the worst score everywhere. The upper limit is its mirror image.
+
+For single items with scores 0 and 1 the limits are those of Clopper and Pearson, which are exact. For other scores
+it is a conjecture that they hold; it is proved in special cases, and no counterexample is known. ``bench.gate_rates``
+measures it next to other methods. The proved bound by betting (``core/confidence_sequence.py``) is wider.
+
+Sources: Gaffke, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
+variable", *Math. Methods Statist.* 14 (2005), 451-467; Learned-Miller & Thomas, "A new confidence interval for the
+mean of a bounded random variable" (arXiv 1905.06208). The weights by cluster size follow from the same test: the
+numbers T_k - m S_k have the mean 0 if m is the true mean per item.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.float64]
+
+#: points of the integral; the probability is then exact to about 1e-10
+NODES = 250
+#: points of the integral for more clusters than this that differ, whose sum is close to a normal distribution
+_MANY, _FEW_NODES = 500, 40
+#: numbers per array of the integral; limits its memory
+_BLOCK = 1_000_000
+#: the integral ends where its terms are below exp of this
+_NEGLIGIBLE = -32.0
+#: clusters whose sums differ by less are equal: repeats averaged in another order
+_DIGITS = 12
+#: no more than this many times the present sample is proposed
+_MOST_TIMES = 1024.0
+
+
+def mean_p_value(
+    totals: ArrayLike,
+    sizes: ArrayLike,
+    mean: float,
+    *,
+    least: float,
+    counts: ArrayLike = 1.0,
+    nodes: int | None = None,
+) -> Floats:
+    """Return Gaffke's p-value of "the mean per item is at most ``mean``"; a small one says that it is larger.
+
+    :param totals: sums of the scores of clusters, shape (..., clusters): several samples at once.
+    :param sizes: numbers of items of these clusters. The arguments are broadcast.
+    :param least: the smallest possible score.
+    :param counts: how often each cluster occurs; may be fractional, or 0.
+    """
+    import numpy as np
+
+    totals, sizes, counts = np.broadcast_arrays(
+        np.asarray(totals, dtype=np.float64), np.asarray(sizes, dtype=np.float64), counts
+    )
+    largest = sizes.max(axis=-1, keepdims=True)
+    weights = np.concatenate([totals - mean * sizes, largest * (least - mean)], axis=-1)
+    shapes = np.concatenate([counts, np.ones_like(largest)], axis=-1).astype(np.float64)
+    weights = np.where(shapes > 0, weights, 0.0)
+    lead = weights.shape[:-1]
+    nodes = nodes or (NODES if weights.shape[-1] <= _MANY else _FEW_NODES)
+    weights, shapes = weights.reshape(-1, weights.shape[-1]), shapes.reshape(-1, weights.shape[-1])
+    # The integral converges fast for the smaller tail; the other one is its complement.
+    below = (weights * shapes).sum(axis=-1) < 0
+    tail = _lower_tail(np.where(below[:, None], -weights, weights), shapes, nodes)
+    return np.asarray(np.where(below, 1 - tail, tail).reshape(lead))
+
+
+def _lower_tail(weights: Floats, shapes: Floats, nodes: int) -> Floats:
+    """Return P(sum of weights * Gamma(shapes) <= 0), per row.
+
+    The cumulant generating function is K(s) = -sum of shapes * log(1 - weights s). The probability is the integral of
+    -exp(K(s)) / (2 pi i s) over a vertical line left of 0. The line through the saddle point makes the integrand
+    smooth and without cancellation, and the trapezoidal rule in sinh(x) converges exponentially.
+    """
+    import numpy as np
+
+    least, most = weights.min(axis=-1), weights.max(axis=-1)
+    tail = np.where(most > 0, 0.0, 1.0)
+    rows = (least < 0) & (most > 0)
+    if not rows.any():
+        return tail
+    # scaled so that the saddle point lies in (-1, 0)
+    a, shape = weights[rows] / -least[rows, None], shapes[rows]
+    low, high = np.full(len(a), -1.0), np.zeros(len(a))
+    for _ in range(20):
+        s = (low + high) / 2
+        rising = (shape * a / (1 - a * s[:, None])).sum(axis=-1) - 1 / s > 0
+        low, high = np.where(rising, low, s), np.where(rising, s, high)
+    s = (low + high) / 2
+    slopes = a / (1 - a * s[:, None])
+    width = 1 / np.sqrt((shape * slopes**2).sum(axis=-1) + 1 / s**2)
+    low, high = np.zeros(len(a)), np.full(len(a), 40.0)
+    for _ in range(12):
+        x = (low + high) / 2
+        y = width * np.sinh(x)
+        size = (
+            x - (shape / 2 * np.log1p((slopes * y[:, None]) ** 2)).sum(axis=-1) - np.log(np.hypot(s, y) / -s)
+        )
+        low, high = np.where(size > _NEGLIGIBLE, x, low), np.where(size > _NEGLIGIBLE, high, x)
+    grid = high[:, None] * np.linspace(0, 1, nodes + 1)
+    line = s[:, None] + 1j * width[:, None] * np.sinh(grid)
+    logs = np.zeros_like(line)
+    step = max(1, _BLOCK // line.size)
+    for first in range(0, a.shape[-1], step):
+        part = slice(first, first + step)
+        logs -= (shape[:, part, None] * np.log(1 - a[:, part, None] * line[:, None])).sum(axis=1)
+    terms = (np.exp(logs) / -line).real * np.cosh(grid)
+    tail[rows] = grid[:, 1] * width / np.pi * (terms.sum(axis=-1) - terms[:, 0] / 2)
+    return tail
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSample:
+    """A sample of clusters: their sums of scores and numbers of items; equal clusters are one entry.
+
+    :param counts: how often each entry occurs; fractional in a sample that is scaled up.
+    """
+
+    totals: tuple[float, ...]
+    sizes: tuple[float, ...]
+    counts: tuple[float, ...]
+
+    @classmethod
+    def of(cls, scores: Iterable[float], clusters: Iterable[str]) -> ClusterSample:
+        """Return the sample of these items, given the score and the cluster of each."""
+        grouped: dict[str, list[float]] = {}
+        for score, cluster in zip(scores, clusters, strict=True):
+            grouped.setdefault(cluster, []).append(score)
+        sums = Counter((round(math.fsum(m), _DIGITS), float(len(m))) for m in grouped.values())
+        entries = sorted(sums.items())
+        return cls(
+            tuple(total for (total, _), _ in entries),
+            tuple(size for (_, size), _ in entries),
+            tuple(float(count) for _, count in entries),
+        )
+
+    @property
+    def clusters(self) -> float:
+        """Number of clusters."""
+        return math.fsum(self.counts)
+
+    @property
+    def items(self) -> float:
+        """Number of items."""
+        return math.fsum(size * count for size, count in zip(self.sizes, self.counts, strict=True))
+
+    @property
+    def mean(self) -> float:
+        """The mean score per item."""
+        total = math.fsum(total * count for total, count in zip(self.totals, self.counts, strict=True))
+        return total / self.items
+
+    def times(self, factor: float) -> ClusterSample:
+        """Return a sample with the same clusters, each ``factor`` times as often."""
+        return replace(self, counts=tuple(factor * count for count in self.counts))
+
+    def negated(self) -> ClusterSample:
+        """Return the sample with all scores negated."""
+        return replace(self, totals=tuple(-total for total in self.totals))
+
+    def p_above(self, mean: float, *, least: float) -> float:
+        """Return the p-value of "the mean is at most ``mean``", if no score is below ``least``."""
+        return float(mean_p_value(self.totals, self.sizes, mean, least=least, counts=self.counts))
+
+    def p_below(self, mean: float, *, most: float) -> float:
+        """Return the p-value of "the mean is at least ``mean``", if no score is above ``most``."""
+        return self.negated().p_above(-mean, least=-most)
+
+    def lower_limit(self, tail: float, *, least: float) -> float:
+        """Return the mean at which :meth:`p_above` is ``tail``."""
+        return _lower_limit(self, tail, least)
+
+    def upper_limit(self, tail: float, *, most: float) -> float:
+        """Return the mean at which :meth:`p_below` is ``tail``."""
+        return -_lower_limit(self.negated(), tail, -most)
+
+
+@lru_cache(maxsize=256)
+def _lower_limit(sample: ClusterSample, tail: float, least: float) -> float:
+    """Return :meth:`ClusterSample.lower_limit`; checks of one gate ask for the same limit several times."""
+    import numpy as np
+    from scipy.optimize import brentq
+
+    totals, sizes, counts = map(np.array, (sample.totals, sample.sizes, sample.counts))
+    highest = float((totals / sizes).max())
+    if highest <= least:
+        return least
+
+    def excess(mean: float) -> float:
+        return float(mean_p_value(totals, sizes, mean, least=least, counts=counts)) - tail
+
+    # Look near the normal approximation first: every evaluation is an integral.
+    mean, largest = sample.mean, float(sizes.max())
+    items = sample.items + largest
+    error = math.sqrt(float((counts * (totals - mean * sizes) ** 2).sum())) / items
+    guess = mean - (mean - least) * largest / items + NormalDist().inv_cdf(tail) * error
+    low, high = max(least, guess - error), min(highest, guess + error)
+    if not (low < high and excess(low) < 0 < excess(high)):
+        low, high = least, highest
+    return float(brentq(excess, low, high, xtol=1e-12))
+
+
+def times_to_settle(
+    sample: ClusterSample, limit: float, tail: float, *, least: float, most: float
+) -> float | None:
+    """Return how many times the sample an interval needs to exclude ``limit``, if scores stay as they are.
+
+    :param tail: the error rate of one side of the interval.
+    :returns: 1 or more; None if the mean is the limit, or if more than 1,024 times the sample would be needed.
+    """
+    distance = sample.mean - limit
+    if abs(distance) <= 10.0**-_DIGITS:
+        return None
+
+    def settles(factor: float) -> bool:
+        larger = sample.times(factor)
+        p = larger.p_above(limit, least=least) if distance > 0 else larger.p_below(limit, most=most)
+        return p <= tail
+
+    return smallest_factor(settles)
+
+
+def smallest_factor(enough: Callable[[float], bool]) -> float | None:
+    """Return the smallest factor from 1 to 1,024 that is ``enough``, to 1% above; None if none is."""
+    low = high = 1.0
+    while not enough(high):
+        if high >= _MOST_TIMES:
+            return None
+        low, high = high, 2 * high
+    while high - low > 0.01 * low:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,171 @@
+"""Gates keep their stated error rates with few clusters: a reduced form of ``bench.gate_rates``, and its check."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom, binomtest, multinomial
+
+from bench import gate_rates
+from bench.interval_methods import Counts, Flags, draw
+from pytest_llmprops.core.drop_tests import drop_test
+from pytest_llmprops.core.gate_results import Check
+from pytest_llmprops.core.pairs import Pairs
+from pytest_llmprops.runs import gate_checks
+from pytest_llmprops.runs.gate_checks import Answer
+from pytest_llmprops.runs.gate_file import Rule
+
+UPGRADES = 120
+
+
+def _pairs(lost: list[int], gained: list[int], size: int) -> Pairs:
+    """Return pairs in clusters of this size with these numbers of lost and gained items."""
+    baseline: list[float] = []
+    candidate: list[float] = []
+    for losses, gains in zip(lost, gained, strict=True):
+        baseline += [1.0] * losses + [0.0] * gains + [1.0] * (size - losses - gains)
+        candidate += [0.0] * losses + [1.0] * gains + [1.0] * (size - losses - gains)
+    names = [str(n // size) for n in range(len(lost) * size)]
+    return Pairs(tuple(baseline), tuple(candidate), tuple(names))
+
+
+def accuracy_verdict(limit: float, right: list[int], size: int) -> str:
+    """Return the gate's verdict on ``min_accuracy``, given the right items of each cluster."""
+    answers = [
+        Answer(f"{n}/{item}", str(n), float(item < count), 0.0, 0.0)
+        for n, count in enumerate(right)
+        for item in range(size)
+    ]
+    return gate_checks.accuracy(Rule("rule", {}, min_accuracy=limit), answers).verdict
+
+
+def drop_verdict(margin: float, pairs: Pairs) -> str:
+    """Return the gate's verdict on ``max_drop``."""
+    return gate_checks.max_drop(Rule("rule", {}, max_drop=margin), pairs).verdict
+
+
+def regression_verdict(detect: float, pairs: Pairs) -> str:
+    """Return the gate's verdict on ``no_regression``."""
+    rule = Rule("rule", {}, no_regression=True, detect=detect)
+    return gate_checks.no_regression(rule, pairs, drop_test(pairs), alpha=rule.alpha, tests=1).verdict
+
+
+def not_above(count: int, of: int, rate: float) -> None:
+    """Assert that ``count`` simulated acceptances are consistent with the stated rate."""
+    assert binomtest(count, of, rate, alternative="greater").pvalue > 0.01, f"{count} of {of}, stated {rate}"
+
+
+@pytest.mark.parametrize(("n", "gained"), [(42, 0.0), (54, 0.0), (137, 0.0), (42, 0.02)])
+def test_max_drop_at_its_limit_is_exact(n: int, gained: float) -> None:
+    """At a true drop of exactly 10 points at most 2.5% of upgrades are accepted: over all likely outcomes."""
+    rate = 0.0
+    for losses in range(n + 1):
+        for gains in range(n + 1 - losses):
+            weight = multinomial.pmf(
+                [losses, gains, n - losses - gains], n, [0.1 + gained, gained, 0.9 - 2 * gained]
+            )
+            # Outcomes with a drop above the margin are never accepted.
+            if weight > 1e-4 and losses - gains <= 0.1 * n:
+                lost, won = (
+                    [1] * losses + [0] * (n - losses),
+                    [0] * losses + [1] * gains + [0] * (n - losses - gains),
+                )
+                if drop_verdict(0.1, _pairs(lost, won, 1)) == "met":
+                    rate += weight
+    assert rate <= 0.025
+
+
+@pytest.mark.parametrize("count", [5, 10])
+def test_min_accuracy_where_one_cluster_in_ten_fails(count: int) -> None:
+    """If clusters fail wholly with probability 0.1, min_accuracy at the true accuracy is met in at most 2.5%."""
+    rng = np.random.default_rng(count)
+    right = rng.binomial(20, np.where(rng.random((UPGRADES, count)) < 0.1, 0.0, 0.99))
+    met = sum(
+        accuracy_verdict(0.891, row, 20) == "met" for row in right.tolist() if sum(row) > 0.891 * 20 * count
+    )
+    not_above(met, UPGRADES, 0.025)
+
+
+@pytest.mark.parametrize("count", [5, 6, 10, 12])
+def test_no_regression_where_one_cluster_in_ten_fails(count: int) -> None:
+    """At a true drop of ``detect``, with one cluster in ten lost, no_regression is met in at most 20%.
+
+    The other clusters lose and gain a few items, so that most samples show a small variance.
+    """
+    rng = np.random.default_rng(count)
+    failed = rng.random((UPGRADES, count)) < 0.1
+    lost = np.where(failed, 20, rng.binomial(20, 0.01, failed.shape))
+    gained = np.where(failed, 0, rng.binomial(20 - lost, 0.01))
+    met = sum(
+        regression_verdict(0.1, _pairs(*pair, 20)) == "met"
+        for pair in zip(lost.tolist(), gained.tolist(), strict=True)
+    )
+    not_above(met, UPGRADES, 0.2)
+
+
+def test_eight_clusters_are_too_few() -> None:
+    """Eight clusters of 20 with one item lost and one gained are inconclusive, and the advised number is enough."""
+    rule = Rule("rule", {}, no_regression=True)
+
+    def check(clusters: int) -> Check:
+        lost, gained = ([1] + [0] * 7) * clusters, ([0, 1] + [0] * 6) * clusters
+        pairs = _pairs(lost[:clusters], gained[:clusters], 20)
+        return gate_checks.no_regression(rule, pairs, drop_test(pairs), alpha=0.05, tests=1)
+
+    few = check(8)
+    assert few.verdict == "inconclusive"
+    assert few.reason.startswith("8 clusters (160 pairs) are too few; about ")
+    needed = int(few.reason.split("about ")[1].split()[0])
+    assert f"about {needed} clusters ({20 * needed} pairs) are needed" in few.reason
+    assert 12 < needed < 25
+    assert check(needed).verdict == "met"
+    assert check(needed - 3).verdict == "inconclusive"
+
+
+def test_clusters_that_fail_wholly_have_exact_rates() -> None:
+    """Rates over the number of failed clusters of 16, without simulation: 18.5% pass a drop of ``detect``."""
+    rate = sum(
+        binom.pmf(failed, 16, 0.1)
+        for failed in range(17)
+        if regression_verdict(0.1, _pairs([20] * failed + [0] * (16 - failed), [0] * 16, 20)) == "met"
+    )
+    assert rate == pytest.approx(0.9**16)
+    assert 0.15 < rate <= 0.2
+
+
+@pytest.mark.parametrize(("size", "icc"), [(1, 0.0), (5, 0.3), (20, 0.9), (20, 1.0)])
+def test_the_benchmark_decides_as_the_gate(size: int, icc: float) -> None:
+    """The vectorised decisions of ``bench.gate_rates`` are those of the gate's own checks."""
+    rng, verdicts = np.random.default_rng(7), set()
+    clusters = {1: 80, 5: 24, 20: 30}[size]
+
+    def agree(flags: Flags, found: list[str]) -> None:
+        assert flags.tolist() == [verdict == "met" for verdict in found]
+        verdicts.update(found)
+
+    right = draw(rng, 12, clusters, size, [0.93, 0.07], icc)[..., 0]
+    agree(
+        gate_rates.accuracy_met(right, size, 0.85),
+        [accuracy_verdict(0.85, row, size) for row in right.tolist()],
+    )
+    counts: Counts = draw(rng, 12, clusters, size, [0.03, 0.01, 0.96], icc)
+    lost, gained = counts[..., 0], counts[..., 1]
+    pairs = [_pairs(*pair, size) for pair in zip(lost.tolist(), gained.tolist(), strict=True)]
+    agree(gate_rates.drop_met(lost, gained, size, 0.12), [drop_verdict(0.12, p) for p in pairs])
+    agree(gate_rates.regression_met(lost, gained, size), [regression_verdict(0.1, p) for p in pairs])
+    assert verdicts >= {"met", "inconclusive"}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("name", "stated", "rate", "items"), gate_rates.RULES[:4], ids=[rule[0] for rule in gate_rates.RULES[:4]]
+)
+def test_reduced_table_of_the_benchmark(
+    name: str, stated: float, rate: gate_rates.Rate, items: object
+) -> None:
+    """No cell of a small form of the table is above its stated rate by more than chance."""
+    cells = [(1, 0.0, 54), (5, 0.1, 100), (20, 0.3, 200), (20, 1.0, 400)]
+    for size, icc, n in cells:
+        for measured in rate(np.random.default_rng(3), 1000, n, size, icc):
+            # 24 rates per rule: a limit that chance exceeds about once in 5,000
+            assert binomtest(round(1000 * measured), 1000, stated, alternative="greater").pvalue > 2e-4
