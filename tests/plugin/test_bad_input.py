@@ -121,11 +121,11 @@ def test_unreadable_data_leaves_the_other_benchmarks_running(run: Runner, worker
     _published(run.folder, "htest/rhyme_test.jsonl", b'{"text": "blue shoe"}\n')
     published = ("--model", "fake:constant?text=sun", "--llm-source", "published", "--llm-data", data)
     done = run(HTEST, HOMOPHONES, *published, "-n", workers)
-    _unreadable(done, "htest/rhyme_test.jsonl: line 1", "every line needs")
+    _unreadable(done, "htest/rhyme_test.jsonl: row 1", "every line needs")
     assert {v["benchmark"] for v in done.verdicts.values()} == {"homophones"}
     assert "1 error" in done.output
     [note] = [note for note in done.run["notes"] if note.startswith("htest: not measured")]
-    assert "htest/rhyme_test.jsonl: line 1" in note
+    assert "htest/rhyme_test.jsonl: row 1" in note
     # Its error is selected with any of its tasks, and left out with the others.
     assert run(HTEST, HOMOPHONES, *published, "-n", workers, "-k", "asked").code == 0
     assert run(HTEST, HOMOPHONES, *published, "-n", workers, "-k", "asked or end_ly").code == 1
@@ -136,7 +136,7 @@ def test_unreadable_data_fails_a_run_without_calls(run: Runner, option: str) -> 
     """--collect-only and --llm-plan name the file that cannot be read, and fail."""
     data = _published(run.folder, "htest/rhyme_test.jsonl", b'{"text": "blue shoe"}\n')
     done = run(HTEST, "--model", "fake:echo", "--llm-source", "published", "--llm-data", data, option)
-    _unreadable(done, "ERROR: ", "htest/rhyme_test.jsonl: line 1", "every line needs")
+    _unreadable(done, "ERROR: ", "htest/rhyme_test.jsonl: row 1", "every line needs")
 
 
 def test_unreadable_data_fails_a_passing_gate(run: Runner) -> None:
