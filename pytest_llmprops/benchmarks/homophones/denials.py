@@ -13,7 +13,8 @@ MARK = "<a>"
 #: What precedes a rival that is another possibility, an example, or denied.
 _ASIDE = re.compile(
     r"(?:(?:\b(?:or|and|o|u|y|e|nor|ni|vs\.?|versus|than|que)(?: (?:as|like|maybe|perhaps|possibly|even|quizas?))?|"
-    r"或者?|还是|和|与|、|/|⟧\s*[,，]|\||\(|⟧)\s*⟦?(?:(?:an?|the|una?|el|la) )?|\n\s*(?:-|\d{1,2}[.)])\s*|⟧\s*:\s*)\Z"
+    r"alternatives?,|other (?:option|candidate|reading)s?,|或者?|还是|和|与|、|/|⟧\s*[,，]|\||\(|⟧)\s*⟦?"
+    r"(?:(?:an?|the|una?|el|la) )?|\n\s*(?:-|\d{1,2}[.)])\s*|⟧\s*:\s*)\Z"
     r"|(?:\b(?:not|no|never|nor|cannot|as in|like|such as|e\.g|example|rhym\w+|unlike|similar\w*|resembl\w+|also|too|"
     r"alternativ\w+|another|other|could|might|may|can|perhaps|possibly|maybe|instead of|rather than|opposed to|"
     r"confus\w+|mistak\w+|sound\w*|pronounc\w+|letters?|silent|spell\w*|spelt|writ\w+|wrote|syllables?|starts?|"

@@ -39,7 +39,7 @@ _CUES = re.compile(
 )
 #: The beginning of a reply, a line or a guess, and what follows an answer that is all of it.
 _OPENS = re.compile(
-    r"(?:\A|^|[\n.!?,;，。！？；、] ?(?:but|so|maybe|perhaps|pero|quizas?|acaso|entonces)? ?)[\s>*#-]{0,6}"
+    r"(?:\A|^|[\n.!?,;，。！？；、] ?(?:but|so|maybe|perhaps|pero|quizas?|acaso|entonces)? ?)[\s>*#¿¡-]{0,6}"
     + _ARTICLES
     + r"⟦?\s*\Z",
     re.M,
@@ -49,6 +49,7 @@ _STOPS = (
     r",? (?:maybe|perhaps|i (?:think|guess|suppose|believe)|probably|of course|obviously|"
     r"(?:would |also )?fits?|makes? (?:the )?(?:most )?sense|quizas?|supongo|creo|claro)\b)"
 )
+_FIRST = r"(?:" + _ENDS + r"|,? (?:who|which|that|with|for|from|at|on|by)\b)"
 _NEGATION = re.compile(
     r"\b(?:not|no|never|cannot|nobody|nothing|without|sin|nunca|ni|nadie|nada)\b|n't|[不没无别未]"
 )
@@ -206,7 +207,8 @@ def _kind(marked: str, mention: _Mention, places: _Places, is_common: bool) -> O
         return Offer.NAMED
     if is_common:
         return Offer.NONE
-    return Offer.MENTIONED if before.strip(" ⟦\n>*#-") else Offer.NAMED
+    is_first = not before.strip(" ⟦\n>*#-") and re.match(r"⟧?" + _FIRST, after) is not None
+    return Offer.NAMED if is_first else Offer.MENTIONED
 
 
 def _restores(

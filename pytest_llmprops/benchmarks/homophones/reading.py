@@ -8,15 +8,17 @@ a data file that can be replaced (``data/homophones/refusal_rules.json``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_llmprops.benchmarks.homophones.answer_forms import forms_of
+from pytest_llmprops.benchmarks.homophones.answer_forms import Forms, forms_of
 from pytest_llmprops.benchmarks.homophones.candidates import Echo, candidates, clean
 from pytest_llmprops.benchmarks.homophones.mentions import Offer, offer
 from pytest_llmprops.benchmarks.homophones.normal import (
     HAN,
     fold,
+    plain,
     prepare,
     sentence_patterns,
     without_markup,
@@ -105,7 +107,7 @@ def reading(
         forms = forms_of(tuple(answers), language, word)
         kind = offer(shown, forms, word, sentence, rules)
         is_refused = any(not rule.is_weak and rule.pattern.search(text) for rule in rules.refusal)
-        is_other = is_refused or any(not forms.found_in(candidate) for candidate in quoted)
+        is_other = is_refused or any(_is_other(candidate, text, forms) for candidate in named)
         correct = kind >= Offer.NAMED or (kind is Offer.MENTIONED and not is_other)
     else:
         correct = contains_answer(_without_question(reply, word, sentence, rules), answers, match, language)
@@ -129,6 +131,14 @@ def reading(
     else:
         reason = f"names {next(iter(named.values()))}" if named else "no answer found in the reply"
     return Reading(correct, refused, False, tuple(named.values()), bool(plural), reason)
+
+
+def _is_other(candidate: str, text: str, forms: Forms) -> bool:
+    """Return whether a candidate is another answer, and no part of a phrase with the answer ("fishing net")."""
+    if forms.pattern is None or forms.found_in(candidate):
+        return False
+    phrase = rf"{re.escape(plain(candidate, exact=forms.exact))}\s+(?:{forms.pattern.pattern})"
+    return re.search(phrase, plain(text, exact=forms.exact)) is None
 
 
 def _without_question(reply: str, word: str, sentence: str, rules: Rules) -> str:

@@ -29,7 +29,7 @@ SHORTHANDS = {
     r"exactamente|realmente|parece|que|al?|lo|puede|podria|debe|seria|sera|fue|hay|me|refiero|creo|pienso|diria|"
     r"author|writer|speaker|much|autor|read|reading|interpret|take|taken|treat|understand|understood|consider|"
     r"would|could|can|should|must|will|have|indicates|implies|points|"
-    r"tiene|sentido|refiera|signifique))",
+    r"tiene|sentido|refiera|signifique|equate|associate|connect|identify|link|relate|with))",
     # Text of one sentence that does not turn to something else.
     "{span}": r"(?:(?!\b(?:but|however|though|yet|pero|sino|although)\b|但|不过|而是)[^.;!?。；！？\n])",
 }
