@@ -21,12 +21,12 @@ english error evidence example exist experiment explain explanation expression f
 familiar figure find first fit fix form form friend full game general get give glad go good great guess happy
 hard head hear help hold hope idea information instance intended interesting interpret issue join
 judge key kind knock know knowledge language last left let letter level life light like likely line list listen
-little logical long look lot made make man matter mean meaning meant mention message mind missing
+little logical long look lot made make man matter mean meaning meant mention message mind minute missing
 misspell mistake modify moment name need new next nice note number old one open option order original
 page part people perform person phone phrase place plain play please point possible possibly present
 price problem process proof proper proud provide question quick quiet quite read real really reason receive
 record refer remark replace reply represent respond response rest resume right room root safe save say
-search second see seem sense sentence set share short show sign similar
+search second see seem sense sentence set share short show sign signal similar
 simple single school science walk library slang
 smart sorry sound space spanish speak special speech spell spelling spoken stand
 standard start state step still story substitute suggest sure surprise sweet take talk tell term test text thank
