@@ -292,7 +292,7 @@ class Benchmark:
         return ()
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Return remarks on one model for the summary, one line each."""
+        """Return remarks on one model for the summary, one line each, from the first sample of each item."""
         return ()
 
 

@@ -35,14 +35,28 @@ class ItemSamples(NamedTuple):
 
 def items_of(records: Iterable[VerdictRecord]) -> list[ItemSamples]:
     """Group the records of one model and benchmark by item, in order of first appearance."""
-    clusters: dict[str, str] = {}
-    answers: dict[str, list[bool]] = {}
+    return [
+        ItemSamples(samples[0].cluster, tuple(r.status == "correct" for r in samples if r.status != "error"))
+        for samples in samples_of(records).values()
+    ]
+
+
+def samples_of(records: Iterable[VerdictRecord]) -> dict[tuple[str, str], list[VerdictRecord]]:
+    """Return the records of one model and benchmark by source and item, in order of first appearance."""
+    items: dict[tuple[str, str], list[VerdictRecord]] = {}
     for record in records:
-        clusters.setdefault(record.id, record.cluster)
-        correct = answers.setdefault(record.id, [])
-        if record.status != "error":
-            correct.append(record.status == "correct")
-    return [ItemSamples(clusters[name], tuple(correct)) for name, correct in answers.items()]
+        items.setdefault((record.source, record.id), []).append(record)
+    return items
+
+
+def mean_scores(records: Iterable[VerdictRecord]) -> list[tuple[float, str]]:
+    """Return the mean ``score`` of each answered item of one model and benchmark, and the item's cluster."""
+    means = []
+    for samples in samples_of(records).values():
+        scores = [r.score for r in samples if r.score is not None]
+        if scores:
+            means.append((math.fsum(scores) / len(scores), samples[0].cluster))
+    return means
 
 
 class Variance(NamedTuple):

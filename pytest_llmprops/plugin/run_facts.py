@@ -98,8 +98,11 @@ def _used(model: ModelFacts, use: ModelUse | None) -> ModelFacts:
 
 
 def _remarks(verdicts: Sequence[VerdictRecord], benchmarks: Mapping[str, Benchmark]) -> tuple[Remark, ...]:
+    # A remark may test something over items; further samples of the same items are not more items.
     groups: dict[tuple[str, str], list[VerdictRecord]] = {}
     for verdict in verdicts:
+        if verdict.sample:
+            continue
         groups.setdefault((verdict.model, verdict.benchmark), []).append(verdict)
     return tuple(
         Remark(model, name, text)

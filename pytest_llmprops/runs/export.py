@@ -67,7 +67,7 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
         return pd.DataFrame(rows, columns=list(SEARCHES)).astype(texts)
     rows = [{"run_id": run.run_id, **row.to_json()} for run in runs for row in getattr(run.facts, name)]
     frame = pd.DataFrame(rows)
-    for column in ("accuracy", "value", "ci_low", "ci_high"):
+    for column in ("accuracy", "value", "ci_low", "ci_high", "between_items", "within_items"):
         if column in frame:
             # A column that has only nulls would otherwise have the type object.
             frame[column] = frame[column].astype("float64")

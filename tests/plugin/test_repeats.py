@@ -143,6 +143,31 @@ def test_samples_of_the_benchmark_do_not_meet_those_of_repeats(run: Runner) -> N
     assert len({key for r in lines(done) for key in r["requests"]}) == done.run["calls"]["sent"] == 9
 
 
+def test_metrics_and_remarks_see_one_record_per_item(run: Runner) -> None:
+    """A benchmark's metrics are computed per repeat and averaged; its remarks are about the first samples."""
+    model = noisy(run)
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
+    own = """
+    metric_directions = {"right": "higher"}
+
+    def metrics(self, records):
+        right = sum(r.status == "correct" for r in records)
+        yield Metric("add", "en", "builtin", "right", float(right), len(records), direction="higher")
+
+    def remarks(self, records):
+        yield f"{len(records)} records of samples {sorted({r.sample for r in records})}"
+"""
+    text = text.replace('    name = "sums"\n', f'    name = "sums"\n{own}').replace(
+        "Item, Verdict", "Item, Metric, Verdict"
+    )
+    run.write("test_sums.py", text)
+    done = run("--model", model, "--llm-repeats", "3")
+    rows = {m["name"]: m for m in done.run["metrics"]}
+    assert (rows["right"]["value"], rows["right"]["n"]) == (pytest.approx((6 + 3 + 3) / 3), 6)
+    assert rows.keys() == {"right", "pass@k", "majority"}
+    assert "6 records of samples [0]" in done.output
+
+
 def test_a_sample_in_error_leaves_the_others(run: Runner, workers: str) -> None:
     """A failed call is the error of its sample only; an item with errors and right answers is an error in pytest."""
     run.sums(3)

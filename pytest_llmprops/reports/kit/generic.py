@@ -25,6 +25,11 @@ from pytest_llmprops.reports.published import ranked
 #: maximum number of published results per row
 MOST = 3
 COUNTS = ("wrong", "refused", "unparsed", "errors")
+#: note on a run with repeats
+REPEATS = (
+    "Items have {n} samples. An accuracy is the mean over the items of their shares of correct samples, and the counts"
+    " are of samples. Figures and examples of single items show their first sample."
+)
 
 
 def section(measured: Measured) -> Section:
@@ -126,6 +131,8 @@ def _counts(measured: Measured) -> Table:
         ("Items", True),
         ("Accuracy", True),
     ]
+    has_repeats = any(row.has_repeats for s in measured.series for row in measured.rows(s))
+    columns[4:4] = [("Samples", True)] if has_repeats else []
     columns += [(name.capitalize(), True) for name in COUNTS]
     rows = []
     any_published = any(published_beside(measured, place) for place in measured.places)
@@ -143,7 +150,9 @@ def _counts(measured: Measured) -> Table:
             item_filter = {name: visible(value) for name, value in item_filter.items()}
             cells = [Cell(s.starred)] if several else []
             cells += [Cell(words(place[0]), items=item_filter), Cell(language(place[1])), Cell(place[2])]
-            cells += [Cell(f"{row.items:,}", row.items), share_cell(row)]
+            cells.append(Cell(f"{row.items:,}", row.items))
+            cells += [Cell(f"{row.samples:,}", row.samples)] if has_repeats else []
+            cells.append(share_cell(row))
             for name in COUNTS:
                 status = "error" if name == "errors" else name
                 link = {**item_filter, "status": status} if getattr(row, name) else {}
@@ -240,6 +249,11 @@ def fine_print(measured: Measured) -> list[Block]:
         for line in protocol_lines(s, measured.benchmark):
             labels_by_line.setdefault(line, []).append(s.label)
     everyone = [s.label for s in measured.series]
+    repeats = [
+        row.samples // row.items for s in measured.series for row in measured.rows(s) if row.has_repeats
+    ]
+    if repeats:
+        blocks.append(Note(REPEATS.format(n=max(repeats))))
     notes = [
         Note(line if labels == everyone else f"{', '.join(labels)}: {line}")
         for line, labels in labels_by_line.items()

@@ -13,6 +13,7 @@ from pytest_llmprops.core.items import Placed
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.repeats import items_of, samples_of
 from pytest_llmprops.core.run_facts import ProtocolFacts
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.core.strict_json import JSON
@@ -165,12 +166,16 @@ class Measured:
         return [r for r in rows if (r.model, r.benchmark) == (series.model, self.benchmark)]
 
     def records(self, series: Series, tasks: Iterable[str] | None = None) -> list[VerdictRecord]:
-        """Return the verdict records of a series, of all tasks or of the given ones."""
+        """Return the verdict records of a series, of all tasks or of the given ones: one per sample of an item."""
         records = series.by_benchmark.get(self.benchmark, [])
         if tasks is None:
             return records
         names = set(tasks)
         return [r for r in records if r.task in names]
+
+    def first_samples(self, series: Series, tasks: Iterable[str] | None = None) -> list[VerdictRecord]:
+        """Return one record per item of a series, its first sample, for figures and lists of single items."""
+        return [samples[0] for samples in samples_of(self.records(series, tasks)).values()]
 
 
 def place_of(row: Placed) -> Place:
@@ -189,10 +194,13 @@ class Share:
 
 
 def accuracy(records: Iterable[VerdictRecord]) -> Share | None:
-    """Return the accuracy over records without errors; None if all are errors."""
-    answered = [r for r in records if r.status != "error"]
+    """Return the mean over items of their shares of correct samples, without errors; None if all are errors.
+
+    :param records: of one model and benchmark.
+    """
+    answered = [item for item in items_of(records) if item.correct]
     if not answered:
         return None
-    scores = [float(r.status == "correct") for r in answered]
-    interval: Interval = mean_interval(scores, [r.cluster for r in answered])
+    scores = [item.share for item in answered]
+    interval: Interval = mean_interval(scores, [item.cluster for item in answered])
     return Share(sum(scores) / len(scores), interval.low, interval.high, len(scores))

@@ -14,6 +14,7 @@ from pytest_llmprops.benchmarks.dtails.report.figures import Estimate, Panel, Ro
 from pytest_llmprops.benchmarks.dtails.report.lines import LONG, Line, lines_of
 from pytest_llmprops.benchmarks.dtails.report.positions import positions_blocks
 from pytest_llmprops.core.metrics import Place
+from pytest_llmprops.core.repeats import mean_scores
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
@@ -60,11 +61,8 @@ def estimate(measured: Measured, line: Line, origin: Origin) -> Estimate | None:
     mean = measured.metric(line.series, "accuracy_mean", place)
     if mean is None or mean.value is None:
         return Estimate(*row.estimate)
-    scores = [
-        (r.score, r.cluster)
-        for r in measured.records(line.series, [line.task])
-        if (r.language, r.source) == origin and r.score is not None
-    ]
+    records = measured.records(line.series, [line.task])
+    scores = mean_scores(r for r in records if (r.language, r.source) == origin)
     interval = mean_interval([score for score, _ in scores], [cluster for _, cluster in scores])
     deviation = measured.metric(line.series, "accuracy_sd", place)
     return Estimate(
@@ -174,7 +172,7 @@ def _unread(measured: Measured, lines: list[Line]) -> list[Block]:
     for line in lines:
         if line.task != SELECT:
             continue
-        records = [r for r in measured.records(line.series, [SELECT]) if "rules_read" in r.values]
+        records = [r for r in measured.first_samples(line.series, [SELECT]) if "rules_read" in r.values]
         unread = [r for r in records if not r.values["rules_read"]]
         if unread:
             concepts = len({(r.source, r.cluster) for r in unread})

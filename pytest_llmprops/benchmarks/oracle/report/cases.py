@@ -36,7 +36,7 @@ def linearity_cases(measured: Measured) -> list[Block]:
     for s in measured.series:
         rejected = [
             (record, SentenceEvidence.from_json(record.evidence))
-            for record in measured.records(s, [LINEARITY])
+            for record in measured.first_samples(s, [LINEARITY])
             if record.status == "wrong"
         ]
         known = [evidence for record, evidence in rejected if record.evidence]
@@ -77,7 +77,7 @@ def pair_cases(measured: Measured) -> list[Block]:
     notes: list[Block] = []
     tables: dict[str, list[Row]] = {YES: [], "leftover": [], NO: []}
     for s in measured.series:
-        records = [r for r in measured.records(s, [YES, NO]) if r.status in ("correct", "wrong")]
+        records = [r for r in measured.first_samples(s, [YES, NO]) if r.status in ("correct", "wrong")]
         missing = sum(not record.evidence for record in records)
         if missing:
             notes.append(

@@ -104,7 +104,9 @@ def _groups(measured: Measured, place: Place) -> list[DomainGroup]:
     groups = []
     for s in measured.series:
         records = [
-            r for r in measured.records(s, [LINEARITY]) if place_of(r) == place and "entities" in r.values
+            r
+            for r in measured.first_samples(s, [LINEARITY])
+            if place_of(r) == place and "entities" in r.values
         ]
         names = domains(measured, s, place)
         for group in [name for name in names if name] or names:

@@ -1,0 +1,127 @@
+"""Readers of a run with several samples per item: page, comparison, terminal and export count items, not samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixtures.records import recorded, verdict
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.repeats import mean_scores
+from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.reports.compare import terminal_lines
+from pytest_llmprops.reports.kit.blocks import Fold, Note, Table
+from pytest_llmprops.reports.kit.series import Measured, accuracy, series_of
+from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.reports.runs_table import show_lines
+from pytest_llmprops.runs.compare import compare
+from pytest_llmprops.runs.export import table
+from pytest_llmprops.runs.reader import Run, read_run
+
+#: correct samples of three, per item
+SHARES = (3, 3, 2, 2, 1, 0, 3, 3, 3, 3)
+
+
+def samples(shares: tuple[int, ...] = SHARES, of: int = 3) -> list[VerdictRecord]:
+    """Return the samples of each item, of which the given numbers are correct."""
+    return [
+        verdict("add", item, "correct" if sample < correct else "wrong", sample=sample)
+        for item, correct in enumerate(shares)
+        for sample in range(of)
+    ]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Return a run of ten items with three samples each."""
+    return read_run(recorded(tmp_path / "repeated", samples()))
+
+
+def test_accuracy_of_a_report_is_over_items(run: Run) -> None:
+    """The accuracy averages item means, and its interval is that of ten items."""
+    share = accuracy(run.records)
+    assert share is not None
+    means = [correct / 3 for correct in SHARES]
+    expected = mean_interval(means, [str(n) for n in range(10)])
+    assert (share.value, share.n) == pytest.approx((sum(means) / 10, 10))
+    assert (share.low, share.high) == pytest.approx(expected[:2])
+    uneven = [r for r in run.records if r.sample == 0 or r.id.endswith("0000")]
+    share = accuracy(uneven)
+    assert share is not None
+    assert share.value == pytest.approx(9 / 10)
+
+
+def test_first_samples_are_one_record_per_item(run: Run) -> None:
+    """Figures and lists of single items get each item once."""
+    measured = Measured("sums", series_of([run]))
+    [series] = measured.series
+    assert [r.sample for r in measured.first_samples(series)] == [0] * 10
+    assert len(measured.records(series, ["add"])) == 30
+
+
+def test_mean_scores_are_item_means() -> None:
+    """Samples in error are left out; an item of errors has no score."""
+    rows = [
+        verdict("t", 0, score=1.0),
+        verdict("t", 0, score=0.5, sample=1),
+        verdict("t", 1, "error"),
+        verdict("t", 2, "error"),
+        verdict("t", 2, score=0.25, sample=1),
+    ]
+    assert [score for score, _ in mean_scores(rows)] == [0.75, 0.25]
+
+
+def test_the_page_counts_items_and_samples(run: Run) -> None:
+    """The table of results has both numbers, every sample has a row, and a note explains the accuracy."""
+    report = report_on([run], {})
+    [section] = report.sections
+    blocks = [x for b in section.blocks for x in (b.blocks if isinstance(b, Fold) else (b,))]
+    [results] = [b for b in blocks if isinstance(b, Table) and b.title == "Results"]
+    names = [name for name, _ in results.columns]
+    cells = dict(zip(names, (cell.text for cell in results.rows[0]), strict=True))
+    assert (cells["Items"], cells["Samples"], cells["Wrong"]) == ("10", "30", "7")
+    assert cells["Accuracy"].startswith("76.7")
+    assert any("Items have 3 samples." in b.text for b in blocks if isinstance(b, Note))
+    ids = [row[report.items["fields"].index("id")] for row in report.items["rows"]]
+    assert len(set(ids)) == 30
+    assert "sums/en/add/0004 #2" in ids
+    [headline] = report.overview
+    assert (headline.value, headline.n) == pytest.approx((23 / 30, 10))
+
+
+def test_a_page_without_repeats_has_no_samples(tmp_path: Path) -> None:
+    """Nothing about samples is shown for a run that has one per item."""
+    report = report_on([read_run(recorded(tmp_path / "once", samples(of=1)))], {})
+    [section] = report.sections
+    blocks = [x for b in section.blocks for x in (b.blocks if isinstance(b, Fold) else (b,))]
+    assert not any("Samples" in dict(b.columns) for b in blocks if isinstance(b, Table))
+    assert not any("samples" in b.text for b in blocks if isinstance(b, Note))
+
+
+def test_runs_with_different_numbers_of_samples_are_compared_by_item(tmp_path: Path, run: Run) -> None:
+    """A pair is one item with its means; an item that both runs answer equally often is not flipped."""
+    once = read_run(recorded(tmp_path / "once", samples(tuple(min(s, 1) for s in SHARES), of=1)))
+    comparison = compare([once, run])
+    [contrast] = comparison.contrasts
+    [change] = contrast.changes
+    assert (change.pairs, change.lost, change.gained) == (10, 3, 0)
+    assert change.result is not None
+    assert change.result.difference == pytest.approx(23 / 30 - 0.9)
+    text = "\n".join(terminal_lines(comparison, 200))
+    assert "76.7%" in text
+    assert "90.0%" in text
+
+
+def test_show_and_export_have_every_sample(run: Run) -> None:
+    """``runs show`` prints items and samples; the export has one row per sample, and typed columns."""
+    shown = "\n".join(show_lines(run))
+    assert "recorded more than once" not in shown
+    [row] = [line.split() for line in shown.splitlines() if line.startswith("  add ")]
+    assert row[3:5] == ["10", "30"]
+    verdicts = table([run], "verdicts")
+    assert len(verdicts) == 30
+    assert not verdicts.duplicated(["run_id", "model", "id", "sample"]).any()
+    summary = table([run], "summary")
+    assert summary.loc[0, "samples"] == 30
+    assert str(summary["between_items"].dtype) == str(summary["within_items"].dtype) == "float64"
