@@ -85,7 +85,9 @@ def forms_of(answers: tuple[str, ...], language: str, word: str = "") -> Forms:
     parts = [re.escape(form) for form in han]
     if latin:
         spaced = "|".join(r"[\s-]{0,3}".join(map(re.escape, re.split(r"[\s-]+", form))) for form in latin)
-        parts.append(f"(?<![{_LETTER}])(?:{spaced})(?!-?[{_LETTER}])")
+        # A verb has hundreds of forms: most positions fail at their first letters.
+        first = "".join(sorted({re.escape(form[0]) for form in latin}))
+        parts.append(f"(?<![{_LETTER}])(?=[{first}])(?:{spaced})(?!-?[{_LETTER}])")
     pattern = re.compile("|".join(parts)) if parts else None
     return Forms(pattern, exact, bool(answers) and is_function_word(fold(answers[0]), language))
 

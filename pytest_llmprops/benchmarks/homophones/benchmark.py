@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MASK, WORD_ONLY, items
-from pytest_llmprops.benchmarks.homophones.reading import Rules, parse_rules, reading
+from pytest_llmprops.benchmarks.homophones.reading import Rules, contains_answer, parse_rules, reading
 from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.items import Item
@@ -160,7 +160,8 @@ def judge(
     if reply.finish_reason == "content_filter":
         status, reason = "refused", "a content filter refused"
     elif result.correct:
-        status, given = "correct", next(iter(result.answers_named), answers[0])
+        right = (n for n in result.answers_named if contains_answer(n, answers, "word", item.language))
+        status, given = "correct", next(right, answers[0])
     elif result.empty:
         status, reason = "unparsed", "the reply is empty"
     elif result.refused:

@@ -103,8 +103,8 @@ def reading(
             if any(value and value.startswith("⟦") for value in hit.groupdict().values()):
                 quoted.update(found)
     refusal = next((rule for rule in rules.refusal if rule.pattern.search(text)), None)
+    forms = forms_of(tuple(answers), language, word)
     if match == "word":
-        forms = forms_of(tuple(answers), language, word)
         kind = offer(shown, forms, word, sentence, rules)
         is_refused = any(not rule.is_weak and rule.pattern.search(text) for rule in rules.refusal)
         is_other = is_refused or any(_is_other(candidate, text, forms) for candidate in named)
@@ -128,6 +128,8 @@ def reading(
         reason = "contains the answer" if match == "contains" else "offers the answer"
     elif refused and refusal is not None:
         reason = f"refuses: {refusal.name}"
+    elif match == "word" and forms.found_in(_without_question(shown, word, sentence, rules)):
+        reason = "mentions the answer without offering it"
     else:
         reason = f"names {next(iter(named.values()))}" if named else "no answer found in the reply"
     return Reading(correct, refused, False, tuple(named.values()), bool(plural), reason)

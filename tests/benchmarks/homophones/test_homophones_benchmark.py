@@ -303,6 +303,20 @@ def test_statuses(reply: Reply, status: str, several: float, lamp: Loaded, measu
     assert verdict.reason
 
 
+@pytest.mark.parametrize(
+    ("reply", "given", "reason"),
+    [
+        ("It could be 'lamb' or 'lamp'.", "lamp", "offers the answer"),
+        ("It means 'lamb', not 'lamp'.", "lamb", "mentions the answer without offering it"),
+        ("It means 'lamb'.", "lamb", "names lamb"),
+    ],
+)
+def test_what_was_given_and_why(reply: str, given: str, reason: str, lamp: Loaded, measure: Measure) -> None:
+    """A correct reply gives the answer; a wrong one that mentions it says so."""
+    verdict = measure(H, lamp.items[0], lamp.context, reply).verdict
+    assert (verdict.given, verdict.reason) == (given, reason)
+
+
 # Metrics
 
 
