@@ -15,6 +15,7 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Kind, Reply, Request
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.weighting import Weighting
 
 
 class Ask(TypingProtocol):
@@ -204,6 +205,9 @@ class Benchmark:
     tasks_by_answer: ClassVar[frozenset[str]] = frozenset()
     #: The best accuracy of tasks whose best accuracy is not 1. Gates accept no ``min_accuracy`` for them.
     accuracy_targets: ClassVar[Mapping[str, float]] = {}
+    #: What counts once in accuracies, comparisons and gates: each ``item``, or each ``cluster``, as in papers that
+    #: average over groups of items. A cluster then has the mean score of its items.
+    weighting: ClassVar[Weighting] = "item"
     #: Settings that change only how cases are shown. Runs that differ in them are comparable.
     presentation: ClassVar[frozenset[str]] = frozenset()
     #: Whether ``--llm-limit`` counts per cluster instead of per task and language.

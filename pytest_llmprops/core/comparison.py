@@ -35,6 +35,7 @@ class PairedResult:
     :param difference: candidate - baseline, in [-1, 1], with the limits of its interval.
     :param p: one-sided p-value of a drop.
     :param detectable: smallest drop that these pairs can show with 80% power; None if they cannot show any.
+    :param noun: what a pair is: ``cluster`` if the scores are means of clusters.
     """
 
     conclusion: Conclusion
@@ -48,6 +49,7 @@ class PairedResult:
     p: float
     test_method: str
     detectable: float | None
+    noun: str = "pair"
 
 
 def judge(
@@ -88,4 +90,5 @@ def judge(
         interval.method,
         *test,
         detectable if math.isfinite(detectable) else None,
+        pairs.noun,
     )

@@ -17,12 +17,14 @@ ROUNDING = 1e-12
 class Pairs:
     """Scores of two models on the same items: ``baseline``, ``candidate`` and cluster label, one of each per pair.
 
+    :param noun: what a pair is, for messages: ``cluster`` if the scores are means of clusters.
     :raises ValueError: if the tuples have different lengths, or a score is outside [0, 1].
     """
 
     baseline: tuple[float, ...]
     candidate: tuple[float, ...]
     clusters: tuple[str, ...]
+    noun: str = "pair"
 
     def __post_init__(self) -> None:
         if not len(self.baseline) == len(self.candidate) == len(self.clusters):

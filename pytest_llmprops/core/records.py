@@ -181,6 +181,8 @@ class SummaryRow(_Row):
     :param answered: number of items with at least one sample that is not an error.
     :param accuracy: mean over the answered items of the share of their answered samples that are correct; without
         repeats ``correct / (items - errors)``. It and its 95% interval are None if nothing was answered.
+    :param cluster_accuracy: mean over clusters of their accuracy, if each cluster of the benchmark counts once
+        (``Benchmark.weighting``); otherwise it and its interval are None. Tables then show it as the accuracy.
     :param ci_method: ``clopper-pearson``, ``gaffke`` (fractional scores) or ``gaffke over clusters``; None without an
         interval. Older records also have ``wilson``, ``wilson over clusters`` and ``cluster bootstrap``.
     :param between_items: variance of the items' expected scores; None without repeats.
@@ -194,6 +196,7 @@ class SummaryRow(_Row):
         "ci_method": (str, type(None)),
         **dict.fromkeys(("samples", "answered"), (int,)),
         **dict.fromkeys(("between_items", "within_items"), _NUMBER),
+        **dict.fromkeys(("cluster_accuracy", "cluster_ci_low", "cluster_ci_high"), _NUMBER),
     }
 
     model: str
@@ -216,10 +219,14 @@ class SummaryRow(_Row):
     ci_method: str | None
     between_items: float | None
     within_items: float | None
+    cluster_accuracy: float | None
+    cluster_ci_low: float | None
+    cluster_ci_high: float | None
 
     @classmethod
     def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row with the columns about samples; records from before there were repeats lack them."""
+        """Return a row with the columns about clusters and samples that older records lack."""
+        row = {**dict.fromkeys(("cluster_accuracy", "cluster_ci_low", "cluster_ci_high")), **row}
         items, errors = row.get("items"), row.get("errors")
         if "samples" in row or not (isinstance(items, int) and isinstance(errors, int)):
             return row
@@ -243,10 +250,11 @@ class SummaryRow(_Row):
 
     @property
     def estimate(self) -> tuple[float, float, float] | None:
-        """The accuracy and the limits of its interval; None if nothing was answered."""
-        if self.accuracy is None or self.ci_low is None or self.ci_high is None:
-            return None
-        return self.accuracy, self.ci_low, self.ci_high
+        """The accuracy to show, by cluster or by item, with the limits of its interval; None without an answer."""
+        value, low, high = self.accuracy, self.ci_low, self.ci_high
+        if self.cluster_accuracy is not None:
+            value, low, high = self.cluster_accuracy, self.cluster_ci_low, self.cluster_ci_high
+        return None if value is None or low is None or high is None else (value, low, high)
 
 
 @dataclass(frozen=True, slots=True)

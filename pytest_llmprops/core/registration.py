@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.weighting import WEIGHTINGS
 
 #: An object, or ``"module:name"`` of one that is imported when it is needed.
 Reference = str | Callable[..., Any]
@@ -51,6 +52,7 @@ class BenchmarkFacts:
     chance: Mapping[str, float] = field(default_factory=dict)
     printed_task: str = ""
     accuracy_targets: Mapping[str, float] = field(default_factory=dict)
+    weighting: str = "item"
     presentation: tuple[str, ...] = ()
     metric_directions: Mapping[str, str] = field(default_factory=dict)
     tasks_by_answer: tuple[str, ...] = ()
@@ -70,6 +72,7 @@ class BenchmarkFacts:
             chance=dict(benchmark.chance),
             printed_task=benchmark.printed_task,
             accuracy_targets=dict(benchmark.accuracy_targets),
+            weighting=benchmark.weighting,
             presentation=tuple(sorted(benchmark.presentation)),
             metric_directions=dict(benchmark.metric_directions),
             tasks_by_answer=tuple(sorted(benchmark.tasks_by_answer)),
@@ -110,6 +113,8 @@ class BenchmarkFacts:
                 raise DataError(f"{where}.{f.name} is not {kind}")
             else:
                 known[f.name] = recorded
+        if known["weighting"] not in WEIGHTINGS:
+            raise DataError(f"{where}.weighting is not one of {', '.join(WEIGHTINGS)}")
         for f_name in ("chance", "accuracy_targets"):
             if not all(isinstance(x, int | float) for x in known[f_name].values()):
                 raise DataError(f"{where}.{f_name} has a value that is not a number")

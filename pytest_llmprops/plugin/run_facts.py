@@ -12,6 +12,7 @@ from pytest_llmprops.core.run_facts import ModelFacts, Remark, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts
 from pytest_llmprops.plugin.cases import load_benchmark
 from pytest_llmprops.plugin.helpers import HELPER
+from pytest_llmprops.runs.benchmark_facts import cluster_weighted
 from pytest_llmprops.runs.record import RunRecord
 from pytest_llmprops.runs.searches import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
@@ -82,7 +83,10 @@ def final_facts(
         selection=collection.selection,
         deviations=deviations,
         calls=calls,
-        summary=summary_rows(verdicts),
+        # An interrupted process may have collected nothing.
+        summary=summary_rows(
+            verdicts, cluster_weighted(replace(record.facts, benchmarks=collection.benchmarks))
+        ),
         metrics=metric_rows(verdicts, benchmarks),
         remarks=_remarks(verdicts, benchmarks),
         searches=search_counts(searches),

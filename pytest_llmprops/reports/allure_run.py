@@ -136,12 +136,12 @@ def metrics(facts: RunFacts) -> list[dict[str, Any]]:
         {
             "id": f"{facts.run_id}/{key}",
             "key": key,
-            "value": round(100 * row.accuracy, 2),
+            "value": round(100 * row.estimate[0], 2),
             "start": start,
             "stop": stop,
         }
         for row in facts.summary
-        if row.accuracy is not None and (key := "/".join(row.group))
+        if row.estimate is not None and (key := "/".join(row.group))
     ]
 
 
@@ -186,7 +186,7 @@ def table(facts: RunFacts) -> str:
     counts = ("wrong", "refused", "unparsed", "errors")
     writer.writerow([*columns, "accuracy", "from", "to", *counts])
     for row in facts.summary:
-        shares = (row.accuracy, row.ci_low, row.ci_high)
+        shares = row.estimate or (None, None, None)
         percent = ["" if share is None else f"{100 * share:.1f}" for share in shares]
         writer.writerow([*(getattr(row, n) for n in columns), *percent, *(getattr(row, n) for n in counts)])
     return visible(out.getvalue())

@@ -160,11 +160,11 @@ def _accuracy(column: Column, task_key: TaskKey, *, of: bool) -> str:
     if row is None:
         return "-"
     errors = f", {row.errors} error{'s' * (row.errors != 1)}" if row.errors else ""
-    if row.accuracy is None or row.ci_low is None or row.ci_high is None:
+    if row.estimate is None:
         return f"no answer{errors}"
+    value, low, high = row.estimate
     items = f" of {row.answered}" if of else ""
-    interval = f"{100 * row.ci_low:.1f} to {100 * row.ci_high:.1f}"
-    return f"{100 * row.accuracy:.1f}%{items} ({interval}){errors}"
+    return f"{100 * value:.1f}%{items} ({100 * low:.1f} to {100 * high:.1f}){errors}"
 
 
 def _title(contrast: Contrast) -> str:

@@ -20,7 +20,8 @@ HEADER = ("run", "started (UTC)", "models", "benchmarks", "items", "accuracy", "
 def list_lines(runs: Sequence[Listed], width: int) -> list[str]:
     """Return one row per run, or two lines per run if the table is wider than ``width``.
 
-    Accuracy is the share of a model's correct items among all answered items, over all tasks.
+    Accuracy is the share of a model's correct items among all answered items, over all tasks. If clusters of a
+    benchmark count once, each is one item with the mean score of its items.
     """
     rows = [tuple(map(terminal_line, _cells(run))) for run in runs]
     lines = aligned_table([HEADER, *rows])
@@ -58,9 +59,9 @@ def _accuracies(models: Iterable[str], summary: Sequence[SummaryRow]) -> list[st
     accuracies = []
     for model in models:
         rows = [row for row in summary if row.model == model]
-        answered = sum(row.answered for row in rows)
-        correct = sum(row.accuracy * row.answered for row in rows if row.accuracy is not None)
-        accuracies.append(f"{100 * correct / answered:.1f}%" if answered else "-")
+        counts = [row.answered if row.cluster_accuracy is None else row.clusters for row in rows]
+        correct = sum(r.estimate[0] * n for r, n in zip(rows, counts, strict=True) if r.estimate is not None)
+        accuracies.append(f"{100 * correct / sum(counts):.1f}%" if sum(counts) else "-")
     return accuracies
 
 

@@ -94,12 +94,14 @@ def _benchmark(facts: RunFacts, records: Sequence[VerdictRecord], model: str, be
 
 
 def _cells(row: SummaryRow) -> tuple[str, ...]:
-    if row.accuracy is None or row.ci_low is None or row.ci_high is None:
+    if row.estimate is None:
         accuracy, interval = "-", "-"
     else:
-        accuracy = f"{100 * row.accuracy:.1f}% ±{100 * _standard_error(row, row.accuracy):.1f}"
-        interval = f"{100 * row.ci_low:.1f} to {100 * row.ci_high:.1f}"
-        if row.ci_method and "cluster" in row.ci_method:
+        value, low, high = row.estimate
+        accuracy, interval = f"{100 * value:.1f}%", f"{100 * low:.1f} to {100 * high:.1f}"
+        if row.cluster_accuracy is None:
+            accuracy += f" ±{100 * _standard_error(row, value):.1f}"
+        if row.cluster_accuracy is not None or (row.ci_method and "cluster" in row.ci_method):
             interval += " (clusters)"
     counts = (str(getattr(row, name)) for name in ("wrong", "refused", "unparsed", "errors"))
     items, samples = str(row.items), str(row.samples)
@@ -130,7 +132,7 @@ def _total(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
         for name in ("items", "samples", "wrong", "refused", "unparsed", "errors")
     }
     counts = (str(sums[name]) for name in ("wrong", "refused", "unparsed", "errors"))
-    accuracies = [r.accuracy for r in rows if r.accuracy is not None]
+    accuracies = [r.estimate[0] for r in rows if r.estimate is not None]
     mean = f"{100 * sum(accuracies) / len(accuracies):.1f}% mean" if accuracies else "-"
     return ("all", "", "", str(sums["items"]), str(sums["samples"]), mean, "", *counts)
 

@@ -40,6 +40,25 @@ def tasks_by_answer(*runs: RunFacts) -> TasksByAnswer:
     return tasks
 
 
+IsWeighted = Callable[[str], bool]
+
+
+def cluster_weighted(*runs: RunFacts) -> IsWeighted:
+    """Return a function that says whether each cluster of a benchmark counts once (``Benchmark.weighting``).
+
+    :param runs: ``run.json`` of the runs that are read or compared. It is enough if one of them says so.
+    """
+
+    @cache
+    def is_weighted(benchmark: str) -> bool:
+        recorded = [run.benchmarks[benchmark] for run in runs if benchmark in run.benchmarks]
+        installed = None if recorded else installed_facts(benchmark)
+        facts = recorded if installed is None else [installed]
+        return any(fact.weighting == "cluster" for fact in facts)
+
+    return is_weighted
+
+
 def unknown_benchmarks(benchmarks: Iterable[str], *runs: RunFacts) -> list[str]:
     """Return one note for each benchmark that neither the records nor this installation knows."""
     return [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
-from pytest_llmprops.runs.benchmark_facts import tasks_by_answer
+from pytest_llmprops.runs.benchmark_facts import IsWeighted, cluster_weighted, tasks_by_answer
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.pairing import (
     ItemKey,
@@ -166,9 +166,10 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, 
     paired = pair_records(before, after, decided)
     keys = [*(p.key for p in paired.pairs), *paired.missing, *paired.added, *paired.errors]
     task_keys = list(dict.fromkeys(key.task_key for key in keys))
-    changes = [_change(task_key, paired) for task_key in task_keys]
+    is_weighted = cluster_weighted(baseline.run.facts, candidate.run.facts)
+    changes = [_change(task_key, paired, is_weighted) for task_key in task_keys]
     if len(task_keys) > 1:
-        changes.append(_change(None, paired))
+        changes.append(_change(None, paired, is_weighted))
     flipped = [p for p in paired.pairs if p.baseline != p.candidate]
     flips = []
     if flipped:
@@ -206,7 +207,7 @@ def _shown(records: Sequence[VerdictRecord], correct: bool) -> VerdictRecord:
     return (fitting or records)[0]
 
 
-def _change(task_key: TaskKey | None, paired: Paired) -> Change:
+def _change(task_key: TaskKey | None, paired: Paired, is_weighted: IsWeighted) -> Change:
     def count(keys: Iterable[ItemKey]) -> int:
         return sum(task_key is None or key.task_key == task_key for key in keys)
 
@@ -219,5 +220,5 @@ def _change(task_key: TaskKey | None, paired: Paired) -> Change:
         errors=count(paired.errors),
         lost=sum(p.candidate < p.baseline for p in pairs),
         gained=sum(p.candidate > p.baseline for p in pairs),
-        result=judge_pairs(pairs),
+        result=judge_pairs(pairs, is_weighted),
     )

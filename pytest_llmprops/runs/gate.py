@@ -16,9 +16,9 @@ from pytest_llmprops.core.gate_results import (
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.runs import gate_bounds, gate_checks
-from pytest_llmprops.runs.benchmark_facts import TasksByAnswer, tasks_by_answer, unknown_benchmarks
+from pytest_llmprops.runs.benchmark_facts import unknown_benchmarks
 from pytest_llmprops.runs.comparable import unfit
-from pytest_llmprops.runs.gate_data import RuleData
+from pytest_llmprops.runs.gate_data import RuleData, Terms
 from pytest_llmprops.runs.gate_draw import fingerprint
 from pytest_llmprops.runs.gate_errors import at_worst, confirmed
 from pytest_llmprops.runs.gate_file import Gate
@@ -60,15 +60,13 @@ def decide(
     theirs = [r for r in baseline.records if r.model in first] if baseline is not None else []
     plan = _same_terms(gate, facts, theirs)
     runs = [facts] if baseline is None else [facts, baseline.facts]
-    decided_by_answer = tasks_by_answer(*runs)
-    records = with_one_task(records, decided_by_answer)
-    rules = [
-        RuleData.of(rule, facts.metrics, records, theirs, plan, decided_by_answer) for rule in gate.rules
-    ]
+    terms = Terms.of(*runs)
+    records = with_one_task(records, terms.decided)
+    rules = [RuleData.of(rule, facts.metrics, records, theirs, plan, terms) for rule in gate.rules]
     results = _results(gate, rules, _nothing(gate, facts, records))
     if any(data.faulty for data in rules) or any(r.status == "error" for r in (*records, *theirs)):
-        results = _confirmed(gate, results, records, theirs, plan, decided_by_answer)
-    selection = selection_notes(gate, facts, rules, records, theirs, decided_by_answer)
+        results = _confirmed(gate, results, records, theirs, plan, terms)
+    selection = selection_notes(gate, facts, rules, records, theirs, terms.decided)
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
     reasons = unfit(gate, facts, baseline, problems)
@@ -179,12 +177,12 @@ def _confirmed(
     records: Sequence[VerdictRecord],
     theirs: Sequence[VerdictRecord],
     plan: SequentialPlan | None,
-    decided: TasksByAnswer,
+    terms: Terms,
 ) -> list[RuleResult]:
     """Return the results in which errors and missing items cannot hide failures."""
-    worst = [at_worst(rule, records, theirs, plan, decided) for rule in gate.rules]
+    worst = [at_worst(rule, records, theirs, plan, terms.decided) for rule in gate.rules]
     rules = [
-        RuleData.of(rule, (), w.candidate, w.baseline, w.plan, decided)
+        RuleData.of(rule, (), w.candidate, w.baseline, w.plan, terms)
         for rule, w in zip(gate.rules, worst, strict=True)
     ]
     at_worst_results = _results(gate, rules, dict.fromkeys((rule.name for rule in gate.rules), ""))
@@ -210,7 +208,7 @@ def _metric_checks(data: RuleData) -> list[Check]:
 def _full_checks(data: RuleData) -> list[Check]:
     rule, checks = data.rule, []
     if rule.min_accuracy is not None:
-        checks.append(gate_checks.accuracy(rule, data.answers))
+        checks.append(gate_checks.accuracy(rule, data.units, data.noun))
     if rule.max_drop is not None:
         checks.append(gate_checks.max_drop(rule, data.comparison))
     if rule.max_refused is not None:
@@ -222,7 +220,14 @@ def _full_checks(data: RuleData) -> list[Check]:
 
 def _partial_checks(data: RuleData, rate: float, tests: int) -> list[Check]:
     rule, checks = data.rule, []
-    if rule.paired:
+    if data.weighs_clusters:
+        # The bounds are for items of equal weight.
+        checks += [
+            Check(kind, required(rule), "needs all items", "inconclusive", gate_bounds.OPEN)
+            for kind, required in gate_checks.REQUIRED.items()
+            if kind in rule.checks
+        ]
+    elif rule.paired:
         pairs = data.comparison
         if rule.max_drop is not None:
             checks.append(gate_bounds.max_drop(rule, pairs, data.population, rate))
@@ -231,7 +236,7 @@ def _partial_checks(data: RuleData, rate: float, tests: int) -> list[Check]:
             checks.append(
                 gate_bounds.no_regression(rule, pairs, data.population, rate, alpha=alpha, tests=tests)
             )
-    if rule.min_accuracy is not None:
+    if rule.min_accuracy is not None and not data.weighs_clusters:
         checks.insert(0, gate_bounds.accuracy(rule, data.answers, data.items, rate))
     if rule.max_refused is not None:
         checks.append(gate_bounds.share(rule, "refused", data.answers, data.items, rate))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pytest_llmprops.core.gate_results import Check, CheckVerdict
@@ -50,8 +50,11 @@ def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
     return "failed" if high < at_least else "inconclusive"
 
 
-def accuracy(rule: Rule, answers: Sequence[Answer]) -> Check:
-    """Check ``min_accuracy`` on all answered items, by the interval that summaries show."""
+def accuracy(rule: Rule, answers: Sequence[Answer], noun: str = "item") -> Check:
+    """Check ``min_accuracy`` on all answered items, by the interval that summaries show.
+
+    :param noun: what an answer is: ``cluster`` if each has the mean of a cluster's items.
+    """
     assert rule.min_accuracy is not None
     if not answers:
         return Check(
@@ -61,7 +64,8 @@ def accuracy(rule: Rule, answers: Sequence[Answer]) -> Check:
     total = math.fsum(scores)
     value = total / len(scores)
     interval = mean_interval(scores, clusters, level=1 - rule.alpha)
-    measured = f"{percent(value)} ({span(interval.low, interval.high)}), {total:.6g} of {len(scores)}"
+    measured = f"{percent(value)} ({span(interval.low, interval.high)}), "
+    measured += f"{total:.6g} of {len(scores)}" if noun == "item" else f"mean of {len(scores)} {noun}s"
     if rule.basis == "point":
         verdict: CheckVerdict = "met" if value >= rule.min_accuracy else "failed"
         reason = ""
@@ -73,7 +77,7 @@ def accuracy(rule: Rule, answers: Sequence[Answer]) -> Check:
 
             sample = ClusterSample.of(scores, clusters)
             times = times_to_settle(sample, rule.min_accuracy, rule.alpha / 2, least=0, most=1)
-            reason = f"the interval contains the limit; {_settled_by(times, 'item', len(scores), clusters)}"
+            reason = f"the interval contains the limit; {_settled_by(times, noun, len(scores), clusters)}"
     return Check(
         "min_accuracy", accuracy_required(rule), measured, verdict, reason, value, interval.low, interval.high
     )
@@ -166,7 +170,7 @@ def could_show(detectable: float) -> str:
 
 
 def _flips(pairs: Pairs) -> str:
-    return f"{pairs.losses} lost and {pairs.gains} gained of {pairs.n} pairs"
+    return f"{pairs.losses} lost and {pairs.gains} gained of {pairs.n} {pairs.noun}s"
 
 
 def change(drop: float, low: float, high: float, *, rest: str = "") -> str:
@@ -185,8 +189,10 @@ def _too_few(rule: Rule, pairs: Pairs, alpha: float) -> str:
     from pytest_llmprops.core.power import times_to_detect
 
     times = times_to_detect(pairs, rule.detect, alpha=alpha, power=POWER)
-    needed = f"; about {_amount(times, 'pair', pairs.n, pairs.clusters)} are needed" if times else ""
-    clusters = f"{pairs.cluster_count} clusters ({pairs.n} pairs)" if pairs.clustered else f"{pairs.n} pairs"
+    needed = f"; about {_amount(times, pairs.noun, pairs.n, pairs.clusters)} are needed" if times else ""
+    clusters = (
+        f"{pairs.cluster_count} clusters ({pairs.n} pairs)" if pairs.clustered else f"{pairs.n} {pairs.noun}s"
+    )
     return f"{clusters} are too few{needed}"
 
 
@@ -208,10 +214,20 @@ def max_drop(rule: Rule, pairs: Pairs) -> Check:
         reason = f"the drop is larger: {_flips(pairs)}"
     elif verdict == "inconclusive":
         times = times_to_settle_drop(pairs, rule.max_drop, level=1 - rule.alpha)
-        reason = f"the interval contains the margin; {_settled_by(times, 'pair', pairs.n, pairs.clusters)}"
+        reason = (
+            f"the interval contains the margin; {_settled_by(times, pairs.noun, pairs.n, pairs.clusters)}"
+        )
     return Check(
         "max_drop", drop_required(rule), _drop(pairs, interval), verdict, reason, pairs.drop, *interval[:2]
     )
+
+
+#: requirement -> function that says it in words, for those that are about the mean of scores
+REQUIRED: Mapping[str, Callable[[Rule], str]] = {
+    "min_accuracy": accuracy_required,
+    "max_drop": drop_required,
+    "no_regression": regression_required,
+}
 
 
 def metric(rule: Rule, row: MetricRow) -> list[Check]:

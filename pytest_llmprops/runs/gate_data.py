@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.gate_results import SequentialPlan
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
-from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
+from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.weighting import cluster_means
+from pytest_llmprops.runs.benchmark_facts import IsWeighted, TasksByAnswer, cluster_weighted, tasks_by_answer
 from pytest_llmprops.runs.gate_bounds import Population
 from pytest_llmprops.runs.gate_checks import Answer
 from pytest_llmprops.runs.gate_draw import ABSENT_HERE, ABSENT_THERE, IN_ERROR, PARTLY, draw_key
@@ -22,10 +24,38 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """How the records of the runs are paired and averaged.
+
+    :param decided: the tasks that depend on the answer, by benchmark.
+    :param is_weighted: whether each cluster of a benchmark counts once.
+    :param benchmarks: those in the records of the runs.
+    """
+
+    decided: TasksByAnswer
+    is_weighted: IsWeighted
+    benchmarks: frozenset[str]
+
+    @classmethod
+    def of(cls, *runs: RunFacts) -> Terms:
+        """Return what ``run.json`` of these runs says."""
+        names = (name for run in runs for name in (*run.benchmarks, *(row.benchmark for row in run.summary)))
+        return cls(tasks_by_answer(*runs), cluster_weighted(*runs), frozenset(names))
+
+    def weighs_clusters(self, rule: Rule, records: Iterable[VerdictRecord]) -> bool:
+        """Return whether the rule is about a benchmark whose clusters count once."""
+        names = self.benchmarks | {r.benchmark for r in records}
+        pattern = rule.where.get("benchmark", "*")
+        return any(self.is_weighted(name) and fnmatchcase(name, pattern) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
 class RuleData:
     """The items of one rule that were drawn so far, in the order of drawing if the gate is sequential.
 
     :param answers: items with an answer; samples are averaged.
+    :param units: what counts once in the accuracy: the answers, or clusters with the mean of their answers.
+    :param noun: what a unit is, for messages: ``item`` or ``cluster``.
     :param pairs: items with an answer in both runs; empty if the rule does not compare.
     :param metrics: the run's rows of the rule's metric.
     :param items: items of the full run, without the known errors.
@@ -39,10 +69,14 @@ class RuleData:
     :param drawn_fault_size: the same for the drawn items.
     :param samples: smallest number of samples of an item in this run, and in the baseline if the rule compares; None
         without items.
+    :param is_weighted: whether each cluster of a benchmark counts once.
+    :param weighs_clusters: whether the rule is about such a benchmark. The items of its clusters have unequal weights.
     """
 
     rule: Rule
     answers: Sequence[Answer]
+    units: Sequence[Answer]
+    noun: str
     pairs: Sequence[Pair]
     metrics: Sequence[MetricRow]
     items: Population
@@ -54,6 +88,8 @@ class RuleData:
     fault_size: float
     drawn_fault_size: float
     samples: tuple[int | None, int | None]
+    is_weighted: IsWeighted
+    weighs_clusters: bool
 
     @classmethod
     def of(
@@ -63,18 +99,18 @@ class RuleData:
         candidate: Iterable[VerdictRecord],
         baseline: Iterable[VerdictRecord],
         drawing: SequentialPlan | None,
-        decided: TasksByAnswer,
+        terms: Terms,
     ) -> RuleData:
         """Return a rule's data, given the records of a run and of its baseline.
 
         :param metrics: rows of ``run.json``. :param drawing: the plan of a run that draws its items
             (:func:`~pytest_llmprops.runs.gate_draw.plan_of`).
-        :param decided: the tasks that depend on the answer, by benchmark.
+        :param terms: how records are paired and averaged.
         """
         records = list(candidate)
         own = rule.select(records)
         # If the task depends on the answer, this run's task counts for both models.
-        others = rule.select(with_tasks_of(baseline, records, decided)) if rule.paired else []
+        others = rule.select(with_tasks_of(baseline, records, terms.decided)) if rule.paired else []
         items, theirs = _by_id(own), _by_id(others)
         answers = [answer for records in items.values() if (answer := _answer(records)) is not None]
         answered = {a.id for a in answers}
@@ -82,7 +118,7 @@ class RuleData:
         plan = None if drawing is None else drawing.rules[rule.name]
         total = plan.items if plan is not None else len(items)
         drawn_only = plan is not None and len(items) < total
-        paired = pair_records([r for r in others if not drawn_only or r.id in items], own, decided)
+        paired = pair_records([r for r in others if not drawn_only or r.id in items], own, terms.decided)
         if drawing is not None:
             answers.sort(key=lambda a: draw_key(drawing.seed, a.id))
             paired.pairs.sort(key=lambda p: draw_key(drawing.seed, p.key.id))
@@ -112,9 +148,11 @@ class RuleData:
         drawn_fault_size = len(whole & drawn) + math.fsum(partly[name] for name in partly.keys() & drawn)
         rows = [row for row in metrics if rule.metric and _row_matches(rule, row)]
         return cls(
-            rule, answers, paired.pairs if rule.paired else (), rows, items_left, population, len(items),
-            total, faults, either, len(whole) + math.fsum(partly.values()), drawn_fault_size,
+            rule, answers, *_units(answers, items, terms.is_weighted), paired.pairs if rule.paired else (), rows,
+            items_left, population, len(items), total, faults, either,
+            len(whole) + math.fsum(partly.values()), drawn_fault_size,
             (_fewest(items), _fewest({name: theirs[name] for name in theirs.keys() & items.keys()})),
+            terms.is_weighted, terms.weighs_clusters(rule, records),
         )  # fmt: skip
 
     @property
@@ -134,8 +172,8 @@ class RuleData:
 
     @property
     def comparison(self) -> Pairs:
-        """The scores and clusters of the pairs."""
-        return score_pairs(self.pairs)
+        """The scores and clusters of the pairs, or of the clusters of a benchmark whose clusters count once."""
+        return score_pairs(self.pairs, self.is_weighted)
 
 
 def _by_id(records: Iterable[VerdictRecord]) -> dict[str, list[VerdictRecord]]:
@@ -165,6 +203,23 @@ def _answer(records: Sequence[VerdictRecord]) -> Answer | None:
         return None
     shares = (statuses.count(status) / len(statuses) for status in ("correct", "refused", "unparsed"))
     return Answer(records[0].id, records[0].cluster, *shares)
+
+
+def _units(
+    answers: Sequence[Answer], items: Mapping[str, Sequence[VerdictRecord]], is_weighted: IsWeighted
+) -> tuple[Sequence[Answer], str]:
+    """Return the answers, or one per cluster for a benchmark whose clusters count once, and what they are."""
+    averaged = [a for a in answers if is_weighted(items[a.id][0].benchmark)]
+    if not averaged:
+        return answers, "item"
+    clusters = [f"{items[a.id][0].benchmark} {a.cluster}" for a in averaged]
+    correct, labels = cluster_means([a.correct for a in averaged], clusters)
+    refused, _ = cluster_means([a.refused for a in averaged], clusters)
+    unparsed, _ = cluster_means([a.unparsed for a in averaged], clusters)
+    units = list(map(Answer, labels, labels, correct, refused, unparsed))
+    known = {a.id for a in averaged}
+    others = [a for a in answers if a.id not in known]
+    return [*others, *units], "item" if others else "cluster"
 
 
 def _row_matches(rule: Rule, row: MetricRow) -> bool:

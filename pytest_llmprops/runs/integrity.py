@@ -18,6 +18,7 @@ from typing import Any
 from pytest_llmprops.core.records import Group, SummaryRow, VerdictRecord
 from pytest_llmprops.core.repeats import items_of
 from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.weighting import cluster_means
 
 VERDICTS, REQUESTS = "verdicts.jsonl", "requests.jsonl"
 #: the key of ``run.json`` with the hash of its other content
@@ -138,13 +139,15 @@ def _summary(facts: RunFacts, records: Iterable[VerdictRecord]) -> Iterator[str]
 def _counts_of_row(row: SummaryRow) -> dict[str, float]:
     names = ("correct", "wrong", "refused", "unparsed", "errors", "items", "samples", "clusters")
     accuracy = math.inf if row.accuracy is None else row.accuracy
-    return {**{name: getattr(row, name) for name in names}, "accuracy": accuracy}
+    counts = {**{name: getattr(row, name) for name in names}, "accuracy": accuracy}
+    return counts if row.cluster_accuracy is None else counts | {"cluster_accuracy": row.cluster_accuracy}
 
 
 def _counts(records: Sequence[VerdictRecord]) -> dict[str, float]:
     statuses: Counter[str] = Counter(map(attrgetter("status"), records))
     items = items_of(records)
     shares = [item.share for item in items if item.correct]
+    means, _ = cluster_means(shares, [item.cluster for item in items if item.correct])
     return {
         "errors": statuses["error"],
         **{name: statuses[name] for name in ("correct", "wrong", "refused", "unparsed")},
@@ -152,6 +155,7 @@ def _counts(records: Sequence[VerdictRecord]) -> dict[str, float]:
         "samples": len(records),
         "clusters": len({item.cluster for item in items}),
         "accuracy": math.fsum(shares) / len(shares) if shares else math.inf,
+        "cluster_accuracy": math.fsum(means) / len(means) if means else math.inf,
     }
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.runs.benchmark_facts import TasksByAnswer, tasks_by_answer
+from pytest_llmprops.core.weighting import cluster_means
+from pytest_llmprops.runs.benchmark_facts import IsWeighted, TasksByAnswer, cluster_weighted, tasks_by_answer
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import PairedResult
@@ -165,19 +166,33 @@ def task_key_of(row: Placed) -> TaskKey:
     return TaskKey(row.benchmark, row.task, row.language, row.source)
 
 
-def score_pairs(pairs: Sequence[Pair]) -> Pairs:
-    """Return the scores and clusters of the pairs, as the functions of ``core`` need them."""
+def score_pairs(pairs: Sequence[Pair], is_weighted: IsWeighted) -> Pairs:
+    """Return the scores and clusters of the pairs, as the functions of ``core`` need them.
+
+    If the clusters of a benchmark count once, its pairs are one per cluster, with the mean scores of its items.
+
+    :param is_weighted: says so for a benchmark (:func:`~pytest_llmprops.runs.benchmark_facts.cluster_weighted`).
+    """
     from pytest_llmprops.core.pairs import Pairs
 
+    averaged = [p for p in pairs if is_weighted(p.key.benchmark)]
+    items = [p for p in pairs if not is_weighted(p.key.benchmark)]
+    labels = [f"{p.key.benchmark} {p.cluster}" for p in averaged]
+    baseline, clusters = cluster_means([p.baseline for p in averaged], labels)
+    candidate, _ = cluster_means([p.candidate for p in averaged], labels)
     return Pairs(
-        tuple(p.baseline for p in pairs),
-        tuple(p.candidate for p in pairs),
-        tuple(p.cluster for p in pairs),
+        (*(p.baseline for p in items), *baseline),
+        (*(p.candidate for p in items), *candidate),
+        (*(p.cluster for p in items), *clusters),
+        "cluster" if averaged and not items else "pair",
     )
 
 
-def judge_pairs(pairs: Sequence[Pair]) -> PairedResult | None:
-    """Judge the candidate by its pairs; None without pairs."""
+def judge_pairs(pairs: Sequence[Pair], is_weighted: IsWeighted | None = None) -> PairedResult | None:
+    """Judge the candidate by its pairs; None without pairs.
+
+    :param is_weighted: as for :func:`score_pairs`; by default that of the installed benchmarks.
+    """
     from pytest_llmprops.core.comparison import judge
 
-    return judge(score_pairs(pairs)) if pairs else None
+    return judge(score_pairs(pairs, is_weighted or cluster_weighted())) if pairs else None

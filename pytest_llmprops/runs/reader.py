@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_facts import SCHEMA, RunFacts
+from pytest_llmprops.runs.benchmark_facts import cluster_weighted
 from pytest_llmprops.runs.integrity import VERDICTS, changed_content, file_hashes, problems
 from pytest_llmprops.runs.searches import FILE as SEARCHES
 from pytest_llmprops.runs.searches import search_counts
@@ -239,7 +240,8 @@ def _settle(
     if not facts.summary and facts.finished is not None and records:
         notes.append("run.json has no summary; it was computed from the verdicts")
     metrics, unknown = computed_metrics(records)
-    return replace(facts, summary=summary_rows(records), metrics=metrics), notes + unknown
+    summary = summary_rows(records, cluster_weighted(facts))
+    return replace(facts, summary=summary, metrics=metrics), notes + unknown
 
 
 def _counts(records: Iterable[VerdictRecord]) -> Counter[tuple[str, ...]]:

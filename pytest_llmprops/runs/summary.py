@@ -11,26 +11,37 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import Group, MetricRow, SummaryRow, VerdictRecord
 from pytest_llmprops.core.repeats import items_of, mean_metrics, repeat_metrics, variance_of
 from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.core.weighting import cluster_means
+from pytest_llmprops.runs.benchmark_facts import IsWeighted, cluster_weighted
 
 
-def summary_rows(records: Iterable[VerdictRecord]) -> tuple[SummaryRow, ...]:
+def summary_rows(
+    records: Iterable[VerdictRecord], is_weighted: IsWeighted | None = None
+) -> tuple[SummaryRow, ...]:
     """Return one row per model, benchmark, task, language and source, in order of first appearance.
 
     ``accuracy`` is the mean over the answered items of their shares of correct samples, None without an answer. Its
     95% interval is that of :func:`~pytest_llmprops.core.statistics.mean_interval`, with items as observations.
+
+    :param is_weighted: whether each cluster of a benchmark counts once, which adds ``cluster_accuracy``; by default
+        as the installed benchmarks say.
     """
+    is_weighted = is_weighted or cluster_weighted()
     groups: dict[Group, list[VerdictRecord]] = {}
     for record in records:
         groups.setdefault(record.group, []).append(record)
-    return tuple(_row(key, members) for key, members in groups.items())
+    return tuple(_row(key, members, is_weighted(key.benchmark)) for key, members in groups.items())
 
 
-def _row(group: Group, members: Sequence[VerdictRecord]) -> SummaryRow:
+def _row(group: Group, members: Sequence[VerdictRecord], by_cluster: bool) -> SummaryRow:
     counts = Counter(record.status for record in members)
     items = items_of(members)
     answered = [item for item in items if item.correct]
     scores = [item.share for item in answered]
-    interval = mean_interval(scores, [item.cluster for item in answered]) if answered else None
+    clusters = [item.cluster for item in answered]
+    interval = mean_interval(scores, clusters) if answered else None
+    means = cluster_means(scores, clusters) if answered and by_cluster else None
+    limits = None if means is None else mean_interval(*means)
     variance = variance_of(answered)
     return SummaryRow(
         *group,
@@ -49,6 +60,9 @@ def _row(group: Group, members: Sequence[VerdictRecord]) -> SummaryRow:
         ci_method=None if interval is None else interval.method,
         between_items=None if variance is None else variance.between,
         within_items=None if variance is None else variance.within,
+        cluster_accuracy=None if means is None else math.fsum(means[0]) / len(means[0]),
+        cluster_ci_low=None if limits is None else limits.low,
+        cluster_ci_high=None if limits is None else limits.high,
     )
 
 

@@ -12,7 +12,7 @@ from fixtures.runs import Runner
 SUMMARY_KEYS = {
     "model", "benchmark", "task", "language", "source", "items", "clusters", "samples", "answered",
     "errors", "correct", "wrong", "refused", "unparsed", "accuracy", "ci_low", "ci_high", "ci_method",
-    "between_items", "within_items",
+    "between_items", "within_items", "cluster_accuracy", "cluster_ci_low", "cluster_ci_high",
 }  # fmt: skip
 VERDICT_KEYS = {
     "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status", "score",

@@ -12,9 +12,14 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import PairedResult
 
 
-def compare(first: Iterable[VerdictRecord], second: Iterable[VerdictRecord]) -> PairedResult | None:
-    """Compare the second list of records with the first; return None if they have no answered item in common."""
-    return judge_pairs(pair_records(first, second).pairs)
+def compare(
+    first: Iterable[VerdictRecord], second: Iterable[VerdictRecord], *, by_cluster: bool = False
+) -> PairedResult | None:
+    """Compare the second list of records with the first; return None if they have no answered item in common.
+
+    :param by_cluster: each cluster counts once, with the mean of its items.
+    """
+    return judge_pairs(pair_records(first, second).pairs, lambda benchmark: by_cluster)
 
 
 def described(result: PairedResult) -> str:
@@ -26,6 +31,7 @@ def described(result: PairedResult) -> str:
 
 def reach(result: PairedResult) -> str:
     """Return the smallest detectable drop in words."""
+    nouns = "clusters" if result.noun == "cluster" else "items"
     if result.detectable is None:
-        return f"{result.pairs:,} items cannot show any drop"
-    return f"{result.pairs:,} items would show a drop of {100 * result.detectable:.1f} points"
+        return f"{result.pairs:,} {nouns} cannot show any drop"
+    return f"{result.pairs:,} {nouns} would show a drop of {100 * result.detectable:.1f} points"

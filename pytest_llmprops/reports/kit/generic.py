@@ -182,11 +182,14 @@ def _printed(place: Place, measured: Measured, series: Series) -> str:
 
 def share_cell(row: SummaryRow | MetricRow | None) -> Cell:
     """Return a cell with a row's accuracy or value and its interval; a dash if there is none."""
-    share = row.accuracy if isinstance(row, SummaryRow) else None if row is None else row.value
-    if row is None or share is None:
+    if row is None:
+        return Cell("–")
+    if isinstance(row, SummaryRow):
+        return Cell("–") if row.estimate is None else Cell(with_interval(*row.estimate), *row.estimate)
+    if row.value is None:
         return Cell("–")
     low, high = row.ci_low, row.ci_high
-    return Cell(with_interval(share, low, high), share, low, high)
+    return Cell(with_interval(row.value, low, high), row.value, low, high)
 
 
 def _comparison(measured: Measured) -> Table:
@@ -229,6 +232,7 @@ def change_cell(measured: Measured, place: Place) -> Cell:
     result = compare(
         [r for r in measured.aligned(first, second) if place_of(r) == place],
         [r for r in measured.records(second) if place_of(r) == place],
+        by_cluster=measured.is_cluster_weighted,
     )
     if result is None:
         return Cell("no common items")

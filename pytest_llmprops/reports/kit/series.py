@@ -17,6 +17,7 @@ from pytest_llmprops.core.repeats import items_of, samples_of
 from pytest_llmprops.core.run_facts import ProtocolFacts
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.weighting import cluster_means
 from pytest_llmprops.reports.kit.text import file_names, visible
 from pytest_llmprops.runs.benchmark_facts import facts_of, tasks_by_answer
 from pytest_llmprops.runs.pairing import with_tasks_of
@@ -124,6 +125,15 @@ class Measured:
         runs = sorted((s.run.facts for s in self.series), key=lambda facts: facts.started, reverse=True)
         return facts_of(self.benchmark, *runs) or BenchmarkFacts.unknown(self.benchmark)
 
+    @property
+    def is_cluster_weighted(self) -> bool:
+        """Whether each cluster counts once in accuracies and comparisons, whatever its number of items."""
+        return self.facts.weighting == "cluster"
+
+    def accuracy(self, series: Series, tasks: Iterable[str] | None = None) -> Share | None:
+        """Return the accuracy of a series over all tasks or the given ones, by cluster or by item."""
+        return accuracy(self.records(series, tasks), by_cluster=self.is_cluster_weighted)
+
     def aligned(self, first: Series, second: Series) -> list[VerdictRecord]:
         """Return the records of ``first``, each with the task that the same item has in ``second``."""
         decided = tasks_by_answer(*(s.run.facts for s in self.series))
@@ -193,14 +203,17 @@ class Share:
     n: int
 
 
-def accuracy(records: Iterable[VerdictRecord]) -> Share | None:
+def accuracy(records: Iterable[VerdictRecord], *, by_cluster: bool = False) -> Share | None:
     """Return the mean over items of their shares of correct samples, without errors; None if all are errors.
 
     :param records: of one model and benchmark.
+    :param by_cluster: the mean is over clusters, each with the mean of its items.
     """
     answered = [item for item in items_of(records) if item.correct]
     if not answered:
         return None
-    scores = [item.share for item in answered]
-    interval: Interval = mean_interval(scores, [item.cluster for item in answered])
-    return Share(sum(scores) / len(scores), interval.low, interval.high, len(scores))
+    scores, clusters = [item.share for item in answered], [item.cluster for item in answered]
+    if by_cluster:
+        scores, clusters = cluster_means(scores, clusters)
+    interval: Interval = mean_interval(scores, clusters)
+    return Share(sum(scores) / len(scores), interval.low, interval.high, len(answered))

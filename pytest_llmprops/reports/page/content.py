@@ -11,7 +11,7 @@ from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.kit.benchmarks import section_of
 from pytest_llmprops.reports.kit.blocks import Headline, Report
-from pytest_llmprops.reports.kit.series import Measured, Series, accuracy, series_of
+from pytest_llmprops.reports.kit.series import Measured, Series, series_of
 from pytest_llmprops.reports.kit.text import counted, joined
 from pytest_llmprops.reports.page.findings import findings
 from pytest_llmprops.reports.page.items import items_of, left_out
@@ -58,7 +58,7 @@ def _headlines(measured: Measured) -> list[Headline]:
     tasks = measured.headline_tasks
     headlines = []
     for s in measured.series:
-        share = accuracy(measured.records(s, tasks))
+        share = measured.accuracy(s, tasks)
         if share is None:
             continue
         best = _best(measured, s, tasks)

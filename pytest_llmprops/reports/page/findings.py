@@ -55,7 +55,7 @@ def _gate(run: Run, *, alone: bool) -> str:
 
 def _finding(measured: Measured) -> str:
     facts, tasks = measured.facts, measured.headline_tasks
-    shares = [(s, share) for s in measured.series if (share := accuracy(measured.records(s, tasks)))]
+    shares = [(s, share) for s in measured.series if (share := measured.accuracy(s, tasks))]
     if not shares:
         return f"Nothing of {facts.title} was answered"
     if all(task in facts.accuracy_targets for task in tasks):
@@ -69,7 +69,9 @@ def _finding(measured: Measured) -> str:
 
 def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> str:
     facts = measured.facts
-    text = f"{series.starred} {facts.verb} {percent(share.value)} of {facts.noun} ({interval(share.low, share.high)})"
+    mean = ", as a mean over clusters" if measured.is_cluster_weighted else ""
+    text = f"{series.starred} {facts.verb} {percent(share.value)} of {facts.noun}{mean}"
+    text += f" ({interval(share.low, share.high)})"
     chance = facts.chance_of()
     if chance is not None and share.low <= chance <= share.high:
         return f"{text}, no better than guessing"
@@ -98,8 +100,9 @@ def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
         groups.setdefault((record.task, record.language), []).append(record)
     worst: tuple[float, str] | None = None
     for (task, code), members in groups.items():
-        own = accuracy(members)
-        rest = accuracy(r for key, others in groups.items() if key != (task, code) for r in others)
+        own = accuracy(members, by_cluster=measured.is_cluster_weighted)
+        others = [r for key, rest in groups.items() if key != (task, code) for r in rest]
+        rest = accuracy(others, by_cluster=measured.is_cluster_weighted)
         if own and rest and own.high < rest.value and (worst is None or own.value < worst[0]):
             where = f"on {words(task)}" if len({key[0] for key in groups}) > 1 else ""
             place = f"in {language(code)}" if len({key[1] for key in groups}) > 1 else ""
@@ -109,7 +112,7 @@ def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
 
 def _difference(measured: Measured, first: Series, second: Series, tasks: list[str]) -> PairedResult | None:
     before = [r for r in measured.aligned(first, second) if r.task in tasks]
-    return compare(before, measured.records(second, tasks))
+    return compare(before, measured.records(second, tasks), by_cluster=measured.is_cluster_weighted)
 
 
 def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) -> str:

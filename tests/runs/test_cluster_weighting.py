@@ -1,0 +1,233 @@
+"""Benchmarks whose clusters count once (``weighting = "cluster"``): summary, tables, comparison and gate agree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.gates import DrawnRun, gate_of, judged
+from fixtures.records import recorded, verdict
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.gate_results import GateResult
+from pytest_llmprops.core.records import SummaryRow, VerdictRecord
+from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.core.weighting import cluster_means
+from pytest_llmprops.reports import allure_run
+from pytest_llmprops.reports.compare import terminal_lines
+from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.reports.runs_table import list_lines, show_lines
+from pytest_llmprops.runs.catalog import Listed
+from pytest_llmprops.runs.compare import compare
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.summary import summary_rows
+
+#: the paradigms of ERAS: the first 23 branch to the left, the others to the right
+LEFT, RIGHT = range(1, 24), range(24, 40)
+
+
+def pairs(
+    right: Iterable[int], *, model: str = "model", left_pairs: int = 1, right_pairs: int = 12, **more: Any
+) -> list[VerdictRecord]:
+    """Return explicit ERAS verdicts; all pairs of the paradigms in ``right`` are correct, all others wrong."""
+    correct = set(right)
+    return [
+        verdict(
+            "explicit",
+            number,
+            "correct" if paradigm in correct else "wrong",
+            benchmark="eras",
+            language="zh",
+            id=f"eras/explicit/{paradigm:02d}/{number:05d}",
+            cluster=f"eras/{paradigm:02d}",
+            model=model,
+            **more,
+        )
+        for paradigm in (*LEFT, *RIGHT)
+        for number in range(left_pairs if paradigm in LEFT else right_pairs)
+    ]
+
+
+#: MaxMatch: 20 of 23 left and 6 of 16 right paradigms are correct
+MAXMATCH = [*range(1, 21), *range(24, 30)]
+
+
+def row_of(records: list[VerdictRecord]) -> SummaryRow:
+    [row] = summary_rows(records)
+    return row
+
+
+def test_the_accuracy_shown_is_a_mean_over_clusters() -> None:
+    """One pair per left paradigm and twelve per right one: 42.8% of the pairs, but 66.7% of the paradigms."""
+    row = row_of(pairs(MAXMATCH))
+    assert row.accuracy == pytest.approx(92 / 215), "correct / (items - errors), as the record promises"
+    assert row.cluster_accuracy == pytest.approx(26 / 39)
+    assert row.estimate is not None
+    value, low, high = row.estimate
+    assert value == row.cluster_accuracy
+    scores = [float(paradigm in MAXMATCH) for paradigm in (*LEFT, *RIGHT)]
+    assert (low, high) == mean_interval(scores, [str(n) for n in range(39)])[:2], (
+        "an interval over 39 paradigms"
+    )
+
+
+def test_every_table_shows_it(tmp_path: Path) -> None:
+    """The summary, `runs list`, `compare`, the report and Allure show 66.7%, and none of them 42.8%."""
+    run = read_run(recorded(tmp_path / "run", pairs(MAXMATCH)))
+    other = read_run(recorded(tmp_path / "other", pairs(MAXMATCH)))
+    page = report_on([run], {})
+    shown = {
+        "summary": "\n".join(show_lines(run)),
+        "list": "\n".join(list_lines([Listed(run.folder, run.facts, "complete")], 200)),
+        "compare": "\n".join(terminal_lines(compare([run, other]), 200)),
+        "headline": f"{page.title} {page.overview[0].value:.3f}",
+        "allure": allure_run.table(run.facts) + json.dumps(allure_run.metrics(run.facts)),
+    }
+    for name, text in shown.items():
+        assert "66.7" in text or "0.667" in text, f"{name}: {text}"
+        assert "42.8" not in text, f"{name}: {text}"
+
+
+def test_equal_clusters_need_no_weights() -> None:
+    """With as many pairs in each paradigm, both means agree, and more pairs do not make the interval narrower."""
+    row, more = (row_of(pairs(MAXMATCH, left_pairs=n, right_pairs=n)) for n in (3, 30))
+    assert row.accuracy == pytest.approx(26 / 39)
+    assert row.cluster_accuracy == pytest.approx(26 / 39)
+    assert row.estimate == pytest.approx(more.estimate)
+
+
+def test_errors_leave_their_cluster() -> None:
+    """A pair in error does not count in its paradigm; a paradigm of errors only does not count at all."""
+    records = pairs(MAXMATCH, right_pairs=2)
+    failed = [
+        replace(r, status="error", score=None) if r.cluster == "eras/39" or r.id.endswith("38/00000") else r
+        for r in records
+    ]
+    assert row_of(failed).cluster_accuracy == pytest.approx(26 / 38)
+
+
+def test_other_benchmarks_have_no_cluster_accuracy() -> None:
+    """A benchmark whose items count once has the accuracy of its items, also in clusters."""
+    records = [replace(r, benchmark="sums") for r in pairs(MAXMATCH)]
+    row = row_of(records)
+    assert row.cluster_accuracy is None
+    assert row.estimate is not None
+    assert row.estimate[0] == pytest.approx(92 / 215)
+
+
+def test_the_row_survives_the_record() -> None:
+    """The row can be read back; rows from before have no accuracy by cluster."""
+    row = row_of(pairs(MAXMATCH))
+    written = row.to_json()
+    assert SummaryRow.from_json(json.loads(json.dumps(written))) == row
+    older = {name: value for name, value in written.items() if not name.startswith("cluster_")}
+    assert SummaryRow.from_json(older).cluster_accuracy is None
+
+
+def test_cluster_means_by_hand() -> None:
+    """The mean of each cluster, in order of first appearance."""
+    assert cluster_means([1.0, 0.0, 0.5, 1.0], ["b", "a", "b", "b"]) == (
+        [pytest.approx(2.5 / 3), 0.0],
+        ["b", "a"],
+    )
+    assert cluster_means([], []) == ([], [])
+
+
+def test_facts_name_the_weighting() -> None:
+    """``run.json`` says how a benchmark is averaged; another value is an error."""
+    facts = BenchmarkFacts("ERAS", "pairs", weighting="cluster")
+    assert BenchmarkFacts.from_json("eras", facts.to_json()) == facts
+    older = {name: value for name, value in facts.to_json().items() if name != "weighting"}
+    assert BenchmarkFacts.from_json("eras", older).weighting == "item"
+    with pytest.raises(DataError, match="weighting is not one of item, cluster"):
+        BenchmarkFacts.from_json("eras", {**facts.to_json(), "weighting": "pair"})
+
+
+def accuracy_check(result: GateResult) -> Any:
+    [check] = [c for rule in result.rules for c in rule.checks if c.kind == "min_accuracy"]
+    return check
+
+
+def test_the_gate_decides_on_the_mean_over_clusters() -> None:
+    """``min_accuracy`` is about the same number and interval as the summary shows."""
+    records, row = pairs(MAXMATCH), row_of(pairs(MAXMATCH))
+    assert row.estimate is not None
+    check = accuracy_check(judged(gate_of({"benchmark": "eras", "min_accuracy": 0.45}), records))
+    assert (check.value, check.ci_low, check.ci_high) == pytest.approx(row.estimate)
+    assert check.verdict == "met", "the share of pairs, 42.8%, would fail"
+    assert "mean of 39 clusters" in check.measured
+    point = gate_of({"benchmark": "eras", "min_accuracy": 0.66, "basis": "point"})
+    assert accuracy_check(judged(point, records)).verdict == "met"
+
+
+def test_an_old_record_is_judged_by_the_installed_benchmark() -> None:
+    """What the run recorded counts; without a record of the benchmark, the installed class does."""
+    gate, records = gate_of({"benchmark": "eras", "min_accuracy": 0.45}), pairs(MAXMATCH)
+    facts = BenchmarkFacts("ERAS", "pairs").to_json()
+    assert accuracy_check(judged(gate, records, benchmarks={"eras": facts})).value == pytest.approx(92 / 215)
+
+
+def test_a_drop_is_a_mean_over_clusters(tmp_path: Path) -> None:
+    """Gate, ``llmprops compare`` and report give the same drop: 3 of 39 paradigms, not 36 of 215 pairs."""
+    old, new = pairs(MAXMATCH, model="old"), pairs([*range(1, 21), *range(24, 27)], model="new")
+    result = judged(gate_of({"benchmark": "eras", "max_drop": 0.2, "no_regression": True}), new, old)
+    for kind in ("max_drop", "no_regression"):
+        [check] = [c for c in result.rules[0].checks if c.kind == kind]
+        assert check.value == pytest.approx(3 / 39)
+        assert "39 clusters" in f"{check.measured} {check.reason}"
+    same = [[replace(r, model="m") for r in records] for records in (old, new)]
+    folders = [recorded(tmp_path / name, r) for name, r in zip(("old", "new"), same, strict=True)]
+    runs = [read_run(folder) for folder in folders]
+    [contrast] = compare(runs).contrasts
+    [change] = contrast.changes
+    assert (change.pairs, change.lost, change.gained) == (215, 36, 0), "counts are of pairs"
+    assert change.result is not None
+    assert change.result.difference == pytest.approx(-3 / 39)
+    page = report_on(runs, {})
+    assert [round(100 * h.value, 1) for h in page.overview] == [66.7, 59.0]
+
+
+def test_clusters_with_the_same_drop_weigh_the_same() -> None:
+    """A loss in a paradigm of one pair and a loss in one of twelve pairs are the same drop."""
+    gate = gate_of({"benchmark": "eras", "max_drop": 0.5})
+    drops = []
+    for lost in (1, 24):
+        new = pairs([p for p in MAXMATCH if p != lost], model="new")
+        [check] = [
+            c for c in judged(gate, new, pairs(MAXMATCH, model="old")).rules[0].checks if c.kind == "max_drop"
+        ]
+        drops.append((check.value, check.ci_low, check.ci_high))
+    assert drops[0] == pytest.approx(drops[1])
+
+
+def test_a_rule_over_two_benchmarks() -> None:
+    """In a rule over several benchmarks, a cluster that counts once counts like one item of the others."""
+    others = [verdict("add", n, model="model") for n in range(61)]
+    check = accuracy_check(judged(gate_of({"min_accuracy": 0.5}), [*others, *pairs(MAXMATCH)]))
+    assert check.value == pytest.approx((61 + 26) / 100)
+
+
+def test_a_sequential_gate_waits_for_all_clusters() -> None:
+    """The bounds for items drawn so far do not hold for items of unequal weight, so the gate draws all of them."""
+    gate = gate_of({"benchmark": "eras", "min_accuracy": 0.1}, sequential=True)
+    drawn = DrawnRun(gate, pairs(range(1, 40), model="new"))
+    early = drawn.after(100)
+    assert accuracy_check(early).measured == "needs all items"
+    assert (accuracy_check(early).verdict, early.stopped_early) == ("inconclusive", True)
+    assert accuracy_check(drawn.after(215)).verdict == "met"
+
+
+def test_a_changed_accuracy_is_found(tmp_path: Path) -> None:
+    """An accuracy by cluster that does not follow from the verdicts is a problem of the record."""
+    folder = recorded(tmp_path / "run", pairs(MAXMATCH))
+    assert read_run(folder).problems == ()
+    path = folder / "run.json"
+    run = json.loads(path.read_text(encoding="utf-8"))
+    run["summary"][0]["cluster_accuracy"] = 0.9
+    path.write_text(json.dumps(run), encoding="utf-8")
+    assert any("cluster_accuracy 0.9" in problem for problem in read_run(folder).problems)
