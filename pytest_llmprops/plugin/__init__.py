@@ -69,8 +69,9 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 def verdict(request: pytest.FixtureRequest) -> Verdict | GroupVerdict:
     """Return the verdict on this case's item; true exactly if the model's answer is correct.
 
-    The parameter is the case's name, ``<model label>-<item id>``. For a case with several items, return a
-    :class:`~pytest_llmprops.engine.groups.GroupVerdict`: true if the answers to all items are correct.
+    The parameter is the case's name, ``<model label>-<item id>``. For a case with several items, or several samples
+    of its item (``--llm-repeats``), return a :class:`~pytest_llmprops.engine.groups.GroupVerdict`: true if all answers
+    are correct.
 
     Waits for the model's replies. A failed call is an error of the case's setup.
     """

@@ -195,8 +195,14 @@ def _calls(facts: RunFacts) -> list[str]:
 
 
 def _stored_samples(facts: RunFacts) -> list[str]:
-    """Return a note on replies that may differ from call to call, but were not asked for again in this run."""
+    """Return a note on samples that cannot differ: those of an earlier run, and repeats at temperature 0."""
     calls = facts.calls
+    if calls.requests and not calls.sampled and any(row.has_repeats for row in facts.summary):
+        note = (
+            "note: every request had temperature 0, so the samples of an item differ only as far as the server is not"
+            " deterministic; --llm-param temperature=0.7 samples at another temperature"
+        )
+        return [note]
     if not calls.sampled_earlier:
         return []
     share = (

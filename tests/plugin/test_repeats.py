@@ -61,6 +61,10 @@ def test_each_sample_has_its_own_call_and_verdict(run: Runner, workers: str) -> 
     metrics = {(m["name"], m["group"]): m["value"] for m in done.run["metrics"]}
     assert metrics == {("pass@k", "k=2"): pytest.approx(5 / 6), ("pass@k", "k=3"): 1.0, ("majority", ""): 0.5}
     assert "wrong sums/0001 (2 of 3 samples not correct): expected '2', given '1'" in done.output
+    assert (
+        "note: every request had temperature 0, so the samples of an item differ only as far as"
+        in done.output
+    )
     assert "variance of a sample: add/en 0.078 between items + 0.167 within" in done.output
 
 

@@ -8,20 +8,14 @@ from typing import Any
 
 import pytest
 
-from fixtures.gates import gate_of, judged, paired_runs
+from fixtures.gates import check_of, gate_of, judged, paired_runs
 from fixtures.recorded import verdict, verdicts
 from pytest_llmprops.core.drop_limits import count_sample
 from pytest_llmprops.core.drop_tests import holm, mcnemar_drop
-from pytest_llmprops.core.gate_results import Check, GateResult
+from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.power import detectable_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
-
-
-def check_of(result: GateResult, kind: str, rule: int = 0) -> Check:
-    """Return the check of this kind."""
-    (check,) = [c for c in result.rules[rule].checks if c.kind == kind]
-    return check
 
 
 def new(statuses: str, **changes: Any) -> list[VerdictRecord]:

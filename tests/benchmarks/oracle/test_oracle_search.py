@@ -173,6 +173,14 @@ def test_search_does_not_change_verdicts(project: Project, workers: str) -> None
     assert "2 failed, 2 passed, 1 skipped" in without.output
 
 
+def test_a_search_is_about_the_first_sample(project: Project) -> None:
+    """In a run with repeats, each item is searched once, and nothing is asked twice."""
+    done = project("--llm-repeats", "2")
+    assert done.run["summary"][0]["samples"] == 8
+    assert sorted(searches(done)) == ["oracle/own/0001", "oracle/own/0003"]
+    assert len(project.asked) == len(set(project.asked))
+
+
 def test_nothing_is_asked_twice(project: Project) -> None:
     """Measurement and search send each request once; shrinking costs only the new sentences it tries."""
     done = project()
