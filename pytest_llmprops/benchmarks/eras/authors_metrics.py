@@ -96,7 +96,7 @@ def authors_metrics(
     """Return ``authors_gper``, ``authors_necessity`` and ``authors_sufficiency``, each with the group ``overall``.
 
     ``n`` is the number of pairs a value is a share of. The 95% intervals are percentiles of a bootstrap of whole
-    paradigms.
+    paradigms, which are too short for few paradigms.
     """
     counts = [authors_counts(members) for members in by_paradigm(pairs).values()]
     values = authors_values(counts)

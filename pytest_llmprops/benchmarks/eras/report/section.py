@@ -216,7 +216,7 @@ def _occlusion(measured: Measured, places: list[Place]) -> Table:
         _grouped_columns(("GPER", "necessity", "sufficiency")),
         tuple(_grouped_rows(measured, places, ("gper", "necessity", "sufficiency"))),
         "Means over paradigms; a hit is a pair whose scores come closer. Not comparable with Table 2, which comes from"
-        " the authors' code. Lower is better. Intervals are bootstraps over paradigms (95%).",
+        " the authors' code. Lower is better. Intervals are over paradigms (95%).",
     )
 
 
