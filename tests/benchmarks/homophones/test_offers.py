@@ -292,6 +292,7 @@ def test_the_sentences_own_answer_is_an_echo() -> None:
         "not ", "driver ", "not driver ", "driver but ", "driver? no ", "“driver” ", "instead of ",
         "cannot tell whether ", "is not ", "In the sentence ", "d-r-", "\\text{", "<think>", "~~", "不是", "厨房不",
         "no se si ", "¿no ", "&amp;", "____ ", "⟦", "at first glance ", "answer: ", '"x", ',
+        "为,", "意为", "是", "word, ", "“为”、", "可能是为、", "driver or ",
     ],
 )  # fmt: skip
 def test_a_hostile_reply_is_read_in_no_time(piece: str) -> None:
