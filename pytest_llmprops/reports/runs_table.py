@@ -86,6 +86,7 @@ def show_lines(run: Run) -> list[str]:
     lines += _data(facts.data)
     if facts.gate is not None:
         lines.append(f"  gate: {facts.gate.line}")
+    lines += [f"  a gate does not judge this record: {line}" for line in run.problems]
     # The reader's notes say what is missing; they also cover killed runs.
     shown = replace(facts, complete=True, sequential=None)
     summary = summary_lines(shown, run.records, run.folder, [*facts.notes, *run.notes])

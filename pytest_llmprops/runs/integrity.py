@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -114,49 +114,88 @@ def _foreign(facts: RunFacts, records: Iterable[VerdictRecord]) -> Iterator[str]
         yield f"{VERDICTS} has verdicts of {', '.join(foreign)}, which run.json does not name as a model; {AGAIN}"
 
 
-def _summary(facts: RunFacts, records: Iterable[VerdictRecord]) -> Iterator[str]:
-    """Compare the counts and the accuracy of each group. Intervals are not compared: versions compute them in
+def _summary(facts: RunFacts, records: Sequence[VerdictRecord]) -> Iterator[str]:
+    """Compare the counts and the accuracies of each group. Intervals are not compared: versions compute them in
     different ways, and no rule reads them from the summary.
     """
-    groups: dict[Group, list[VerdictRecord]] = {}
-    for record in records:
-        groups.setdefault(record.group, []).append(record)
     rows = {row.group: row for row in facts.summary}
     if len(rows) < len(facts.summary):
         yield f"run.json has several summary rows for the same group; {AGAIN}"
-    for group in dict.fromkeys([*rows, *groups]):
+    weighted = {row.group for row in facts.summary if row.cluster_accuracy is not None}
+    counts = _counts(records, weighted)
+    for group in dict.fromkeys([*rows, *counts]):
         place = "/".join(group[1:])
+        counted = counts.get(group) or {
+            **dict.fromkeys(_NUMBERS, 0),
+            **dict.fromkeys(("accuracy", "cluster_accuracy"), math.inf),
+        }
         if group not in rows:
-            yield f"run.json has no summary of {place}, and {VERDICTS} has {len(groups[group])} verdicts; {AGAIN}"
+            yield f"run.json has no summary of {place}, and {VERDICTS} has {counted['samples']} verdicts; {AGAIN}"
             continue
-        recorded, counted = _counts_of_row(rows[group]), _counts(groups.get(group, ()))
-        for name, value in recorded.items():
-            if not math.isclose(value, counted[name], rel_tol=1e-9):
-                yield f"run.json has {name} {value:.6g} of {place}, {VERDICTS} has {counted[name]:.6g}; {AGAIN}"
+        for name, recorded in _counts_of_row(rows[group]).items():
+            if not math.isclose(recorded, counted[name], rel_tol=1e-9):
+                yield f"run.json has {name} {recorded:.6g} of {place}, {VERDICTS} has {counted[name]:.6g}; {AGAIN}"
                 break
 
 
+_NUMBERS = ("correct", "wrong", "refused", "unparsed", "errors", "items", "samples", "clusters")
+
+
 def _counts_of_row(row: SummaryRow) -> dict[str, float]:
-    names = ("correct", "wrong", "refused", "unparsed", "errors", "items", "samples", "clusters")
+    """Return what a row says about its group; ``accuracy`` is infinite without an answer."""
     accuracy = math.inf if row.accuracy is None else row.accuracy
-    counts = {**{name: getattr(row, name) for name in names}, "accuracy": accuracy}
+    counts = {**{name: getattr(row, name) for name in _NUMBERS}, "accuracy": accuracy}
     return counts if row.cluster_accuracy is None else counts | {"cluster_accuracy": row.cluster_accuracy}
 
 
-def _counts(records: Sequence[VerdictRecord]) -> dict[str, float]:
-    statuses: Counter[str] = Counter(map(attrgetter("status"), records))
+def _counts(records: Sequence[VerdictRecord], weighted: Collection[Group]) -> dict[Group, dict[str, float]]:
+    """Return the counts of each group.
+
+    :param weighted: the groups that have an accuracy over clusters.
+    """
+    # Without a loop in Python over most verdicts: a gate may read 100,000.
+    statuses = status_counts(records)
+    clusters = Counter(
+        Group(*place[:-1]) for place in set(map(attrgetter(*Group._fields, "cluster"), records))
+    )
+    repeated = any(map(attrgetter("sample"), records))
+    members: dict[Group, list[VerdictRecord]] = {}
+    for record in records if repeated or weighted else ():
+        members.setdefault(record.group, []).append(record)
+    counts: dict[Group, dict[str, float]] = {}
+    for group, numbers in statuses.items():
+        samples, errors, correct = sum(numbers.values()), numbers.get("error", 0), numbers.get("correct", 0)
+        counts[group] = {
+            **{name: numbers.get(name, 0) for name in ("correct", "wrong", "refused", "unparsed")},
+            "errors": errors,
+            "items": samples,
+            "samples": samples,
+            "clusters": clusters[group],
+            "accuracy": correct / (samples - errors) if samples > errors else math.inf,
+            **(_by_item(members[group]) if repeated or group in weighted else {}),
+        }
+    return counts
+
+
+def _by_item(records: Sequence[VerdictRecord]) -> dict[str, float]:
+    """Return the figures of one group that need its samples by item, and its items by cluster."""
     items = items_of(records)
-    shares = [item.share for item in items if item.correct]
-    means, _ = cluster_means(shares, [item.cluster for item in items if item.correct])
+    answered = [item for item in items if item.correct]
+    shares = [item.share for item in answered]
+    means, _ = cluster_means(shares, [item.cluster for item in answered])
     return {
-        "errors": statuses["error"],
-        **{name: statuses[name] for name in ("correct", "wrong", "refused", "unparsed")},
         "items": len(items),
-        "samples": len(records),
-        "clusters": len({item.cluster for item in items}),
         "accuracy": math.fsum(shares) / len(shares) if shares else math.inf,
         "cluster_accuracy": math.fsum(means) / len(means) if means else math.inf,
     }
+
+
+def status_counts(records: Iterable[VerdictRecord]) -> dict[Group, dict[str, int]]:
+    """Return the number of verdicts of each group by status."""
+    counts: dict[Group, dict[str, int]] = {}
+    for (*place, status), number in Counter(map(attrgetter(*Group._fields, "status"), records)).items():
+        counts.setdefault(Group(*place), {})[status] = number
+    return counts
 
 
 def _missing(facts: RunFacts, records: Sequence[VerdictRecord]) -> Iterator[str]:

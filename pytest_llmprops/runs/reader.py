@@ -13,7 +13,7 @@ from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_facts import SCHEMA, RunFacts
 from pytest_llmprops.runs.benchmark_facts import cluster_weighted
-from pytest_llmprops.runs.integrity import VERDICTS, changed_content, file_hashes, problems
+from pytest_llmprops.runs.integrity import VERDICTS, changed_content, file_hashes, problems, status_counts
 from pytest_llmprops.runs.searches import FILE as SEARCHES
 from pytest_llmprops.runs.searches import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
@@ -245,7 +245,13 @@ def _settle(
 
 
 def _counts(records: Iterable[VerdictRecord]) -> Counter[tuple[str, ...]]:
-    return Counter((*r.group, "errors" if r.status == "error" else r.status) for r in records)
+    return Counter(
+        {
+            (*group, "errors" if status == "error" else status): count
+            for group, statuses in status_counts(records).items()
+            for status, count in statuses.items()
+        }
+    )
 
 
 def _counts_of_summary(rows: Iterable[SummaryRow]) -> Counter[tuple[str, ...]]:
