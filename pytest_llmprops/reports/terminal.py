@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
+from pytest_llmprops.core.repeats import DIRECTIONS
 from pytest_llmprops.core.run_facts import ProtocolFacts, RunFacts
 from pytest_llmprops.core.statistics import binomial_standard_error
 from pytest_llmprops.core.texts import one_line, terminal_line
@@ -27,7 +28,11 @@ HEADER = (
     "refused",
     "unparsed",
     "errors",
+    "var items",
+    "var samples",
 )
+#: columns of tables with repeats only
+OF_REPEATS = ("samples", "var items", "var samples")
 
 
 def summary_lines(
@@ -74,13 +79,13 @@ def _benchmark(facts: RunFacts, records: Sequence[VerdictRecord], model: str, be
     if not any(published):
         table = [row[:-1] for row in table]
     if not any(row.has_repeats for row in rows):
-        table = [(*row[:4], *row[5:]) for row in table]
+        kept = [n for n, name in enumerate(table[0]) if name not in OF_REPEATS]
+        table = [tuple(row[n] for n in kept) for row in table]
     lines += aligned_table(table)
     if any(published) and any(r.source != "published" for r in rows):
         lines.append(
             "  published: the papers' figures, on the authors' items; items of another source are this project's"
         )
-    lines += _variance(rows)
     lines += _metrics(facts, model, benchmark)
     lines += [
         f"  {model}: {row.text}" for row in facts.remarks if (row.model, row.benchmark) == (model, benchmark)
@@ -105,7 +110,7 @@ def _cells(row: SummaryRow) -> tuple[str, ...]:
             interval += " (clusters)"
     counts = (str(getattr(row, name)) for name in ("wrong", "refused", "unparsed", "errors"))
     items, samples = str(row.items), str(row.samples)
-    return (row.task, row.language, row.source, items, samples, accuracy, interval, *counts)
+    return (row.task, row.language, row.source, items, samples, accuracy, interval, *counts, *_variance(row))
 
 
 def _standard_error(row: SummaryRow, accuracy: float) -> float:
@@ -116,14 +121,11 @@ def _standard_error(row: SummaryRow, accuracy: float) -> float:
     return math.sqrt((row.between_items + row.within_items / repeats) / row.answered)
 
 
-def _variance(rows: Sequence[SummaryRow]) -> list[str]:
-    """Return one line that splits the variance of a sample's score, for the rows with repeats."""
-    parts = [
-        f"{row.task}/{row.language} {row.between_items:.3f} between items + {row.within_items:.3f} within"
-        for row in rows
-        if row.between_items is not None and row.within_items is not None
-    ]
-    return [f"  variance of a sample: {', '.join(parts)}"] if parts else []
+def _variance(row: SummaryRow) -> tuple[str, str]:
+    """Return the variance of a sample's score between items and within items."""
+    if row.between_items is None or row.within_items is None:
+        return "-", "-"
+    return f"{row.between_items:.3f}", f"{row.within_items:.3f}"
 
 
 def _total(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
@@ -134,17 +136,19 @@ def _total(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
     counts = (str(sums[name]) for name in ("wrong", "refused", "unparsed", "errors"))
     accuracies = [r.estimate[0] for r in rows if r.estimate is not None]
     mean = f"{100 * sum(accuracies) / len(accuracies):.1f}% mean" if accuracies else "-"
-    return ("all", "", "", str(sums["items"]), str(sums["samples"]), mean, "", *counts)
+    return ("all", "", "", str(sums["items"]), str(sums["samples"]), mean, "", *counts, "", "")
 
 
 def _metrics(facts: RunFacts, model: str, benchmark: str) -> list[str]:
     values_by_name: dict[str, list[str]] = {}
     rows = [r for r in facts.metrics if (r.model, r.benchmark) == (model, benchmark)]
+    last = {(r.name, r.task, r.language, r.source): r for r in rows if r.name in DIRECTIONS}
     over_all = {(r.name, r.task, r.source) for r in rows if r.language == "all"}
     for row in rows:
         # Single paradigms (ERAS), and single languages if there is a row over all (DTAiLS), would fill the screen.
-        # They are in run.json and in the report.
+        # Of pass@k, only the largest k is shown. All are in run.json and in the report.
         single = row.group.startswith("paradigm ")
+        single |= row.name in DIRECTIONS and last[row.name, row.task, row.language, row.source] is not row
         covered = (row.name, row.task, row.source) in over_all and row.language != "all"
         if not single and not covered:
             place = "/".join(filter(None, (row.task, row.language, row.group)))

@@ -65,7 +65,10 @@ def test_each_sample_has_its_own_call_and_verdict(run: Runner, workers: str) -> 
         "note: every request had temperature 0, so the samples of an item differ only as far as"
         in done.output
     )
-    assert "variance of a sample: add/en 0.078 between items + 0.167 within" in done.output
+    table = [line.split() for line in done.output.splitlines() if line.startswith(("  task ", "  add "))]
+    assert [table[0][3:5], table[0][-4:]] == [["items", "samples"], ["var", "items", "var", "samples"]]
+    assert [table[1][3:5], table[1][-2:]] == [["6", "18"], ["0.078", "0.167"]]
+    assert "  pass@k: add/en/k=3 1\n" in done.output
 
 
 def test_the_failure_of_a_case_counts_its_samples(run: Runner) -> None:
