@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, Protocol
 
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Array, align, token_vectors
+from pytest_llmprops.benchmarks.oracle.algorithm1 import Whole, align
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments
+from pytest_llmprops.benchmarks.oracle.covering import align_covering
 from pytest_llmprops.benchmarks.oracle.trees import Parsed
-from pytest_llmprops.core.benchmark import Ask
+from pytest_llmprops.benchmarks.oracle.vectors import Array, token_vectors
 from pytest_llmprops.core.errors import BackendError, DataError
-from pytest_llmprops.core.requests import PLANNED, Embed, Parse, Reply
+from pytest_llmprops.core.requests import PLANNED, Embed, Parse, Reply, Request
 
 PARSE, EMBED = "parse", "embed"
+Matching = Literal["covering", "printed"]
 #: helper -> its output, for messages
 _OUTPUTS = {PARSE: "tree", EMBED: "vectors"}
 #: kinds of errors caused by a text that a helper cannot process (too long, no tokens), not by the helper
 _TEXT_ERRORS = frozenset({"request", "backend"})
 
 
-class Aligner:
-    """Computes the alignments of pairs of sentences. Each sentence is parsed and embedded once."""
+class AskHelper(Protocol):
+    """Sends a request to the helper of a role: the ``ask`` of a benchmark, or any function like it."""
 
-    def __init__(self, ask: Ask) -> None:
+    async def __call__(self, request: Request, role: str = ...) -> Reply: ...
+
+
+class Aligner:
+    """Computes the alignments of pairs of sentences. Each sentence is parsed and embedded once.
+
+    :param matching: ``printed`` is Algorithm 1, ``covering`` requires that one direction covers both sentences.
+    :param whole: whether a phrase may be mapped to the whole other sentence.
+    """
+
+    def __init__(self, ask: AskHelper, matching: Matching = "covering", whole: Whole = "bar") -> None:
         self._ask = ask
+        self._align = align_covering if matching == "covering" else align
+        self._whole: Whole = whole
         self._known: dict[str, asyncio.Future[tuple[Reply | str, Reply | str]]] = {}
 
     async def __call__(self, first: str, second: str) -> Alignments:
@@ -42,7 +57,7 @@ class Aligner:
         if vectors.shape[1] != others.shape[1]:
             sizes = f"{vectors.shape[1]} and {others.shape[1]}"
             return Alignments.without_trees(f"the encoder's vectors of two sentences have {sizes} numbers")
-        return align(tree, other, vectors, others)
+        return self._align(tree, other, vectors, others, whole=self._whole)
 
     async def _analyse(self, text: str) -> tuple[Reply | str, Reply | str]:
         if text not in self._known:

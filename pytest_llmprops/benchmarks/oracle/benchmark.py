@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_llmprops.benchmarks.oracle.aligning import EMBED, PARSE, Aligner
+from pytest_llmprops.benchmarks.oracle.algorithm1 import Whole
+from pytest_llmprops.benchmarks.oracle.aligning import EMBED, PARSE, Aligner, Matching
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES, items
 from pytest_llmprops.benchmarks.oracle.linear_tests import RULES, Rule
@@ -66,6 +67,8 @@ class Context:
 class OracleSettings:
     """How sentences and pairs are checked. ``LinearitySettings`` and ``ParaphraseSettings`` explain the other settings.
 
+    :param alignment: how phrases are mapped: ``printed`` is Algorithm 1; ``covering`` must cover both sentences.
+    :param whole: whether a phrase may be mapped to the whole other sentence.
     :param no_tests: tests of a "no".
     :param askings: how often the sanity checks ask the same question.
     :param temperature: of every question. Repeated samples are only meaningful above 0. None is the server's default;
@@ -82,6 +85,8 @@ class OracleSettings:
     synonym_votes: int = 7
     named_votes: int = 11
     paraphrase: bool = False
+    alignment: Matching = "printed"
+    whole: Whole = "allow"
     phi: Phi = "or"
     no_tests: int = 1
     paraphrases: int = 5
@@ -170,6 +175,8 @@ class OracleChecker(Benchmark):
                 draw="informative",
                 synonym_votes=1,
                 named_votes=1,
+                alignment="covering",
+                whole="bar",
                 indifferentiable="potential",
                 source="even",
                 ask_identical=False,
@@ -208,7 +215,7 @@ class OracleChecker(Benchmark):
             checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
             acceptance = await checker.check(Sentence(item["text"], labels or None), oracle, rng)
             return _verdict(acceptance, {"rule": float(RULES.index(settings.rule))})
-        align = Aligner(ask)
+        align = Aligner(ask, settings.alignment, settings.whole)
         if item.task == OWN:
             acceptance = await own_paraphrase(
                 item["first"], oracle, ParaphraseChecker(settings.pairs(), align), settings.askings

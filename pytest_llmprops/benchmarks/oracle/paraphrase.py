@@ -188,6 +188,7 @@ class ParaphraseChecker:
             "trees_missing": float(bool(alignments.missing)),
             "potential_or": float(rho.phi_or),
             "potential_and": float(rho.phi_and),
+            "strength": alignments.strength,
         }
 
     async def _candidates(

@@ -11,6 +11,8 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 ``phi``                                the kind of alignment that decided: 0 or, 1 and
 ``trees_missing``                      1 if the parser or encoder failed, so that nothing is aligned
 ``potential_or``, ``potential_and``    1 if the sentences are aligned before the oracle is asked
+``strength``                           strength of the potential alignment: the smallest cosine of its mappings, in
+                                       the better direction; 0 if there is none
 ``phi_or``, ``phi_and``                the same after the oracle was asked about phrase pairs
 ``undecided_or``, ``undecided_and``    1 if they are aligned only if replies that cannot be read were a yes
 ``rho_12``, ``rho_star_12``,           the four alignments behind them (``alignment.Rho``)

@@ -83,6 +83,7 @@ class Proof:
             "trees_missing": bool(self.potential.missing),
             "potential_or": potential.phi_or,
             "potential_and": potential.phi_and,
+            "strength": self.potential.strength,
             "phi_or": rho.phi_or,
             "phi_and": rho.phi_and,
             "undecided_or": self.possible.phi_or and not rho.phi_or,

@@ -339,6 +339,7 @@ def test_the_papers_protocol() -> None:
     quick = ORACLE.protocols["quick"].settings
     assert 3 * quick.samples * quick.tests == 27
     assert "27 calls per sentence instead of 165" in ORACLE.protocols["quick"].gives_up
+    assert (s.alignment, s.whole, quick.alignment, quick.whole) == ("printed", "allow", "covering", "bar")
     assert (s.draw, quick.draw) == ("uniform", "informative")
     assert any("x = 0, y = 0, x = y" in text for text in assumed)
     assert any("afresh" in text for text in assumed)

@@ -123,6 +123,10 @@ def test_page_lists_the_existing_metrics_and_settings() -> None:
         "informative",
         "even",
         "indifferentiable",
+        "covering",
+        "printed",
+        "bar",
+        "allow",
     }
     assert set(re.findall(r"`([a-z_]+)`", tables)) - values <= settings
     for name, what in (("general", "general"), ("technical", "technical"), ("pairs", "labelled pairs")):

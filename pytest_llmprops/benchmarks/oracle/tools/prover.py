@@ -1,0 +1,149 @@
+"""How often the prover finds a potential alignment, before a model is asked: the floor and the ceiling of a proof.
+
+A constant "yes" is accepted exactly for the pairs with a potential alignment. Of equivalent pairs, the share is the
+most that any model can reach. Of other pairs, it is what a model gets without any knowledge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_llmprops.benchmarks.oracle.algorithm1 import Whole
+from pytest_llmprops.benchmarks.oracle.aligning import Aligner, AskHelper, Matching
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, YES
+from pytest_llmprops.benchmarks.oracle.minimal_edits import KINDS, minimal_edits
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.statistics import clopper_pearson
+
+EQUIVALENT, OTHER, RANDOM, SELF = "equivalent", "not equivalent", "random", "a sentence with itself"
+#: column -> settings ``oracle.alignment`` and ``oracle.whole``
+PROVERS: Mapping[str, tuple[Matching, Whole]] = {
+    "printed, allow (paper)": ("printed", "allow"),
+    "printed, bar": ("printed", "bar"),
+    "covering, bar (quick)": ("covering", "bar"),
+}
+Pairs = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Strengths:
+    """The strengths of the potential alignments of pairs; 0 if there is none.
+
+    :param missing: pairs that the parser or the encoder cannot process; they are left out.
+    """
+
+    values: tuple[float, ...]
+    missing: int = 0
+
+    @property
+    def share(self) -> tuple[float, float, float]:
+        """The share of pairs with a potential alignment, and its 95% interval (Clopper and Pearson)."""
+        found = sum(value > 0 for value in self.values)
+        low, high, *_ = clopper_pearson(found, len(self.values))
+        return found / len(self.values), low, high
+
+
+def labelled_pairs(items: Sequence[Item], limit: int, rng: random.Random) -> dict[str, Pairs]:
+    """Return the pairs of ``items`` by label, random pairs of their sentences, and each sentence with itself.
+
+    :param limit: maximum pairs of each kind; more are drawn from.
+    """
+    pairs = [item for item in items if item.task != LINEARITY]
+    kinds: dict[str, Pairs] = {
+        EQUIVALENT: [(item["first"], item["second"]) for item in pairs if item.task == YES],
+        OTHER: [(item["first"], item["second"]) for item in pairs if item.task != YES],
+    }
+    drawn = {kind: rng.sample(found, min(limit, len(found))) for kind, found in kinds.items()}
+    texts = sentences(items)
+    if len(texts) > 1:
+        drawn[RANDOM] = [(one, two) for one, two in (rng.sample(texts, 2) for _ in range(limit))]
+    drawn[SELF] = [(text, text) for text in rng.sample(texts, min(limit, len(texts)))]
+    return {kind: found for kind, found in drawn.items() if found}
+
+
+def sentences(items: Sequence[Item]) -> list[str]:
+    """Return the different sentences of items, the first of each pair."""
+    return list(dict.fromkeys(item["text"] if item.task == LINEARITY else item["first"] for item in items))
+
+
+async def edited_pairs(texts: Sequence[str], ask: AskHelper) -> dict[str, Pairs]:
+    """Return sentences with their minimal edits, by kind of edit. A sentence without a tree has none."""
+    aligner = Aligner(ask)
+    edits: dict[str, list[tuple[str, str]]] = {kind: [] for kind in KINDS}
+    for text in texts:
+        parsed = (await aligner(text, text)).first
+        if parsed is not None:
+            for kind, edited in minimal_edits(parsed).items():
+                edits[kind].append((text, edited))
+    return {f"edited: {kind}": found for kind, found in edits.items() if found}
+
+
+async def strengths(pairs: Pairs, align: Aligner) -> Strengths:
+    """Return the strengths of the potential alignments of pairs."""
+    found = [await align(first, second) for first, second in pairs]
+    values = tuple(alignments.strength for alignments in found if not alignments.missing)
+    return Strengths(values, len(found) - len(values))
+
+
+async def measure(kinds: Mapping[str, Pairs], ask: AskHelper) -> dict[str, dict[str, Strengths]]:
+    """Return the strengths by kind of pair and by prover."""
+    aligners = {name: Aligner(ask, *settings) for name, settings in PROVERS.items()}
+    return {
+        kind: {name: await strengths(pairs, aligner) for name, aligner in aligners.items()}
+        for kind, pairs in kinds.items()
+    }
+
+
+def roc(positive: Strengths, negative: Strengths) -> tuple[float, list[tuple[float, float, float]]]:
+    """Return the area under the ROC by strength, and its points: (minimum strength, false, true positive rate)."""
+    from scipy.stats import mannwhitneyu
+
+    wins = mannwhitneyu(positive.values, negative.values).statistic
+    area = float(wins) / (len(positive.values) * len(negative.values))
+
+    def rate(found: Strengths, least: float) -> float:
+        return sum(value > 0 and value >= least for value in found.values) / len(found.values)
+
+    points = [0.0, 0.5, 0.6, 0.7, 0.8, 0.9]
+    return area, [(least, rate(negative, least), rate(positive, least)) for least in points]
+
+
+def lines(results: Mapping[str, Mapping[str, Strengths]]) -> Iterator[str]:
+    """Yield the table of shares, then the ROC of each prover, in Markdown."""
+    yield f"| pairs | n | {' | '.join(PROVERS)} |"
+    yield f"|---|---|{'---|' * len(PROVERS)}"
+    missing = 0
+    for kind, by_prover in results.items():
+        cells = [_cell(found) for found in by_prover.values()]
+        first = next(iter(by_prover.values()))
+        missing += first.missing
+        yield f"| {kind} | {len(first.values)} | {' | '.join(cells)} |"
+    if missing:
+        yield f"\nleft out, because the parser or the encoder cannot process them: {missing}"
+    if EQUIVALENT in results and OTHER in results:
+        for name in PROVERS:
+            area, points = roc(results[EQUIVALENT][name], results[OTHER][name])
+            text = ", ".join(f">= {least}: {true:.3f}/{false:.3f}" for least, false, true in points)
+            yield f"\n{name}: area under the ROC {area:.3f}; true/false positive rate by strength: {text}"
+
+
+def _cell(found: Strengths) -> str:
+    if not found.values:
+        return "-"
+    share, low, high = found.share
+    return f"{share:.1%} ({low:.1%} to {high:.1%})"
+
+
+def run(items: Sequence[Item], ask: AskHelper, limit: int, rng: random.Random) -> list[str]:
+    """Return the lines of the table for the pairs and sentences of ``items``."""
+
+    async def measured() -> dict[str, dict[str, Strengths]]:
+        texts = sentences(items)
+        kinds = labelled_pairs(items, limit, rng)
+        edits = await edited_pairs(rng.sample(texts, min(limit, len(texts))), ask)
+        return await measure({**kinds, **edits}, ask)
+
+    return list(lines(asyncio.run(measured())))
