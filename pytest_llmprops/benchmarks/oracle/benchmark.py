@@ -20,8 +20,10 @@ from pytest_llmprops.benchmarks.oracle.linearity import (
 from pytest_llmprops.benchmarks.oracle.linearity_settings import Draw
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
+from pytest_llmprops.benchmarks.oracle.nulls import null_values
+from pytest_llmprops.benchmarks.oracle.pair_metrics import pair_remarks
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker, ParaphraseSettings
-from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair, Phi, phi_of
+from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair, Phi
 from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
 from pytest_llmprops.benchmarks.oracle.sanity_items import sanity_items
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
@@ -232,8 +234,9 @@ class OracleChecker(Benchmark):
                     verdict, status="wrong", score=0.0, reason=f"unrelated sentences: {acceptance.why}"
                 )
             return verdict
-        acceptance = await ParaphraseChecker(settings.pairs(), align).check(pair, oracle, rng)
-        verdict = _verdict(acceptance)
+        pairs = ParaphraseChecker(settings.pairs(), align)
+        acceptance = await pairs.check(pair, oracle, rng)
+        verdict = _verdict(acceptance, await null_values(pair, pairs, rng))
         said = acceptance.values["said_yes"]
         return verdict if said < 0 else replace(verdict, task=YES if said else NO)
 
@@ -270,22 +273,8 @@ class OracleChecker(Benchmark):
                 f"{vacuous:.0f} of {drawn:.0f} tests of linearity pass for every extractor (x = 0, y = 0 or x = y);"
                 f" {sentences:.0f} of {len(tested)} sentences have no other test"
             )
-        no = [r.values for r in records if r.task == NO and r.values.get("tests_or")]
-        if no:
-            most = int(max(v["tests_or"] for v in no))
-            one_sided = [v for v in no if not v[f"fair_coin_{phi_of(v)}"]]
-            unfair = sum(bool(v["accepted"]) for v in one_sided)
-            exception = (
-                f"; no bound for {unfair}, where only one sentence had paraphrases to draw from (so in"
-                f" {len(one_sided)} of {len(no)} tested answers of no)"
-                if one_sided
-                else ""
-            )
-            passed = "1 test" if most == 1 else f"{most} tests"
-            yield (
-                f"accepted no: a model whose answers do not depend on the coin passes {passed} with probability at most"
-                f" {0.5**most:.3g}{exception}"
-            )
+        pairs = {task: [r.values for r in records if r.task == task] for task in (YES, NO)}
+        yield from pair_remarks([*pairs[YES], *pairs[NO]], pairs[NO])
         if any(r.task in (YES, NO) for r in records):
             yield "a rejected answer is not trusted; it is never turned into its opposite"
 

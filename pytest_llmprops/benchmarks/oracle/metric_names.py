@@ -44,5 +44,9 @@ DIRECTIONS = {
     "one_source_rate": "lower",
     "other_only_rate": "none",
     "parse_failure_rate": "none",
+    "null_acceptance_rate": "none",
+    "potential_rate": "none",
+    "confirmed_rate": "higher",
+    "self_alignment_rate": "none",
     "consistency_rate": "higher",
 }

@@ -12,6 +12,7 @@ from pytest_llmprops.benchmarks.oracle.metric_names import (
     RANDOM,
     REJECTIONS,
 )
+from pytest_llmprops.benchmarks.oracle.nulls import NAMES
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import PHIS, phi_of
 from pytest_llmprops.core.metrics import Metric, Place, rate
 
@@ -27,6 +28,12 @@ def yes_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
     said = [v for v in values if v.get("said_yes") == 1]
     decided = [v for v in said if not v.get("trees_missing") and not v.get(f"undecided_{phi_of(v)}")]
     yield rate(place, "acceptance_rate", _hits(decided, "accepted"), "higher")
+    measured = [v for v in decided if f"potential_{phi_of(v)}" in v]
+    potential = [v for v in measured if v[f"potential_{phi_of(v)}"]]
+    if measured:
+        yield rate(place, "potential_rate", [bool(v[f"potential_{phi_of(v)}"]) for v in measured], "none")
+    if potential:
+        yield rate(place, "confirmed_rate", _hits(potential, "accepted"), "higher")
     for phi in PHIS:
         undecided = [v.get(f"undecided_{phi}", 0.0) == 1 for v in said]
         decided = [
@@ -76,6 +83,7 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
     answers = [v["said_yes"] < 0 for v in values if "said_yes" in v]
     yield rate(place, "unreadable_rate", answers, "lower")
     yield rate(place, "parse_failure_rate", _hits(values, "trees_missing"), "none")
+    yield from _floor_and_ceiling(place, values)
     groups = {
         "label yes": [v for v in said if v["label"] == 1],
         "label no": [v for v in said if v["label"] == 0],
@@ -90,6 +98,67 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
             # Without the setting ``reference``, only pairs with the answer yes have a proof attempt.
             if proved and len(proved) == len(members):
                 yield rate(place, "provable_rate", proved, "none", group=f"{phi}, {name}")
+
+
+def is_decided(values: Values) -> bool:
+    """Return whether the answer on a pair is accepted or rejected."""
+    if values.get("said_yes") == 1:
+        return not values.get("trees_missing") and not values.get(f"undecided_{phi_of(values)}")
+    return values.get("said_yes") == 0 and values.get(f"trust_{phi_of(values)}") not in NOT_JUDGED
+
+
+def _floor_and_ceiling(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    """Yield the acceptance of the model, and that of the null oracles and the perfect judge on the same pairs."""
+    # Records without null oracles have no floor to compare with.
+    decided = [v for v in values if is_decided(v) and NAMES.keys() & v.keys()]
+    if decided:
+        yield rate(place, "acceptance_rate", _hits(decided, "accepted"), "higher")
+    for name, group in NAMES.items():
+        hits = _hits(decided, name)
+        if hits:
+            yield rate(place, "null_acceptance_rate", hits, "none", group=group)
+    for label, group in ((1, "label yes"), (0, "label no")):
+        # A constant yes is accepted exactly for the pairs with a potential alignment.
+        hits = _hits([v for v in values if v.get("label") == label], "null_yes")
+        if hits:
+            yield rate(place, "potential_rate", hits, "none", group=group)
+    hits = _hits(values, "self_aligned")
+    if hits:
+        yield rate(place, "self_alignment_rate", hits, "none")
+
+
+def pair_remarks(values: Sequence[Values], no: Sequence[Values]) -> Iterator[str]:
+    """Yield what an acceptance of pairs means: its floor and ceiling, and the bound of a no.
+
+    :param no: the values of the task ``no``.
+    """
+    decided = [v for v in values if is_decided(v)]
+    nulls = [f"{group} {_percent(hits)}" for name, group in NAMES.items() if (hits := _hits(decided, name))]
+    if nulls:
+        yield (
+            f"pairs: {_percent(_hits(decided, 'accepted'))} of the answers are accepted; of other oracles on the same"
+            f" {len(decided)} pairs: {', '.join(nulls)}"
+        )
+    tested = [v for v in no if v.get("tests_or")]
+    if tested:
+        most = int(max(v["tests_or"] for v in tested))
+        one_sided = [v for v in tested if not v[f"fair_coin_{phi_of(v)}"]]
+        unfair = sum(bool(v["accepted"]) for v in one_sided)
+        exception = (
+            f"; no bound for {unfair}, where only one sentence had paraphrases to draw from (so in"
+            f" {len(one_sided)} of {len(tested)} tested answers of no)"
+            if one_sided
+            else ""
+        )
+        passed = "1 test" if most == 1 else f"{most} tests"
+        yield (
+            f"accepted no: a model whose answers do not depend on the coin passes {passed} with probability at most"
+            f" {0.5**most:.3g}{exception}"
+        )
+
+
+def _percent(hits: Sequence[bool]) -> str:
+    return f"{sum(hits) / len(hits):.1%}"
 
 
 def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:

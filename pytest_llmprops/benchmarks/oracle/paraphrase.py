@@ -28,6 +28,7 @@ from pytest_llmprops.benchmarks.oracle.paraphrase_record import (
     Phi,
     answer_values,
     candidate_values,
+    holds,
     trust_evidence,
     why_no,
 )
@@ -123,18 +124,20 @@ class ParaphraseChecker:
         self, x: Pair, oracle: Oracle, values: dict[str, float], evidence: PairEvidence
     ) -> Acceptance:
         proof = await self.proof(x.first, x.second, oracle)
-        accepted = _holds(proof.rho, self.settings.phi)
+        accepted = holds(proof.rho, self.settings.phi)
         if accepted:
             outcome = "accepted-yes"
             why = f"yes, proved by {len(proof.confirmed.pairs(aligned_only=True))} phrase pairs"
         elif proof.potential.missing:
             outcome, why = "untested", f"yes, but not tested: {proof.failure}"
-        elif _holds(proof.possible, self.settings.phi):
+        elif holds(proof.possible, self.settings.phi):
             outcome = "refused" if proof.is_filtered else "unreadable"
             unread = sum(answer.said is None for _, answer in proof.answers)
             why = (
                 f"yes, but not decided: {unread} of {len(proof.answers)} answers about phrases cannot be read"
             )
+        elif not holds(proof.potential.rho, self.settings.phi):
+            outcome, why = "rejected", f"yes, but the prover finds no alignment: {proof.failure}"
         else:
             outcome, why = "rejected", f"yes, but not proved: {proof.failure}"
         values |= proof.values | {"accepted": float(accepted), "accepted_paper": float(accepted)}
@@ -235,7 +238,7 @@ class ParaphraseChecker:
             else:
                 trust = await run_trust_tests(x.sentences, pool, oracle, rng, self.settings.tests)
             drawn = [test.candidate in pools[phi] for test in trust.tests]
-            category = category_of(_holds(rho, phi), bool(drawn) and all(drawn))
+            category = category_of(holds(rho, phi), bool(drawn) and all(drawn))
             results[phi] = replace(trust, category=category)
         return results
 
@@ -247,7 +250,3 @@ def _outcome_no(trust: Trust, paraphrases: Sequence[Paraphrases]) -> str:
     if trust.outcome == "untested":
         return "refused" if all(reply.notes.refused for reply in paraphrases) else "untested"
     return "accepted-no" if trust.outcome == "accepted" else "rejected"
-
-
-def _holds(rho: Rho, phi: Phi) -> bool:
-    return rho.phi_or if phi == "or" else rho.phi_and

@@ -37,6 +37,10 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 ``inconsistent_or``,
 ``inconsistent_and``, ``other_only_or``,
 ``other_only_and``
+``null_yes``, ``null_no``,             1 if a null oracle's answer on the same pair is accepted (``nulls``)
+``null_coin``, ``null_overlap``,
+``null_judge``
+``self_aligned``                       1 if the first sentence is aligned with itself
 ``fair_coin_or``, ``fair_coin_and``    1 if both sentences had paraphrases to draw, so that the bound holds
 =====================================  ============================================================================
 """
@@ -47,6 +51,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from pytest_llmprops.benchmarks.oracle.alignment import Rho
 from pytest_llmprops.benchmarks.oracle.json_reply import Answer, Paraphrases
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, TrustTestEvidence
 from pytest_llmprops.benchmarks.oracle.trust import Candidate, Trust
@@ -73,6 +78,11 @@ class Pair:
 def phi_of(values: Mapping[str, float]) -> Phi:
     """Return the kind of alignment that decided; ``or`` if the record does not say."""
     return PHIS[1] if values.get("phi") == 1 else PHIS[0]
+
+
+def holds(rho: Rho, phi: Phi) -> bool:
+    """Return whether the alignments of this kind hold."""
+    return rho.phi_or if phi == "or" else rho.phi_and
 
 
 def answer_values(x: Pair, answer: Answer) -> dict[str, float]:

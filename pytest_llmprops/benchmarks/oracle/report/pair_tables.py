@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_llmprops.benchmarks.oracle.items import NO
+from pytest_llmprops.benchmarks.oracle.items import NO, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
+from pytest_llmprops.benchmarks.oracle.nulls import NAMES
 from pytest_llmprops.benchmarks.oracle.report.tables import (
     DASH,
     PAPER,
@@ -71,6 +72,32 @@ def answers_table(measured: Measured) -> Table:
         tuple(rows),
         note,
     )
+
+
+def floor_table(measured: Measured) -> Table:
+    """Return the acceptance of pairs between its floor and its ceiling, and the prover's part of it."""
+    rows: list[Row] = []
+    for s, place in _each(measured, PAIRS, "null_acceptance_rate"):
+        cells = [own(measured, s, "acceptance_rate", place)]
+        cells += [own(measured, s, "null_acceptance_rate", place, name) for name in NAMES.values()]
+        cells += [own(measured, s, "potential_rate", place, f"label {label}") for label in ("yes", "no")]
+        cells += [own(measured, s, "confirmed_rate", (YES, *place[1:]))]
+        cells += [own(measured, s, "self_alignment_rate", place)]
+        rows.append((Cell(s.starred), Cell(visible(place[2])), *cells))
+    names = [
+        "Accepted",
+        *(name.capitalize() for name in NAMES.values()),
+        "Alignable, labelled yes",
+        "Alignable, labelled no",
+        "Says yes, alignable: confirmed",
+        "Aligned with itself",
+    ]
+    note = (
+        "Null oracles answer the same pairs without understanding them; the perfect judge knows the labels. A rate of"
+        " acceptance means something only between them. Alignable pairs are those for which the prover finds phrases"
+        " before the model is asked."
+    )
+    return Table("Floor and ceiling of pairs", headings(("Model", "Pairs from"), names), tuple(rows), note)
 
 
 def provable_table(measured: Measured) -> Table:

@@ -19,6 +19,7 @@ from pytest_llmprops.benchmarks.oracle.report.figures import (
 )
 from pytest_llmprops.benchmarks.oracle.report.pair_tables import (
     answers_table,
+    floor_table,
     own_table,
     provable_table,
     sanity_table,
@@ -68,6 +69,7 @@ def section(measured: Measured) -> Section:
     if tasks & {YES, NO}:
         blocks += [
             answers_table(measured),
+            floor_table(measured),
             provable_table(measured),
             trust_table(measured),
             *pair_cases(measured),

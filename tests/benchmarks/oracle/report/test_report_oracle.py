@@ -374,6 +374,16 @@ def test_sanity_checks_and_table_4(tmp_path: Path) -> None:
     assert list(printed.values())[2:] == ["11.8%", "0.8%", "100%", "0%", "100%"]
 
 
+def test_acceptance_is_shown_between_floor_and_ceiling(tmp_path: Path) -> None:
+    """The acceptance of pairs is next to that of the null oracles and of a perfect judge on the same pairs."""
+    [row] = table(report(measure(tmp_path / "run", ASKED, {"m": SURE})), "Floor and ceiling of pairs")
+    shares = {name: cell.split(" ")[0] for name, cell in row.items()}
+    assert shares["Constant no"] == "0.0%"
+    assert float(shares["Constant yes"].rstrip("%")) <= float(shares["Perfect judge"].rstrip("%"))
+    assert shares["Aligned with itself"] == "100.0%"
+    assert {"Coin", "Word overlap", "Alignable, labelled yes", "Alignable, labelled no"} <= set(row)
+
+
 def test_a_proof_is_shown_as_its_phrases(tmp_path: Path) -> None:
     """An accepted "yes" is shown with its confirmed phrase pairs, and a rejected one with its
     leftover words.
