@@ -1,7 +1,8 @@
 """Limits of the mean of bounded scores that hold for few clusters.
 
 Clusters are a sample of the clusters that could have been asked. The mean is per item: the sum of all scores divided
-by the number of items, so that a large cluster weighs more than a small one. A variance that is estimated from a few
+by the number of items, so that a large cluster weighs more than a small one. The sizes are those of the benchmark:
+the limits say nothing about clusters larger than the largest one here. A variance that is estimated from a few
 clusters cannot bound this mean. If each of ten clusters fails wholly with probability 0.1, a third of all samples
 show no failed cluster, and so no variance. The limits here use only that every score lies between two known values.
 

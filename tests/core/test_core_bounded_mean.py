@@ -109,6 +109,18 @@ def test_the_error_rate_holds_where_one_cluster_in_ten_fails(count: int) -> None
     assert binomtest(missed, 4000, TAIL, alternative="greater").pvalue > 0.01
 
 
+@pytest.mark.parametrize("accuracies", [(0.95, 0.9, 0.7), (0.5, 0.9, 0.99), (0.9, 0.9, 0.9)])
+def test_the_error_rate_holds_for_clusters_of_different_sizes(accuracies: tuple[float, float, float]) -> None:
+    """The mean is per item, also if large clusters are easier or harder than small ones."""
+    rng, kinds = np.random.default_rng(6), np.arange(12) % 3
+    sizes, rates = np.array([1, 5, 20])[kinds], np.array(accuracies)[kinds]
+    right = rng.binomial(sizes, rng.beta(rates / 2, (1 - rates) / 2, (3000, 12)))
+    mean = float((sizes * rates).sum() / sizes.sum())
+    for totals, true, least in ((right, mean, 0.0), (-right, -mean, -1.0)):
+        missed = int((mean_p_value(totals, sizes, true, least=least, nodes=40) <= TAIL).sum())
+        assert binomtest(missed, 3000, TAIL, alternative="greater").pvalue > 0.01
+
+
 @pytest.mark.parametrize("power", [0.5, 1.0, 4.0])
 def test_the_error_rate_holds_for_fractional_scores(power: float) -> None:
     """Skewed fractional scores have limits on the wrong side of their mean in at most 2.5% of samples."""
