@@ -124,7 +124,7 @@ def test_required_parser_without_the_language_stops_the_run(run: Runner) -> None
 
 @needs_spacy
 @needs_encoder
-def test_pairs_are_proved_with_default_helpers(run: Runner, workers: str) -> None:
+def test_answers_are_proved_with_default_helpers(run: Runner, workers: str) -> None:
     """Pairs are proved with the default parser and encoder.
 
     Vectors are computed in each run, without calls. The request log has the texts but no vectors; the store
