@@ -28,6 +28,7 @@ from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_chec
 from pytest_llmprops.benchmarks.oracle.sanity_items import sanity_items
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.search import linearity_search
+from pytest_llmprops.benchmarks.oracle.sentence_metrics import null_remarks
 from pytest_llmprops.benchmarks.oracle.synonym_rules import (
     POOL_FILE,
     RULES_FILE,
@@ -265,6 +266,7 @@ class OracleChecker(Benchmark):
         for samples, tests, rule in sorted({(v["samples"], v["tests"], v["rule"]) for v in tested}):
             settings = LinearitySettings(samples=int(samples), tests=int(tests), rule=RULES[int(rule)])
             yield f"accepted sentences: {bound_of(settings).text}"
+        yield from null_remarks(tested)
         drawn = sum(v["tests"] for v in tested)
         vacuous = drawn - sum(v.get("informative_tests", v["tests"]) for v in tested)
         if vacuous:

@@ -30,6 +30,7 @@ from pytest_llmprops.benchmarks.oracle.extraction import (
     Samples,
     most_frequent,
 )
+from pytest_llmprops.benchmarks.oracle.extraction_nulls import extraction_null_values
 from pytest_llmprops.benchmarks.oracle.linear_tests import (
     OneTest,
     Replies,
@@ -117,7 +118,13 @@ class LinearityChecker:
         draw = draws if self.settings.draw == "uniform" else informative_draws
         pairs = draw(random.Random(test_seed), prepared.subject.m, self.settings.tests)
         by_rule, by_any = await run_tests(pairs, replies, self.settings.rule)
-        return self._decide(prepared, replies, by_rule, by_any)
+        decided = self._decide(prepared, replies, by_rule, by_any)
+        if prepared.original.planned:
+            return decided
+        nulls = await extraction_null_values(
+            prepared.subject, self.settings, pairs, random.Random(rng.getrandbits(64))
+        )
+        return replace(decided, values={**decided.values, **nulls})
 
     async def prepare(self, x: Sentence | str, oracle: Oracle, pool_seed: int) -> Prepared:
         """Ask for the answer about the sentence, locate its entities, and choose their synonyms.

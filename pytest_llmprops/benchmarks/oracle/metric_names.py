@@ -45,6 +45,7 @@ DIRECTIONS = {
     "other_only_rate": "none",
     "parse_failure_rate": "none",
     "null_acceptance_rate": "none",
+    "null_faithful_rate": "none",
     "potential_rate": "none",
     "confirmed_rate": "higher",
     "self_alignment_rate": "none",

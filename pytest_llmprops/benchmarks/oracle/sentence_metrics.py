@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from pytest_llmprops.benchmarks.oracle.extraction_nulls import NAMES
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.core.metrics import Metric, Place, rate
 from pytest_llmprops.core.records import VerdictRecord
@@ -72,6 +73,7 @@ def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Itera
     informative = [r for r in records if not r.values.get("no_informative_test")]
     if informative:
         yield _mean(place, informative)("faithful_acceptance_rate", _is_faithful, group)
+        yield from _nulls(place, informative, group)
     drawn = [r for r in records if "informative_tests" in r.values]
     yield from _share(place, "vacuous_test_rate", drawn, _vacuous, _value("tests"), group)
     yield from _share(place, "identity_rate", records, _value("identity"), _value("changed"), group)
@@ -112,6 +114,17 @@ def _vacuous(values: Values) -> float:
 def _slots(values: Values) -> float:
     """Return the number of tested entities in all readable changed sentences."""
     return values["sentences"] * values["tested"]
+
+
+def _nulls(place: Place, records: Sequence[VerdictRecord], group: str) -> Iterator[Metric]:
+    """Yield how often null extractors are accepted on the sentences with a test that can fail."""
+    prefix = f"{group}, " if group else ""
+    for value, name in NAMES.items():
+        played = [r for r in records if value in r.values]
+        if played:
+            mean = _mean(place, played)
+            yield mean("null_acceptance_rate", _value(value), prefix + name)
+            yield mean("null_faithful_rate", _value(f"{value}_faithful"), prefix + name)
 
 
 def _is_faithful(values: Values) -> float:
@@ -178,3 +191,22 @@ def _correlations(place: Place, group: str, values: Sequence[Values]) -> Iterato
             if row != column and len(set(a)) > 1 and len(set(b)) > 1:
                 rho = float(spearmanr(a, b).statistic)
                 yield Metric(*place, "spearman", rho, len(values), f"{prefix}{row} ~ {column}")
+
+
+def null_remarks(values: Sequence[Values]) -> Iterator[str]:
+    """Yield what is accepted of the model and of null extractors on the same sentences."""
+    played = [v for v in values if NAMES.keys() <= v.keys() and not v.get("no_informative_test")]
+    if played:
+        nulls = [
+            f"{name} {_percent(played, value)} ({_percent(played, f'{value}_faithful')})"
+            for value, name in NAMES.items()
+        ]
+        model = sum(map(_is_faithful, played)) / len(played)
+        yield (
+            f"sentences: {_percent(played, 'accepted')} accepted ({model:.1%} also faithful); of null extractors on the"
+            f" same {len(played)} sentences: {', '.join(nulls)}"
+        )
+
+
+def _percent(values: Sequence[Values], name: str) -> str:
+    return f"{sum(v[name] for v in values) / len(values):.1%}"

@@ -1,0 +1,76 @@
+"""Null extractors: how often linearity is accepted of extractors that are not, or only partly, good.
+
+They get the tests of the same sentence, with the entities and synonyms of the model's answer, in process and without a
+call. Values of a verdict, 1 accepted and 0 not, and the same with ``_faithful`` if also faithful:
+
+- ``null_empty``: extracts nothing
+- ``null_list``: always returns the entities of the original sentence
+- ``null_drop10``, ``null_drop30``, ``null_coin``: extracts each entity that is there with probability 90%, 70%, 50%,
+  independently each time
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+from pytest_llmprops.benchmarks.oracle.extraction import PROMPT
+from pytest_llmprops.benchmarks.oracle.linear_tests import Replies, Subject, run_tests
+from pytest_llmprops.benchmarks.oracle.linearity_settings import LinearitySettings
+from pytest_llmprops.benchmarks.oracle.linearity_values import measured_values
+from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
+from pytest_llmprops.core.requests import Chat, Reply
+
+#: value -> name in tables
+NAMES = {
+    "null_empty": "empty",
+    "null_list": "constant list",
+    "null_drop10": "drop 10%",
+    "null_drop30": "drop 30%",
+    "null_coin": "coin",
+}
+#: returns the bits of the entities that are extracted from R(x)
+Kept = Callable[[], Sequence[bool]]
+
+
+async def extraction_null_values(
+    subject: Subject, settings: LinearitySettings, pairs: Sequence[tuple[int, int]], rng: random.Random
+) -> dict[str, float]:
+    """Return the values of the null extractors for the tests of a sentence.
+
+    :param pairs: x and y of the tests.
+    """
+    vectors = {z for x, y in pairs for z in (0, x, y, x ^ y)}
+    prompts = {fill(PROMPT, text=subject.transformed(z).text): z for z in vectors}
+
+    def dropping(share: float) -> Kept:
+        return lambda: [rng.random() >= share for _ in range(subject.m)]
+
+    kept: dict[str, Kept] = {
+        "null_empty": lambda: [False] * subject.m,
+        "null_list": lambda: [True] * subject.m,
+        "null_drop10": dropping(0.1),
+        "null_drop30": dropping(0.3),
+        "null_coin": dropping(0.5),
+    }
+    values = {}
+    for name, drawn in kept.items():
+        oracle = _extractor(subject, prompts, drawn, fixed=name == "null_list")
+        by_rule, by_any = await run_tests(pairs, Replies(subject, oracle, settings.samples), settings.rule)
+        measured = measured_values(by_rule, by_any, subject, settings.rule)
+        values[name] = float(measured["accepted"])
+        values[f"{name}_faithful"] = float(measured["accepted"] and not measured["linear_not_faithful"])
+    return values
+
+
+def _extractor(subject: Subject, prompts: dict[str, int], kept: Kept, *, fixed: bool) -> Oracle:
+    """Return an oracle that lists the kept entities of R(x), or with ``fixed`` those of the original sentence."""
+
+    async def reply(chat: Chat) -> Reply:
+        x = 0 if fixed else prompts[chat.messages[0].content]
+        names = [s.text if x >> i & 1 else s.entity.name for i, s in enumerate(subject.synonyms)]
+        listed = [name for name, keep in zip(names, kept(), strict=True) if keep]
+        lines = [f"{number}. entity: {name}" for number, name in enumerate(listed, 1)]
+        return Reply("\n".join(lines) or "There are no entities.")
+
+    return Oracle(reply)
