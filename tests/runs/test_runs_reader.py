@@ -227,7 +227,7 @@ def test_rows_of_repeats_count_samples_and_average_items(tmp_path: Path) -> None
     assert (row.items, row.samples, row.answered, row.has_repeats) == (2, 8, 2, True)
     assert (row.correct, row.wrong, row.errors, row.accuracy) == (3, 3, 2, 0.375)
     assert row.ci_high is not None
-    assert row.ci_high > 0.8  # Wilson for two items, not for six samples
+    assert row.ci_high > 0.8  # for two items, not for six samples
     assert (row.between_items, row.within_items) == pytest.approx((0.2109375, 0.1875))
 
 

@@ -46,7 +46,7 @@ def rows(records: Records) -> dict[tuple[str, str, str, str], Metric]:
 
 
 def test_positions_by_hand() -> None:
-    """6 of 8 choices of two at position 1 give 0.75 with its Wilson interval, p = 74/256, target 1/2."""
+    """6 of 8 choices of two at position 1 give 0.75 with its exact interval, p = 74/256, target 1/2."""
     records = [record(2, (0, True)) for _ in range(6)] + [record(2, (1, False)) for _ in range(2)]
     metrics = rows([*records, record(2, (None, False))])
     first = metrics["select", "af", "position_rate", "1of2"]

@@ -296,9 +296,9 @@ def test_metrics_by_hand(small: Loaded, measure: Measure) -> None:
     assert (adjusted.value, adjusted.n, adjusted.direction) == (3 / 4, 4, "higher")
     assert (obeyed.value, obeyed.n) == (3 / 9, 9)
     assert (adjusted.task, adjusted.language, adjusted.source) == ("uppercase", "en", "published")
-    # Wilson's 95% interval of 3 of 4
-    assert adjusted.ci_low == pytest.approx(0.30064, abs=1e-5)
-    assert adjusted.ci_high == pytest.approx(0.95441, abs=1e-5)
+    # Clopper and Pearson's 95% interval of 3 of 4
+    assert adjusted.ci_low == pytest.approx(0.19412, abs=1e-5)
+    assert adjusted.ci_high == pytest.approx(0.99369, abs=1e-5)
 
 
 def test_metrics_need_only_numbers(small: Loaded, measure: Measure) -> None:

@@ -118,7 +118,7 @@ def test_calls_are_recorded_as_none(data: Path, tmp_path: Path) -> None:
 
 
 def test_summary_counts_the_columns(data: Path, tmp_path: Path) -> None:
-    """The summary has one row per language with the column's counts and Wilson's interval."""
+    """The summary has one row per language with the column's counts and Clopper and Pearson's interval."""
     rows = facts(imported(data, tmp_path / "runs")["GPT-4"])["summary"]
     english, chinese = rows
     assert (english["language"], english["items"], english["correct"], english["wrong"]) == ("en", 3, 2, 1)
