@@ -30,7 +30,7 @@ REQUESTS = (
 )  # fmt: skip
 SEARCHES = (
     "run_id", "model", "benchmark", "task", "language", "source", "id", "examples", "requests", "calls", "spent",
-    "error", "found", "why", "counterexample",
+    "error", "has_counterexample", "why", "counterexample",
 )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def _search(run_id: str, record: SearchRecord) -> dict[str, Any]:
     return {
         **record.to_json(),
         "run_id": run_id,
-        "found": counterexample is not None,
+        "has_counterexample": counterexample is not None,
         "why": None if counterexample is None else record.why,
         "counterexample": None if counterexample is None else json.dumps(counterexample, ensure_ascii=False),
     }

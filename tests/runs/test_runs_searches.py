@@ -153,7 +153,7 @@ def test_export(tmp_path: Path) -> None:
     write_csv(frame, tmp_path / "t.csv")
     write_parquet(frame, tmp_path / "t.parquet")
     for read in (pd.read_csv(tmp_path / "t.csv"), pd.read_parquet(tmp_path / "t.parquet")):
-        assert list(read["found"]) == [False, True]
+        assert list(read["has_counterexample"]) == [False, True]
         assert list(read["requests"]) == [30, 30]
         assert list(read["why"].isna()) == [True, False]
         assert read["run_id"][0] == "run"

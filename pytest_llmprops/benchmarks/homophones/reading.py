@@ -98,10 +98,10 @@ def reading(
     quoted: dict[str, str] = {}
     for rule in rules.answer:
         for hit in rule.pattern.finditer(text):
-            found = candidates(hit, rules, echo)
-            named.update(found)
+            named_here = candidates(hit, rules, echo)
+            named.update(named_here)
             if any(value and value.startswith("⟦") for value in hit.groupdict().values()):
-                quoted.update(found)
+                quoted.update(named_here)
     refusal = next((rule for rule in rules.refusal if rule.pattern.search(text)), None)
     forms = forms_of(tuple(answers), language, word)
     if match == "word":

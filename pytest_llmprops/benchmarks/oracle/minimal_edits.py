@@ -82,9 +82,9 @@ def _negation(sentence: Parsed) -> str | None:
 
 def _roles(sentence: Parsed) -> str | None:
     """Return the sentence with the subject and the object of a verb swapped."""
-    found = arguments(sentence.tree)
-    for subject in found:
-        for other in found:
+    phrases = arguments(sentence.tree)
+    for subject in phrases:
+        for other in phrases:
             if (subject.role, other.role, subject.verb) == ("agent", "patient", other.verb):
                 text = _swapped(sentence, subject, other)
                 if text is not None:

@@ -236,7 +236,7 @@ def _progress() -> Progress:
 
 def _print_summary(extraction: Extraction, language: str) -> None:
     facts = extraction.facts
-    numbers, rows, corpus = facts["found"], facts["rows"], facts["corpus"]
+    numbers, rows, corpus = facts["statistics"], facts["rows"], facts["corpus"]
     skipped = corpus["empty"] + corpus["too_long"] + corpus["without_words"]
     print(f"en-{language}: {corpus['lines']:,} pairs, {skipped:,} left out, {numbers['links']:,} links")
     print(

@@ -127,10 +127,10 @@ def _sibilants(text: str, *, jota: bool) -> list[bool]:
     """Return which of the sounds written s, z, soft c and x are not s."""
     plain = strip_accents(text.casefold()).replace("ch", "")
     x = r"x(?![aeiou]|$)" if jota else "x"
-    return [found[0] in "zc" for found in re.findall(rf"z+|c(?=[eiy])|s+|{x}", plain)]
+    return [spelling[0] in "zc" for spelling in re.findall(rf"z+|c(?=[eiy])|s+|{x}", plain)]
 
 
 def _palatals(text: str) -> list[bool]:
     """Return which of the consonants written ll, y and initial hie are ll."""
     plain = strip_accents(text.casefold())
-    return [found == "ll" for found in re.findall(r"ll|(?:(?<=[aeiou])|^)y(?=[aeiou])|^hi(?=e)", plain)]
+    return [spelling == "ll" for spelling in re.findall(r"ll|(?:(?<=[aeiou])|^)y(?=[aeiou])|^hi(?=e)", plain)]

@@ -41,9 +41,9 @@ class Strengths:
     @property
     def share(self) -> tuple[float, float, float]:
         """The share of pairs with a potential alignment, and its 95% interval (Clopper and Pearson)."""
-        found = sum(value > 0 for value in self.values)
-        low, high, *_ = clopper_pearson(found, len(self.values))
-        return found / len(self.values), low, high
+        aligned = sum(value > 0 for value in self.values)
+        low, high, *_ = clopper_pearson(aligned, len(self.values))
+        return aligned / len(self.values), low, high
 
 
 def labelled_pairs(items: Sequence[Item], limit: int, rng: random.Random) -> dict[str, Pairs]:
@@ -56,12 +56,12 @@ def labelled_pairs(items: Sequence[Item], limit: int, rng: random.Random) -> dic
         EQUIVALENT: [(item["first"], item["second"]) for item in pairs if item.task == YES],
         OTHER: [(item["first"], item["second"]) for item in pairs if item.task != YES],
     }
-    drawn = {kind: rng.sample(found, min(limit, len(found))) for kind, found in kinds.items()}
+    drawn = {kind: rng.sample(pairs, min(limit, len(pairs))) for kind, pairs in kinds.items()}
     texts = sentences(items)
     if len(texts) > 1:
         drawn[RANDOM] = [(one, two) for one, two in (rng.sample(texts, 2) for _ in range(limit))]
     drawn[SELF] = [(text, text) for text in rng.sample(texts, min(limit, len(texts)))]
-    return {kind: found for kind, found in drawn.items() if found}
+    return {kind: pairs for kind, pairs in drawn.items() if pairs}
 
 
 def sentences(items: Sequence[Item]) -> list[str]:
@@ -78,14 +78,14 @@ async def edited_pairs(texts: Sequence[str], ask: AskHelper) -> dict[str, Pairs]
         if parsed is not None:
             for kind, edited in minimal_edits(parsed).items():
                 edits[kind].append((text, edited))
-    return {f"edited: {kind}": found for kind, found in edits.items() if found}
+    return {f"edited: {kind}": pairs for kind, pairs in edits.items() if pairs}
 
 
 async def strengths(pairs: Pairs, align: Aligner) -> Strengths:
     """Return the strengths of the potential alignments of pairs."""
-    found = [await align(first, second) for first, second in pairs]
-    values = tuple(alignments.strength for alignments in found if not alignments.missing)
-    return Strengths(values, len(found) - len(values))
+    results = [await align(first, second) for first, second in pairs]
+    values = tuple(alignments.strength for alignments in results if not alignments.missing)
+    return Strengths(values, len(results) - len(values))
 
 
 async def measure(kinds: Mapping[str, Pairs], ask: AskHelper) -> dict[str, dict[str, Strengths]]:
@@ -104,8 +104,8 @@ def roc(positive: Strengths, negative: Strengths) -> tuple[float, list[tuple[flo
     wins = mannwhitneyu(positive.values, negative.values).statistic
     area = float(wins) / (len(positive.values) * len(negative.values))
 
-    def rate(found: Strengths, least: float) -> float:
-        return sum(value > 0 and value >= least for value in found.values) / len(found.values)
+    def rate(strengths: Strengths, least: float) -> float:
+        return sum(value > 0 and value >= least for value in strengths.values) / len(strengths.values)
 
     points = [0.0, 0.5, 0.6, 0.7, 0.8, 0.9]
     return area, [(least, rate(negative, least), rate(positive, least)) for least in points]
@@ -117,7 +117,7 @@ def lines(results: Mapping[str, Mapping[str, Strengths]]) -> Iterator[str]:
     yield f"|---|---|{'---|' * len(PROVERS)}"
     missing = 0
     for kind, by_prover in results.items():
-        cells = [_cell(found) for found in by_prover.values()]
+        cells = [_cell(strengths) for strengths in by_prover.values()]
         first = next(iter(by_prover.values()))
         missing += first.missing
         yield f"| {kind} | {len(first.values)} | {' | '.join(cells)} |"
@@ -130,10 +130,10 @@ def lines(results: Mapping[str, Mapping[str, Strengths]]) -> Iterator[str]:
             yield f"\n{name}: area under the ROC {area:.3f}; true/false positive rate by strength: {text}"
 
 
-def _cell(found: Strengths) -> str:
-    if not found.values:
+def _cell(strengths: Strengths) -> str:
+    if not strengths.values:
         return "-"
-    share, low, high = found.share
+    share, low, high = strengths.share
     return f"{share:.1%} ({low:.1%} to {high:.1%})"
 
 

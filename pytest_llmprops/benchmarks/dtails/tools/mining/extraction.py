@@ -138,7 +138,7 @@ def extract(
         "aligner": dict(aligner.identity),
         "senses": dict(senses.identity) if senses is not None else "off",
         "settings": asdict(chosen),
-        "found": numbers(counted, concepts, mined, chosen.thresholds),
+        "statistics": numbers(counted, concepts, mined, chosen.thresholds),
         "notes": lines,
     }
     return _write(out, language, corpus, mined, test, facts)

@@ -89,7 +89,7 @@ def data(root: Path) -> DataFolder:
 
 def test_concepts_with_known_counts_and_entropies(tmp_path: Path) -> None:
     """Exactly the words with two variations of 50 and 0.69 nats are found, with the planted numbers."""
-    statistics = run(tmp_path).facts["found"]
+    statistics = run(tmp_path).facts["statistics"]
     assert {(c["concept"], c["pos"]): (c["counts"], c["entropy"]) for c in statistics["concepts"]} == {
         ("house", "NOUN"): ({"casa": 60, "hacienda": 60}, 0.693147),
         ("see", "VERB"): ({"mirar": 55, "ver": 55}, 0.693147),
@@ -108,8 +108,8 @@ def test_entropy_over_all_translations_admits_more_concepts(tmp_path: Path) -> N
     """Over all links green has 0.693 nats, and at a minimum count of 49 it has two variations."""
     settings = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.67))
     over_all = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.69, entropy_over="all"))
-    first = {c["concept"] for c in run(tmp_path, settings=settings).facts["found"]["concepts"]}
-    second = {c["concept"] for c in run(tmp_path, settings=over_all).facts["found"]["concepts"]}
+    first = {c["concept"] for c in run(tmp_path, settings=settings).facts["statistics"]["concepts"]}
+    second = {c["concept"] for c in run(tmp_path, settings=over_all).facts["statistics"]["concepts"]}
     assert (first, second) == ({"house", "see", "green", "red"}, {"house", "see", "green"})
 
 
@@ -168,7 +168,7 @@ def test_ambiguous_sentences_are_not_test_rows(tmp_path: Path) -> None:
     test = expert_rows(data(tmp_path), "es")
     assert len([row for row in test if row.concept == "house"]) == 100
     assert not [row for row in test if row.sentence.lower().startswith("house one")]
-    (house,) = (c for c in extraction.facts["found"]["concepts"] if c["concept"] == "house")
+    (house,) = (c for c in extraction.facts["statistics"]["concepts"] if c["concept"] == "house")
     assert house["pairs_with_two"] == 30
     assert sum(house["rows"].values()) == 120 + 600
 
@@ -226,7 +226,7 @@ def test_polysemy_is_dropped(tmp_path: Path) -> None:
     (tmp_path / "wordnet").mkdir()
     senses = WordNetSenses(wordnet(tmp_path / "wordnet"))
     facts = run(tmp_path, PLANES, senses=senses, target=Tagger({}, {})).facts
-    (plane,) = facts["found"]["concepts"]
+    (plane,) = facts["statistics"]["concepts"]
     assert plane["counts"] == {"aeroplano": 60, "avión": 60}
     assert plane["other_senses"] == ["plano"]
     assert facts["senses"]["senses"] == "wordnet"
@@ -237,7 +237,7 @@ def test_polysemy_is_dropped(tmp_path: Path) -> None:
         run(tmp_path, PLANES[60:], senses=senses, target=Tagger({}, {}))
     senses.close()
     off = run(tmp_path, PLANES, target=Tagger({}, {})).facts
-    assert len(off["found"]["concepts"][0]["counts"]) == 3
+    assert len(off["statistics"]["concepts"][0]["counts"]) == 3
     assert off["senses"] == "off"
 
 
@@ -257,7 +257,7 @@ def test_verb_with_a_particle_is_another_word(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no concept: none of"):
         run(tmp_path, corpus, source=tagger)
     kept = run(tmp_path, corpus, source=tagger, settings=ExtractionSettings(Counting(compounds="keep")))
-    assert [c["concept"] for c in kept.facts["found"]["concepts"]] == ["look"]
+    assert [c["concept"] for c in kept.facts["statistics"]["concepts"]] == ["look"]
 
 
 def test_notes_say_what_the_parsers_lack(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_notes_say_what_the_parsers_lack(tmp_path: Path) -> None:
             return [word._replace(relation="", head=-1) for word in super().words(text)]
 
     extraction = run(tmp_path, source=Flat(TAGS, {"houses": "house"}), target=Tagger(forms_only=True))
-    assert [c["concept"] for c in extraction.facts["found"]["concepts"]] == [
+    assert [c["concept"] for c in extraction.facts["statistics"]["concepts"]] == [
         "see"
     ]  # haciendas is a separate word
     written = json.loads((tmp_path / "out/dtails/SOURCE.json").read_text(encoding="utf-8"))
