@@ -25,12 +25,14 @@ ROOT = Path(__file__).parents[3]
 RULES = parse_rules(
     json.loads((ROOT / "data" / "homophones" / "refusal_rules.json").read_text(encoding="utf-8"))
 )
+LANGUAGES = ("en", "zh", "es")
+REPLIES_FOLDER = ROOT / "fixtures" / "homophones"
 REPLIES: list[dict[str, Any]] = [
     json.loads(line)
-    for line in (ROOT / "fixtures" / "homophones" / "replies.jsonl").read_text(encoding="utf-8").split("\n")
+    for language in LANGUAGES
+    for line in (REPLIES_FOLDER / f"replies_{language}.jsonl").read_text(encoding="utf-8").split("\n")
     if line
 ]
-LANGUAGES = ("en", "zh", "es")
 
 
 def is_offered(row: dict[str, Any], match: str = "word") -> bool:
