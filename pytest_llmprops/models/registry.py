@@ -201,6 +201,16 @@ def together(parts: Sequence[ModelSpec]) -> ModelSpec:
     return ModelSpec(f"{FIRST_OF}:{name}", FIRST_OF, name, parts=tuple(parts))
 
 
+def available_default(texts: Sequence[str]) -> ModelSpec | None:
+    """Return the specification of the default models of a helper that this machine has; None if it has none."""
+    available: dict[str, ModelSpec] = {}
+    for spec in map(parse_spec, texts):
+        # Use only the first model of each backend, so that runs on different machines are more alike.
+        if spec.backend not in available and find_backend(spec.backend).ready(spec):
+            available[spec.backend] = spec
+    return together(list(available.values())) if available else None
+
+
 def _known_to_litellm(name: str) -> bool:
     from pytest_llmprops.models.prices import price_table
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pytest_llmprops.benchmark_registry import is_registered, registrations
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.models.registry import find_backend, parse_spec, together
+from pytest_llmprops.models.registry import available_default, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.options import RunOptions
 
@@ -35,7 +33,7 @@ class Helpers:
                 if role in self._named:
                     continue
                 if texts not in available:
-                    available[texts] = _available(texts)
+                    available[texts] = available_default(texts)
                 spec = available[texts]
                 if spec is not None:
                     own[role] = self._add(role, registration.name, spec)
@@ -60,13 +58,3 @@ class Helpers:
         name = role if self.specs.setdefault(role, spec).text == spec.text else f"{role}@{benchmark}"
         self.specs[name] = spec
         return name
-
-
-def _available(texts: Sequence[str]) -> ModelSpec | None:
-    """Return the specification of the default models that this machine has; None if it has none."""
-    available: dict[str, ModelSpec] = {}
-    for spec in map(parse_spec, texts):
-        # Use only the first model of each backend, so that runs on different machines are more alike.
-        if spec.backend not in available and find_backend(spec.backend).ready(spec):
-            available[spec.backend] = spec
-    return together(list(available.values())) if available else None

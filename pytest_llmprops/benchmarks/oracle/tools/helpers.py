@@ -8,14 +8,14 @@ from pytest_llmprops.benchmarks.oracle.registration import REGISTRATION
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.models.base import BackendOptions, Model, Result, serve
-from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.registry import available_default, find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
 
 
 class Helpers:
     """Models by role, as the ``ask`` of a benchmark. Each text is processed once.
 
-    :param specs: role -> specification, or None for the first default helper that is on this machine.
+    :param specs: role -> specification, or None for the default helper of a run on this machine.
     :raises UsageError: if a model does not exist, or a role has no default on this machine.
     """
 
@@ -47,9 +47,9 @@ class Helpers:
 
 def _default(role: str) -> ModelSpec:
     texts = REGISTRATION.default_helpers[role]
-    for spec in map(parse_spec, texts):
-        if find_backend(spec.backend).ready(spec):
-            return spec
-    raise UsageError(
-        f"no helper for --{role} on this machine: install one of {', '.join(texts)}, or name another"
-    )
+    spec = available_default(texts)
+    if spec is None:
+        raise UsageError(
+            f"no helper for --{role} on this machine: install one of {', '.join(texts)}, or name another"
+        )
+    return spec
