@@ -34,6 +34,8 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+from pytest_llmprops.core.weighting import by_cluster
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
@@ -146,10 +148,8 @@ class ClusterSample:
     @classmethod
     def of(cls, scores: Iterable[float], clusters: Iterable[str]) -> ClusterSample:
         """Return the sample of these items, given the score and the cluster of each."""
-        grouped: dict[str, list[float]] = {}
-        for score, cluster in zip(scores, clusters, strict=True):
-            grouped.setdefault(cluster, []).append(score)
-        sums = Counter((round(math.fsum(m), _DIGITS), float(len(m))) for m in grouped.values())
+        grouped = by_cluster(scores, clusters).values()
+        sums = Counter((round(math.fsum(m), _DIGITS), float(len(m))) for m in grouped)
         entries = sorted(sums.items())
         return cls(
             tuple(total for (total, _), _ in entries),

@@ -44,8 +44,8 @@ def count_sample(losses: float, gains: float, n: float) -> ClusterSample:
     if n <= 0 or min(losses, gains) < 0 or losses + gains > n * (1 + ROUNDING):
         raise ValueError(f"there cannot be {losses} losses and {gains} gains among {n} pairs")
     counts = {-1.0: gains, 0.0: n - losses - gains, 1.0: losses}
-    found = {value: float(count) for value, count in counts.items() if count > 0}
-    return ClusterSample(tuple(found), (1.0,) * len(found), tuple(found.values()))
+    present = {value: float(count) for value, count in counts.items() if count > 0}
+    return ClusterSample(tuple(present), (1.0,) * len(present), tuple(present.values()))
 
 
 def times_to_settle_drop(pairs: Pairs, max_drop: float, level: float = 0.95) -> float | None:

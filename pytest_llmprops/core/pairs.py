@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from pytest_llmprops.core.weighting import by_cluster
+
 #: smaller differences are rounding errors: repeats averaged in another order
 ROUNDING = 1e-12
 
@@ -84,7 +86,4 @@ class Pairs:
 
     def by_cluster(self) -> list[list[float]]:
         """Return the drops of each cluster's pairs, with the clusters in order of first appearance."""
-        grouped: dict[str, list[float]] = {}
-        for difference, cluster in zip(self.drops, self.clusters, strict=True):
-            grouped.setdefault(cluster, []).append(difference)
-        return list(grouped.values())
+        return list(by_cluster(self.drops, self.clusters).values())

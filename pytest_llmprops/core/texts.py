@@ -7,6 +7,7 @@ dropped but replaced by a visible symbol. ESC becomes ``␛``, a right-to-left o
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 #: C0 and C1 controls except tab and line feed, DEL, line and paragraph separator, the bidirectional
 #: embeddings, overrides and isolates (they reorder the text around them), tags, BOM and lone surrogates.
@@ -37,6 +38,12 @@ def _spelled(match: re.Match[str]) -> str:
 def shortened(text: str, most: int) -> str:
     """Return ``text`` cut to at most ``most`` characters; a cut text ends with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def first_names(names: Iterable[str], most: int = 3) -> str:
+    """Return the first ``most`` names, with an ellipsis if there are more."""
+    listed = list(names)
+    return ", ".join(listed[:most]) + (", …" if len(listed) > most else "")
 
 
 def one_line(text: str, most: int | None = None) -> str:

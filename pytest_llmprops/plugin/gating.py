@@ -80,11 +80,11 @@ class Gating:
         """Return the differences from the baseline that make the gate invalid."""
         if self.baseline is None or not self.gate.needs_baseline:
             return []
-        patterns = [rule.where.get("benchmark", "*") for rule in self.gate.rules if rule.paired]
+        rules = [rule for rule in self.gate.rules if rule.paired]
         names = [
             name
             for name in self.baseline.facts.protocols
-            if name in benchmark_names() and any(fnmatchcase(name, pattern) for pattern in patterns)
+            if name in benchmark_names() and any(rule.concerns(name) for rule in rules)
         ]
         protocols = {
             n: ProtocolFacts.from_json(cases.protocol_of(find_benchmark(n)).to_json()) for n in names
@@ -119,7 +119,7 @@ class Gating:
             for name, selection in cases.selections.items():
                 tasks = selection.benchmark.tasks_by_answer
                 pattern = rule.where.get("task", "*")
-                if fnmatchcase(name, rule.where.get("benchmark", "*")) and any(
+                if rule.concerns(name) and any(
                     fnmatchcase(one, pattern) != fnmatchcase(other, pattern)
                     for one in tasks
                     for other in tasks

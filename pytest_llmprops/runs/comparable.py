@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from fnmatch import fnmatchcase
 
 from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.core.strict_json import JSON
@@ -37,9 +36,7 @@ def unfit(gate: Gate, facts: RunFacts, baseline: Run | None, problems: Sequence[
 
 
 def _compared(gate: Gate, benchmark: str) -> bool:
-    return any(
-        rule.paired and fnmatchcase(benchmark, rule.where.get("benchmark", "*")) for rule in gate.rules
-    )
+    return any(rule.paired and rule.concerns(benchmark) for rule in gate.rules)
 
 
 def _not_one_model(what: str, facts: RunFacts) -> list[str]:

@@ -45,8 +45,7 @@ class Terms:
     def weighs_clusters(self, rule: Rule, records: Iterable[VerdictRecord]) -> bool:
         """Return whether the rule is about a benchmark whose clusters count once."""
         names = self.benchmarks | {r.benchmark for r in records}
-        pattern = rule.where.get("benchmark", "*")
-        return any(self.is_weighted(name) and fnmatchcase(name, pattern) for name in names)
+        return any(self.is_weighted(name) and rule.concerns(name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)

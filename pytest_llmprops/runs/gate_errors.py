@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from pytest_llmprops.core.gate_results import RuleResult, SequentialPlan
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
 from pytest_llmprops.runs.gate_draw import ABSENT_HERE
 from pytest_llmprops.runs.gate_file import Rule
@@ -24,7 +25,6 @@ from pytest_llmprops.runs.pairing import by_item, with_tasks_of
 
 #: the requirements with a stated rate of wrong acceptances
 _WITH_RATE = ("min_accuracy", "no_regression", "max_drop")
-NAMED = 3
 
 
 class AtWorst(NamedTuple):
@@ -86,7 +86,7 @@ def confirmed(rule: Rule, result: RuleResult, worst: RuleResult, unanswered: Seq
     :param worst: the result on the records of :func:`at_worst`.
     """
     verdicts = {check.kind: check.verdict for check in worst.checks}
-    names = ", ".join(sorted(unanswered)[:NAMED]) + (", …" if len(unanswered) > NAMED else "")
+    names = first_names(sorted(unanswered))
     reason = (
         f"met by the answers, but not if the candidate fails the {len(unanswered)} items in error or missing in one of"
         f" the runs ({names}): measure them again"

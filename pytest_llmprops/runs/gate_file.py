@@ -79,6 +79,10 @@ class Rule:
         # Not by truth value: 0 is a valid limit.
         return tuple(name for name, value in values if value is not None and value is not False)
 
+    def concerns(self, benchmark: str) -> bool:
+        """Return whether the rule's pattern of a benchmark matches; it may still select none of its items."""
+        return fnmatchcase(benchmark, self.where.get("benchmark", "*"))
+
     def matches(self, place: Placed) -> bool:
         """Return whether ``place`` (a record, a summary row, …) matches the rule's patterns."""
         return all(fnmatchcase(getattr(place, name), pattern) for name, pattern in self.where.items())
@@ -154,8 +158,7 @@ class Gate:
         for rule in self.rules:
             if not rule.metric:
                 continue
-            pattern = rule.where.get("benchmark", "*")
-            matching = {b: names for b, names in directions.items() if fnmatchcase(b, pattern)}
+            matching = {b: names for b, names in directions.items() if rule.concerns(b)}
             named = {
                 n: d for names in matching.values() for n, d in names.items() if fnmatchcase(n, rule.metric)
             }

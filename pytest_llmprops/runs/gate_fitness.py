@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pytest_llmprops.core.gate_results import Check, CheckVerdict
+from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs import gate_bounds
 from pytest_llmprops.runs.gate_checks import percent
 from pytest_llmprops.runs.gate_data import RuleData
-
-#: number of items that a reason names
-NAMED = 3
 
 
 def fitness(data: RuleData) -> list[Check]:
@@ -52,6 +50,4 @@ def _repeats(data: RuleData) -> list[Check]:
 
 def _faults(data: RuleData) -> str:
     kinds = [f"{len(ids)} {what}" for what, ids in data.faults.items() if ids]
-    faulty = data.faulty
-    more = ", …" if len(faulty) > NAMED else ""
-    return f"of {data.either} items {' and '.join(kinds)} ({', '.join(faulty[:NAMED])}{more})"
+    return f"of {data.either} items {' and '.join(kinds)} ({first_names(data.faulty)})"

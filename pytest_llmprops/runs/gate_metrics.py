@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.runs.gate_file import Gate
@@ -21,9 +20,10 @@ def with_computed_metrics(gate: Gate, run: Run) -> Run:
     A value in ``run.json`` that differs is one of the run's problems. A benchmark that is not installed keeps the
     metrics of ``run.json``, and a note says so.
     """
-    patterns = [rule.where.get("benchmark", "*") for rule in gate.rules if rule.metric]
-    judged = {r.benchmark for r in run.records}
-    names = {name for name in judged if any(fnmatchcase(name, pattern) for pattern in patterns)}
+    rules = [rule for rule in gate.rules if rule.metric]
+    names = {
+        name for name in {r.benchmark for r in run.records} if any(rule.concerns(name) for rule in rules)
+    }
     computed, notes = computed_metrics([r for r in run.records if r.benchmark in names])
     known = {row.benchmark for row in computed}
     recorded = [row for row in run.facts.metrics if row.benchmark in known]

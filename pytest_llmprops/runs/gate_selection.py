@@ -7,7 +7,6 @@ of easy items without a word.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_facts import RunFacts
@@ -30,11 +29,10 @@ def selection_notes(
     :param baseline: the verdicts of the baseline; empty without one.
     """
     with_accuracy = [data for data in rules if data.rule.min_accuracy is not None]
-    patterns = {data.rule.where.get("benchmark", "*") for data in with_accuracy}
     notes = [
         f"min_accuracy is on a selection: {selected} of {available} {name} items ({_how(facts)})"
         for name, (selected, available) in facts.selected_items.items()
-        if selected < available and any(fnmatchcase(name, pattern) for pattern in patterns)
+        if selected < available and any(data.rule.concerns(name) for data in with_accuracy)
     ]
     for data in with_accuracy:
         # Of a run that draws its items, those not drawn are no selection.

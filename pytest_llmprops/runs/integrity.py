@@ -18,13 +18,12 @@ from typing import Any
 from pytest_llmprops.core.records import Group, SummaryRow, VerdictRecord
 from pytest_llmprops.core.repeats import items_of
 from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.core.weighting import cluster_means
 
 VERDICTS, REQUESTS = "verdicts.jsonl", "requests.jsonl"
 #: the key of ``run.json`` with the hash of its other content
 CONTENT = "content_sha256"
-#: number of ids that a line names
-NAMED = 3
 AGAIN = "restore the file or measure again"
 
 UNFINISHED = 'run.json has no time in "finished", so the run was killed or is not over; measure again'
@@ -75,12 +74,12 @@ def problems(
     :param facts: ``run.json`` as written. :param lines: all lines of ``verdicts.jsonl``.
     :param records: the last line of each key. :param hashes: the :func:`file_hashes` of the record.
     """
-    found = [] if len(records) == len(lines) else [_repeated(lines)]
-    found += _foreign(facts, records)
+    inconsistencies = [] if len(records) == len(lines) else [_repeated(lines)]
+    inconsistencies += _foreign(facts, records)
     if facts.finished is None:
-        return [*found, UNFINISHED]
-    found += [*_summary(facts, records), *_missing(facts, records), *_samples(records)]
-    return [*found, *_files(facts, hashes)]
+        return [*inconsistencies, UNFINISHED]
+    inconsistencies += [*_summary(facts, records), *_missing(facts, records), *_samples(records)]
+    return [*inconsistencies, *_files(facts, hashes)]
 
 
 def changed_content(facts: Mapping[str, Any]) -> list[str]:
@@ -105,7 +104,7 @@ def added_hashes(facts: RunFacts) -> list[str]:
 def _repeated(lines: Sequence[VerdictRecord]) -> str:
     counts = Counter(record.key for record in lines)
     ids = [key.id for key, count in counts.items() if count > 1]
-    return f"{VERDICTS} has several verdicts on {len(ids)} items or samples ({_named(ids)}); {AGAIN}"
+    return f"{VERDICTS} has several verdicts on {len(ids)} items or samples ({first_names(ids)}); {AGAIN}"
 
 
 def _foreign(facts: RunFacts, records: Iterable[VerdictRecord]) -> Iterator[str]:
@@ -219,8 +218,8 @@ def _samples(records: Sequence[VerdictRecord]) -> Iterator[str]:
     if fewer:
         number = max(repeats[item.model, item.benchmark] for item in fewer)
         yield (
-            f"{VERDICTS} has fewer than {number} samples of {len(fewer)} items ({_named(item.id for item in fewer)});"
-            " measure again: the missing samples may be those that failed"
+            f"{VERDICTS} has fewer than {number} samples of {len(fewer)} items"
+            f" ({first_names(item.id for item in fewer)}); measure again: the missing samples may be those that failed"
         )
 
 
@@ -237,8 +236,3 @@ def _files(facts: RunFacts, hashes: Mapping[str, str]) -> Iterator[str]:
             yield f"{name} was added after the run: run.json has no hash of it; remove the file or measure again"
         elif hashes[name] != facts.files[name]:
             yield f"{name} was changed after the run: it does not fit its hash in run.json; {AGAIN}"
-
-
-def _named(ids: Iterable[str]) -> str:
-    names = list(ids)
-    return ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")

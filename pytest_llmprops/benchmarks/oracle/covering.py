@@ -122,8 +122,8 @@ def contradicts(
 
 def numbers(sentence: Parsed, span: Span) -> frozenset[str]:
     """Return the numbers of a phrase: digits without separators of thousands, and the words from two to twenty."""
-    numbers = (_number(token) for token in sentence.tree.tokens[span[0] : span[1]])
-    return frozenset(number for number in numbers if number)
+    tokens = sentence.tree.tokens[span[0] : span[1]]
+    return frozenset(number for number in map(_number, tokens) if number)
 
 
 def _number(token: str) -> str:
