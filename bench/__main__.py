@@ -21,13 +21,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.oracle_speed import oracle
-from bench.process import measure
+from bench.process import Measured, measure
+from bench.readers import fuzz
 from bench.stub_server import RunningStub, running_stub
 from bench.suite import PLAIN, ROOT, Bench
 
 TRIVIAL = (
     "import pytest\n@pytest.mark.parametrize('n', range(1000))\ndef test_trivial(n):\n    assert n >= 0\n"
 )
+#: seconds of 1,000 calls of 200 ms, 64 at a time
+IDEAL = 1000 / 64 * 0.2
 DIRECT = """
 import json, openai, pytest
 client = openai.OpenAI(base_url=URL, api_key="none", max_retries=0)
@@ -81,6 +84,49 @@ def speed(bench: Bench) -> None:
             f"1,000 calls, -n {workers}: memory, RSS of all processes", _spread(peaks, "MB"),
             "<= 250 MB" if has_target else "", statistics.median(peaks) <= 250 if has_target else None,
         )  # fmt: skip
+
+
+def mission(bench: Bench) -> None:
+    """Measure the command of the README on all suites, with hypothesis, Allure's plugin and pytest-xdist loaded.
+
+    The CPU seconds of all processes count, too: on a machine with other load, only their ratios are meaningful.
+    """
+    single = bench.folder / "test_single.py"
+    single.write_text("def test_single():\n    pass\n", encoding="utf-8")
+    start = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-p", "no:cacheprovider"]
+    plain = [*start, "--collect-only", "-c", os.devnull, "-p", "no:llmprops", str(single)]
+    collect = [*start, "--collect-only", "suites/", "--model", "fake:echo"]
+    chosen = ["--llm-limit", "100", "-k", "htest and not letter_geometry"]
+    every = {
+        "pytest": plain,
+        "all": collect,
+        "one": ["suites/test_htest.py", "-n", "0"],
+        "eight": ["suites/", "-n", "8"],
+    }
+    done: dict[str, list[Measured]] = {name: [] for name in every}
+    with _stub(delay=0.2) as stub:
+        model = ["--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "64"]
+        for _ in range(bench.runs):
+            for name, command in every.items():
+                if name in ("one", "eight"):
+                    place = ["--llm-store", str(bench.fresh("store")), "--llm-run", str(bench.fresh("run"))]
+                    command = [*start, *command, *model, *place, *chosen]
+                done[name].append(measure(command, cwd=ROOT, env=bench.env, memory=False))
+        assert stub.stats()["answered"] == 2000 * bench.runs, done["eight"][-1].output[-2000:]
+    walls = {name: statistics.median(one.wall for one in all_) for name, all_ in done.items()}
+    cpus = {name: statistics.median(one.cpu for one in all_) for name, all_ in done.items()}
+    for name, label in (
+        ("pytest", "pytest --collect-only, one test"),
+        ("all", "pytest suites/ --collect-only"),
+        ("one", "pytest suites/test_htest.py, 1,000 calls, -n 0"),
+        ("eight", "pytest suites/ -n 8, the same calls"),
+    ):
+        bench.line(f"{label}: wall, CPU", f"{walls[name]:.2f} s, {cpus[name]:.2f} s", "", None)
+    ratio = cpus["all"] / cpus["pytest"]
+    bench.line("collection of all suites / pytest: CPU", f"{ratio:.2f}", "<= 1.3", ratio <= 1.3)
+    bench.line("1,000 calls, -n 0 / ideal: wall", f"{walls['one'] / IDEAL:.2f}", "", None)
+    ratio = walls["eight"] / walls["one"]
+    bench.line("suites/ -n 8 / one suite, -n 0: wall", f"{ratio:.2f}", "<= 1.6", ratio <= 1.6)
 
 
 def direct(bench: Bench) -> None:
@@ -221,12 +267,14 @@ def killed(bench: Bench) -> None:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
+    "mission": mission,
     "speed": speed,
     "stored": stored,
     "one": one,
     "faults": faults,
     "direct": direct,
     "oracle": oracle,
+    "readers": fuzz,
 }
 
 

@@ -17,7 +17,7 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from pytest_llmprops.benchmark_registry import find_benchmark
-from pytest_llmprops.core.benchmark import loaded
+from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Reply, Request, Usage
 from pytest_llmprops.core.run_facts import ModelFacts

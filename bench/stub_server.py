@@ -142,6 +142,7 @@ class Counts:
     peak_in_flight: int = 0
     repeats: int = 0
     dropped: int = 0
+    #: of the answers to prompts
     statuses: Counter[int] = field(default_factory=Counter)
     attempts: Counter[bytes] = field(default_factory=Counter)
     done: set[bytes] = field(default_factory=set)
@@ -426,7 +427,6 @@ class _Connection(asyncio.Protocol):
             self._stub.counts = Counts(in_flight=counts.in_flight)
             self._write(200, {}, {})
         else:
-            counts.statuses[404] += 1
             self._write(*_error(404, f"Invalid URL ({method} {path})", None))
 
     def _chat(self, body: bytes, authorization: str) -> None:

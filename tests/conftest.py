@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
+from fixtures import MEASURED
+
 # A machine that is busy with other workers makes an example slow, not wrong.
 hypothesis.settings.register_profile("busy", deadline=None)
 hypothesis.settings.load_profile("busy")
 
-# A process that a test starts is not measured for coverage: tracing doubles its time.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.pop("COVERAGE_PROCESS_CONFIG", None)
+# A process that a test starts is measured for coverage only where the test asks for it: tracing doubles its time.
+if "PYTEST_XDIST_WORKER" in os.environ and "COVERAGE_PROCESS_CONFIG" in os.environ:
+    os.environ[MEASURED] = os.environ.pop("COVERAGE_PROCESS_CONFIG")
+
+# The models of these tests are small. With several threads, libraries spend four times the CPU time, in waiting.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # A shell makes background jobs ignore SIGINT, and the processes that tests start and interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -25,6 +32,7 @@ pytest_plugins = [
     "pytester",
     "fixtures.browser",
     "fixtures.runs",
+    "fixtures.installed",
     "fixtures.servers",
     "fixtures.stanza_models",
 ]
@@ -36,10 +44,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker(pytest.mark.filterwarnings("error"), append=False)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Pause the measurement of coverage in simulations, whose time it nearly doubles."""
+    trace = sys.gettrace()
+    if item.get_closest_marker("simulation"):
+        sys.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(trace)
+
+
 @pytest.fixture(autouse=True)
 def _without_user_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Hide the user's keys, store and CI state from every test."""
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CI"):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "LLMPROPS_PRICES", "CI"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 

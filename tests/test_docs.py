@@ -20,7 +20,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     *sorted((ROOT / "docs").rglob("*.md")),
-    *sorted((ROOT / "docs").rglob("*.yml")),
+    ROOT / "pytest_llmprops" / "cli" / "project" / "model-upgrade.yml",
 ]
 
 
@@ -29,7 +29,6 @@ WITHOUT_COMMANDS = {
     "allure.md",
     "api.md",
     "glossary.md",
-    "models.md",
     "performance.md",
     "protocols.md",
     "report-kit.md",

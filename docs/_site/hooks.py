@@ -10,7 +10,13 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
 #: repository files that are also pages of the site, under the same path
-PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "data/dtails/README.md", "data/oracle/README.md")
+PAGES = (
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "data/dtails/README.md",
+    "data/oracle/README.md",
+    "pytest_llmprops/cli/project/model-upgrade.yml",
+)
 
 
 def on_files(files: Files, *, config: Any) -> Files:

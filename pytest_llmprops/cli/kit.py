@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from pytest_llmprops.core import registration
+from pytest_llmprops.data.whole_files import is_stdout
 
+#: help of an argument that names a run
+RUN = "run folder, or name under reports/runs or baselines"
 Command = Callable[[argparse.Namespace], int]
 # argparse has no public name for what add_subparsers() returns.
 Groups: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001
@@ -31,6 +34,13 @@ def add_registered(groups: Groups, name: str, command: registration.Command) -> 
     registration.load_reference(command.add, f"command {name}")(parser)
 
 
+class Suggested(tuple[str, ...]):
+    """Values that a shell completes. As ``choices`` of an argument, it accepts all other values, too."""
+
+    def __contains__(self, value: object) -> bool:
+        return True
+
+
 def add_seed_and_number(command: argparse.ArgumentParser, *, number: int) -> None:
     """Add ``--n``, ``--seed`` and ``--out`` to a command that generates items."""
     command.add_argument(
@@ -43,9 +53,10 @@ def add_seed_and_number(command: argparse.ArgumentParser, *, number: int) -> Non
 
 
 def wrote(paths: Iterable[Path]) -> int:
-    """Print the files that a command wrote, and return the exit status 0."""
+    """Print the files that a command wrote, except standard output, and return the exit status 0."""
     for path in paths:
-        print(path)
+        if not is_stdout(path):
+            print(path)
     return 0
 
 

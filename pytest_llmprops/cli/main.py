@@ -6,11 +6,26 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import registrations
-from pytest_llmprops.cli import compare, data, gate, generate, report, runs, segment
+from pytest_llmprops.cli import (
+    compare,
+    completion,
+    data,
+    gate,
+    generate,
+    init,
+    models,
+    report,
+    run,
+    runs,
+    segment,
+    suites,
+)
 from pytest_llmprops.cli.kit import Command, add_registered
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.models.dotenv_file import read_dotenv
 
 
 def parser() -> argparse.ArgumentParser:
@@ -20,16 +35,18 @@ def parser() -> argparse.ArgumentParser:
     """
     top = argparse.ArgumentParser(
         prog="llmprops",
-        description="Manage the data, runs and reports of pytest-llmprops. To measure a model, use pytest --model.",
+        description="Measure models, and manage the data, runs and reports of pytest-llmprops.",
     )
+    top.add_argument("--version", action="version", version=f"pytest-llmprops {__version__}")
     groups = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    data.add(groups)
-    generate.add(groups)
+    for module in (init, run, suites, models, data, generate):
+        module.add(groups)
     for registration in registrations():
         if registration.commands is not None:
             add_registered(groups, registration.name, registration.commands)
     for module in (segment, runs, gate, compare, report):
         module.add(groups)
+    completion.add(groups, top)
     return top
 
 
@@ -37,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     try:
         options = parser().parse_args(arguments)
+        read_dotenv()
         command: Command = options.command
         status = command(options)
         sys.stdout.flush()

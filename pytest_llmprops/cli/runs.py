@@ -8,10 +8,8 @@ import sys
 from pathlib import Path
 
 from pytest_llmprops.benchmark_registry import registrations
-from pytest_llmprops.cli.kit import Groups, add_group, add_registered, terminal_width, wrote
+from pytest_llmprops.cli.kit import RUN, Groups, add_group, add_registered, terminal_width, wrote
 from pytest_llmprops.core.errors import LLMPropsError
-
-RUN = "run folder, or name under reports/runs or baselines"
 
 
 def add(groups: Groups) -> None:
@@ -39,8 +37,8 @@ def _add_show(commands: Groups) -> None:
 def _add_export(commands: Groups) -> None:
     export = commands.add_parser("export", help="export runs as one table, in Parquet or CSV")
     export.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
-    export.add_argument("--parquet", type=Path, metavar="FILE", help="write Parquet")
-    export.add_argument("--csv", type=Path, metavar="FILE", help="write CSV")
+    export.add_argument("--parquet", type=Path, metavar="FILE", help="write Parquet; - is standard output")
+    export.add_argument("--csv", type=Path, metavar="FILE", help="write CSV; - is standard output")
     export.add_argument(
         "--table",
         # The table names of runs/export.py; importing it here would slow down --help.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 from typing import Protocol as TypingProtocol
 
-from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
@@ -122,11 +122,20 @@ class Counterexample:
     :param why: one phrase that says what went wrong.
     :param values: plain values for the record.
     :param evidence: a JSON object with the benchmark's own keys.
+    :param replications: how often the same point was asked about again, with new samples.
+    :param replicated: in how many of them the property did not hold again.
     """
 
     why: str
     values: Mapping[str, Any] = field(default_factory=dict)
     evidence: Mapping[str, JSON] = field(default_factory=dict)
+    replications: int = 0
+    replicated: int = 0
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether fewer than half of the replications repeat it. Such a counterexample does not fail its case."""
+        return 2 * self.replicated < self.replications
 
 
 class Searched(TypingProtocol):
@@ -136,8 +145,8 @@ class Searched(TypingProtocol):
     """
 
     @property
-    def size(self) -> int:
-        """The size that a test function needs to draw a point, such as the length of a vector."""
+    def size(self) -> int | tuple[int, ...]:
+        """What a test function needs to draw a point, such as the length of a vector, or the choices per number."""
         ...
 
     async def holds(self, *point: int) -> bool | None:
@@ -148,7 +157,13 @@ class Searched(TypingProtocol):
         ...
 
     async def counterexample(self) -> Counterexample | None:
-        """Return the smallest counterexample so far, without a call; None if there are none."""
+        """Return the smallest counterexample so far; None if there are none.
+
+        It may ask about its point again, to say how often it repeats. If it is noise, the property should count
+        these replies too: the search goes on, and ends if nothing else is found.
+
+        :raises BackendError: if a call fails.
+        """
         ...
 
 
@@ -212,6 +227,20 @@ class Benchmark:
     presentation: ClassVar[frozenset[str]] = frozenset()
     #: Whether ``--llm-limit`` counts per cluster instead of per task and language.
     limit_per_cluster: ClassVar[bool] = False
+    #: The maximum items per task and language for ``--llm-size small`` and ``standard``, by size and task; other tasks
+    #: have all their items.
+    sizes: ClassVar[Mapping[str, Mapping[str, int]]] = {}
+    #: The names of the properties that can be searched, if there are several. The marker of a test function names one:
+    #: ``llmprops("oracle", search="symmetry")``. Empty: there is one, without a name.
+    properties: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *arguments: object) -> None:
+        if arguments:
+            # pytest.mark.llmprops(MyClass) marks the class and then calls it with the test function.
+            name = type(self).__name__
+            raise UsageError(
+                f"{name} is created without arguments; mark the test function with llmprops(benchmark={name})"
+            )
 
     def load(self, files: DataFiles) -> Loaded | Iterable[Item]:
         """Return the items in file order, with a context if one is needed."""
@@ -258,22 +287,33 @@ class Benchmark:
         """
         return None
 
-    def searches(self, item: Item, settings: Any) -> bool:
-        """Return whether a case searches for a counterexample of this item, with these settings."""
+    def searches(self, item: Item, settings: Any, name: str) -> bool:
+        """Return whether a case searches for a counterexample of this item, with these settings.
+
+        :param name: the property, one of :attr:`properties`; empty if there is only one.
+        """
         return False
 
     async def search(
-        self, item: Item, context: Any, ask: Ask, protocol: Protocol[Any], measured: Measured
+        self, item: Item, context: Any, ask: Ask, protocol: Protocol[Any], measured: Measured, name: str
     ) -> Searched | str:
-        """Return the property of an item that :meth:`evaluate` measures, or one phrase why it is not searched.
+        """Return a property of an item, or one phrase why it is not searched.
 
         A test function with the fixture ``search`` has one case per item for which :meth:`searches` is true. The
         function draws the points. A search writes no verdict and changes no score, metric or gate.
 
         :param measured: async function that returns the item's verdict, for a search that depends on it.
+        :param name: the property, as in :meth:`searches`.
         :raises BackendError: if a call fails.
         """
         raise NotImplementedError(f"{type(self).__name__} must define search(...)")
+
+    def search_calls(self, settings: Any, name: str) -> int | None:
+        """Return the maximum number of requests of one search, which ``--llm-plan`` prints; None if it is unknown.
+
+        :param name: the property, as in :meth:`searches`.
+        """
+        return None
 
     def case_names(self, items: Sequence[Item], settings: Any) -> Sequence[str] | None:
         """Return the name of the pytest case that reports each item. None, the default, means one case per item.
@@ -288,6 +328,10 @@ class Benchmark:
         """Return the roles for which ``--llm-helper`` is required with these settings."""
         return ()
 
+    def plan_remarks(self, items: Sequence[Item], settings: Any) -> Iterable[str]:
+        """Return remarks on the planned calls of these items, one line each, for ``--llm-plan``."""
+        return ()
+
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Return metrics other than accuracy, from the verdict records of one model, one record per item.
 
@@ -298,9 +342,3 @@ class Benchmark:
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Return remarks on one model for the summary, one line each, from the first sample of each item."""
         return ()
-
-
-def loaded(benchmark: Benchmark, files: DataFiles) -> Loaded:
-    """Return the result of ``benchmark.load``, which may also return items only."""
-    result = benchmark.load(files)
-    return result if isinstance(result, Loaded) else Loaded(tuple(result))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_llmprops.core.run_facts import CallFacts
+from pytest_llmprops.core.run_facts import CallFacts, OldReplies
 from pytest_llmprops.core.strict_json import JSON
 
 
@@ -18,12 +18,14 @@ class ModelUse:
     :param pinned: the identity names an exact version; None if it is unknown.
     :param served_as: the model names in the replies.
     :param deviations: one line for each request parameter that the API did not accept.
+    :param old_replies: its stored replies that may be outdated.
     """
 
     identity: JSON = None
     pinned: bool | None = None
     served_as: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
+    old_replies: OldReplies = field(default_factory=OldReplies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class BrokerReport:
                     model["pinned"],
                     tuple(model["served_as"]),
                     tuple(model["deviations"]),
+                    OldReplies.from_json(model["old_replies"]),
                 )
                 for label, model in report["models"].items()
             },

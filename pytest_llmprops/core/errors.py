@@ -5,6 +5,7 @@
     │   └── MissingExtra     the package of a backend is not installed
     ├── DataError            a data file is missing or invalid
     ├── StoreError           the reply store cannot be opened, read or written
+    ├── ContractError        the code of a benchmark or a model returned a value that cannot be used
     ├── RunStopped           the run cannot continue: wrong key, unknown model, budget used up
     └── BackendError         one call failed; never a wrong answer
 
@@ -32,7 +33,9 @@ class MissingExtra(UsageError):
 
     def __init__(self, what: str, *, package: str, extra: str) -> None:
         name = f"pytest-llmprops[{extra}]" if extra else package
-        super().__init__(f"{what} needs the package '{package}': pip install '{name}'")
+        #: the command that installs it
+        self.fix = f"pip install '{name}'"
+        super().__init__(f"{what} needs the package '{package}': {self.fix}")
 
 
 class DataError(LLMPropsError, ValueError):
@@ -41,6 +44,10 @@ class DataError(LLMPropsError, ValueError):
 
 class StoreError(LLMPropsError):
     """The reply store cannot be opened, read or written."""
+
+
+class ContractError(LLMPropsError):
+    """The code of a benchmark or a model returned a value that cannot be used, or raised an exception."""
 
 
 class RunStopped(LLMPropsError):
@@ -66,7 +73,8 @@ class BackendError(LLMPropsError):
         retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
-        self.message = message
+        # A benchmark may raise it with something else than a text.
+        self.message = str(message)
         self.kind = kind
         self.transient = transient
         self.fatal = fatal

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Protocol
 from pytest_llmprops.core.errors import DataError
 
 CONTROL_MARK = "+"
+_LINE = re.compile(r"[^\x00-\x1f\x7f\ud800-\udfff]*\Z")
+_LINES = ("task", "language", "source", "cluster")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9/_.+:-]{0,119}\Z")
 
 
@@ -35,10 +37,27 @@ class Item:
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not _ID.match(self.id):
-            raise DataError(f"item id {self.id!r}: use up to 120 ASCII letters, digits and / _ . + : -")
+        if type(self.id) is not str or not _ID.match(self.id):
+            self._check("id", _ID, "up to 120 ASCII letters, digits and / _ . + : -")
+        for name in _LINES:
+            text = getattr(self, name)
+            # Most texts need no regular expression: there may be a quarter of a million items.
+            if type(text) is not str or not text.isprintable():
+                self._check(name, _LINE, "a string in one line")
+        if not self.task:
+            raise DataError(f"item {self.id}: the task is empty; give it a name")
+        if not isinstance(self.fields, Mapping):
+            raise DataError(f"item {self.id}: the fields are {type(self.fields).__name__}; use a dict")
         if not self.cluster:
             object.__setattr__(self, "cluster", self.base_id)
+
+    def _check(self, name: str, pattern: re.Pattern[str], what: str) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, str) or not pattern.match(value):
+            where = "item id" if name == "id" else f"item {self.id}: {name}"
+            raise DataError(f"{where} {value!r}: use {what}")
+        # A subclass of str, such as a member of an enumeration, cannot be sent to another process.
+        object.__setattr__(self, name, str.__str__(value))
 
     @property
     def base_id(self) -> str:
@@ -82,6 +101,28 @@ def limited(items: Sequence[Item], limit: int | None, *, seed: int, per_cluster:
         ranked = sorted(members, key=lambda item: _order(seed, item.base_id))
         chosen.update(item.id for item in ranked[:limit])
     return [item for item in items if item.id in chosen]
+
+
+def sized(items: Sequence[Item], most: Mapping[str, int]) -> list[Item]:
+    """Return at most ``most[task]`` items of each task, language and source, in file order; all items of other tasks.
+
+    The items are spread evenly over clusters and chosen by a hash of their ids without control suffixes. Every model,
+    control and version of the data gets the same items, and more items include those of a smaller number.
+    """
+    groups: dict[tuple[str, str, str], dict[str, list[Item]]] = {}
+    for item in items:
+        if item.task in most:
+            clusters = groups.setdefault((item.task, item.language, item.source), {})
+            clusters.setdefault(item.cluster, []).append(item)
+    left_out: set[str] = set()
+    for (task, *_), clusters in groups.items():
+        ranked = [
+            (place, _order(0, cluster), item.id)
+            for cluster, members in clusters.items()
+            for place, item in enumerate(sorted(members, key=lambda item: _order(0, item.base_id)))
+        ]
+        left_out.update(name for *_, name in sorted(ranked)[most[task] :])
+    return [item for item in items if item.id not in left_out]
 
 
 class Placed(Protocol):

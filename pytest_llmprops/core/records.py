@@ -6,10 +6,11 @@ the problem. ``to_json`` returns plain JSON with the keys in the documented orde
 
 from __future__ import annotations
 
+import builtins
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast, get_args
 
 from pytest_llmprops.core.strict_json import JSON
 
@@ -296,12 +297,14 @@ class MetricRow(_Row):
 class SearchRecord:
     """One line of ``searches.jsonl``: the search for a counterexample on one item.
 
+    :param property: the name of the property; empty if the benchmark has only one.
     :param examples: number of points tried.
     :param requests: requests of the search itself.
     :param calls: requests that the store did not answer.
     :param spent: the search stopped at its limit of calls.
     :param error: the failed call that ended the search; otherwise empty.
-    :param counterexample: None, or an object with ``why``, ``evidence`` (an object) and the benchmark's own keys.
+    :param counterexample: None, or an object with ``why``, ``evidence`` (an object), the benchmark's own keys, and,
+        if it was asked about again, ``replications`` and ``replicated``.
     """
 
     model: str
@@ -310,6 +313,7 @@ class SearchRecord:
     language: str
     source: str
     id: str
+    property: str
     examples: int
     requests: int
     calls: int
@@ -317,15 +321,33 @@ class SearchRecord:
     counterexample: Mapping[str, JSON] | None
     error: str
 
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """Model, benchmark and id. The last search with a key counts."""
-        return (self.model, self.benchmark, self.id)
+    @builtins.property
+    def key(self) -> tuple[str, str, str, str]:
+        """Model, benchmark, id and property. The last search with a key counts."""
+        return (self.model, self.benchmark, self.id, self.property)
 
-    @property
+    @builtins.property
     def why(self) -> str:
         """What the counterexample shows; empty without one."""
         return "" if self.counterexample is None else str(self.counterexample["why"])
+
+    @builtins.property
+    def replications(self) -> int:
+        """How often the counterexample was asked about again; 0 without one, and in older records."""
+        return self._count("replications")
+
+    @builtins.property
+    def replicated(self) -> int:
+        """In how many of its replications the counterexample repeated."""
+        return self._count("replicated")
+
+    @builtins.property
+    def is_noise(self) -> bool:
+        """Whether there is a counterexample that fewer than half of its replications repeat."""
+        return 2 * self.replicated < self.replications
+
+    def _count(self, name: str) -> int:
+        return 0 if self.counterexample is None else cast("int", self.counterexample.get(name, 0))
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> SearchRecord:
@@ -333,7 +355,8 @@ class SearchRecord:
 
         :raises ValueError: with the first field that is missing or has the wrong type.
         """
-        for name in (*Group._fields, "id", "error"):
+        line = {"property": "", **line}  # older lines have none
+        for name in (*Group._fields, "id", "property", "error"):
             if not isinstance(line.get(name), str):
                 raise ValueError(f"has no string '{name}'")
         for name in ("examples", "requests", "calls"):
@@ -344,6 +367,9 @@ class SearchRecord:
         shown = line.get("counterexample", ...)
         if shown is not None and not (isinstance(shown, dict) and isinstance(shown.get("why"), str)):
             raise ValueError("has no 'counterexample' that is null or an object with a string 'why'")
+        for name in ("replications", "replicated"):
+            if shown is not None and type(shown.get(name, 0)) is not int:
+                raise ValueError(f"has a 'counterexample' whose '{name}' is not an integer")
         return cls(**{name: line[name] for name in cls.__slots__})
 
     def to_json(self) -> dict[str, Any]:
@@ -353,10 +379,11 @@ class SearchRecord:
 
 @dataclass(frozen=True, slots=True)
 class SearchCounts(_Row):
-    """One row of ``searches`` in ``run.json``: the searches of one benchmark and model.
+    """One row of ``searches`` in ``run.json``: the searches of one benchmark, model and property.
 
     :param searched: items whose search was completed.
     :param counterexamples: number of these items that have a counterexample.
+    :param noise: counterexamples that fewer than half of their replications repeat.
     :param examples: number of points tried.
     :param calls: requests that the store did not answer.
     :param spent: searches that stopped at their limit of calls.
@@ -364,15 +391,23 @@ class SearchCounts(_Row):
     """
 
     kinds: ClassVar = {
-        **dict.fromkeys(("benchmark", "model"), (str,)),
-        **dict.fromkeys(("searched", "counterexamples", "examples", "calls", "spent", "errors"), (int,)),
+        **dict.fromkeys(("benchmark", "model", "property"), (str,)),
+        **dict.fromkeys(
+            ("searched", "counterexamples", "noise", "examples", "calls", "spent", "errors"), (int,)
+        ),
     }
 
     benchmark: str
     model: str
+    property: str = ""
     searched: int = 0
     counterexamples: int = 0
+    noise: int = 0
     examples: int = 0
     calls: int = 0
     spent: int = 0
     errors: int = 0
+
+    @classmethod
+    def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
+        return {"property": "", "noise": 0, **row}  # older rows have neither

@@ -164,6 +164,7 @@ class Registration:
     :param benchmark: the :class:`Benchmark` class.
     :param section: function from ``pytest_llmprops.report_kit.Measured`` to the benchmark's ``Section`` of the report;
         default: a section with accuracies, counts, metrics and the protocol.
+    :param suite: the module or package of its test functions, which ``llmprops run NAME`` runs.
     :param commands: the group of commands ``llmprops NAME``.
     :param generate: the command ``llmprops generate NAME``.
     :param run_import: the command ``llmprops runs import-NAME``.
@@ -179,6 +180,7 @@ class Registration:
     name: str
     benchmark: str | type[Benchmark]
     section: Reference = ""
+    suite: str = ""
     commands: Command | None = None
     generate: Command | None = None
     run_import: Command | None = None

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 Kind = Literal["chat", "segment", "sentiment", "translate", "fill-mask", "embed", "parse"]
 #: ``Reply.key`` of the empty replies that ``--llm-plan`` uses to count requests
@@ -126,9 +126,9 @@ class Parse:
 
 
 Request = Chat | Segment | Sentiment | Translate | FillMask | Embed | Parse
-_CLASSES: dict[str, type[Any]] = {
-    c.kind: c for c in (Chat, Segment, Sentiment, Translate, FillMask, Embed, Parse)
-}
+#: the classes of requests, for ``isinstance``
+REQUESTS: tuple[type[Any], ...] = get_args(Request)
+_CLASSES: dict[str, type[Any]] = {c.kind: c for c in REQUESTS}
 
 
 def of_repeat(request: Request, repeat: int) -> Request:

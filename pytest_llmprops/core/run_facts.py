@@ -13,7 +13,61 @@ from pytest_llmprops.core.strict_json import JSON
 
 #: the schema that is written; schema 1 can also be read
 SCHEMA = 2
+#: stored replies of an unpinned model are old after this time, in seconds
+DAY = 86400.0
 T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class OldReplies:
+    """Stored replies of a model whose version is unknown, which another model of the same name may have given.
+
+    :param older_than_a_day: number of replies older than 24 hours.
+    :param oldest_seconds: the age of the oldest of these.
+    :param before_list_change: number of replies from before the server's list of models changed.
+    """
+
+    older_than_a_day: int = 0
+    oldest_seconds: float = 0.0
+    before_list_change: int = 0
+
+    @classmethod
+    def from_json(cls, counts: Mapping[str, Any]) -> OldReplies:
+        """Read ``old_replies`` of a model; fields of later versions are ignored."""
+        known = {f.name: counts[f.name] for f in fields(cls) if isinstance(counts.get(f.name), int | float)}
+        return cls(**known)
+
+    def add(self, age: float, *, before_list_change: bool) -> None:
+        """Count a stored reply of this age, in seconds."""
+        if age > DAY:
+            self.older_than_a_day += 1
+            self.oldest_seconds = max(self.oldest_seconds, age)
+        self.before_list_change += before_list_change
+
+    def __bool__(self) -> bool:
+        return bool(self.older_than_a_day or self.before_list_change)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceFacts:
+    """The price of a model, in USD per million tokens.
+
+    :param source: the date of the table, or where else the price is from.
+    """
+
+    input: float
+    output: float
+    source: str
+
+    @classmethod
+    def from_json(cls, price: Any) -> PriceFacts | None:
+        """Read ``price`` of a model; None if a part is missing or has another type."""
+        if not isinstance(price, Mapping):
+            return None
+        sent, received, source = (price.get(name) for name in ("input", "output", "source"))
+        if not isinstance(sent, int | float) or not isinstance(received, int | float):
+            return None
+        return cls(sent, received, str(source))
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +78,8 @@ class ModelFacts:
     :param identity: revision, file hash or other values that identify the version; None until the model is used.
     :param pinned: the identity names one exact version.
     :param served_as: the model names that the server reported.
+    :param old_replies: stored replies of an unpinned model that may be outdated.
+    :param price: USD per million input and output tokens, and the date of the prices; None if it is unknown.
     """
 
     spec: str = ""
@@ -31,6 +87,8 @@ class ModelFacts:
     identity: JSON = None
     pinned: bool | None = None
     served_as: tuple[str, ...] | None = None
+    old_replies: OldReplies = field(default_factory=OldReplies)
+    price: PriceFacts | None = None
 
     @classmethod
     def from_json(cls, model: Mapping[str, Any]) -> ModelFacts:
@@ -42,6 +100,8 @@ class ModelFacts:
             identity=model.get("identity"),
             pinned=model.get("pinned"),
             served_as=None if served is None else tuple(map(str, served)),
+            old_replies=OldReplies.from_json(model.get("old_replies") or {}),
+            price=PriceFacts.from_json(model.get("price")),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -55,6 +115,10 @@ class ModelFacts:
             known["pinned"] = self.pinned
         if self.served_as is not None:
             known["served_as"] = list(self.served_as)
+        if self.old_replies:
+            known["old_replies"] = asdict(self.old_replies)
+        if self.price is not None:
+            known["price"] = asdict(self.price)
         return known
 
 
@@ -226,6 +290,14 @@ class RunFacts:
         """Whether a sequential gate ended the run because its decision was settled."""
         # The gate's own "stopped_early" is also true of a run that was interrupted before its decision.
         return self.sequential is not None and self.sequential.ended
+
+    @property
+    def price_sources(self) -> list[str]:
+        """Where the prices of the models and helpers are from."""
+        priced = [
+            model.price.source for model in (*self.models.values(), *self.helpers.values()) if model.price
+        ]
+        return list(dict.fromkeys(priced))
 
     @property
     def selected_items(self) -> dict[str, tuple[int, int]]:

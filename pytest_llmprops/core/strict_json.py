@@ -1,4 +1,4 @@
-"""Strict JSON: one document, no repeated key, no NaN. Also checks and shortens texts for messages."""
+"""Strict JSON: one document, no repeated key, no NaN. Also names what is wrong, and checks and shortens texts."""
 
 from __future__ import annotations
 
@@ -20,10 +20,30 @@ def strict_json(text: str) -> Any:
     """
     try:
         return json.loads(text, object_pairs_hook=_no_repeats, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(problem_of(error)) from None
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """Return the value of one JSON document as Python reads it: with NaN, and the last of repeated keys.
+
+    :raises ValueError: with one line, for anything else.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(problem_of(error)) from None
+
+
+def problem_of(error: ValueError | RecursionError) -> str:
+    """Return in one phrase why a JSON or TOML document could not be parsed, without Python's own terms."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at line {error.lineno}, column {error.colno}"
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return f"not UTF-8: {error.reason} at byte {error.start}"
+    return "an integer has too many digits" if "integer string conversion" in str(error) else str(error)
 
 
 def is_unicode(text: str) -> bool:

@@ -12,6 +12,8 @@ from pytest_llmprops.core.strict_json import JSON
 
 Status = Literal["correct", "wrong", "refused", "unparsed"]
 STATUSES: tuple[Status, ...] = get_args(Status)
+#: the score of a verdict that names none; compared by identity
+_BY_STATUS = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +36,14 @@ class Verdict:
     expected: str = ""
     given: str = ""
     reason: str = ""
-    score: float = 0.0
+    score: float = _BY_STATUS
     values: Mapping[str, float] = field(default_factory=dict)
     evidence: Mapping[str, JSON] = field(default_factory=dict)
     task: str = ""
+
+    def __post_init__(self) -> None:
+        if self.score is _BY_STATUS:
+            object.__setattr__(self, "score", 1.0 if self.status == "correct" else 0.0)
 
     @classmethod
     def check(cls, correct: bool, *, expected: str, given: str, reason: str = "", **more: Any) -> Verdict:

@@ -43,17 +43,15 @@ def unicode_words(text: str) -> list[str]:
     and an inflected word is separated from its ending.
     """
     words: list[str] = []
-    last = ""
-    for character in folded(text):
+    plain = folded(text)
+    start, last = 0, ""
+    for place, character in enumerate(plain):
         kind = _kind(character, last)
-        if not kind:
-            last = ""
-        elif kind == last:
-            words[-1] += character
-        else:
-            words.append(character)
-            last = kind
-    return words
+        if kind != last:
+            if last:
+                words.append(plain[start:place])
+            start, last = place, kind
+    return [*words, plain[start:]] if last else words
 
 
 def _kind(character: str, last: str) -> str:

@@ -1,11 +1,13 @@
 """The messages between pytest-xdist workers and their controller, as typed values.
 
-pytest-xdist sends plain values only: ``to_json`` returns them, and ``from_json`` reads them on the other side. Without
-workers, the typed values are passed on directly.
+pytest-xdist sends plain values only: ``to_json`` returns them, and ``from_json`` reads them on the other side. What the
+code of a benchmark may have filled is sent as JSON text, because pytest-xdist refuses numbers of numpy and members of
+enumerations. Without workers, the typed values are passed on directly.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -15,6 +17,20 @@ from pytest_llmprops.core.records import Group, RecordStatus, SearchRecord, Verd
 from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.core.run_facts import ProtocolFacts
 
+_encode = json.JSONEncoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a resumed run does not measure again.
+
+    :param cases: benchmark, model, item and sample of each verdict.
+    :param searches: model, benchmark, item and property of each search.
+    """
+
+    cases: frozenset[tuple[str, str, str, int]] = frozenset()
+    searches: frozenset[tuple[str, str, str, str]] = frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
@@ -22,19 +38,28 @@ class WorkerSetup:
 
     :param socket: path of the broker's socket; None if every model is served inside the workers.
     :param in_process: labels of the models that each worker serves itself.
+    :param run_dir: folder of the run record, where a worker reports what it collected.
     """
 
     socket: str | None
     in_process: Sequence[str]
+    run_dir: str
+    kept: Kept = Kept()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return {"socket": self.socket, "in_process": list(self.in_process)}
+        return {
+            "socket": self.socket,
+            "in_process": list(self.in_process),
+            "run_dir": self.run_dir,
+            "kept": [list(self.kept.cases), list(self.kept.searches)],
+        }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> WorkerSetup:
         """Read the values that :meth:`to_json` returns."""
-        return cls(data["socket"], tuple(data["in_process"]))
+        cases, searches = (frozenset(map(tuple, keys)) for keys in data["kept"])
+        return cls(data["socket"], tuple(data["in_process"]), data["run_dir"], Kept(cases, searches))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +109,11 @@ class CaseReport:
         """Return plain values. For a group, only the lines are sent; the controller reads the verdicts from them."""
         data: dict[str, Any] = {}
         if self.verdict is not None:
-            data["verdict"] = self.verdict.to_json()
+            data["verdict"] = _encode(self.verdict.to_json())
         if self.group is not None:
             data["group"] = [self.group.status, dict(self.group.counts), self.group.lines]
         if self.search is not None:
-            data["search"] = self.search.to_json()
+            data["search"] = _encode(self.search.to_json())
         if self.not_needed:
             data["not_needed"] = list(self.not_needed)
         for name in ("by_model", "not_searched"):
@@ -100,9 +125,9 @@ class CaseReport:
     def from_json(cls, data: Mapping[str, Any]) -> CaseReport:
         """Read the values that :meth:`to_json` returns."""
         return cls(
-            verdict=VerdictRecord.from_json(data["verdict"]) if "verdict" in data else None,
+            verdict=VerdictRecord.from_json(json.loads(data["verdict"])) if "verdict" in data else None,
             group=GroupLines(*data["group"]) if "group" in data else None,
-            search=SearchRecord.from_json(data["search"]) if "search" in data else None,
+            search=SearchRecord.from_json(json.loads(data["search"])) if "search" in data else None,
             by_model=data.get("by_model", False),
             not_needed=tuple(data.get("not_needed", ())),
             not_searched=data.get("not_searched", False),
@@ -114,6 +139,8 @@ class CollectionFacts:
     """What the run record needs to know about the collected cases. Every worker collects the same.
 
     :param cases: number of samples of all items.
+    :param items: number of pytest items that this run measures or searches.
+    :param kept: number of the samples that have a verdict in the record of a resumed run.
     :param sequential: plan of a sequential gate.
     :param data: file -> sha256.
     :param groups: the groups of the summary rows, in the order of the suites.
@@ -123,6 +150,8 @@ class CollectionFacts:
     """
 
     cases: int = 0
+    items: int = 0
+    kept: int = 0
     sequential: SequentialPlan | None = None
     benchmarks: Mapping[str, BenchmarkFacts] = field(default_factory=dict)
     protocols: Mapping[str, ProtocolFacts] = field(default_factory=dict)
@@ -185,12 +214,13 @@ class InProcessUse:
 class WorkerSummary:
     """What a process that ran cases reports at its end.
 
+    :param notes: for the run record, those of the collection included.
     :param in_process: label -> use of each model that the process served itself.
     :param refused: why the run may not start; None if it may.
     :param stopped: why the run ended early.
     """
 
-    collection: CollectionFacts = field(default_factory=CollectionFacts)
+    notes: Sequence[str] = ()
     in_process: Mapping[str, InProcessUse] = field(default_factory=dict)
     refused: str | None = None
     stopped: str | None = None
@@ -198,7 +228,7 @@ class WorkerSummary:
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
         return {
-            "collection": self.collection.to_json(),
+            "notes": list(self.notes),
             "in_process": {label: asdict(use) for label, use in self.in_process.items()},
             "refused": self.refused,
             "stopped": self.stopped,
@@ -208,7 +238,7 @@ class WorkerSummary:
     def from_json(cls, data: Mapping[str, Any]) -> WorkerSummary:
         """Read the values that :meth:`to_json` returns."""
         return cls(
-            CollectionFacts.from_json(data["collection"]),
+            data["notes"],
             {label: InProcessUse(**use) for label, use in data["in_process"].items()},
             data["refused"],
             data["stopped"],

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.registration import Reference, load_reference
+from pytest_llmprops.core.strict_json import is_unicode, problem_of
 from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.data.manifest_entry import ManifestEntry
 
@@ -86,12 +87,19 @@ class DataFolder:
 
     def json(self, path: str) -> Any:
         """Return the content of a file with one JSON document."""
+        text = self.text(path)
         try:
-            return _decode(self.text(path))
-        except DataError:
-            raise
+            content = _decode(text)
         except (ValueError, RecursionError) as error:
             self._fail(path, f"not JSON: {_one_line(error)}", "correct it")
+        self._check_pairs(path, text, content, "the file")
+        return content
+
+    def _check_pairs(self, path: str, text: str, content: Any, where: str) -> None:
+        """Check that no text has half a surrogate pair, which no other file, terminal or request can hold."""
+        # Only an escape can be half a pair: the file is UTF-8.
+        if "\\u" in text and not is_unicode(json_module.dumps(content, ensure_ascii=False)):
+            self._fail(path, f"{where} has half a surrogate pair (\\ud800…)", "write whole characters")
 
     def jsonl(self, path: str, required: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Return the objects of a file with one JSON object per line; blank lines are skipped.
@@ -114,6 +122,7 @@ class DataFolder:
                 self._fail(
                     path, f"line {number} is a JSON {_json_type(row)}", "write one JSON object per line"
                 )
+            self._check_pairs(path, line, row, f"line {number}")
             for key in required:
                 if key not in row:
                     self._fail(path, f"line {number} has no {key!r}", f"every line needs {_list(required)}")
@@ -307,14 +316,14 @@ class DataFolder:
         raise DataError(f"{self.root / path}: {problem}; {fix}") from None
 
 
-def _one_line(error: BaseException) -> str:
+def _one_line(error: ValueError | RecursionError) -> str:
     if isinstance(error, json_module.JSONDecodeError):
         return (
             f"{error.msg} at column {error.colno}"
             if error.lineno == 1
             else (f"{error.msg} at line {error.lineno}, column {error.colno}")
         )
-    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
+    return problem_of(error)
 
 
 def _json_type(value: object) -> str:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.strict_json import short
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.data.manifest_entry import ManifestEntry
@@ -21,7 +22,7 @@ _SHAPES = {
     "repository": (re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/(?!\.{1,2}$)[A-Za-z0-9_.-]+"), "owner/name"),
     "commit": (re.compile(r"[0-9a-f]{40}"), "40 hexadecimal digits"),
     "sha256": (re.compile(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
-    "bytes": (re.compile(r"[0-9]+"), "a whole number"),
+    "bytes": (re.compile(r"[0-9]{1,15}"), "a whole number of at most 15 digits"),
 }
 
 
@@ -49,7 +50,7 @@ def _read(path: Path) -> tuple[ManifestEntry, ...]:
 def _entry(row: dict[str, str], where: str) -> ManifestEntry:
     for column, (shape, words) in _SHAPES.items():
         if not shape.fullmatch(row[column]):
-            raise DataError(f"{where}: {column} {row[column]!r} is not {words}")
+            raise DataError(f"{where}: {column} {short(row[column])} is not {words}")
     for column in ("file", "upstream_path"):
         # pull writes to `file`, so a manifest must not name a path outside the folder.
         if not is_inside(row[column]):

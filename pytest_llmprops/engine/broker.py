@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import time
 from collections import OrderedDict
@@ -10,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request, request_key
 from pytest_llmprops.engine.calls import Calls, Counters, Served
 from pytest_llmprops.engine.computed import Computed
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.lanes import lane
-from pytest_llmprops.engine.limits import Breaker
+from pytest_llmprops.engine.limits import Breaker, affordable
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.engine.samples import Together
 from pytest_llmprops.engine.store import ReplyStore
@@ -35,12 +37,24 @@ class Broker:
 
     def __init__(self, config: BrokerConfig, on_stop: Callable[[str], None] = lambda reason: None) -> None:
         import_registrations(config.registrations)
+        affordable_calls = affordable(config.concurrency)
+        self._limit_note = ""
+        if affordable_calls < config.concurrency:
+            self._limit_note = (
+                f"concurrency is {affordable_calls} instead of {config.concurrency}, because the process may open"
+                " few files; raise the limit with ulimit -n"
+            )
+            config = dataclasses.replace(config, concurrency=affordable_calls)
         self.config = config
         self.counters = Counters()
         #: called before the first call to a model, when the store does not have a reply
         self.on_first_call: Callable[[], None] = lambda: None
-        self._started = time.time()
-        self._store = ReplyStore(Path(config.store)) if config.cache != "off" else None
+        self._started, self._started_monotonic = time.time(), time.monotonic()
+        self._store = (
+            ReplyStore(Path(config.store), read_only=config.cache == "only")
+            if config.cache != "off"
+            else None
+        )
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
         self._calls = Calls(config, self.counters, lambda: self.on_first_call(), on_stop)
         self._served: dict[str, Served] = {}
@@ -48,6 +62,10 @@ class Broker:
         self._not_again: set[str] = set()
         #: latest replies with --llm-cache off, so that a request of many items (rules of a concept) is sent once
         self._recent: OrderedDict[str, Reply] = OrderedDict()
+
+    def _now(self) -> float:
+        """Return the Unix time of a clock that nobody sets during the run, so that a new reply never looks old."""
+        return self._started + time.monotonic() - self._started_monotonic
 
     def _serve(self, label: str) -> Served:
         served = self._served.get(label)
@@ -77,8 +95,8 @@ class Broker:
             raise RunStopped(self.stopped)
         try:
             served = self._serve(label)
-        except Exception as error:
-            raise self.stop(str(error)) from None
+        except (Exception, SystemExit) as error:
+            raise self.stop(fault_line(error)) from None
         key = request_key(served.model.identity, request)
         if served.computed is not None:
             computed = await self._compute(label, served, served.computed, key, request)
@@ -86,18 +104,41 @@ class Broker:
             return computed
         self.counters.requests += 1
         reply = self._stored(served.model, key)
+        self._begin_list_check(served)
         if reply is None:
             reply = await self._joined(label, served, key, request)
         elif self._store is None:
             self.counters.joined += 1
         else:
             self.counters.cache_hits += 1
-            self.counters.oldest_seconds = max(self.counters.oldest_seconds, time.time() - reply.stored)
+            self.counters.oldest_seconds = max(self.counters.oldest_seconds, self._now() - reply.stored)
+            await self._note_age(served, reply)
         if role == "subject" and _is_sampled(request, reply):
             self.counters.sampled += 1
             self.counters.sampled_earlier += reply.cached and reply.stored < self._started
         self._note(role, served, request, reply, kept=True)
         return reply
+
+    def _begin_list_check(self, served: Served) -> None:
+        """Ask the server of an unpinned model for its list of models, once per run."""
+        if (
+            served.listed_since is None
+            and self._store is not None
+            and self.config.cache != "only"
+            and not served.model.pinned
+            and hasattr(served.model, "model_list")
+        ):
+            served.listed_since = asyncio.ensure_future(self._listed_since(served.model, self._store))
+
+    async def _listed_since(self, model: Any, store: ReplyStore) -> float:
+        listed = await model.model_list()
+        return store.listed_since(str(model.identity["base_url"]), listed) if listed else 0.0
+
+    async def _note_age(self, served: Served, reply: Reply) -> None:
+        """Count a stored reply that an earlier version of the model may have given."""
+        if not served.model.pinned and reply.stored < self._started:
+            since = 0.0 if served.listed_since is None else await served.listed_since
+            served.old_replies.add(self._started - reply.stored, before_list_change=reply.stored < since)
 
     def _note(self, role: str, served: Served, request: Request, reply: Reply, *, kept: bool) -> None:
         """Record which model served a request, and log the request; with ``kept``, also its reply."""
@@ -162,7 +203,7 @@ class Broker:
         reply = dataclasses.replace(
             reply,
             key=key,
-            stored=reply.stored or time.time(),
+            stored=reply.stored or self._now(),
             deviations=tuple(served.model.deviations()),
         )
         self._count(reply, local=served.model.blocking)
@@ -213,6 +254,8 @@ class Broker:
     def notes(self) -> list[str]:
         """Return notes for the summary: problems of the store, and what servers do not accept."""
         notes = list(self._store.notes) if self._store else []
+        if self._limit_note:
+            notes.insert(0, self._limit_note)
         for label, served in self._served.items():
             if served.together is not None:
                 notes += (f"{label}: {note}" for note in cast("SampleModel", served.model).notes())
@@ -233,16 +276,20 @@ class Broker:
             future.cancel()
         await asyncio.gather(*self._in_work.values(), return_exceptions=True)
         for served in self._served.values():
+            if served.listed_since is not None:
+                served.listed_since.cancel()
             if served.together is not None:
                 await served.together.close()
             if served.computed is not None:
                 await served.computed.close()
-            # Some SDKs can close their connections only in a coroutine.
+            # Some SDKs can close their connections only in a coroutine. Everything is recorded, so a model that cannot
+            # be closed costs nothing.
             closing = getattr(served.model, "aclose", None)
-            if closing is None:
-                served.model.close()
-            else:
-                await closing()
+            with contextlib.suppress(Exception):
+                if closing is None:
+                    served.model.close()
+                else:
+                    await closing()
         if self._store:
             self._store.close()
         if self._log:
@@ -255,6 +302,7 @@ def _facts(served: Served) -> Mapping[str, Any]:
         "pinned": served.model.pinned,
         "served_as": sorted(served.served_as),
         "deviations": sorted({*served.deviations, *served.model.deviations()}),
+        "old_replies": dataclasses.asdict(served.old_replies),
     }
 
 

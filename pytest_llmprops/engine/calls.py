@@ -9,12 +9,12 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request
-from pytest_llmprops.core.run_facts import CallCounts
+from pytest_llmprops.core.run_facts import CallCounts, OldReplies
 from pytest_llmprops.engine.computed import Computed
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.lanes import Send, send_set
@@ -44,6 +44,10 @@ class Served:
     together: Together | None = None
     #: computes the replies, if they are not stored
     computed: Computed | None = None
+    #: stored replies that another model of the same name may have given
+    old_replies: OldReplies = field(default_factory=OldReplies)
+    #: the Unix time since which its server lists the same models
+    listed_since: asyncio.Future[float] | None = None
 
 
 class Calls:

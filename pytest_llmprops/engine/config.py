@@ -21,6 +21,7 @@ class BrokerConfig:
     :param timeout: seconds per call.
     :param retries: maximum retries per call.
     :param not_before: Unix time; older stored replies of unpinned models are requested again.
+    :param prices: file of prices, which takes precedence over the tables.
     :param run_dir: folder of the ``requests.jsonl`` that the broker appends to; None for no log.
     :param registrations: files whose import registers more models.
     :param replaced: whether pytest-xdist replaces a killed worker, so that the others wait for it.
@@ -37,6 +38,7 @@ class BrokerConfig:
     store: str = ""
     max_calls: int | None = None
     max_cost: float | None = None
+    prices: str | None = None
     run_dir: str | None = None
     registrations: tuple[str, ...] = field(default=())
     replaced: bool = True
@@ -44,7 +46,7 @@ class BrokerConfig:
     @property
     def options(self) -> BackendOptions:
         """The options of the models' backends."""
-        return BackendOptions(self.base_url, self.timeout, self.concurrency)
+        return BackendOptions(self.base_url, self.timeout, self.concurrency, self.prices)
 
     def to_json(self) -> str:
         """Return the configuration as one line."""

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.contracts import checked_verdict, fault_line, raised, returned, type_name
+from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.requests import Chat, Kind, Reply, Request, of_repeat
+from pytest_llmprops.core.requests import REQUESTS, Chat, Kind, Reply, Request, of_repeat
 from pytest_llmprops.core.verdicts import Verdict, record_of
+from pytest_llmprops.engine.faults import Faults
 
 BrokerAsk = Callable[[str, str, Request], Awaitable[Reply]]
 #: why an unfinished case has no verdict when the evaluator is closed
@@ -24,6 +26,8 @@ CLOSED = "the run ended"
 #: benchmark, model, id of the item, and sample
 CaseKey = tuple[str, str, str, int]
 _CHAT_FIELDS = ("temperature", "max_tokens", "stop")
+#: A benchmark gets at most this many characters of a reply, so that reading one cannot hold up a run.
+LONGEST_REPLY = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +87,17 @@ class Outcome:
         """The one line of ``verdicts.jsonl``."""
         return [self.record()]
 
+    @property
+    def failure(self) -> Exception | None:
+        """Why the case is an error; None if it is not."""
+        return self.error or self.fault
+
     def record(self) -> VerdictRecord:
         """Return the case's line of ``verdicts.jsonl``."""
-        failure = self.error or self.fault
-        message = " ".join(str(failure).split()) if failure else ""
+        if self.fault is not None:
+            message = fault_line(self.fault)
+        else:
+            message = "" if self.error is None else " ".join(self.error.message.split())
         return record_of(
             self.case.item,
             self.case.benchmark.name,
@@ -115,11 +126,15 @@ def with_params(request: Request, params: Mapping[str, Any]) -> Request:
 class Asking:
     """The ``ask`` of a benchmark for one case: sends requests to its models and records the calls."""
 
-    __slots__ = ("_broker_ask", "_case", "calls")
+    __slots__ = ("_broker_ask", "_case", "calls", "is_over", "longest")
 
     def __init__(self, case: Case, broker_ask: BrokerAsk) -> None:
         self._case, self._broker_ask = case, broker_ask
         self.calls: list[Call] = []
+        #: length of the longest reply, before it was cut
+        self.longest = 0
+        #: the case is finished, so that no call belongs to it any more
+        self.is_over = False
 
     @property
     def kinds(self) -> frozenset[Kind]:
@@ -133,6 +148,7 @@ class Asking:
 
     async def __call__(self, request: Request, role: str = "subject") -> Reply:
         case = self._case
+        self._check(request)
         if role == "subject":
             label, request = case.model, of_repeat(with_params(request, case.params), case.sample)
         elif role in case.helpers:
@@ -148,33 +164,89 @@ class Asking:
             self.calls.append(Call(role, request, None, error.message))
             raise
         self.calls.append(Call(role, request, reply))
+        self.longest = max(self.longest, len(reply.text))
+        if len(reply.text) > LONGEST_REPLY:
+            return replace(reply, text=reply.text[:LONGEST_REPLY], finish_reason="length")
         return reply
+
+    def _check(self, request: object) -> None:
+        name = type(self._case.benchmark).__name__
+        if self.is_over:
+            raise ContractError(f"{name} called ask after its verdict; await every call inside evaluate")
+        if not isinstance(request, REQUESTS):
+            raise ContractError(
+                f"{name} called ask with {type_name(request)}; pass a request such as Chat.user(text)"
+            )
+        if isinstance(request, Chat):
+            for message in request.messages:
+                if not isinstance(message.content, str):
+                    raise ContractError(
+                        f"{name} called ask with a message whose content is {type_name(message.content)}; use a string"
+                    )
+        elif not isinstance(request.text, str):
+            raise ContractError(
+                f"{name} called ask with a text that is {type_name(request.text)}; use a string"
+            )
 
 
 async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
     """Measure one case and return its outcome, which includes every exception."""
     ask = Asking(case, broker_ask)
+    benchmark = case.benchmark
     try:
-        verdict = await case.benchmark.evaluate(case.item, case.context, ask, case.protocol)
+        work = benchmark.evaluate(case.item, case.context, ask, case.protocol)
+        if not hasattr(work, "__await__"):
+            raise returned(
+                benchmark, "evaluate", f"{type_name(work)} without async; write 'async def evaluate'"
+            )
+        tasks = (*benchmark.tasks_by_answer, case.item.task)
+        verdict = checked_verdict(benchmark, "evaluate", await work, tasks)
     except BackendError as error:
         return Outcome(case, error=error, calls=ask.calls)
     except RunStopped as stop:
         return Outcome(case, stopped=str(stop), calls=ask.calls)
-    except Exception as fault:
-        return Outcome(case, fault=fault, calls=ask.calls)
+    except BaseException as fault:
+        task = asyncio.current_task()
+        if isinstance(fault, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        return Outcome(case, fault=as_exception(benchmark, "evaluate", fault), calls=ask.calls)
+    finally:
+        ask.is_over = True
+    if ask.longest > LONGEST_REPLY:
+        cut = f"only the first {LONGEST_REPLY:,} of a reply's {ask.longest:,} characters were read"
+        verdict = replace(verdict, reason=f"{verdict.reason}; {cut}")
     return Outcome(case, verdict, calls=ask.calls)
+
+
+def as_exception(benchmark: Benchmark, method: str, fault: BaseException) -> Exception:
+    """Return a fault that pytest takes neither for the end of the process nor for a skipped test."""
+    is_control = type(fault).__module__.partition(".")[0] in ("_pytest", "unittest")
+    return fault if isinstance(fault, Exception) and not is_control else raised(benchmark, method, fault)
 
 
 class Evaluator:
     """Evaluates submitted cases in order, at most ``window`` at a time, on a running event loop.
 
     The window only limits memory; the broker limits the number of calls in progress.
+
+    :param on_stop: called on the loop with the reason if the code of a benchmark fails at every item.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, broker_ask: BrokerAsk, *, window: int) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        broker_ask: BrokerAsk,
+        *,
+        window: int,
+        on_stop: Callable[[str], None] = lambda reason: None,
+    ) -> None:
         self._loop = loop
         self._ask = broker_ask
         self._window = window
+        self._on_stop = on_stop
+        self._faults = Faults()
+        #: why the remaining cases are not evaluated; None if they are
+        self._stopped: str | None = None
         self._futures: dict[CaseKey, concurrent.futures.Future[Outcome]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: deque[Case] = deque()
@@ -204,14 +276,34 @@ class Evaluator:
             case = self._queue.popleft()
             future = self._futures[case.key]
             try:
-                future.set_result(await evaluate(case, self._ask))
+                future.set_result(await self._evaluated(case))
             except asyncio.CancelledError:
                 future.set_result(Outcome(case, stopped=CLOSED))
                 raise
+            except GeneratorExit as fault:
+                # A task of the benchmark raised it: Python then closes the coroutines that await the task.
+                exception = as_exception(case.benchmark, "evaluate", fault)
+                future.set_result(self._counted(Outcome(case, fault=exception)))
             finally:
                 self._unfinished -= 1
                 if not self._unfinished:
                     self.settled.set()
+
+    async def _evaluated(self, case: Case) -> Outcome:
+        if self._stopped is not None:
+            return Outcome(case, stopped=self._stopped)
+        return self._counted(await evaluate(case, self._ask))
+
+    def _counted(self, outcome: Outcome) -> Outcome:
+        """Count the faults of benchmarks, which may stop the run."""
+        if self._stopped is not None and outcome.verdict is None:
+            # It began before the stop and failed in the same way.
+            return Outcome(outcome.case, stopped=self._stopped)
+        if self._stopped is None and outcome.stopped is None:
+            self._stopped = self._faults.add(outcome.case.benchmark.name, outcome.failure)
+            if self._stopped is not None:
+                self._on_stop(self._stopped)
+        return outcome
 
     def outcome(self, case: Case, *, timeout: float | None = None) -> Outcome:
         """Wait for the outcome of a submitted case, return it and forget it.

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import groupby
-from typing import Any, cast
+from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark, Serve
-from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.contracts import checked_verdict, fault_line, returned, type_name
+from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.requests import Reply, Request
-from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.core.worker_messages import InProcessUse
 from pytest_llmprops.engine.calls import Counters
-from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.evaluator import Case, Outcome, as_exception
+from pytest_llmprops.engine.faults import Faults
 from pytest_llmprops.engine.lanes import BatchLane, Send, lane
 from pytest_llmprops.models.base import BackendOptions, Model, Result, serve
+from pytest_llmprops.models.checks import checked_results, unexpected
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -46,17 +49,12 @@ class Served:
 
     def _batch(self, requests: Sequence[Request]) -> list[Result]:
         try:
-            results = list(cast("Sequence[Result]", serve(self.model, requests)))
+            return checked_results(serve(self.model, requests), len(requests))
         except BackendError as error:
             return [error] * len(requests)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # An unexpected exception of a backend is an error of these items, not of the run.
-            line = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            return [BackendError(line, kind="backend")] * len(requests)
-        if len(results) != len(requests):
-            count = f"{len(results)} results for {len(requests)} requests"
-            return [BackendError(f"the model returned {count}", kind="backend")] * len(requests)
-        return results
+            return [unexpected(error)] * len(requests)
 
 
 class _CountedLane(BatchLane):
@@ -82,7 +80,8 @@ class InProcess:
         self._served: dict[str, Served] = {}
         self._lanes: dict[str, Send] = {}
         self._loading = threading.Lock()
-        #: why no request can succeed: a model cannot be loaded
+        self._faults = Faults()
+        #: why no request can succeed: a model cannot be loaded, or the benchmark fails at every item
         self.stopped: str | None = None
 
     def __contains__(self, label: object) -> bool:
@@ -94,8 +93,8 @@ class InProcess:
                 spec = self._specs[label]
                 try:
                     model = find_backend(spec.backend).factory(spec, self._options)
-                except Exception as error:
-                    raise self._stop(label, str(error)) from None
+                except (Exception, SystemExit) as error:
+                    raise self._stop(label, fault_line(error)) from None
                 self._served[label] = Served(model)
             return self._served[label]
 
@@ -138,6 +137,8 @@ class InProcess:
         """
         outcomes: list[Outcome] = []
         try:
+            if self.stopped is not None:
+                raise RunStopped(self.stopped)
             served = self._of(cases[0].model)
             if not served.model.blocking:
                 return None
@@ -150,7 +151,14 @@ class InProcess:
                 outcomes += part_outcomes
         except RunStopped as stop:
             return [Outcome(case, stopped=str(stop)) for case in cases]
-        return outcomes
+        return [self._counted(outcome) for outcome in outcomes]
+
+    def _counted(self, outcome: Outcome) -> Outcome:
+        """Count the faults of a benchmark; return a stopped outcome once they have stopped the run."""
+        if self.stopped is not None:
+            return Outcome(outcome.case, stopped=self.stopped)
+        self.stopped = self._faults.add(outcome.case.benchmark.name, outcome.failure)
+        return outcome
 
     def _serving(self, label: str, served: Served) -> Serve:
         def serve_all(requests: Sequence[Request]) -> list[Result]:
@@ -181,34 +189,46 @@ class InProcess:
     def close(self) -> None:
         """Free the models."""
         for served in self._served.values():
-            served.model.close()
+            # Everything is recorded; a model that cannot be closed costs nothing.
+            with contextlib.suppress(Exception):
+                served.model.close()
         self._served.clear()
         self._lanes.clear()
 
 
 def _evaluate_all(cases: Sequence[Case], serve_all: Serve) -> list[Outcome] | None:
-    first = cases[0]
-    results: Sequence[Verdict | BackendError] | None
+    first, method = cases[0], "evaluate_all"
+    benchmark = first.benchmark
     try:
-        results = first.benchmark.evaluate_all(
+        results: object = benchmark.evaluate_all(
             [case.item for case in cases], first.context, serve_all, first.protocol
         )
-        if results is not None and len(results) != len(cases):
-            raise ValueError(
-                f"{first.benchmark.name}.evaluate_all returned {len(results)} results for {len(cases)} items"
-            )
+        if results is None:
+            return None
+        if not isinstance(results, Sequence):
+            raise returned(benchmark, method, f"{type_name(results)}; return a list, one Verdict per item")
+        if len(results) != len(cases):
+            raise returned(benchmark, method, f"{len(results)} results for {len(cases)} items")
     except RunStopped:
         raise
     except BackendError as error:
         results = [error] * len(cases)
-    except Exception as fault:
-        return [Outcome(case, fault=fault) for case in cases]
-    if results is None:
-        return None
-    return [
-        Outcome(case, error=result) if isinstance(result, BackendError) else Outcome(case, result)
-        for case, result in zip(cases, results, strict=True)
-    ]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:
+        exception = as_exception(benchmark, method, fault)
+        return [Outcome(case, fault=exception) for case in cases]
+    return [_outcome(case, result) for case, result in zip(cases, results, strict=True)]
+
+
+def _outcome(case: Case, result: object) -> Outcome:
+    if isinstance(result, BackendError):
+        return Outcome(case, error=result)
+    try:
+        tasks = (*case.benchmark.tasks_by_answer, case.item.task)
+        return Outcome(case, checked_verdict(case.benchmark, "evaluate_all", result, tasks))
+    except ContractError as fault:
+        return Outcome(case, fault=fault)
 
 
 class NoBroker:

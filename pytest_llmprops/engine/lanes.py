@@ -7,11 +7,11 @@ import bisect
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import cast
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
 from pytest_llmprops.models.base import Model, Result, SampleModel, serve
+from pytest_llmprops.models.checks import checked_results, unexpected
 
 Send = Callable[[Request], Awaitable[Result]]
 
@@ -23,10 +23,6 @@ def lane(model: Model) -> Send:
     return SingleLane(model).send
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
-
-
 async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Reply] | BackendError:
     """Send requests that differ only in their sample to ``model`` in one call; it may return fewer replies."""
     try:
@@ -34,7 +30,7 @@ async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Rep
     except BackendError as error:
         return error
     except Exception as error:
-        return BackendError(_one_line(error), kind="backend")
+        return unexpected(error)
 
 
 class SingleLane:
@@ -45,15 +41,16 @@ class SingleLane:
 
     async def send(self, request: Request) -> Result:
         try:
-            results = serve(self._model, [request])
-            if not isinstance(results, list):
-                results = await cast("Awaitable[list[Result]]", results)
-            return results[0]
+            results: object = serve(self._model, [request])
+            if isinstance(results, Awaitable):
+                results = await results
+            [result] = checked_results(results, 1)
+            return result
         except BackendError as error:
             return error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # An unexpected exception of a backend is an error of this item, not of the run.
-            return BackendError(_one_line(error), kind="backend")
+            return unexpected(error)
 
 
 class BatchLane:
@@ -108,18 +105,15 @@ class BatchLane:
                 continue
             requests = [request for request, _ in batch]
             try:
-                results = list(await loop.run_in_executor(self._thread, self._serve, requests))
-                if len(results) != len(batch):
-                    count = f"{len(results)} results for {len(batch)} requests"
-                    results = [BackendError(f"the model returned {count}", kind="backend")] * len(batch)
+                results = await loop.run_in_executor(self._thread, self._serve, requests)
             except BackendError as error:
                 results = [error] * len(batch)
-            except Exception as error:
-                results = [BackendError(_one_line(error), kind="backend")] * len(batch)
+            except (Exception, SystemExit) as error:
+                results = [unexpected(error)] * len(batch)
             for (_, future), result in zip(batch, results, strict=True):
                 if not future.done():
                     future.set_result(result)
         self._busy = False
 
     def _serve(self, requests: list[Request]) -> list[Result]:
-        return list(cast("list[Result]", serve(self._model, requests)))
+        return checked_results(serve(self._model, requests), len(requests))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_llmprops.core.errors import BackendError
 
+#: file descriptors for everything except connections: the store, the record, pipes to workers, imports
+_SPARE_FILES = 24
 Sleep = Callable[[float], Awaitable[None]]
 EMPTY_IN_A_ROW = 20
 FAILED_IN_A_ROW = 20
@@ -71,3 +75,32 @@ class Breaker:
         if self.failed_in_a_row >= threshold:
             return f"{self.failed_in_a_row} calls in a row failed, the last with: {error.message}"
         return None
+
+
+def affordable(concurrency: int) -> int:
+    """Return how many connections this process may open, at most ``concurrency``.
+
+    The soft limit of file descriptors (``ulimit -n``) is raised if it is too low and the hard limit allows it.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return concurrency
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return concurrency
+    needed = concurrency + _open_files() + _SPARE_FILES
+    if soft < needed:
+        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        if raised > soft:
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+                soft = raised
+    return max(1, min(concurrency, concurrency - (needed - soft)))
+
+
+def _open_files() -> int:
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        with contextlib.suppress(OSError):
+            return sum(1 for _ in Path(folder).iterdir())
+    return 0

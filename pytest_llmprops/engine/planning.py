@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Request, request_key
+from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Request, Usage, request_key
 from pytest_llmprops.engine.evaluator import Case, evaluate
+from pytest_llmprops.models.prices import Price
 
 #: Characters per token for mostly Latin scripts; a rough estimate, and printed as one.
 CHARACTERS_PER_TOKEN = 4.0
@@ -100,12 +101,11 @@ def total_calls(rows: Sequence[Planned]) -> int:
     return sum(row.calls for row in rows)
 
 
-def cost(row: Planned, prices: Mapping[str, tuple[float, float]]) -> float | None:
+def cost(row: Planned, prices: Mapping[str, Price]) -> float | None:
     """Return the estimated cost in USD; None if the price is unknown.
 
-    :param prices: model label -> (prompt, completion) USD per token.
+    :param prices: model label -> price.
     """
     if row.model not in prices:
         return None
-    prompt, completion = prices[row.model]
-    return row.prompt_tokens * prompt + row.completion_tokens * completion
+    return prices[row.model].of(Usage(row.prompt_tokens, row.completion_tokens))

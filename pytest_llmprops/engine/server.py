@@ -112,8 +112,9 @@ async def run(config: BrokerConfig, path: str) -> None:
 
 def main() -> None:
     """Run the broker process."""
-    # Ctrl-C reaches all foreground processes; the controller decides when the broker ends.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and SIGTERM may reach all processes of a run; the controller decides when the broker ends.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     line = bytearray()
     while not line.endswith(b"\n") and (byte := os.read(0, 1)):
         line += byte

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import gc
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.client import BrokerClient
@@ -35,7 +38,14 @@ class LoopThread:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        while True:
+            try:
+                self.loop.run_forever()
+            except (SystemExit, KeyboardInterrupt):
+                # A task that a benchmark started raised it. The task has it as its exception, too, for whoever awaits
+                # it; the other cases go on.
+                continue
+            return
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run ``work`` on the loop and return its result."""
@@ -75,12 +85,23 @@ class Engine:
             self.broker = NoBroker()
         #: sends a request to a model; await it only in work passed to :meth:`start`
         self.ask: BrokerAsk = self.broker.ask if in_process is None else self._ask
-        self._evaluator = Evaluator(self._thread.loop, self.ask, window=window)
+        self._evaluator = Evaluator(self._thread.loop, self.ask, window=window, on_stop=self._stop_soon)
+        self._stopping: asyncio.Task[None] | None = None
         if isinstance(self.broker, Broker):
             self.broker.on_first_call = self._evaluator.settled.set
 
     async def _make_broker(self, config: BrokerConfig) -> Broker:
         return Broker(config)
+
+    def _stop_soon(self, reason: str) -> None:
+        """Stop the run from the engine's event loop."""
+
+        async def stop() -> None:
+            # A run without its broker ends anyway.
+            with contextlib.suppress(LLMPropsError):
+                await _stop(self.broker, reason)
+
+        self._stopping = asyncio.get_running_loop().create_task(stop())
 
     async def _ask(self, label: str, role: str, request: Request) -> Reply:
         if self._in_process is not None and label in self._in_process:
@@ -175,12 +196,31 @@ async def _stop(broker: Broker | BrokerClient | NoBroker, reason: str) -> None:
         await broker.stop(reason)
 
 
+#: a Unix socket path has at most 103 bytes on macOS and 107 on Linux
+_LONGEST_SOCKET = 100
+
+
+def _short_folder() -> Path:
+    """Return a new private folder whose path is short enough for a socket, in TMPDIR if possible.
+
+    :raises UsageError: if no folder with a short path can be written.
+    """
+    # mkdtemp makes a private folder with a name of its own.
+    for parent in (tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR"), "/tmp", "/var/tmp"):  # noqa: S108
+        if parent and len(os.fsencode(parent)) + len("/llmprops-12345678/broker") <= _LONGEST_SOCKET:
+            with contextlib.suppress(OSError):
+                return Path(tempfile.mkdtemp(prefix="llmprops-", dir=parent))
+    raise UsageError(
+        f"TMPDIR {tempfile.gettempdir()}: the path is too long for a Unix socket; set TMPDIR to a shorter one, or use"
+        " -n 0"
+    )
+
+
 class BrokerProcess:
     """The broker process, owned by the controller of a distributed run."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        # A Unix socket path has at most 108 bytes, too few for pytest's temporary folders.
-        self._folder = Path(tempfile.mkdtemp(prefix="llmprops-"))
+        self._folder = _short_folder()
         self.socket = str(self._folder / "broker")
         self._errors = open(self._folder / "stderr", "w+b")
         self.process = subprocess.Popen(

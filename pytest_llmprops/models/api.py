@@ -5,6 +5,7 @@ The network backends share this module. Each passes its own function to send a b
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -21,6 +22,8 @@ from pytest_llmprops.models.spec import ModelSpec
 
 #: maximum replies per call; OpenAI's own limit
 MOST_SAMPLES = 128
+#: seconds for the end of a cancelled call
+_CANCELLED = 1.0
 #: sends a body and returns the parsed answer or an error value; may raise the SDK's exceptions
 Post = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any] | BackendError]]
 
@@ -30,6 +33,7 @@ class ApiCalls:
     """The chat calls of one model.
 
     :param url: the base URL for messages.
+    :param timeout: seconds for a whole call, from the request to the last byte of the answer.
     :param hidden: texts that no message may show.
     :param price: None if the price is unknown.
     :param most_samples: maximum replies per call; set to 1 when the API turns out to return only one.
@@ -38,6 +42,7 @@ class ApiCalls:
     name: str
     url: str
     deviations: Deviations
+    timeout: float
     price: Price | None = None
     hidden: tuple[str, ...] = ()
     most_samples: int = MOST_SAMPLES
@@ -86,7 +91,7 @@ class ApiCalls:
                 return BackendError(str(error), kind="request", fatal=True)
             budget = self.deviations.extra_tokens
             try:
-                answer = await post(body)
+                answer = await self._in_time(post(body))
             except UnicodeEncodeError:
                 return BackendError("the prompt has characters that UTF-8 cannot encode", kind="request")
             except Exception as error:
@@ -109,6 +114,29 @@ class ApiCalls:
             seconds = time.perf_counter() - started
             return chat_replies(answer, count, self.price, seconds, self.url, self.name)
 
+    async def _in_time(
+        self, call: Awaitable[Mapping[str, Any] | BackendError]
+    ) -> Mapping[str, Any] | BackendError:
+        """Return the call's answer.
+
+        The timeouts of HTTP libraries apply to each part of an answer, and a library behind a proxy may not react to
+        its cancellation. So this waits only shortly for the end of a cancelled call, which closes its connection.
+
+        :raises TimeoutError: after ``timeout`` seconds.
+        """
+        task = asyncio.ensure_future(call)
+        # An exception after the deadline has no reader.
+        task.add_done_callback(lambda late: late.cancelled() or late.exception())
+        try:
+            await asyncio.wait({task}, timeout=self.timeout)
+        finally:
+            if not task.done():
+                task.cancel()
+        if not task.done():
+            await asyncio.wait({task}, timeout=_CANCELLED)
+            raise TimeoutError
+        return task.result()
+
     def _refused_parameter(self, error: Exception, body: Mapping[str, Any]) -> str | None:
         """Return the parameter that the API refuses, if that is why the call failed."""
         status = getattr(error, "status_code", None)
@@ -120,7 +148,7 @@ class ApiCalls:
         """Return an empty reply if a content filter refused the prompt, otherwise the error."""
         status = getattr(error, "status_code", None)
         if isinstance(status, int) and errors.is_filtered(status, errors.error_body(error)):
-            return Reply(finish_reason="content_filter", stored=time.time())
+            return Reply(finish_reason="content_filter")
         return errors.from_exception(error, url=self.url, model=self.name, hidden=self.hidden)
 
 

@@ -148,8 +148,10 @@ class BackendOptions:
     :param base_url: the value of ``--llm-base-url``.
     :param timeout: timeout of one call, in seconds.
     :param concurrency: maximum number of calls in flight, over all models.
+    :param prices: the file of ``--llm-prices``.
     """
 
     base_url: str | None = None
     timeout: float = 120.0
     concurrency: int = 64
+    prices: str | None = None

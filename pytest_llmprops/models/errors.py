@@ -80,7 +80,9 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         seconds = float(value)
     except ValueError:
         try:
-            seconds = parsedate_to_datetime(value).timestamp() - time.time()
+            # By the server's clock, if it says the time: the clock of this machine may be wrong.
+            now = parsedate_to_datetime(headers["date"]).timestamp() if "date" in headers else time.time()
+            seconds = parsedate_to_datetime(value).timestamp() - now
         except (ValueError, TypeError, OverflowError):
             return None
     return max(0.0, seconds) if seconds < float("inf") else None

@@ -125,7 +125,7 @@ class FakeModel:
             return BackendError(text, kind="fake", fatal=True)
         cost = self._price.of(reply.usage) if self._price and reply.cost_usd is None else reply.cost_usd
         seconds = time.perf_counter() - started
-        return replace(reply, seconds=seconds, stored=reply.stored or time.time(), cost_usd=cost)
+        return replace(reply, seconds=seconds, cost_usd=cost)
 
     def deviations(self) -> Sequence[str]:
         """Return nothing: the fake model never changes a request."""
@@ -288,7 +288,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     else:
         replies, source = _read_function(spec), _read(spec)
     delay, fail = spec.number("delay") or 0.0, spec.number("fail") or 0.0
-    cost = price(spec.name, spec.params)
+    cost = price(spec.name, spec.params, options.prices)
 
     def make() -> FakeModel:
         model = FakeModel(replies, delay=delay, fail=fail, name=f"fake:{spec.name}", price=cost)

@@ -15,7 +15,6 @@ import contextlib
 import importlib
 import importlib.util
 import io
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import Any
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.base import BackendOptions, Model
 from pytest_llmprops.models.hf_chat import HfChatModel
 from pytest_llmprops.models.hf_embed import HfEmbedModel
@@ -126,12 +126,12 @@ def _stated_kind(spec: ModelSpec) -> Kind:
 
 
 def _is_repository(name: str) -> bool:
-    return re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) is not None
+    return re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", name) is not None
 
 
 def _read_config(spec: ModelSpec, file: Path) -> Mapping[str, Any]:
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        config = parsed_json(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(
             f"--model {spec.text}: {file.parent} has no config.json; give a folder saved by transformers,"

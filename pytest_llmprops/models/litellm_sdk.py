@@ -46,7 +46,9 @@ class LiteLLMModel:
     def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
         url = normalised_url(options.base_url) if options.base_url else ""
         self._spec, self._options = spec, options
-        self._calls = ApiCalls(spec.name, url or spec.name, Deviations(), most_samples=most_samples(spec))
+        self._calls = ApiCalls(
+            spec.name, url or spec.name, Deviations(), options.timeout, most_samples=most_samples(spec)
+        )
         self._complete: Any = None
         self.identity: Mapping[str, Any] = {"backend": "litellm", "name": spec.name, "base_url": url}
         self.pinned = pinned_by_name(spec.name)
@@ -88,7 +90,7 @@ class LiteLLMModel:
         if self._complete is None:
             self._complete = load_litellm().acompletion
             self._calls.hidden = errors.secrets()
-            self._calls.price = price(self._spec.name, self._spec.params)
+            self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         settings: dict[str, Any] = {"timeout": self._options.timeout, "num_retries": 0, "max_retries": 0}
@@ -116,8 +118,8 @@ def load_litellm() -> Any:
 def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only("price_in", "price_out", "n")
     most_samples(spec)
-    if spec.params:
-        price(spec.name, spec.params)
+    if spec.params or options.prices:
+        price(spec.name, spec.params, options.prices)
     if importlib.util.find_spec("litellm") is None:
         raise MissingExtra(f"--model {spec.text}", package="litellm", extra="litellm")
     if options.base_url:

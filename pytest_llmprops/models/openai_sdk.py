@@ -19,15 +19,19 @@ from urllib.parse import urlsplit
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models import errors
 from pytest_llmprops.models.api import ApiCalls, most_samples
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.deviations import Deviations
+from pytest_llmprops.models.model_list import model_list
 from pytest_llmprops.models.prices import price
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.replies import pinned_by_name
 from pytest_llmprops.models.spec import ModelSpec
 
+#: in bytes; a long reply with log probabilities has a few
+LARGEST_ANSWER = 64 * 2**20
 OPENAI_URL = "https://api.openai.com/v1"
 
 
@@ -38,12 +42,12 @@ class OpenAIModel:
     blocking = False
 
     def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
-        self._url = _base_url(options)
+        self._url = _base_url(spec, options)
         url = normalised_url(self._url)
         self._official = _is_openai(url)
         self._spec, self._options = spec, options
         deviations = Deviations(completion_tokens=self._official)
-        self._calls = ApiCalls(spec.name, url, deviations, most_samples=most_samples(spec))
+        self._calls = ApiCalls(spec.name, url, deviations, options.timeout, most_samples=most_samples(spec))
         self.client: Any = None
         self.identity: Mapping[str, Any] = {
             "backend": "openai",
@@ -61,6 +65,13 @@ class OpenAIModel:
         if len(requests) == 1:
             return [await self._calls.reply(requests[0], self._post)]
         return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
+
+    async def model_list(self) -> str:
+        """Return a hash of the server's list of models; empty for OpenAI's own, which says nothing about one model."""
+        if self._official:
+            return ""
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        return await asyncio.to_thread(model_list, self._url.rstrip("/"), key or "none")
 
     @property
     def most_samples(self) -> int:
@@ -106,7 +117,7 @@ class OpenAIModel:
             text = "OPENAI_API_KEY has characters that are not allowed in a key; set it again"
             return BackendError(text, kind="key", fatal=True)
         self._calls.hidden = errors.secrets(key)
-        self._calls.price = price(self._spec.name, self._spec.params)
+        self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
         from pytest_llmprops.models.openai_client import SdkClient
 
         try:
@@ -120,9 +131,15 @@ class OpenAIModel:
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         content, headers = await self.client.post(body)
         url = self._calls.url
+        if len(content) > LARGEST_ANSWER:
+            size = f"{len(content):,} bytes; the limit is {LARGEST_ANSWER:,}"
+            return BackendError(f"the answer of {url} has {size}", kind="response")
         try:
             answer = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError) as error:
+            if not isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+                problem = f"the answer cannot be read as JSON: {problem_of(error)}"
+                return BackendError(problem, kind="response", transient=True)
             text = content.decode("utf-8", "replace")
             if "json" in headers.get("content-type", "") and text.lstrip().startswith("{"):
                 return BackendError("the answer was cut off", kind="connection", transient=True)
@@ -139,9 +156,10 @@ class OpenAIModel:
         return answer
 
 
-def normalised_url(url: str) -> str:
+def normalised_url(url: str, where: str = "--llm-base-url") -> str:
     """Return a base URL for the record: scheme, host, port and path, without user, password and query.
 
+    :param where: how an error names the URL.
     :raises UsageError: if it is not an http or https address.
     """
     try:
@@ -151,13 +169,18 @@ def normalised_url(url: str) -> str:
         parts, port = urlsplit(""), ""
     if parts.scheme not in ("http", "https") or not parts.hostname:
         shown = errors.clean(url)
-        raise UsageError(f"--llm-base-url {shown}: write http://HOST:PORT/v1 or https://HOST/v1")
+        raise UsageError(f"{where} {shown}: write http://HOST:PORT/v1 or https://HOST/v1")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
 
 
-def _base_url(options: BackendOptions) -> str:
-    return options.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or OPENAI_URL
+def _base_url(spec: ModelSpec, options: BackendOptions) -> str:
+    return (
+        spec.params.get("base_url")
+        or options.base_url
+        or os.environ.get("OPENAI_BASE_URL", "").strip()
+        or OPENAI_URL
+    )
 
 
 def _is_openai(url: str) -> bool:
@@ -166,14 +189,15 @@ def _is_openai(url: str) -> bool:
 
 
 def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
-    spec.only("price_in", "price_out", "n")
+    spec.only("price_in", "price_out", "n", "base_url")
     most_samples(spec)
-    if spec.params:
-        price(spec.name, spec.params)
+    if spec.params or options.prices:
+        price(spec.name, spec.params, options.prices)
     # SdkClient uses aiohttp, which is an optional dependency of the SDK.
     if not all(map(importlib.util.find_spec, ("openai", "aiohttp"))):
         raise MissingExtra(f"--model {spec.text}", package="openai[aiohttp]", extra="")
-    normalised_url(_base_url(options))
+    where = f"--model {spec.text}: base_url" if "base_url" in spec.params else "--llm-base-url"
+    normalised_url(_base_url(spec, options), where)
     return lambda: OpenAIModel(spec, options)
 
 

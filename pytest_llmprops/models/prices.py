@@ -1,48 +1,137 @@
-"""The prices of calls, from the model specification or from litellm's price table.
+"""The prices of calls: from the model specification, from a file, or from a table.
 
-The table is a JSON file in litellm's package. It is read only when a price is needed, without importing litellm (which
-takes 2 s) and without the network.
+The package has a dated table of common models, and litellm has one of thousands. The newer one is used first. Both are
+read only when a price is needed, without importing litellm (which takes 2 s) and without the network.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Usage
+from pytest_llmprops.core.strict_json import parsed_json, strict_json
 
-_FILES = ("model_prices_and_context_window_backup.json", "model_prices_and_context_window.json")
+#: the table of this package; ``llmprops models --prices --out FILE`` writes it anew
+SHIPPED = Path(__file__).with_name("prices.json")
+#: litellm's project and licence, under which its table may be copied
+LITELLM = "https://github.com/BerriAI/litellm, Copyright (c) 2023 Berri AI, MIT license"
+#: the member of a table's file that has the prices
+PRICES = "usd_per_million_tokens"
+_LITELLM_FILES = ("model_prices_and_context_window_backup.json", "model_prices_and_context_window.json")
+#: providers whose models litellm lists without the provider's name
+_WITHOUT_PREFIX = ("openai/", "anthropic/", "cohere/")
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """USD per input token and per output token; output includes hidden reasoning tokens."""
+    """USD per input token and per output token; output includes hidden reasoning tokens.
+
+    :param source: where the price is from, with its date or version.
+    """
 
     input_per_token: float
     output_per_token: float
+    source: str = field(default="", compare=False)
+
+    @classmethod
+    def per_million(cls, prices: Any, source: str) -> Price | None:
+        """Return the price from the USD per million input and output tokens; None if these are not two numbers."""
+        if not isinstance(prices, list) or len(prices) != 2:
+            return None
+        if not all(isinstance(n, int | float) and not isinstance(n, bool) for n in prices):
+            return None
+        if not all(0 <= n < float("inf") for n in prices):
+            return None
+        return cls(prices[0] / 1e6, prices[1] / 1e6, source)
 
     def of(self, usage: Usage) -> float:
         """Return the price of one call in USD."""
         return usage.prompt_tokens * self.input_per_token + usage.completion_tokens * self.output_per_token
 
+    @property
+    def usd_per_million(self) -> tuple[float, float]:
+        """The USD per million input and output tokens."""
+        return round(self.input_per_token * 1e6, 6), round(self.output_per_token * 1e6, 6)
+
+
+#: the price of a model in this process
+FREE = Price(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Prices by model name.
+
+    :param source: the date of the prices, or what else tells how old they are.
+    """
+
+    source: str
+    prices: Mapping[str, Price]
+
+    def price(self, name: str) -> Price | None:
+        """Return the price of a model, with or without the name of its provider."""
+        return next((self.prices[n] for n in _names(name) if n in self.prices), None)
+
+
+def _names(name: str) -> Iterator[str]:
+    yield name
+    if name.startswith("ft:"):
+        # A fine-tuned model is called ft:BASE:ORGANISATION::ID.
+        yield ":".join(name.split(":")[:2])
+    for prefix in _WITHOUT_PREFIX:
+        if name.startswith(prefix):
+            yield name.removeprefix(prefix)
+
 
 @cache
-def price_table() -> Mapping[str, dict[str, Any]]:
-    """Return litellm's entries by model name; empty if litellm or its table is not installed."""
+def read_table(file: Path) -> Table:
+    """Read a table's file: ``{"date": DATE, "usd_per_million_tokens": {NAME: [INPUT, OUTPUT]}}``.
+
+    :raises UsageError: if it cannot be read or has another format.
+    """
+    try:
+        data = strict_json(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"prices: cannot read {file}: {error.strerror}") from None
+    except ValueError as error:
+        raise UsageError(f"prices: {file} is not JSON: {error}") from None
+    listed = data.get(PRICES) if isinstance(data, dict) else None
+    if not isinstance(listed, dict):
+        raise UsageError(f'prices: {file} has no {PRICES}; write {{"{PRICES}": {{"NAME": [INPUT, OUTPUT]}}}}')
+    date = str(data.get("date", "")) or "no date"
+    source = f"table of {date}" if file == SHIPPED else f"{file.name}, {date}"
+    prices = {}
+    for name, numbers in listed.items():
+        price = Price.per_million(numbers, source)
+        if price is None:
+            raise UsageError(
+                f"prices: {file}: '{name}' must have two numbers of at least 0: USD per million input tokens, and per"
+                " million output tokens"
+            )
+        prices[name] = price
+    return Table(source, prices)
+
+
+@cache
+def litellm_entries() -> Mapping[str, dict[str, Any]]:
+    """Return the entries of the installed litellm's table by model name; empty without litellm or its table."""
     try:
         spec = importlib.util.find_spec("litellm")
     except (ImportError, ValueError):
         return {}
     for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for name in _FILES:
+        for name in _LITELLM_FILES:
             try:
-                table = json.loads((Path(folder) / name).read_bytes())
+                table = parsed_json((Path(folder) / name).read_bytes())
             except (OSError, ValueError):
                 continue
             if isinstance(table, dict):
@@ -50,28 +139,94 @@ def price_table() -> Mapping[str, dict[str, Any]]:
     return {}
 
 
-def price(model_name: str, params: Mapping[str, str]) -> Price | None:
+@cache
+def litellm_table() -> Table:
+    """Return the prices of the installed litellm; none without litellm or its table."""
+    source = f"litellm {litellm_version()}".strip()
+    prices = {}
+    for name, entry in litellm_entries().items():
+        sent, received = entry.get("input_cost_per_token"), entry.get("output_cost_per_token")
+        if isinstance(sent, int | float) and isinstance(received, int | float):
+            prices[name] = Price(float(sent), float(received), source)
+    return Table(source, prices)
+
+
+def litellm_version() -> str:
+    """Return the version of the installed litellm; empty if it is unknown."""
+    try:
+        return importlib.metadata.version("litellm")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+@cache
+def _tables() -> tuple[Table, ...]:
+    """Return the tables in the order in which they are used: the newer one first."""
+    shipped, installed = read_table(SHIPPED), litellm_table()
+    version = _numbers(installed.source)
+    is_older = version and version < _numbers(shipped_origin())
+    return (shipped, installed) if is_older else (installed, shipped)
+
+
+def shipped_origin() -> str:
+    """Return where the shipped prices are from: litellm's version, and its licence."""
+    return str(strict_json(SHIPPED.read_text(encoding="utf-8"))["source"])
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the first version number in a text."""
+    found = re.search(r"\d+(\.\d+)*", version)
+    return tuple(map(int, found.group().split("."))) if found else ()
+
+
+def clear_tables() -> None:
+    """Forget the tables, so that they are read again."""
+    for cached in (read_table, litellm_entries, litellm_table, _tables):
+        cached.cache_clear()
+
+
+def price(model_name: str, params: Mapping[str, str], file: str | Path | None = None) -> Price | None:
     """Return the price of ``model_name``, or None if it is unknown.
 
     :param params: parameters of the model specification; ``price_in`` and ``price_out``, in USD per million tokens,
-        take precedence over the table.
-    :raises UsageError: if one of them is not a number of at least 0, or only one of them is present.
+        take precedence over the file and the tables.
+    :param file: a table of the user, which takes precedence over the others.
+    :raises UsageError: if one of the parameters is not a number of at least 0, or only one of them is present; if the
+        file cannot be read.
     """
     stated = [params.get(key) for key in ("price_in", "price_out")]
     if stated != [None, None]:
         try:
-            numbers = [float(value) / 1e6 for value in stated if value is not None]
+            numbers = [float(value) for value in stated if value is not None]
         except ValueError:
             numbers = []
-        if len(numbers) < 2 or not all(0 <= n < float("inf") for n in numbers):
+        given = Price.per_million(numbers, "--model")
+        if given is None:
             raise UsageError(
                 f"model {model_name}: give price_in and price_out, both as USD per million tokens"
             )
-        return Price(numbers[0], numbers[1])
-    entry = price_table().get(model_name)
-    if entry is None:
-        return None
-    sent, received = (entry.get("input_cost_per_token"), entry.get("output_cost_per_token"))
-    if not isinstance(sent, int | float) or not isinstance(received, int | float):
-        return None
-    return Price(float(sent), float(received))
+        return given
+    tables = (*((read_table(Path(file)),) if file else ()), *_tables())
+    return next((listed for table in tables if (listed := table.price(model_name)) is not None), None)
+
+
+def shipped_names() -> list[str]:
+    """Return the names in the table of this package."""
+    return list(read_table(SHIPPED).prices)
+
+
+def renewed_table(date: str) -> str:
+    """Return the file of a table with the names of the shipped one and the prices of the installed litellm.
+
+    A name without a price there keeps its price.
+
+    :param date: the day on which the prices are taken.
+    :raises UsageError: without litellm.
+    """
+    shipped, installed = read_table(SHIPPED), litellm_table()
+    if not installed.prices:
+        raise MissingExtra("prices", package="litellm", extra="litellm")
+    prices = {name: installed.prices.get(name, old).usd_per_million for name, old in shipped.prices.items()}
+    table = {"date": date, "source": f"{installed.source} ({LITELLM})", PRICES: prices}
+    # One line per model.
+    return re.sub(r"\[\s+(\S+)\s+(\S+)\s+\]", r"[\1 \2]", json.dumps(table, indent=2)) + "\n"

@@ -12,8 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.core.requests import KINDS, Kind
+from pytest_llmprops.models.aliases import ALIASES, resolve_alias, suggested
 from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.checks import checked_model
 from pytest_llmprops.models.spec import ModelSpec, split
 
 Factory = Callable[[ModelSpec, BackendOptions], Model]
@@ -51,8 +53,11 @@ class Backend:
     in_worker: bool = False
 
     def factory(self, spec: ModelSpec, options: BackendOptions) -> Model:
-        """Check ``spec`` and create its model."""
-        return self.check(spec, options)()
+        """Check ``spec`` and create its model.
+
+        :raises ContractError: if the model lacks an attribute.
+        """
+        return checked_model(self.check(spec, options)())
 
 
 def _module(name: str) -> tuple[str, Callable[[], Backend]]:
@@ -108,9 +113,17 @@ def register_model(
     """
     if name in _BUILT_IN:
         raise UsageError(f"register_model: '{name}' is a built-in backend; choose another name")
-    source = getattr(sys.modules.get(factory.__module__), "__file__", None) or ""
+    served = {kinds} if isinstance(kinds, str) else set(kinds)
+    if not served or not served <= set(KINDS):
+        raise UsageError(f"register_model: '{name}' has the kinds {kinds!r}; choose from {', '.join(KINDS)}")
+    if not callable(factory):
+        raise UsageError(
+            f"register_model: the factory of '{name}' is not a function from spec and options to a model"
+        )
+    made = factory.func if isinstance(factory, partial) else factory
+    source = getattr(sys.modules.get(made.__module__), "__file__", None) or ""
     check: Check = lambda spec, options: partial(factory, spec, options)  # noqa: E731
-    registered[name] = (Backend(check, always(*kinds), in_worker=in_worker), source)
+    registered[name] = (Backend(check, always(*served), in_worker=in_worker), source)
 
 
 def registration_files() -> list[str]:
@@ -151,9 +164,9 @@ def find_backend(name: str) -> Backend:
 def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     """Parse ``NAME[?key=value&...]`` and choose its backend.
 
-    A name before a colon is a backend. ``smollm2``, ``jieba`` and other backends with one model need no colon. Any
-    other name belongs to ``openai`` if it looks like an OpenAI name or there is a base URL, and to ``litellm`` if it
-    contains a ``/`` or litellm knows it.
+    A name before a colon is a backend, or an alias such as ``ollama``. ``smollm2``, ``jieba`` and other backends with
+    one model need no colon. Any other name belongs to ``openai`` if it looks like an OpenAI name or there is a base
+    URL, and to ``litellm`` if it contains a ``/`` or litellm knows it.
 
     :raises UsageError: for an unknown backend, or a name that fits none of these rules.
     """
@@ -166,6 +179,12 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
         if not rest:
             raise UsageError(f"--model {text}: a model name is missing after '{head}:'")
         return ModelSpec(text, head, rest, params)
+    if head in ALIASES and (rest or not base_url):
+        if not rest:
+            raise UsageError(
+                f"--model {text}: write {head}:MODEL, for example {head}:{ALIASES[head].example}"
+            )
+        return resolve_alias(text, head, rest, params, base_url=base_url)
     if not colon and (name in registered or name in _ONE_MODEL or name in _entry_points()):
         return ModelSpec(text, name, name, params)
     if name in _BUILT_IN:
@@ -174,14 +193,17 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
         return ModelSpec(text, "openai", name, params)
     if colon:
         raise UsageError(
-            f"--model {text}: unknown backend '{head}'; choose from {', '.join(backend_names())}"
+            f"--model {text}: unknown backend '{head}'; choose from"
+            f" {', '.join(sorted({*backend_names(), *ALIASES}))}"
         )
     if "/" in name or _known_to_litellm(name):
         return ModelSpec(text, "litellm", name, params)
+    if suggestion := suggested(name):
+        raise UsageError(f"--model {text}: unknown model; write {suggestion}")
     raise UsageError(
         f"--model {text}: unknown model; write openai:{name} with --llm-base-url URL for an"
         f" OpenAI-compatible server, litellm:PROVIDER/{name}, hf:{name}, llamacpp:FILE.gguf,"
-        f" or one of {', '.join(backend_names())}"
+        f" or one of {', '.join(backend_names())}; 'llmprops models' lists what each needs"
     )
 
 
@@ -212,9 +234,9 @@ def available_default(texts: Sequence[str]) -> ModelSpec | None:
 
 
 def _known_to_litellm(name: str) -> bool:
-    from pytest_llmprops.models.prices import price_table
+    from pytest_llmprops.models.prices import litellm_entries
 
-    return name in price_table()
+    return name in litellm_entries()
 
 
 entries: dict[str, Callable[[], Backend]] | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,9 +11,10 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply, Usage
 from pytest_llmprops.models.prices import Price
 
-#: longer texts are truncated to this many characters and get the finish reason ``length``
-LONGEST_TEXT = 1_000_000
 _FINISH = {"length": "length", "max_tokens": "length", "content_filter": "content_filter"}
+_JSON_TYPES = {bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
+#: a larger number is a server's mistake, and too large for a price
+_MOST_TOKENS = 10**12
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
 
 
@@ -49,7 +49,7 @@ def usage_of(answer: Mapping[str, Any]) -> Usage:
         return Usage()
     hidden = _member(usage, "completion_tokens_details", "reasoning_tokens")
     numbers = (usage.get("prompt_tokens"), usage.get("completion_tokens"), hidden)
-    return Usage(*(n if isinstance(n, int) else 0 for n in numbers))
+    return Usage(*(n if isinstance(n, int) and 0 <= n <= _MOST_TOKENS else 0 for n in numbers))
 
 
 def shares(usage: Usage, count: int) -> list[Usage]:
@@ -120,6 +120,11 @@ def chat_replies(
     if not choices:
         text = f"the answer of {url} for {model} has no choices"
         return BackendError(text, kind="response", transient=True)
+    for choice, _ in choices:
+        reason = choice.get("finish_reason")
+        if reason is not None and not isinstance(reason, str):
+            text = f"the answer of {url} for {model} has a finish_reason of JSON type {_JSON_TYPES[type(reason)]}"
+            return BackendError(text, kind="response", transient=True)
     cost = answer.get("cost_usd")
     cost_share = None if cost is None else cost / len(choices)
     served = str(answer.get("model") or "")
@@ -130,7 +135,6 @@ def chat_replies(
             usage=usage,
             cost_usd=cost_share if price is None else price.of(usage),
             seconds=seconds,
-            stored=time.time(),
         )
         for (choice, message), usage in zip(choices, shares(usage_of(answer), len(choices)), strict=True)
     ]
@@ -142,6 +146,4 @@ def _reply(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Reply:
     refusal = message.get("refusal") or _member(message, "provider_specific_fields", "refusal")
     if isinstance(refusal, str) and refusal and not text:
         text, finish = refusal, "content_filter"
-    if len(text) > LONGEST_TEXT:
-        text, finish = text[:LONGEST_TEXT], "length"
     return Reply(text, finish_reason=finish, logprobs=_logprobs(choice))

@@ -14,13 +14,13 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.parsing import Parser, Value, missing, one_line, relative_sha256, word
 from pytest_llmprops.models.phrases import Token
@@ -113,7 +113,7 @@ def _head(token: Any, place: Mapping[int, int]) -> int:
 def _read_meta(folder: Path) -> Mapping[str, Any] | None:
     """Return ``meta.json`` of a pipeline or of its package, or None if it lacks a language, name or version."""
     try:
-        meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
+        meta = parsed_json((folder / "meta.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     is_complete = isinstance(meta, dict) and all(

@@ -36,13 +36,15 @@ class ModelSpec:
     @property
     def label(self) -> str:
         """The short ASCII name of the model for node ids, folders and tables."""
-        base = self.name.rstrip("/").rsplit("/", 1)[-1].rsplit(":", 1)[-1] or self.backend
+        base = self.name.rstrip("/").rsplit("/", 1)[-1] or self.backend
+        if self.parts or base.startswith("ft:"):
+            # The last parser, and the id of a fine-tuned model: ft:BASE:ORG::ID.
+            base = base.rsplit(":", 1)[-1] or self.backend
         if self.backend in ("llamacpp", "maxmatch"):
             base = base.rsplit(".", 1)[0]
         if self.backend == "fake":
             base = f"fake-{base}"
-        if self.params:
-            base += "-" + "-".join(f"{k}={v}" for k, v in sorted(self.params.items()))
+        base += "".join(f"-{k}={v}" for k, v in sorted(self.params.items()) if k != "base_url")
         return re.sub(r"[^A-Za-z0-9._=-]+", "_", base)
 
     def number(self, key: str) -> float | None:

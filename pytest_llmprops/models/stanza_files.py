@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import Any
 import platformdirs
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.parsing import relative_sha256
 
 #: the processors that an analysis needs in addition to the tokenizer
@@ -35,7 +35,10 @@ IDENTITY = "identity"
 
 
 def default_folder() -> Path:
-    """Return Stanza's default folder: ``STANZA_RESOURCES_DIR``, otherwise that of the installed version."""
+    """Return Stanza's default folder: ``STANZA_RESOURCES_DIR``, otherwise that of the installed version.
+
+    :raises UsageError: if the user has no home directory.
+    """
     setting = os.environ.get("STANZA_RESOURCES_DIR")
     if setting:
         return Path(setting).expanduser()
@@ -43,7 +46,10 @@ def default_folder() -> Path:
     source = Path(package.origin or "").with_name("_version.py") if package else Path()
     match = re.search(r"__resources_version__\s*=\s*['\"]([^'\"]+)", source.read_text(encoding="utf-8"))
     version = match[1] if match else importlib.metadata.version("stanza")
-    return Path(platformdirs.user_cache_dir("stanza", "StanfordNLP", version)) / "resources"
+    try:
+        return Path(platformdirs.user_cache_dir("stanza", "StanfordNLP", version)) / "resources"
+    except RuntimeError:
+        raise UsageError("Stanza: the user has no home directory; set HOME or STANZA_RESOURCES_DIR") from None
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ class StanzaFolder:
         """
         file = self.path / "resources.json"
         try:
-            content = json.loads(file.read_text(encoding="utf-8"))
+            content = parsed_json(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise UsageError(
                 f"{self.path} has no resources.json, so there are no Stanza models: {self._download('LANGUAGE')}"

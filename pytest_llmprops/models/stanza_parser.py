@@ -171,7 +171,10 @@ def _make(spec: ModelSpec, folder: StanzaFolder, device: str) -> StanzaParser:
 
 
 def _ready(spec: ModelSpec) -> bool:
-    return importlib.util.find_spec("stanza") is not None and _folder(spec).has_models()
+    try:
+        return importlib.util.find_spec("stanza") is not None and _folder(spec).has_models()
+    except UsageError:
+        return False
 
 
 BACKEND = Backend(_check, always("parse"), ready=_ready)

@@ -31,7 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         # A class needs the keyword: pytest uses a mark that is called with one class as a decorator.
-        f"{MARKER}(name) or {MARKER}(benchmark=CLASS): one case per item of the benchmark, for each --model",
+        f"{MARKER}(name) or {MARKER}(benchmark=CLASS): one case per item of the benchmark, for each --model;"
+        " search=NAME: the property that the fixture search is about, if the benchmark has several",
     )
     # The ini file may name the models, too. No other option is read yet.
     if config.getoption("llm_model") or config.getini("llm_model"):
@@ -49,7 +50,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker(MARKER)
     name = next((name for name in ("verdict", "search") if name in metafunc.fixturenames), None)
-    if marker is None or name is None:
+    if marker is None:
+        return
+    if name is None:
+        # The mark of a class or a module may apply to other functions, too.
+        if marker in metafunc.definition.own_markers:
+            raise pytest.Collector.CollectError(
+                f"{metafunc.function.__name__} has the marker {MARKER} but no argument 'verdict' (or 'search'), so"
+                " nothing would be measured; add the argument"
+            )
         return
     session = metafunc.config.stash.get(_SESSION, None)
     if session is not None:
@@ -80,8 +89,9 @@ def verdict(request: pytest.FixtureRequest) -> Verdict | GroupVerdict:
 
 @pytest.fixture
 def search(request: pytest.FixtureRequest) -> Search:
-    """Return the search for a counterexample to the property of this case's item.
+    """Return the search for a counterexample to a property of this case's item.
 
+    If the benchmark has several properties, the marker names one: ``llmprops("oracle", search="symmetry")``.
     The parameter is the case's name, ``<model label>-<item id>``. ``search.holds(*point)`` returns whether the
     property holds at a point. ``search.run(test)`` runs ``test``, a function under ``@given`` that asserts it, and
     fails with one line on the smallest counterexample. A search has no verdict and is counted separately.

@@ -26,6 +26,7 @@ from allure_commons.model2 import (
     TestStepResult,
 )
 
+from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome
 from pytest_llmprops.plugin.case_items import OUTCOME, UNIT
@@ -227,11 +228,10 @@ def _set_message(result: Any, outcome: Outcome | GroupOutcome) -> None:
     if details is None or outcome.stopped is not None:
         return
     if outcome.fault is not None:
-        text = f"{type(outcome.fault).__name__}: {outcome.fault}"
-        details.message = allure_case.message(allure_case.FAULT, text)
+        details.message = allure_case.message(allure_case.FAULT, fault_line(outcome.fault))
     elif outcome.error is not None:
         details.message, details.trace = allure_case.message("backend error", outcome.error.message), None
-    elif not outcome.verdict:
+    elif not outcome.verdict and "\n" not in (details.trace or ""):
         # The trace holds the verdict's line.
         details.message, details.trace = details.trace or details.message, None
     elif result.status in (Status.FAILED, Status.BROKEN):

@@ -15,6 +15,14 @@ OUTCOME = pytest.StashKey[Outcome | GroupOutcome]()
 NOT_NEEDED = pytest.StashKey[Unit]()
 
 
+def set_unit(item: pytest.Item, unit: Unit) -> None:
+    """Make the item report ``unit``."""
+    if isinstance(item, LeanItem):
+        item.unit = unit
+    else:
+        item.stash[UNIT] = unit
+
+
 def cases_in(unit: Unit | None) -> tuple[Case, ...]:
     """Return the cases of a unit; an empty tuple for None."""
     if isinstance(unit, CaseGroup):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark, is_registered, registration_of
-from pytest_llmprops.core.benchmark import Benchmark, Loaded, loaded
-from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.items import Item, check_unique, limited
+from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark, registration_of
+from pytest_llmprops.core.benchmark import Benchmark, Loaded
+from pytest_llmprops.core.benchmark_checks import checked_class, checked_texts, loaded, prepared
+from pytest_llmprops.core.contracts import fault_line, own_traceback, raised, returned
+from pytest_llmprops.core.errors import ContractError, DataError, LLMPropsError, UsageError
+from pytest_llmprops.core.items import Item, check_unique, limited, sized
 from pytest_llmprops.core.protocols import Protocol, resolve
 from pytest_llmprops.core.registration import BenchmarkFacts, Registration
 from pytest_llmprops.core.requests import Kind
@@ -62,6 +59,10 @@ class Cases:
         self.helpers = Helpers(settings)
         self.selections: dict[str, Selection] = {}
         self.unreadable: dict[str, Unreadable] = {}
+        #: benchmark -> why it has no items in ``--llm-data``, although the folder has those of others
+        self.without_files: dict[str, str] = {}
+        #: name -> class of every benchmark that was selected
+        self._classes: dict[str, type[Benchmark]] = {}
         #: benchmark -> the folders that it reads
         self.folders: dict[str, list[DataFolder]] = {}
         #: warnings about data files, for the summary
@@ -89,20 +90,40 @@ class Cases:
 
         :raises UsageError: if options do not fit the benchmark.
         """
+        if not isinstance(name_or_class, str):
+            checked_class(name_or_class)
         name = name_or_class if isinstance(name_or_class, str) else name_or_class.name
-        if name not in self.selections and name not in self.unreadable:
-            benchmark = find_benchmark(name) if isinstance(name_or_class, str) else name_or_class()
+        if name not in self._classes:
+            benchmark = find_benchmark(name) if isinstance(name_or_class, str) else _created(name_or_class)
+            self._classes[name] = checked_class(type(benchmark))
             try:
-                self.selections[name] = self._make(benchmark)
-            except DataError as error:
+                self.selections[name] = self._made(benchmark)
+            except (DataError, ContractError) as error:
                 self.unreadable[name] = Unreadable(name, tuple(benchmark.task_about), str(error))
-                self.notes.append(f"{name}: not measured, its data cannot be read: {error}")
+                self.notes.append(f"{name}: not measured: {error}")
+        known = self._classes[name]
+        if not isinstance(name_or_class, str) and not _is_same(known, name_or_class):
+            raise UsageError(
+                f"two benchmarks have the name '{name}': {_class_place(known)} and {_class_place(name_or_class)};"
+                " give one of them another name"
+            )
         return self.unreadable.get(name) or self.selections[name]
+
+    def _made(self, benchmark: Benchmark) -> Selection:
+        try:
+            return self._make(benchmark)
+        except (LLMPropsError, KeyboardInterrupt):
+            raise
+        except BaseException as fault:
+            if own_traceback(fault) is None:
+                raise
+            # In a method that is called before the first call, such as kinds_of.
+            raise raised(benchmark, "a method", fault) from None
 
     def _make(self, benchmark: Benchmark) -> Selection:
         settings = self.settings
         protocol = self.protocol_of(benchmark)
-        for role in benchmark.helpers(protocol.settings):
+        for role in checked_texts(benchmark, "helpers", benchmark.helpers(protocol.settings)):
             if role not in settings.helpers:
                 raise UsageError(
                     f"{benchmark.name} needs a helper for the role '{role}'; give one with --llm-helper {role}=SPEC"
@@ -124,7 +145,7 @@ class Cases:
 
     def _repeats(self, benchmark: Benchmark, label: str, task: str, kinds: frozenset[Kind]) -> int:
         """Return the number of samples of an item of this task; 1 if the model always gives the same reply."""
-        if "chat" in kinds & benchmark.kinds_of(task):
+        if "chat" in kinds and "chat" in benchmark.kinds_of(task):
             return self.settings.repeats
         if self.settings.repeats > 1:
             note = (
@@ -138,14 +159,20 @@ class Cases:
         """Return the items within the limit that the model serves, and count the others."""
         benchmark, settings = selection.benchmark, self.settings
         items = limited(
-            part.items, settings.limit, seed=settings.seed, per_cluster=benchmark.limit_per_cluster
+            sized(part.items, benchmark.sizes.get(settings.size, {})),
+            settings.limit,
+            seed=settings.seed,
+            per_cluster=benchmark.limit_per_cluster,
         )
         tasks = dict.fromkeys(item.task for item in items)
-        refused = {task for task in tasks if not kinds & benchmark.kinds_of(task)}
+        for task in tasks:
+            checked_texts(benchmark, "kinds_of", benchmark.kinds_of(task))
+            checked_texts(benchmark, "roles_of", benchmark.roles_of(task))
+        refused = {task for task in tasks if kinds.isdisjoint(benchmark.kinds_of(task))}
         roles = {role for task in tasks for role in benchmark.roles_of(task)}
         roles -= self.helpers.labels(type(benchmark)).keys()
         if roles:
-            needing = [task for task in tasks if benchmark.roles_of(task) & roles]
+            needing = [task for task in tasks if not roles.isdisjoint(benchmark.roles_of(task))]
             refused |= set(needing)
             how = " ".join(f"--llm-helper {role}=SPEC" for role in sorted(roles))
             note = f"{benchmark.name}: items of {', '.join(needing)} are not served; they need {how}"
@@ -166,10 +193,9 @@ class Cases:
             names = selection.benchmark.case_names([c.item for c in cases], selection.protocol.settings)
         if names is None:
             names = [case.item.id for case in cases]
+        names = checked_texts(selection.benchmark, "case_names", names)
         if len(names) != len(cases):
-            raise DataError(
-                f"{selection.benchmark.name}: case_names returned {len(names)} names for {len(cases)} items"
-            )
+            raise returned(selection.benchmark, "case_names", f"{len(names)} names for {len(cases)} items")
         groups: dict[str, list[Case]] = {}
         for name, case in zip(names, cases, strict=True):
             groups.setdefault(name, []).append(case)
@@ -186,7 +212,14 @@ class Cases:
         folders = self._folders(registration)
         parts: list[Loaded] = []
         for folder in folders:
-            part = benchmark.prepared(loaded(benchmark, folder), folder, protocol.settings)
+            try:
+                part = prepared(benchmark, loaded(benchmark, folder), folder, protocol.settings)
+            except DataError as error:
+                if not _is_of_others(folder, benchmark.name):
+                    raise
+                self.without_files[benchmark.name] = str(error)
+                self.notes.append(f"{benchmark.name}: not served, {folder.root} has no files of it")
+                continue
             if folder.source == "published" and registration.manifest:
                 manifest = read_manifest(data_folder(registration) / registration.manifest)
                 self.notes += [note for note in folder.verify(manifest) if note not in self.notes]
@@ -217,6 +250,11 @@ class Cases:
             kind = DataFolder(data, "published").source_for(registration.name)
             folders.append(DataFolder(data, kind, registration.tools))
         return folders
+
+    def check_any_served(self) -> None:
+        """Raise UsageError if the folder of ``--llm-data`` has no files of any selected benchmark."""
+        if self.without_files and not any(selection.cases for selection in self.selections.values()):
+            raise UsageError(next(iter(self.without_files.values())))
 
     def check_selected(self, cases: Iterable[Case]) -> None:
         """Raise UsageError if a benchmark's settings do not cover the selected cases."""
@@ -257,51 +295,45 @@ class Cases:
         return self.models | {HELPER + name: spec for name, spec in self.helpers.specs.items()}
 
 
+def _is_of_others(folder: DataFolder, benchmark: str) -> bool:
+    """Return whether a folder of the user's data has files of registered benchmarks, but none of this one."""
+    if folder.source == "builtin" or folder.read or (folder.root / benchmark).exists():
+        return False
+    return any((folder.root / name).is_dir() for name in benchmark_names())
+
+
+def _created(cls: type[Benchmark]) -> Benchmark:
+    try:
+        return cls()
+    except Exception as fault:
+        raise UsageError(f"benchmark {cls.__name__} cannot be created: {fault_line(fault)}") from None
+
+
+def _is_same(one: type[Benchmark], other: type[Benchmark]) -> bool:
+    """Whether two classes are one, possibly imported twice under different names of its module."""
+    # A function may make many classes in the same line.
+    in_function = "<locals>" in one.__qualname__
+    same_source = (one.__qualname__, _source(one)) == (other.__qualname__, _source(other))
+    return one is other or (same_source and not in_function)
+
+
+def _source(cls: type[Benchmark]) -> tuple[str, int]:
+    """Return the file and the line of a class; its module if the source cannot be read."""
+    try:
+        return inspect.getfile(cls), inspect.getsourcelines(cls)[1]
+    except (OSError, TypeError):
+        return cls.__module__, 0
+
+
+def _class_place(cls: type[Benchmark]) -> str:
+    file, line = _source(cls)
+    return f"{cls.__qualname__} ({Path(file).name}, line {line})"
+
+
 def _file(name: str, benchmark: str) -> str:
     """Return a data file's name in the record, which starts with the benchmark: others may have the same file name."""
     source, _, path = name.partition(":")
     return name if source == "given" or path.startswith(f"{benchmark}/") else f"{source}:{benchmark}/{path}"
-
-
-def class_reference(cls: type[Benchmark]) -> tuple[str, str, str]:
-    """Return module, file and name from which another process can load a benchmark's class.
-
-    Module and file of a registered class are empty.
-    """
-    return (
-        ("", "", cls.name) if is_registered(cls) else (cls.__module__, inspect.getfile(cls), cls.__qualname__)
-    )
-
-
-def load_benchmark(reference: Sequence[str]) -> Benchmark:
-    """Return a new benchmark from its :func:`class_reference`."""
-    module, file, name = reference
-    if not file:
-        return find_benchmark(name)
-    cls: type[Benchmark] = attrgetter(name)(_imported(module, Path(file)))
-    return cls()
-
-
-def _imported(module: str, file: Path) -> ModuleType:
-    """Import a worker's module by its name, which relative imports need; if that fails, from its file."""
-    parts = (*module.split("."), "__init__") if file.stem == "__init__" else tuple(module.split("."))
-    folders = file.with_suffix("").parts
-    if folders[-len(parts) :] == parts:
-        root = str(Path(*folders[: -len(parts)]))
-        if root not in sys.path:
-            # As pytest does in workers. At the end, since this process may import other modules of the same name.
-            sys.path.append(root)
-        with contextlib.suppress(ImportError):
-            imported = importlib.import_module(module)
-            if Path(imported.__file__ or "") == file:
-                return imported
-    spec = importlib.util.spec_from_file_location(f"_llmprops_{file.stem}", file)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded_module = importlib.util.module_from_spec(spec)
-    sys.modules[loaded_module.__name__] = loaded_module
-    spec.loader.exec_module(loaded_module)
-    return loaded_module
 
 
 def _labelled(settings: RunOptions) -> dict[str, ModelSpec]:

@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import Group
 from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts, RunFacts
-from pytest_llmprops.core.worker_messages import CollectionFacts
+from pytest_llmprops.core.worker_messages import CollectionFacts, Kept
 from pytest_llmprops.engine.evaluator import Case, CaseKey
+from pytest_llmprops.engine.groups import CaseGroup
 from pytest_llmprops.plugin import lean_items
-from pytest_llmprops.plugin.case_items import UNIT, cases_in, possible_tasks
-from pytest_llmprops.plugin.cases import Cases, Selection, class_reference
+from pytest_llmprops.plugin.benchmark_classes import class_reference, find_class
+from pytest_llmprops.plugin.case_items import UNIT, cases_in, possible_tasks, set_unit
+from pytest_llmprops.plugin.cases import Cases, Selection
 from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.markers import (
     Unreadable,
@@ -26,6 +29,7 @@ from pytest_llmprops.plugin.markers import (
     name_of,
     parametrize_skipped,
     parametrize_unreadable,
+    searched_by,
     unreadable_of,
 )
 from pytest_llmprops.plugin.options import RunOptions
@@ -40,6 +44,7 @@ class Collection:
     """Creates the pytest items of a session, and returns the case of an item.
 
     :param searching: returns the part that searches for counterexamples; called only if a test function uses it.
+    :param kept: what the record of a resumed run has already.
     """
 
     def __init__(
@@ -49,14 +54,22 @@ class Collection:
         cases: Cases,
         gating: Gating | None,
         searching: Callable[[], Searching],
+        kept: Kept,
     ) -> None:
         self._config, self._settings = config, settings
         self._cases, self._gating, self._searching = cases, gating, searching
+        self._kept = kept
         self._is_worker = hasattr(config, "workerinput")
         #: node id of a function with lean items -> names of its cases
         self._lean: dict[str, list[str]] = {}
         #: the selected cases in pytest's order, known after :meth:`settle`
         self.selected: list[Case] = []
+        #: those of them that a resumed run measures; otherwise all
+        self.remaining: list[Case] = []
+        #: number of pytest items that measure or search
+        self._items = 0
+        #: benchmark -> the first test file that uses it
+        self._test_files: dict[str, str] = {}
         self._has_searches = False
         #: the blocks of a sequential gate, known after :meth:`settle`
         self.schedule: SequentialSchedule | None = None
@@ -71,21 +84,41 @@ class Collection:
     def parametrize(self, metafunc: pytest.Metafunc, marker: pytest.Mark) -> None:
         """Give the marked function one parameter per case."""
         try:
-            selection = self._cases.select(benchmark_of(marker))
+            benchmark = benchmark_of(marker)
+            selection = self._cases.select(benchmark)
+            self._check_class(metafunc, benchmark)
         except UsageError as error:
-            raise pytest.Collector.CollectError(str(error)) from None
+            # With the name of the function: pytest-xdist shows equal errors of several files once.
+            raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None
         if isinstance(selection, Unreadable):
             # An error of collection would end the session, also for benchmarks whose data can be read.
             parametrize_unreadable(metafunc, selection)
             return
         if not selection.cases:
-            _skip_not_served(metafunc, selection)
+            name = selection.benchmark.name
+            has_no_files = name in self._cases.without_files and not selection.not_served
+            _skip_not_served(metafunc, selection, f"no files of {name}" if has_no_files else "")
         elif "verdict" not in metafunc.fixturenames:
             self._has_searches = True
-            self._searching().parametrize(metafunc, selection)
+            try:
+                self._searching().parametrize(metafunc, marker, selection)
+            except UsageError as error:
+                raise pytest.Collector.CollectError(str(error)) from None
         else:
             params = self._params(metafunc, selection)
             metafunc.parametrize("verdict", params, indirect=True, ids=params)
+
+    def _check_class(self, metafunc: pytest.Metafunc, benchmark: str | type[Benchmark]) -> None:
+        """Note the test file of a benchmark, from which the controller loads its class."""
+        name, file = name_of(benchmark), str(metafunc.definition.path)
+        self._test_files.setdefault(name, file)
+        if isinstance(benchmark, str) or not self._is_worker or "<locals>" not in benchmark.__qualname__:
+            return
+        if find_class(class_reference(benchmark, file), metafunc.module) is None:
+            raise UsageError(
+                f"benchmark {name}: the class {benchmark.__qualname__} is made in a function, where workers cannot find"
+                " it for its metrics; define it at the top of the file, or run without workers (-n 0)"
+            )
 
     def _params(self, metafunc: pytest.Metafunc, selection: Selection) -> list[str]:
         params = list(selection.cases)
@@ -93,11 +126,7 @@ class Collection:
         if on_command_line is not None:
             # Pytest would create all items and drop the others, at a tenth of a millisecond each.
             params = [param for param in params if param in on_command_line]
-        if (
-            len(params) >= lean_items.LEAN_CASES
-            and not self.is_sequential
-            and lean_items.can_be_lean(metafunc)
-        ):
+        if not self.is_sequential and lean_items.can_be_lean(metafunc, len(params)):
             self._lean[metafunc.definition.nodeid] = params
             return [lean_items.PLACEHOLDER]
         return params
@@ -105,7 +134,7 @@ class Collection:
     def replace_by_lean(
         self, nodeid: str, items: Any, verdict: Callable[[pytest.Item], object]
     ) -> list[pytest.Item] | Any:
-        """Replace the one item of a function with very many cases by lean items; return other ``items`` unchanged.
+        """Replace the one item of a function with many cases by lean items; return other ``items`` unchanged.
 
         :param verdict: waits for an item's verdict.
         """
@@ -137,7 +166,9 @@ class Collection:
 
     def searched_by(self, item: pytest.Item) -> Case | None:
         """Return the case in which a pytest item searches a counterexample; None for other items."""
-        return self._searching().case_of(item) if self._has_searches else None
+        if not self._has_searches or isinstance(item, lean_items.LeanItem):
+            return None
+        return self._searching().case_of(item)
 
     # ---- after collection
 
@@ -171,6 +202,7 @@ class Collection:
         is_whole = not session.testsfailed and not self._cases.unreadable
         if is_whole:
             self._cases.check_all_sets_used()
+            self._cases.check_any_served()
         if not self.only_collects(session) or self._settings.plan:
             self._cases.check_selected(case for item in session.items for case in self.cases_of(item))
         if self._gating is not None and session.items:
@@ -180,6 +212,34 @@ class Collection:
             if self.is_sequential and units and not self.only_collects(session):
                 self._order_by_blocks(session, list(units.values()))
         self.selected = [case for item in session.items for case in self.cases_of(item)]
+        if self._kept.cases or self._kept.searches:
+            self._deselect_kept(session)
+        self.remaining = [case for item in session.items for case in self.cases_of(item)]
+        self._items = sum(
+            self.unit_of(item) is not None or self.searched_by(item) is not None for item in session.items
+        )
+
+    def _deselect_kept(self, session: pytest.Session) -> None:
+        """Deselect the items with a verdict in the record of a resumed run; a group keeps its other cases."""
+        remaining: list[pytest.Item] = []
+        done: list[pytest.Item] = []
+        for item in session.items:
+            cases, searched = self.cases_of(item), self.searched_by(item)
+            if searched is not None:
+                key = (searched.model, searched.benchmark.name, searched.item.id, searched_by(item))
+                (done if key in self._kept.searches else remaining).append(item)
+                continue
+            missing = tuple(case for case in cases if case.key not in self._kept.cases)
+            if cases and not missing:
+                done.append(item)
+                continue
+            remaining.append(item)
+            unit = self.unit_of(item)
+            if isinstance(unit, CaseGroup) and len(missing) < len(cases):
+                set_unit(item, CaseGroup(unit.name, missing))
+        session.items[:] = remaining
+        if done:
+            self._config.hook.pytest_deselected(items=done)
 
     def _order_by_blocks(self, session: pytest.Session, units: list[Unit]) -> None:
         from pytest_llmprops.plugin.sequential import SequentialSchedule
@@ -215,16 +275,21 @@ class Collection:
 
     def facts(self) -> CollectionFacts:
         """Return the facts of the collection for the run record."""
-        cases = self._cases
+        cases, keys = self._cases, {case.key for case in self.selected}
         return CollectionFacts(
-            cases=len({case.key for case in self.selected}),
+            cases=len(keys),
+            items=self._items,
+            kept=len(keys & self._kept.cases),
             sequential=self.schedule.plan if self.schedule is not None else None,
             benchmarks=cases.benchmark_facts(),
             protocols=self._protocols(),
             data=cases.data_hashes(),
             groups=list(dict.fromkeys(_group(case) for case in self.selected)),
             notes=list(cases.notes),
-            classes={n: class_reference(type(s.benchmark)) for n, s in cases.selections.items()},
+            classes={
+                n: class_reference(type(s.benchmark), self._test_files[n])
+                for n, s in cases.selections.items()
+            },
             not_served=self._not_served(),
             selection=self._selection(),
         )
@@ -238,10 +303,12 @@ class Collection:
         }
 
 
-def _skip_not_served(metafunc: pytest.Metafunc, selection: Selection) -> None:
+def _skip_not_served(metafunc: pytest.Metafunc, selection: Selection, reason: str) -> None:
     fixture = "verdict" if "verdict" in metafunc.fixturenames else "search"
     names, kinds = ", ".join(selection.not_served), "/".join(selection.kinds_not_served)
-    parametrize_skipped(metafunc, fixture, "not-served", f"not served: {names} serves no {kinds}")
+    parametrize_skipped(
+        metafunc, fixture, "not-served", f"not served: {reason or f'{names} serves no {kinds}'}"
+    )
 
 
 def _group(case: Case) -> Group:

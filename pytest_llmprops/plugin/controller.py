@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.texts import terminal_line
-from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSummary
+from pytest_llmprops.core.worker_messages import CollectionFacts, WorkerSummary
+from pytest_llmprops.plugin.benchmark_classes import load_benchmarks
+from pytest_llmprops.plugin.interrupts import Interrupts
 from pytest_llmprops.plugin.progress import Progress
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.reporting import detach
@@ -26,11 +29,18 @@ class Controller:
         self.recording = Recording(config, session, self._end)
         self.broker = SessionBroker(session.evaluation, is_distributed=self.is_distributed)
         self.terminal = Terminal()
+        self._interrupts = Interrupts()
         #: the reports of the workers that ended
         self.summaries: list[WorkerSummary] = []
         #: number of failures and errors that a gate does not replace: all except wrong verdicts and failed calls
         self._other_failures = 0
+        #: a worker ended without its summary
+        self.lost_worker = False
         self._refused: str | None = None
+        #: no model serves any of the selected items
+        self._serves_nothing = False
+        #: why the run ended before its first call
+        self._not_begun: str | None = None
         self._pytest_session: pytest.Session | None = None
 
     # ---- start
@@ -41,22 +51,30 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         self._pytest_session = session
+        self._interrupts.install()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         collection = self.session.collection
         if self.is_distributed or collection.only_collects(session):
             return
-        total = sum(
-            collection.unit_of(item) is not None or collection.searched_by(item) is not None
-            for item in session.items
-        )
-        not_served = any(s.not_served for s in self.session.cases.selections.values())
-        if total or (self.session.gating is not None and not_served):
-            self.recording.open()
-            self.start_progress(total)
+        self.begin(collection.facts())
 
-    def start_progress(self, total: int) -> None:
+    def begin(self, collection: CollectionFacts) -> None:
+        """Open the record and show the progress line, if there is something to record.
+
+        :raises pytest.UsageError: if the record cannot be written.
+        """
+        self.recording.collection = collection
+        self._serves_nothing = bool(collection.not_served) and not collection.items
+        is_gated = self.session.gating is not None and collection.not_served
+        if self.recording.record is None and (
+            collection.items or is_gated or self.session.earlier is not None
+        ):
+            self.recording.open(collection)
+            self._start_progress(collection.items)
+
+    def _start_progress(self, total: int) -> None:
         """Show the progress line if the output is a terminal."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         if reporter is None or not Progress.is_shown(reporter, self.config):
@@ -83,7 +101,9 @@ class Controller:
     def pytest_report_teststatus(self, report: Any) -> Any:
         return self.terminal.shown(report)
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
+        self._interrupts.ignore()
         self.recording.is_interrupted = True
 
     def _end(self, reason: str) -> None:
@@ -100,37 +120,44 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         self.terminal.clear_progress()
+        self._refused = next((s.refused for s in self.summaries if s.refused), None)
+        if self._refused:
+            # Like a run without workers: one line, and no record.
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
         if self.recording.record is None:
+            self.close()
+            self.recording.discard()
+            if self._serves_nothing and session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
             return
         if exitstatus == pytest.ExitCode.INTERRUPTED:
             self.recording.is_interrupted = True
-        summary, processes = self._whole_summary()
-        if summary.refused is None:
-            self._finish(summary, processes)
-            session.exitstatus = self._exit_status(session.exitstatus)
-        else:
-            # Like a run without workers: one line, and no record.
-            self._refused, session.exitstatus = summary.refused, pytest.ExitCode.USAGE_ERROR
+        self._finish(self.summaries or [self.session.summary()])
+        session.exitstatus = self._exit_status(session.exitstatus)
         self.close()
-        if self._refused:
+        if self.recording.is_empty:
+            self._not_begun = (
+                f"{self.recording.stopped or 'interrupted before the first call'}; no run was recorded"
+            )
             self.recording.discard()
 
-    def _whole_summary(self) -> tuple[WorkerSummary, list[dict[str, InProcessUse]]]:
-        """Return the summary of all processes that ran cases, and the models that each served in process."""
-        summaries = self.summaries or [self.session.summary()]
-        last = summaries[-1]
-        stopped = next((s.stopped for s in summaries if s.stopped), None)
-        whole = WorkerSummary(last.collection, last.in_process, last.refused, stopped)
-        return whole, [dict(summary.in_process) for summary in summaries]
-
-    def _finish(self, summary: WorkerSummary, processes: list[dict[str, InProcessUse]]) -> None:
+    def _finish(self, summaries: Sequence[WorkerSummary]) -> None:
         report = self.broker.report()
         failure = self.broker.failure()
         if failure is not None:
             self.recording.notes.append(failure)
         # The record has the hash of requests.jsonl, to which the broker appends until it is closed.
         self._end_engine()
-        self.recording.finish(report, summary, processes)
+        benchmarks, problems = self._benchmarks()
+        self.recording.finish(report, summaries, benchmarks, problems)
+
+    def _benchmarks(self) -> tuple[dict[str, Benchmark], list[str]]:
+        """Return the benchmarks that this process or its workers measured, and one line for each that is missing."""
+        if not self.is_distributed:
+            selections = self.session.cases.selections
+            return {name: selection.benchmark for name, selection in selections.items()}, []
+        assert self._pytest_session is not None
+        return load_benchmarks(self.recording.collection.classes, self._pytest_session)
 
     def _exit_status(self, status: int) -> int:
         gate = self.recording.record.facts.gate if self.recording.record is not None else None
@@ -138,9 +165,29 @@ class Controller:
             # The gate decides about the items; every other failure still fails the session.
             passed = gate.passed and not self._other_failures
             status = pytest.ExitCode.OK if passed else pytest.ExitCode.TESTS_FAILED
+        # pytest-xdist reports no failure if a worker is lost before it gets its first case.
+        if self.session.earlier is not None and status in (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.NO_TESTS_COLLECTED,
+        ):
+            status = self._status_of_kept()
+        is_lost = (
+            self.lost_worker
+            and self.recording.record is not None
+            and not self.recording.record.facts.complete
+        )
+        if (self.recording.lacks_metrics or is_lost) and status == pytest.ExitCode.OK:
+            status = pytest.ExitCode.TESTS_FAILED
         if self.recording.stopped and status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             status = pytest.ExitCode.INTERRUPTED
         return status
+
+    def _status_of_kept(self) -> pytest.ExitCode:
+        """Return the status of a resumed run in which no test failed now: that of the verdicts before."""
+        assert self.recording.record is not None
+        failed = any(record.status != "correct" for record in self.recording.record.records)
+        is_counted = self.recording.record.facts.gate is None and self.session.settings.failures == "fail"
+        return pytest.ExitCode.TESTS_FAILED if failed and is_counted else pytest.ExitCode.OK
 
     def close(self) -> None:
         """End the broker and everything that uses it; safe to call twice."""
@@ -153,6 +200,7 @@ class Controller:
 
     def pytest_unconfigure(self) -> None:
         self.close()
+        self._interrupts.restore()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
@@ -160,7 +208,9 @@ class Controller:
             yield
         if self._refused:
             terminalreporter.write_line(f"ERROR: {terminal_line(self._refused)}", red=True)
+        elif self._not_begun is not None:
+            terminalreporter.write_line(f"llmprops: {terminal_line(self._not_begun)}", red=True)
         elif self.recording.record is None:
-            write_not_served(terminalreporter, self.session)
+            write_not_served(terminalreporter, self.session, self.recording.collection)
         else:
             write_summary(terminalreporter, self.recording)

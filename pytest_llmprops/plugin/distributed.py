@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from pytest_llmprops.core.worker_messages import WorkerSetup, WorkerSummary
 from pytest_llmprops.engine.planning import batch_of, turn_of
+from pytest_llmprops.plugin.collected import take_collection
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.session import MESSAGES
 
@@ -38,7 +40,9 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
         own = f"batch-{node.workerinput['workerid'].removeprefix('gw')}"
         if own in self.workqueue:
             self.workqueue.move_to_end(own, last=False)
-        super()._assign_work_unit(node)
+        # A worker that has just died cannot be written to; pytest-xdist hands on its cases when it notices the end.
+        with contextlib.suppress(OSError):
+            super()._assign_work_unit(node)
 
 
 class Distributed:
@@ -46,19 +50,19 @@ class Distributed:
 
     def __init__(self, controller: Controller) -> None:
         self._controller, self._session = controller, controller.session
-        self._total: int | None = None
 
     def pytest_configure_node(self, node: Any) -> None:
         recording, broker = self._controller.recording, self._controller.broker
         evaluation = self._session.evaluation
-        if recording.record is None:
-            recording.open()
+        folder = recording.prepare()
         # Workers of a sequential gate exchange verdicts through the broker, whatever the model.
         if evaluation.needs_broker or self._session.collection.is_sequential:
             # pytest-xdist's option is a string.
             replaces_workers = str(node.config.option.maxworkerrestart) != "0"
             recording.notes += broker.start_process(replaces_workers=replaces_workers)
-        setup = WorkerSetup(broker.socket, sorted(evaluation.in_process_labels))
+        setup = WorkerSetup(
+            broker.socket, sorted(evaluation.in_process_labels), str(folder.absolute()), self._session.kept
+        )
         node.workerinput[MESSAGES] = setup.to_json()
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BatchScheduling:
@@ -67,12 +71,15 @@ class Distributed:
             scheduling.share = turn_of
         return scheduling
 
-    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        if self._total is None:
-            self._total = len(ids)
-            self._controller.start_progress(len(ids))
+    def pytest_xdist_node_collection_finished(self, node: Any) -> None:
+        recording = self._controller.recording
+        collection = take_collection(recording.prepare(), node.workerinput["workerid"])
+        if collection is not None:
+            self._controller.begin(collection)
 
     def pytest_testnodedown(self, node: Any) -> None:
         output = getattr(node, "workeroutput", None) or {}
         if MESSAGES in output:
             self._controller.summaries.append(WorkerSummary.from_json(output[MESSAGES]))
+        else:
+            self._controller.lost_worker = True

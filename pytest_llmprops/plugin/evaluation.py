@@ -79,7 +79,8 @@ class Evaluation:
 
     def _options(self) -> BackendOptions:
         settings = self._settings
-        return BackendOptions(settings.base_url, settings.timeout, settings.concurrency)
+        prices = str(settings.prices) if settings.prices else None
+        return BackendOptions(settings.base_url, settings.timeout, settings.concurrency, prices)
 
     @property
     def needs_broker(self) -> bool:
@@ -149,9 +150,10 @@ class Evaluation:
             retries=settings.retries,
             cache=settings.cache,
             not_before=0.0 if age is None else time.time() - age,
-            store=str(settings.store or default_store()),
+            store="" if settings.cache == "off" else str(settings.store or default_store()),
             max_calls=settings.max_calls,
             max_cost=settings.max_cost,
+            prices=str(settings.prices) if settings.prices else None,
             run_dir=str(self.run_dir) if self.run_dir else None,
             registrations=tuple(registration_files()),
         )

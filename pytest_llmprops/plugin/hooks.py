@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,13 +16,30 @@ from pytest_llmprops.plugin.markers import unreadable_of
 from pytest_llmprops.plugin.reporting import complete_report, from_plain, shorten_failure, to_plain
 from pytest_llmprops.plugin.session import MESSAGES, LLMSession
 
+#: the suites of this package
+_SUITES = Path(__file__).resolve().parent.parent / "suites"
+
 
 class CaseHooks:
     """Passes each hook on to a part of the session."""
 
     def __init__(self, session: LLMSession) -> None:
         self._session = session
+        #: places in benchmarks of the exceptions whose traceback was shown
+        self._shown: set[str] = set()
         self._expect_failures = session.settings.failures == "xfail"
+
+    @pytest.hookimpl
+    def pytest_pycollect_makemodule(
+        self, module_path: Path, parent: pytest.Collector
+    ) -> pytest.Module | None:
+        # Outside pytest's root folder, a node id would depend on how the suite is named on the command line.
+        if module_path.parent != _SUITES:
+            return None
+        module: pytest.Module = pytest.Module.from_parent(
+            parent, path=module_path, nodeid=f"{_SUITES.name}/{module_path.name}"
+        )
+        return module
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> Generator[None, Any, Any]:
@@ -73,9 +92,9 @@ class CaseHooks:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        shorten_failure(item, call)
+        line = shorten_failure(item, call, self._shown)
         report = yield
-        complete_report(item, call, report, expect_failures=self._expect_failures)
+        complete_report(item, call, report, line, expect_failures=self._expect_failures)
         return report
 
     @pytest.hookimpl(wrapper=True)
@@ -95,6 +114,11 @@ class CaseHooks:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         output = getattr(session.config, "workeroutput", None)
+        if "hypothesis" not in sys.modules and (
+            output is not None or session.config.getoption("dist", "no") == "no"
+        ):
+            # Its summary imports hypothesis at the end of each process, also of those without searches.
+            session.config.pluginmanager.unregister(name="hypothesispytest")
         if output is None:
             return
         reason = session.shouldfail or session.shouldstop

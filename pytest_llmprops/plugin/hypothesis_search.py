@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar, cast
 
 from pytest_llmprops.core.benchmark import Counterexample, Searched
+from pytest_llmprops.core.benchmark_checks import checked_counterexample
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.evaluator import Asking, Case
-from pytest_llmprops.runs.searches import CUT_SHORT
+from pytest_llmprops.runs.searches import counterexample_text
 
+T = TypeVar("T")
 #: maximum number of points that hypothesis tries, without those of shrinking
 EXAMPLES = 100
+#: maximum number of times that hypothesis starts; it starts again after a counterexample that may be noise
+ROUNDS = 10
 
 
 class _SearchEnded(BaseException):
@@ -21,8 +25,9 @@ class _SearchEnded(BaseException):
 
 
 class Search:
-    """The value of the fixture ``search``: the property of an item, and the search for a counterexample to it.
+    """The value of the fixture ``search``: a property of an item, and the search for a counterexample to it.
 
+    :param name: of the property; empty if the benchmark has only one.
     :param asking: sends the case's requests and counts them. :param wait: runs a coroutine on the engine's loop.
     :param on_end: called with the search when it is over, in the test's call. :param stop: skips the case of a run
         that is over.
@@ -31,14 +36,15 @@ class Search:
     def __init__(
         self,
         case: Case,
+        name: str,
         searched: Searched,
         asking: Asking,
         wait: Callable[[Coroutine[Any, Any, Any]], Any],
         on_end: Callable[[Search], None],
         stop: Callable[[str], NoReturn],
     ) -> None:
-        self.case = case
-        self.size = searched.size
+        self.case, self.property = case, name
+        self.size: Any = searched.size
         self.examples = 0
         #: the search used all its calls before hypothesis finished
         self.spent = False
@@ -47,6 +53,8 @@ class Search:
         self._searched, self._asking, self._wait = searched, asking, wait
         self._on_end, self._stop = on_end, stop
         self._before = len(asking.calls)
+        #: what :meth:`holds` returned last
+        self._held = True
 
     def holds(self, *point: int) -> bool:
         """Whether the property holds at ``point``. Assert it in the function under ``@given`` that :meth:`run` gets.
@@ -54,21 +62,19 @@ class Search:
         A failed call, the end of the run, or the call limit ends the search.
         """
         self.examples += 1
-        try:
-            holds: bool | None = self._wait(self._searched.holds(*point))
-        except (BackendError, RunStopped) as error:
-            self.failure = error
-            raise _SearchEnded from None
+        holds = self._awaited(self._searched.holds(*point))
         if holds is None:
             self.examples -= 1
             self.spent = True
             raise _SearchEnded
+        self._held = holds
         return holds
 
     def run(self, test: Callable[[], object]) -> None:
         """Run ``test``, a function under ``@given`` that asserts :meth:`holds`, with hypothesis.
 
-        Every run draws the same points. Hypothesis draws and shrinks; it neither explains nor stores anything.
+        Every run draws the same points. Hypothesis draws and shrinks; it neither explains nor stores anything. A
+        counterexample that may be noise is kept, but fails nothing, and hypothesis looks for another one.
 
         :raises AssertionError: if there is a counterexample, with one line on it. If all calls were used, it may not
             be the smallest. :raises BackendError: if a call failed.
@@ -87,24 +93,50 @@ class Search:
             verbosity=Verbosity.quiet,
             print_blob=False,
         )
+        search_once = quietly(test)
         failed: AssertionError | None = None
-        try:
-            quietly(test)()
-        except _SearchEnded:
-            if isinstance(self.failure, RunStopped):
-                self._stop(str(self.failure))
-            if self.failure is not None:
-                raise self.failure from None
-        except AssertionError as error:
-            failed = error
-        self.counterexample = self._wait(self._searched.counterexample())
-        if self.counterexample is not None:
+        for _ in range(ROUNDS):
+            failed = self._round(search_once)
+            if failed is None or not self._is_noise:
+                break
+        if self.counterexample is not None and not self._is_noise:
             self.failure = AssertionError(self.line)
-        elif failed is not None:
+        elif failed is not None and (self._held or self.counterexample is None):
             raise failed
         self._on_end(self)
         if self.failure is not None:
             raise self.failure from None
+
+    @property
+    def _is_noise(self) -> bool:
+        return self.counterexample is not None and self.counterexample.is_noise
+
+    def _round(self, search_once: Callable[[], object]) -> AssertionError | None:
+        """Let hypothesis search once, and ask for the counterexample. Return the failed assertion, if any."""
+        failed: AssertionError | None = None
+        try:
+            try:
+                search_once()
+            except _SearchEnded:
+                if self.failure is not None:
+                    raise
+            except AssertionError as error:
+                failed = error
+            counterexample = self._awaited(self._searched.counterexample())
+            self.counterexample = checked_counterexample(self.case.benchmark, counterexample)
+        except _SearchEnded:
+            if isinstance(self.failure, RunStopped):
+                self._stop(str(self.failure))
+            assert self.failure is not None
+            raise self.failure from None
+        return failed
+
+    def _awaited(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return cast("T", self._wait(work))
+        except (BackendError, RunStopped) as error:
+            self.failure = error
+            raise _SearchEnded from None
 
     @property
     def requests(self) -> int:
@@ -124,8 +156,7 @@ class Search:
     @property
     def line(self) -> str:
         """One line on the counterexample."""
-        assert self.counterexample is not None
-        return terminal_line(f"counterexample: {self.counterexample.why}{CUT_SHORT if self.spent else ''}")
+        return terminal_line(f"counterexample: {counterexample_text(self.record())}")
 
     def record(self) -> SearchRecord:
         """Return the line of ``searches.jsonl``."""
@@ -138,6 +169,9 @@ class Search:
                 **self.counterexample.values,
                 "evidence": dict(self.counterexample.evidence),
             }
+            if self.counterexample.replications:
+                names = ("replications", "replicated")
+                shown |= {name: getattr(self.counterexample, name) for name in names}
         return SearchRecord(
             model=self.case.model,
             benchmark=self.case.benchmark.name,
@@ -145,6 +179,7 @@ class Search:
             language=item.language,
             source=item.source,
             id=item.id,
+            property=self.property,
             examples=self.examples,
             requests=self.requests,
             calls=self.calls,
@@ -164,6 +199,9 @@ def properties(search: Search) -> list[tuple[str, str]]:
         ("llmprops.search.examples", str(search.examples)),
         ("llmprops.search.calls", str(search.calls)),
     ]
+    if search.property:
+        rows.append(("llmprops.search.property", search.property))
     if search.counterexample is not None:
-        rows.append(("llmprops.search.counterexample", terminal_line(search.counterexample.why)))
+        text = terminal_line(counterexample_text(search.record()))
+        rows.append(("llmprops.search.counterexample", text))
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -16,7 +17,7 @@ def benchmark_of(marker: pytest.Mark) -> str | type[Benchmark]:
     :raises UsageError: if the marker has neither.
     """
     values = [*marker.args, *(value for name, value in marker.kwargs.items() if name == "benchmark")]
-    if len(values) != 1 or len(marker.args) + len(marker.kwargs) != 1:
+    if len(values) != 1 or marker.kwargs.keys() - {"benchmark", "search"}:
         raise UsageError(
             'the marker llmprops needs a benchmark\'s name, llmprops("htest"), or class, llmprops(benchmark=MyClass)'
         )
@@ -26,6 +27,25 @@ def benchmark_of(marker: pytest.Mark) -> str | type[Benchmark]:
     ):
         raise UsageError(f"llmprops({benchmark!r}): must be a benchmark's name or a Benchmark class")
     return benchmark
+
+
+def property_of(marker: pytest.Mark, properties: Sequence[str]) -> str:
+    """Return the name of the property that the marker's test function searches; empty if there is only one.
+
+    :param properties: of the marker's benchmark.
+    :raises UsageError: if the marker names none of them.
+    """
+    name = str(marker.kwargs.get("search", ""))
+    if name not in (properties or ("",)):
+        known = ", ".join(properties) or "only one, so leave out search="
+        raise UsageError(f"llmprops(search={name!r}): no such property; the benchmark has {known}")
+    return name
+
+
+def searched_by(item: pytest.Item) -> str:
+    """Return the name of the property that a pytest item searches; empty if its marker names none."""
+    marker = item.get_closest_marker("llmprops")
+    return "" if marker is None else str(marker.kwargs.get("search", ""))
 
 
 def name_of(benchmark: str | type[Benchmark]) -> str:

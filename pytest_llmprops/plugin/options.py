@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from pytest_llmprops.core.errors import UsageError
 
 GROUP = "llmprops: measure a language model"
 SOURCES = ("builtin", "published", "all")
+SIZES = ("small", "standard", "full")
 CACHE_MODES = ("reuse", "refresh", "off", "only")
 ATTACH = ("all", "failures", "none")
 FAILURES = ("fail", "xfail")
@@ -71,7 +73,7 @@ def _amount(value: str) -> float:
 def _age(value: str) -> float:
     units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
     number, unit = (value[:-1], units[value[-1]]) if value[-1:] in units else (value, 3600)
-    if float(number) < 0:
+    if not 0 <= float(number) < float("inf"):
         raise ValueError("must be a time such as 24h, 30m or 7d")
     return float(number) * unit
 
@@ -92,14 +94,30 @@ def _pairs(values: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
+#: the parameters that a protocol also sets, with the types of their values; servers check the others
+_PARAMS: dict[str, tuple[tuple[type, ...], str]] = {
+    "temperature": ((int, float), "a number"),
+    "max_tokens": ((int,), "a whole number"),
+    "stop": ((str, list), "a text or a list of texts"),
+}
+
+
 def _params(values: Sequence[str]) -> dict[str, Any]:
     def value_of(text: str) -> Any:
         try:
-            return json.loads(text)
+            value = json.loads(text)
         except ValueError:
             return text
+        if isinstance(value, float) and not isfinite(value):
+            raise ValueError(f"'{text}' must be a finite number")
+        return value
 
-    return {name: value_of(text) for name, text in _pairs(values).items()}
+    params = {name: value_of(text) for name, text in _pairs(values).items()}
+    for name, (kinds, what) in _PARAMS.items():
+        value = params.get(name)
+        if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
+            raise ValueError(f"{name} must be {what}")
+    return params
 
 
 def _sets(values: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -166,6 +184,14 @@ OPTIONS: tuple[Option, ...] = (
         "N",
     ),
     Option(
+        "llm-size",
+        _text,
+        "full",
+        "number of items: small, standard or full (default); small is about 1,500 calls in all suites",
+        "SIZE",
+        choices=SIZES,
+    ),
+    Option(
         "llm-repeats",
         _positive,
         1,
@@ -213,6 +239,13 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("llm-run", str, None, "folder for the run record (default: reports/runs/TIME-MODEL)", "DIR"),
     Option(
+        "llm-resume",
+        bool,
+        False,
+        "go on with the run in --llm-run: run the cases without a verdict and those that ended in an error",
+        flag=True,
+    ),
+    Option(
         "llm-attach",
         _text,
         "failures",
@@ -251,6 +284,13 @@ OPTIONS: tuple[Option, ...] = (
         "USD",
     ),
     Option(
+        "llm-prices",
+        Path,
+        None,
+        "file of prices, which takes precedence over the tables (default: $LLMPROPS_PRICES)",
+        "FILE",
+    ),
+    Option(
         "llm-plan", bool, False, "print the planned calls, tokens, cost and time; send nothing", flag=True
     ),
 )
@@ -269,6 +309,7 @@ class RunOptions:
     retries: int
     params: Mapping[str, Any]
     limit: int | None
+    size: str
     repeats: int
     seed: int
     source: str
@@ -279,13 +320,22 @@ class RunOptions:
     cache_age: float | None
     store: Path | None
     run: str | None
+    resume: bool
     attach: str
     gate: Path | None
     baseline: str | None
     failures: str
     max_calls: int | None
     max_cost: float | None
+    prices: Path | None
     plan: bool
+
+
+def plain_option(value: Any) -> Any:
+    """Return the value of an option as ``run.json`` has it."""
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -315,13 +365,21 @@ def resolve_options(config: pytest.Config) -> RunOptions:
     values["helpers"] = values.pop("helper")
     values["params"] = values.pop("param")
     values["sets"] = values.pop("set")
+    if values["data"] is not None and not (config.getoption("llm_source") or config.getini("llm_source")):
+        raise pytest.UsageError(
+            f"--llm-data {values['data']}: the items are the built-in ones without --llm-source; add"
+            " --llm-source published to measure those of the folder, or --llm-source all to measure both"
+        )
     if values["data"] is None and os.environ.get("LLMPROPS_DATA"):
         values["data"] = Path(os.environ["LLMPROPS_DATA"])
     if values["data"] is not None:
         # Workers start in the controller's folder, but a test may change the directory.
         values["data"] = (config.invocation_params.dir / values["data"]).absolute()
-    if values["gate"] is not None:
-        values["gate"] = (config.invocation_params.dir / values["gate"]).absolute()
+    if values["prices"] is None and os.environ.get("LLMPROPS_PRICES"):
+        values["prices"] = Path(os.environ["LLMPROPS_PRICES"])
+    for name in ("gate", "prices"):
+        if values[name] is not None:
+            values[name] = (config.invocation_params.dir / values[name]).absolute()
     return RunOptions(**values)
 
 

@@ -8,6 +8,7 @@ from pytest_llmprops.core.texts import shortened, terminal_line
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, GroupVerdict
+from pytest_llmprops.plugin.assertions import asserts
 
 
 def failure_line(outcome: Outcome | GroupOutcome) -> str | None:
@@ -33,9 +34,11 @@ def is_model_failure(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None
 
 
 def is_wrong_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
-    """Whether a case failed only because its verdict is wrong."""
-    failed = call.excinfo is not None and call.excinfo.errisinstance(AssertionError)
-    return failed and call.when == "call" and outcome.verdict is not None and not outcome.verdict
+    """Whether a case failed only because its verdict is wrong: in ``assert verdict``, not in another assertion."""
+    if call.excinfo is None or call.when != "call" or outcome.verdict is None or outcome.verdict:
+        return False
+    error = call.excinfo.value
+    return isinstance(error, AssertionError) and asserts(error, outcome.verdict)
 
 
 def properties(unit: Case | CaseGroup, verdict: Verdict | GroupVerdict) -> list[tuple[str, str]]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from pytest_llmprops.core.requests import Request
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import SECONDS_PER_CALL, Planned, cost, plan, total_calls
-from pytest_llmprops.models.prices import price
+from pytest_llmprops.models.prices import FREE, Price, price
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.reports.terminal import aligned_table
@@ -16,16 +16,22 @@ from pytest_llmprops.reports.terminal import aligned_table
 CountStored = Callable[[Sequence[tuple[str, Request]]], int]
 
 
-def prices_of(cases: Cases) -> dict[str, tuple[float, float]]:
-    """Return the known prices, in USD per token of prompt and completion, by model label."""
+def prices_of(cases: Cases) -> dict[str, Price]:
+    """Return the known prices by model label."""
     prices = {}
     for label, spec in cases.models.items():
-        listed = price(spec.name, spec.params)
+        listed = price(spec.name, spec.params, cases.settings.prices)
         if listed is not None:
-            prices[label] = (listed.input_per_token, listed.output_per_token)
+            prices[label] = listed
         elif spec.backend in ("llamacpp", "smollm2", "hf", "fake"):
-            prices[label] = (0.0, 0.0)
+            prices[label] = FREE
     return prices
+
+
+def price_note(prices: Mapping[str, Price]) -> str:
+    """Return where the prices are from, with their date; empty if nothing has a price."""
+    sources = dict.fromkeys(known.source for known in prices.values() if known.source)
+    return f"prices: {', '.join(sources)}" if sources else ""
 
 
 def over_budget(
@@ -52,12 +58,13 @@ def over_budget(
         if amount is None:
             return (
                 f"refused to start: --llm-max-cost needs a price, and {row.model} has none; add"
-                " ?price_in=X&price_out=Y (USD per million tokens) to the model or install the extra 'litellm'"
+                " ?price_in=X&price_out=Y (USD per million tokens) to the model, or name a file with --llm-prices"
             )
         total += amount * share
     if total > settings.max_cost:
         return (
-            f"refused to start: the plan costs about {total:.4f} USD, above --llm-max-cost {settings.max_cost:g};"
+            f"refused to start: the plan costs about {total:.4f} USD ({price_note(prices)}), above --llm-max-cost"
+            f" {settings.max_cost:g};"
             " raise the limit, or select fewer items with --llm-limit N"
         )
     return None
@@ -70,9 +77,20 @@ def without_calls(cases: Sequence[Case], labels: Container[str]) -> list[Planned
     return [Planned(benchmark, model, items=n) for (benchmark, model), n in counts.items()]
 
 
-def plan_lines(
-    rows: Sequence[Planned], prices: dict[str, tuple[float, float]], settings: RunOptions
-) -> list[str]:
+def plan_remarks(cases: Iterable[Case]) -> list[str]:
+    """Return the remarks of the benchmarks on their planned calls, for one sample of each item and any model."""
+    shown = {(case.benchmark.name, case.item.id): case for case in cases}
+    by_benchmark: dict[str, list[Case]] = {}
+    for (name, _), case in shown.items():
+        by_benchmark.setdefault(name, []).append(case)
+    return [
+        f"  {name}: {text}"
+        for name, own in by_benchmark.items()
+        for text in own[0].benchmark.plan_remarks([case.item for case in own], own[0].protocol.settings)
+    ]
+
+
+def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: RunOptions) -> list[str]:
     """Return the plan as a table: calls, tokens, cost and time per benchmark and model."""
     table: list[tuple[str, ...]] = [
         ("benchmark", "model", "items", "calls", "prompt tokens", "reply tokens", "USD", "minutes")
@@ -100,4 +118,6 @@ def plan_lines(
         f"  {calls} calls{batched}, fewer if replies are stored; tokens estimated at 4 characters per token; time"
         f" estimated at {SECONDS_PER_CALL:g} s per call, {settings.concurrency} calls in parallel"
     )
-    return ["llmprops plan: no call is made", *aligned_table(table), note]
+    known = price_note(prices)
+    dated = [f"  {known}"] if known else []
+    return ["llmprops plan: no call is made", *aligned_table(table), note, *dated]

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_llmprops.engine.planning import plan
-from pytest_llmprops.plugin.plan import plan_lines, prices_of, without_calls
+from pytest_llmprops.models.prices import FREE
+from pytest_llmprops.plugin.markers import searched_by
+from pytest_llmprops.plugin.plan import plan_lines, plan_remarks, prices_of, without_calls
 from pytest_llmprops.plugin.session import LLMSession
 
 
@@ -34,9 +36,18 @@ class PlanOnly:
         cases = [case for item in items for case in collection.cases_of(item)]
         in_process = self._session.evaluation.in_process_labels
         rows = [*plan(c for c in cases if c.model not in in_process), *without_calls(cases, in_process)]
-        prices = prices_of(self._session.cases) | dict.fromkeys(in_process, (0.0, 0.0))
+        prices = prices_of(self._session.cases) | dict.fromkeys(in_process, FREE)
         lines = plan_lines(rows, prices, self._session.settings)
-        searches = sum(collection.searched_by(item) is not None for item in items)
+        lines += plan_remarks(cases)
+        searches = [
+            (case, searched_by(item)) for item in items if (case := collection.searched_by(item)) is not None
+        ]
         if searches:
-            lines.append(f"  not included: the searches of {searches} items, which depend on their verdicts")
+            keys = {case.key for case, _ in searches}
+            limits = {case.benchmark.search_calls(case.protocol.settings, name) for case, name in searches}
+            known = ", ".join(f"{limit:,}" for limit in sorted(n for n in limits if n is not None))
+            most = f" and take at most {known} requests each" if known else ""
+            lines.append(
+                f"  not included: the searches of {len(keys)} items, which depend on their verdicts{most}"
+            )
         return lines

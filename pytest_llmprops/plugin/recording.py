@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.broker_report import BrokerReport
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_facts import ModelFacts, RunFacts
-from pytest_llmprops.core.worker_messages import CaseReport, InProcessUse, WorkerSummary
+from pytest_llmprops.core.run_facts import ModelFacts, PriceFacts, RunFacts
+from pytest_llmprops.core.worker_messages import CaseReport, CollectionFacts, WorkerSummary
+from pytest_llmprops.models.prices import price
+from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.plugin.collected import remove_reports
 from pytest_llmprops.plugin.in_process_usage import with_in_process
+from pytest_llmprops.plugin.options import plain_option
 from pytest_llmprops.plugin.run_facts import final_facts, in_order
 from pytest_llmprops.plugin.session import LLMSession
-from pytest_llmprops.runs.record import RunRecord, first_facts, git_state, new_run_folder
+from pytest_llmprops.runs.record import RunRecord, first_facts, git_state, new_run_folder, remove_record
 from pytest_llmprops.runs.searches import SearchLog
 
 
@@ -36,38 +40,79 @@ class Recording:
         #: why the run ended early; None if it did not
         self.stopped: str | None = None
         self.is_interrupted = False
+        #: the code of a benchmark failed after the last call, so that metrics are missing
+        self.lacks_metrics = False
         #: the verdicts in the order of the suites, once the run is over
         self.in_order: list[VerdictRecord] = []
         #: keys of the samples that a sequential gate did not need
         self._not_needed: set[str] = set()
+        #: what was collected; known before the first case
+        self.collection = CollectionFacts()
 
-    def open(self) -> None:
-        """Create the run's folder and write the first ``run.json``.
+    def prepare(self) -> Path:
+        """Create the run's folder, or return that of a resumed run.
 
         :raises pytest.UsageError: if the folder cannot be used.
         """
-        models = list(self._session.cases.models)
-        root = Path(self._config.rootpath)
+        session = self._session
+        if session.evaluation.run_dir is None:
+            try:
+                session.evaluation.run_dir = (
+                    new_run_folder(
+                        session.settings.run, list(session.cases.models), Path(self._config.rootpath)
+                    )
+                    if session.earlier is None
+                    else session.earlier.run.folder
+                )
+            except UsageError as error:
+                raise pytest.UsageError(str(error)) from None
+        return session.evaluation.run_dir
+
+    def open(self, collection: CollectionFacts) -> None:
+        """Write the first ``run.json``, with what was collected, so that a run that is killed can be resumed.
+
+        :raises pytest.UsageError: if the folder cannot be used.
+        """
+        self.collection = collection
+        folder, earlier = self.prepare(), self._session.earlier
+        facts = replace(
+            self._first_facts(folder),
+            expected=collection.cases,
+            benchmarks=collection.benchmarks,
+            protocols=collection.protocols,
+            data=collection.data,
+            not_served=collection.not_served,
+            selection=collection.selection,
+        )
         try:
-            folder = new_run_folder(self._session.settings.run, models, root)
-            self.record = RunRecord(folder, self._first_facts(folder))
-            self.searches = SearchLog(folder)
+            if earlier is None:
+                self.record, self.searches = RunRecord(folder, facts), SearchLog(folder)
+                return
+            facts = earlier.first_facts(facts)
+            self.record = RunRecord(folder, facts, earlier.kept_verdicts)
+            self.searches = SearchLog(folder, earlier.kept_searches)
+            self.notes += earlier.notes()
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
         except OSError as error:
             raise pytest.UsageError(f"run record: {error}") from None
-        self._session.evaluation.run_dir = folder
 
     def _first_facts(self, folder: Path) -> RunFacts:
         cases, settings = self._session.cases, self._session.settings
-        options = {k: _plain(getattr(settings, k)) for k in type(settings).__slots__}
+        options = {k: plain_option(getattr(settings, k)) for k in type(settings).__slots__}
         options["command"] = [str(a) for a in self._config.invocation_params.args]
         return first_facts(
             folder,
-            models={label: ModelFacts(spec.text) for label, spec in cases.models.items()},
-            helpers={role: ModelFacts(spec.text) for role, spec in cases.helpers.specs.items()},
+            models={label: self._model(spec) for label, spec in cases.models.items()},
+            helpers={role: self._model(spec) for role, spec in cases.helpers.specs.items()},
             options=options,
             git=git_state(Path(self._config.rootpath)),
+        )
+
+    def _model(self, spec: ModelSpec) -> ModelFacts:
+        known = price(spec.name, spec.params, self._session.settings.prices)
+        return ModelFacts(
+            spec.text, price=PriceFacts(*known.usd_per_million, known.source) if known is not None else None
         )
 
     def add(self, message: CaseReport) -> None:
@@ -92,38 +137,68 @@ class Recording:
                 )
                 self._end_run(self.stopped)
 
-    def discard(self) -> None:
-        """Remove the record of a run that may not start."""
+    @property
+    def is_empty(self) -> bool:
+        """Whether the run ended early, without a verdict, search or call."""
         assert self.record is not None
-        self.record.discard()
+        calls, ended_early = self.record.facts.calls, self.is_interrupted or self.stopped is not None
+        measured = self.record.records or (self.searches is not None and self.searches.records)
+        asked = calls.sent or calls.cache_hits or calls.in_process
+        return ended_early and not (measured or asked or self.record.facts.gate)
+
+    def discard(self) -> None:
+        """Remove the record of a run that did not begin, or its folder if there is no record yet.
+
+        A resumed run keeps its record.
+        """
+        folder = self._session.evaluation.run_dir
+        if self._session.earlier is None and folder is not None:
+            if self.record is not None:
+                self.record.close()
+                self.record = None
+            remove_record(folder)
 
     def finish(
         self,
         report: BrokerReport | None,
-        summary: WorkerSummary,
-        processes: Sequence[Mapping[str, InProcessUse]],
+        summaries: Sequence[WorkerSummary],
+        benchmarks: Mapping[str, Benchmark],
+        problems: Sequence[str],
     ) -> None:
         """Write the final facts, with the gate's decision.
 
         :param report: the broker's report; None if the broker did not answer.
-        :param processes: for each process that ran cases, the use of the models that it served in process.
+        :param summaries: of the processes that ran cases. One that was interrupted reports nothing.
+        :param benchmarks: the benchmarks by name. :param problems: why others could not be loaded, one line each.
         """
         assert self.record is not None
-        record, session, collection = self.record, self._session, summary.collection
-        report = with_in_process(report or BrokerReport(), session.evaluation.in_process_labels, processes)
-        self.stopped = self.stopped or report.stopped or summary.stopped
-        self.notes += [*report.notes, *collection.notes]
+        record, session, collection = self.record, self._session, self.collection
+        report = with_in_process(
+            report or BrokerReport(),
+            session.evaluation.in_process_labels,
+            [summary.in_process for summary in summaries],
+        )
+        stopped = next((summary.stopped for summary in summaries if summary.stopped), None)
+        self.stopped = self.stopped or report.stopped or stopped
+        late = (note for summary in summaries for note in summary.notes)
+        self.notes += [*report.notes, *dict.fromkeys([*collection.notes, *late])]
         self.in_order = in_order(record.records, collection)
-        facts = final_facts(
+        facts, more_problems = final_facts(
             record,
             self.in_order,
             report,
             collection,
             is_whole=not self.is_interrupted and self.stopped is None,
+            benchmarks=benchmarks,
             not_needed=len(self._not_needed),
             default_roles=session.cases.helpers.defaults,
             searches=self.searches.records if self.searches is not None else (),
         )
+        if session.earlier is not None:
+            facts = session.earlier.merged(facts)
+            self.notes += session.earlier.changed_models(facts)
+        self.lacks_metrics = bool(problems or more_problems)
+        self.notes += [*problems, *more_problems]
         facts = replace(facts, stopped=self.stopped, notes=tuple(self.notes))
         if session.gating is not None:
             problems = record.problems(record.finished(facts))
@@ -137,12 +212,10 @@ class Recording:
             )
 
     def close(self) -> None:
-        """Close the file of searches."""
+        """Close the file of searches, and release the record of a resumed run."""
+        if self._session.evaluation.run_dir is not None:
+            remove_reports(self._session.evaluation.run_dir)
         if self.searches is not None:
             self.searches.close()
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value)
-    return list(value) if isinstance(value, tuple) else value
+        if self._session.earlier is not None:
+            self._session.earlier.close()

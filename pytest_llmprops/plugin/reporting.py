@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.contracts import fault_line, own_traceback, place_of
+from pytest_llmprops.core.errors import BackendError, LLMPropsError
+from pytest_llmprops.core.texts import terminal_line, visible
 from pytest_llmprops.core.worker_messages import CaseReport, GroupLines
 from pytest_llmprops.engine.evaluator import Outcome
 from pytest_llmprops.engine.groups import GroupOutcome
@@ -18,6 +20,8 @@ from pytest_llmprops.plugin.case_items import NOT_NEEDED, cases_in, drop_outcome
 from pytest_llmprops.plugin.outcomes import failure_line, is_model_failure, is_wrong_verdict
 from pytest_llmprops.plugin.tracebacks import with_one_frame
 
+#: characters of an exception's message that pytest may show
+_MOST = 5_000
 #: name of the user property
 PROPERTY = "llmprops report"
 
@@ -60,17 +64,48 @@ def case_report(outcome: Outcome | GroupOutcome, *, by_model: bool) -> CaseRepor
     return CaseReport(group=group, by_model=by_model)
 
 
-def shorten_failure(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Make pytest render one line for a model's failure; a traceback would cost milliseconds and not help."""
+def shorten_failure(item: pytest.Item, call: pytest.CallInfo[None], seen: set[str]) -> str | None:
+    """Make pytest render a failure briefly; a traceback costs milliseconds and lines.
+
+    A failure of the model has one line. So has an exception in the code of a benchmark, except the first one of each
+    place, whose traceback begins in the benchmark.
+
+    :param seen: places of the exceptions whose traceback was shown.
+    :return: the line that replaces pytest's text for a failed setup; None to keep it.
+    """
     outcome = outcome_of(item)
     if outcome is None or call.excinfo is None:
-        return
-    if call.excinfo.errisinstance(BackendError):
-        call.excinfo = pytest.ExceptionInfo.from_exception(with_one_frame(call.excinfo.value))
-    elif call.when == "call" and call.excinfo.errisinstance(AssertionError):
-        line = failure_line(outcome)
-        if line is not None:
-            set_failure_line(item, line)
+        return None
+    error = call.excinfo.value
+    if error is outcome.fault:
+        place, trace = place_of(error), own_traceback(error)
+        if trace is not None and place not in seen and not _is_one_line(error):
+            seen.add(place)
+            call.excinfo = pytest.ExceptionInfo.from_exception(error.with_traceback(trace))
+            return None
+        line = terminal_line(f"error: {fault_line(error)}")
+        whole = error.__traceback__
+        call.excinfo = pytest.ExceptionInfo.from_exception(with_one_frame(error))
+        # The record and Allure name the place, too.
+        error.__traceback__ = whole
+        return line
+    if isinstance(error, BackendError):
+        call.excinfo = pytest.ExceptionInfo.from_exception(with_one_frame(error))
+        return failure_line(outcome)
+    if is_wrong_verdict(outcome, call):
+        set_failure_line(item, failure_line(outcome) or "")
+    return None
+
+
+def _is_one_line(error: BaseException) -> bool:
+    """Whether a traceback would not help, or its last line would fill the terminal or change its state."""
+    if isinstance(error, LLMPropsError):
+        return True
+    try:
+        text = str(error)
+    except Exception:
+        return True
+    return len(text) > _MOST or visible(text) != text
 
 
 def set_failure_line(item: pytest.Item, line: str) -> None:
@@ -79,10 +114,16 @@ def set_failure_line(item: pytest.Item, line: str) -> None:
 
 
 def complete_report(
-    item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport, *, expect_failures: bool
+    item: pytest.Item,
+    call: pytest.CallInfo[None],
+    report: pytest.TestReport,
+    line: str | None,
+    *,
+    expect_failures: bool,
 ) -> None:
     """Add the typed report of the item's case to pytest's report.
 
+    :param line: the result of :func:`shorten_failure`.
     :param expect_failures: report wrong verdicts as expected failures.
     """
     if call.when == "setup" and (unit := item.stash.get(NOT_NEEDED, None)) is not None:
@@ -99,8 +140,8 @@ def complete_report(
         attach(report, case_report(outcome, by_model=by_model))
     elif by_model:
         attach(report, CaseReport(by_model=True))
-    if call.excinfo is not None and call.excinfo.errisinstance(BackendError):
-        report.longrepr = failure_line(outcome)
+    if line is not None:
+        report.longrepr = line
     if call.when == "teardown":
         drop_outcome(item)
 

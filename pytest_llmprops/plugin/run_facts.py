@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.benchmark_checks import checked_remarks
 from pytest_llmprops.core.broker_report import BrokerReport, ModelUse
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.run_facts import ModelFacts, Remark, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts
-from pytest_llmprops.plugin.cases import load_benchmark
 from pytest_llmprops.plugin.helpers import HELPER
 from pytest_llmprops.runs.benchmark_facts import cluster_weighted
 from pytest_llmprops.runs.record import RunRecord
@@ -36,12 +36,16 @@ def final_facts(
     *,
     is_whole: bool,
     not_needed: int,
+    benchmarks: Mapping[str, Benchmark],
     default_roles: Collection[str] = (),
     searches: Sequence[SearchRecord] = (),
-) -> RunFacts:
+) -> tuple[RunFacts, list[str]]:
     """Return the record's facts, completed with those that are known only at the end.
 
+    Return also one line for each metric or remark that the code of a benchmark could not compute.
+
     :param is_whole: the run was neither interrupted nor stopped.
+    :param benchmarks: by name; the metrics and remarks of others are missing.
     :param not_needed: number of cases that a sequential gate did not need.
     :param default_roles: roles of default helpers, which are recorded only if they served a request.
     """
@@ -61,15 +65,15 @@ def final_facts(
     if calls.unpriced:
         # Without the calls of unknown price, the sum is not the cost of the run.
         calls = replace(calls, cost_usd=None)
-    # With workers, this process did not collect: it loads the benchmarks from their classes.
-    benchmarks = {name: load_benchmark(c) for name, c in collection.classes.items()}
+    metrics, problems = metric_rows(verdicts, benchmarks)
+    remarks, more_problems = _remarks(verdicts, benchmarks)
     expected, done = collection.cases, len(verdicts)
     sequential = collection.sequential
     if sequential is not None:
         # An interrupted or stopped run has cases without a verdict that the gate may still need.
         ended = is_whole and not_needed > 0 and done + not_needed >= expected
         sequential = replace(sequential, ended=ended)
-    return replace(
+    facts = replace(
         record.facts,
         # A run that only searches is complete without verdicts.
         complete=bool(expected or searches) and done == expected and is_whole,
@@ -87,30 +91,41 @@ def final_facts(
         summary=summary_rows(
             verdicts, cluster_weighted(replace(record.facts, benchmarks=collection.benchmarks))
         ),
-        metrics=metric_rows(verdicts, benchmarks),
-        remarks=_remarks(verdicts, benchmarks),
+        metrics=metrics,
+        remarks=remarks,
         searches=search_counts(searches),
         sequential=sequential,
     )
+    return facts, [*problems, *more_problems]
 
 
 def _used(model: ModelFacts, use: ModelUse | None) -> ModelFacts:
     """Return ``model`` with the facts of its use."""
     if use is None:
         return model
-    return replace(model, identity=use.identity, pinned=use.pinned, served_as=use.served_as)
+    return replace(
+        model,
+        identity=use.identity,
+        pinned=use.pinned,
+        served_as=use.served_as,
+        old_replies=use.old_replies,
+    )
 
 
-def _remarks(verdicts: Sequence[VerdictRecord], benchmarks: Mapping[str, Benchmark]) -> tuple[Remark, ...]:
+def _remarks(
+    verdicts: Sequence[VerdictRecord], benchmarks: Mapping[str, Benchmark]
+) -> tuple[tuple[Remark, ...], list[str]]:
     # A remark may test something over items; further samples of the same items are not more items.
     groups: dict[tuple[str, str], list[VerdictRecord]] = {}
     for verdict in verdicts:
         if verdict.sample:
             continue
         groups.setdefault((verdict.model, verdict.benchmark), []).append(verdict)
-    return tuple(
-        Remark(model, name, text)
-        for (model, name), members in groups.items()
-        if name in benchmarks
-        for text in benchmarks[name].remarks(members)
-    )
+    remarks: list[Remark] = []
+    problems: dict[str, None] = {}
+    for (model, name), members in groups.items():
+        if name in benchmarks:
+            texts, own_problems = checked_remarks(benchmarks[name], members)
+            remarks += (Remark(model, name, text) for text in texts)
+            problems |= dict.fromkeys(map(str, own_problems))
+    return tuple(remarks), list(problems)

@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, RunStopped
+from pytest_llmprops.core.benchmark_checks import checked_search
+from pytest_llmprops.core.contracts import raised, returned, type_name
+from pytest_llmprops.core.errors import BackendError, ContractError, MissingExtra, RunStopped, UsageError
 from pytest_llmprops.core.evidence import evidence_texts
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.verdicts import Verdict
@@ -24,10 +26,17 @@ from pytest_llmprops.plugin.case_items import cases_in
 from pytest_llmprops.plugin.cases import Cases, Selection
 from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.hypothesis_search import Search, properties
-from pytest_llmprops.plugin.markers import case_name_of, cases_on_command_line, parametrize_skipped
+from pytest_llmprops.plugin.markers import (
+    case_name_of,
+    cases_on_command_line,
+    parametrize_skipped,
+    property_of,
+    searched_by,
+)
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.plugin.reporting import attach, set_failure_line
 from pytest_llmprops.plugin.tracebacks import with_one_frame
+from pytest_llmprops.runs.searches import counterexample_text
 
 T = TypeVar("T")
 #: name under which the part is registered with pytest
@@ -56,7 +65,8 @@ class Searching:
         self._settings, self._session_cases, self._evaluation = settings, cases, evaluation
         self._is_sequential = is_sequential
         self._writes_allure = bool(config.getoption("allure_report_dir", None))
-        self._cases: dict[str, dict[str, Case]] = {}
+        #: benchmark and property -> the case of each parameter
+        self._cases: dict[tuple[str, str], dict[str, Case]] = {}
         #: keys of the cases whose verdict a search may need
         self._needed: set[CaseKey] = set()
         self._measured: dict[CaseKey, Verdict] = {}
@@ -64,10 +74,14 @@ class Searching:
 
     # ---- collection
 
-    def parametrize(self, metafunc: pytest.Metafunc, selection: Selection) -> None:
-        """Give the marked function one parameter per item that can be searched, or skip it with the reason."""
+    def parametrize(self, metafunc: pytest.Metafunc, marker: pytest.Mark, selection: Selection) -> None:
+        """Give the marked function one parameter per item that can be searched, or skip it with the reason.
+
+        :raises UsageError: if the marker names no property of the benchmark.
+        """
         name = selection.benchmark.name
-        cases = self._of(selection)
+        searched = property_of(marker, selection.benchmark.properties)
+        cases = self._of(selection, searched)
         reason = ""
         if not cases:
             reason = f"not searched: {name} has no item to search under these settings"
@@ -78,26 +92,33 @@ class Searching:
         if reason:
             parametrize_skipped(metafunc, "search", "not-searched", reason)
             return
-        self._cases[name] = cases
+        self._cases[name, searched] = cases
         self._needed |= {case.key for case in cases.values()}
         selected = cases_on_command_line(metafunc)
         params = [param for param in cases if selected is None or param in selected]
         metafunc.parametrize("search", params, indirect=True, ids=params)
 
-    def _of(self, selection: Selection) -> dict[str, Case]:
+    def _of(self, selection: Selection, searched: str) -> dict[str, Case]:
         settings = selection.protocol.settings
         firsts = {
             param: cases_in(unit)[0]
             for param, unit in selection.cases.items()
             if not isinstance(unit, CaseGroup) or unit.is_one_item
         }
-        searches = selection.benchmark.searches
-        return {param: case for param, case in firsts.items() if searches(case.item, settings)}
+        benchmark = selection.benchmark
+        try:
+            return {
+                param: case
+                for param, case in firsts.items()
+                if benchmark.searches(case.item, settings, searched)
+            }
+        except Exception as fault:
+            raise UsageError(str(raised(benchmark, "searches", fault))) from None
 
     def case_of(self, item: pytest.Item) -> Case | None:
         """Return the case of a pytest item that searches; None for other items."""
         benchmark, name = case_name_of(item, "search") or ("", "")
-        return self._cases.get(benchmark, {}).get(name)
+        return self._cases.get((benchmark, searched_by(item)), {}).get(name)
 
     # ---- the search
 
@@ -114,7 +135,7 @@ class Searching:
 
     def begin(self, item: pytest.Item) -> Search:
         """Return the search of the item's case; called in its setup."""
-        case = self.case_of(item)
+        case, name = self.case_of(item), searched_by(item)
         if case is None:
             raise pytest.UsageError(
                 f"{item.nodeid}: the fixture 'search' needs the marker llmprops(benchmark)"
@@ -139,15 +160,21 @@ class Searching:
             assert outcome.verdict is not None
             return outcome.verdict
 
-        preparation = case.benchmark.search(case.item, case.context, asking, case.protocol, measured)
+        benchmark = case.benchmark
+        preparation: object = benchmark.search(case.item, case.context, asking, case.protocol, measured, name)
+        if not isinstance(preparation, Coroutine):
+            raise returned(
+                benchmark, "search", f"{type_name(preparation)} without async; write 'async def search'"
+            )
         try:
-            searched = self._wait(preparation)
+            searched = checked_search(benchmark, self._wait(preparation))
         except RunStopped as stop:
             self._evaluation.skip_rest(item, str(stop))
         if isinstance(searched, str):
             pytest.skip(f"not searched: {searched}")
         search = item.stash[_SEARCH] = Search(
             case,
+            name,
             searched,
             asking,
             self._wait,
@@ -190,7 +217,7 @@ class Searching:
         if search is not None and self._writes_allure:
             import allure
 
-            title = f"{search.case.item.id} · search"
+            title = f"{search.case.item.id} · {f'{search.property} ' if search.property else ''}search"
             full_title = title if len(self._session_cases.models) == 1 else f"{title} · {search.case.model}"
             allure.dynamic.title(full_title)  # type: ignore[no-untyped-call]
 
@@ -202,7 +229,8 @@ class Searching:
         from pytest_llmprops.reports.allure_case import bounded
 
         shown = evidence_texts(search.counterexample.evidence)
-        texts = [search.counterexample.why, *(f"{name}:\n{text}" for name, text in shown)]
+        why = counterexample_text(search.record())
+        texts = [why, *(f"{name}:\n{text}" for name, text in shown)]
         allure.attach(bounded("\n\n".join(texts)), "counterexample", allure.attachment_type.TEXT)
 
     # ---- reports
@@ -216,7 +244,7 @@ class Searching:
             return (yield)
         if call.when == "call" and search is not None:
             item.user_properties += properties(search)
-        if isinstance(error, BackendError):
+        if isinstance(error, BackendError | ContractError):
             call.excinfo = pytest.ExceptionInfo.from_exception(with_one_frame(error))
         elif search is not None and search.failed_by(error) and search.counterexample is not None:
             set_failure_line(item, search.line)
@@ -231,6 +259,8 @@ class Searching:
         by_model = isinstance(error, BackendError) or (search is not None and search.failed_by(error))
         if isinstance(error, BackendError):
             report.longrepr = f"backend error: {terminal_line(error.message)}"
+        elif isinstance(error, ContractError):
+            report.longrepr = terminal_line(f"error: {error}")
         not_searched = report.when == "setup" and report.skipped
         ended = search if report.when == "call" and (report.passed or by_model) else None
         by_model = by_model and report.failed

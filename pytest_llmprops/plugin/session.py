@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.worker_messages import WorkerSetup, WorkerSummary
+from pytest_llmprops.core.worker_messages import Kept, WorkerSetup, WorkerSummary
 from pytest_llmprops.plugin.ahead import begin_alone, begin_in_worker, stop_over_budget
 from pytest_llmprops.plugin.cases import Cases
+from pytest_llmprops.plugin.collected import report_collection
 from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.options import RunOptions
@@ -18,6 +19,7 @@ from pytest_llmprops.plugin.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from pytest_llmprops.plugin.gating import Gating
+    from pytest_llmprops.plugin.resuming import Earlier
     from pytest_llmprops.plugin.searching import Searching
 
 #: the entry of ``workerinput`` and ``workeroutput`` that holds this plugin's messages
@@ -38,10 +40,19 @@ class LLMSession:
         self._worker_input = worker_input
         self.is_worker = worker_input is not None
         setup = None if worker_input is None else WorkerSetup.from_json(worker_input[MESSAGES])
+        #: the variables from a ``.env`` file, for the header
+        self.dotenv = ""
         self.cases = Cases(settings)
         self.evaluation = Evaluation(settings, self.cases, setup)
         self.gating = _gating(config, settings, read=not self.is_worker)
-        self.collection = Collection(config, settings, self.cases, self.gating, lambda: self.searching)
+        #: the record that a resumed run goes on with; None in workers and for a new run
+        self.earlier: Earlier | None = None
+        if settings.resume and setup is None:
+            self.earlier = _earlier(settings, self.cases)
+        self.setup = setup
+        self.collection = Collection(
+            config, settings, self.cases, self.gating, lambda: self.searching, self.kept
+        )
         self.verdicts = Verdicts(self.evaluation, self.collection.unit_of)
         self._searching: Searching | None = None
         #: why the run may not start, set after collection; None if it may
@@ -49,6 +60,13 @@ class LLMSession:
         self.cases.ungrouped = self.collection.is_sequential
         if not self.is_worker:
             self.evaluation.check_models()
+
+    @property
+    def kept(self) -> Kept:
+        """What a resumed run does not measure again."""
+        if self.setup is not None:
+            return self.setup.kept
+        return Kept() if self.earlier is None else self.earlier.kept
 
     @property
     def searching(self) -> Searching:
@@ -74,6 +92,8 @@ class LLMSession:
         """
         try:
             self.collection.settle(session)
+            if self.settings.resume and not self.collection.only_collects(session):
+                self._check_resumed()
         except UsageError as error:
             if not self.is_worker:
                 raise pytest.UsageError(str(error)) from None
@@ -81,12 +101,26 @@ class LLMSession:
             self.refused = str(error)
             session.items.clear()
         self.verdicts.schedule = self.collection.schedule
+        if self.setup is not None and self.refused is None:
+            report_collection(Path(self.setup.run_dir), self.worker_id, self.collection.facts())
+
+    def _check_resumed(self) -> None:
+        from pytest_llmprops.plugin.resuming import check_cases
+        from pytest_llmprops.runs.reader import read_facts
+
+        if self.setup is not None:
+            folder = Path(self.setup.run_dir)
+            facts = read_facts(folder)
+        else:
+            assert self.earlier is not None
+            folder, facts = self.earlier.run.folder, self.earlier.facts
+        check_cases(folder, facts, self.kept, self.collection.facts())
 
     def begin(self, session: pytest.Session) -> None:
         """Begin to evaluate the cases that this process will report."""
-        if not self.collection.selected or self.collection.only_collects(session):
+        if not self.collection.remaining or self.collection.only_collects(session):
             return
-        stop_over_budget(self.collection.selected, self.settings, self.cases, self.evaluation)
+        stop_over_budget(self.collection.remaining, self.settings, self.cases, self.evaluation)
         if self._worker_input is None:
             begin_alone(session.items, self.collection, self.evaluation)
             return
@@ -94,22 +128,35 @@ class LLMSession:
             session.items,
             self.collection,
             self.evaluation,
-            worker=int(self._worker_input["workerid"].removeprefix("gw")),
+            worker=int(self.worker_id.removeprefix("gw")),
             workers=int(self._worker_input["workercount"]),
         )
 
     def summary(self) -> WorkerSummary:
         """Return what this process reports to the controller at its end."""
         return WorkerSummary(
-            self.collection.facts(),
+            tuple(self.cases.notes),
             self.evaluation.in_process_use(),
             self.refused,
             self.evaluation.ended,
         )
 
+    @property
+    def worker_id(self) -> str:
+        """pytest-xdist's name of this worker, such as ``gw0``."""
+        assert self._worker_input is not None
+        return str(self._worker_input["workerid"])
+
     def close(self) -> None:
         """Cancel open work; safe to call twice."""
         self.evaluation.close()
+
+
+def _earlier(settings: RunOptions, cases: Cases) -> Earlier:
+    from pytest_llmprops.plugin.resuming import read_earlier
+
+    models = {label: spec.text for label, spec in cases.models.items()}
+    return read_earlier(settings, models, {role: spec.text for role, spec in cases.helpers.specs.items()})
 
 
 def _gating(config: pytest.Config, settings: RunOptions, *, read: bool) -> Gating | None:

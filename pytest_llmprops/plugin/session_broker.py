@@ -44,12 +44,15 @@ class SessionBroker:
         if config.cache != "off":
             try:
                 # Open it once here to report a bad file before the run starts.
-                store = ReplyStore(Path(config.store))
+                store = ReplyStore(Path(config.store), read_only=config.cache == "only")
             except LLMPropsError as error:
                 raise pytest.UsageError(str(error)) from None
             notes += store.notes
             store.close()
-        self._process = BrokerProcess(config)
+        try:
+            self._process = BrokerProcess(config)
+        except LLMPropsError as error:
+            raise pytest.UsageError(str(error)) from None
         return notes
 
     def report(self) -> BrokerReport | None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.core.strict_json import is_unicode
+from pytest_llmprops.engine.store import default_store
+from pytest_llmprops.models.dotenv_file import read_dotenv
 from pytest_llmprops.plugin.hooks import CaseHooks
 from pytest_llmprops.plugin.options import resolve_options
 from pytest_llmprops.plugin.session import LLMSession
@@ -15,10 +18,16 @@ def start(config: pytest.Config) -> LLMSession:
 
     :raises pytest.UsageError: if an option cannot be used.
     """
-    settings = resolve_options(config)
     worker_input = getattr(config, "workerinput", None)
+    # Workers inherit the environment.
+    dotenv = read_dotenv() if worker_input is None else ""
+    settings = resolve_options(config)
     try:
+        if settings.store is None and settings.cache != "off":
+            # Fail early if the user has no folder for it.
+            default_store()
         session = LLMSession(config, settings, worker_input)
+        session.dotenv = dotenv
     except LLMPropsError as error:
         raise pytest.UsageError(str(error)) from None
     register = config.pluginmanager.register
@@ -30,6 +39,8 @@ def start(config: pytest.Config) -> LLMSession:
         if settings.plan:
             # A plan makes no calls, so workers would be idle.
             config.option.dist = "no"
+        if config.getoption("dist", "no") != "no":
+            _check_unicode(config)
         controller = Controller(config, session)
         if settings.plan:
             from pytest_llmprops.plugin.plan_only import PlanOnly
@@ -47,3 +58,18 @@ def start(config: pytest.Config) -> LLMSession:
 
         register_allure(config, session, controller)
     return session
+
+
+def _check_unicode(config: pytest.Config) -> None:
+    """Check that pytest-xdist can send the command line and the folders to workers.
+
+    :raises pytest.UsageError: for a path that is not UTF-8.
+    """
+    for text in (
+        *map(str, config.invocation_params.args),
+        str(config.invocation_params.dir),
+        str(config.rootpath),
+    ):
+        if not is_unicode(text):
+            shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            raise pytest.UsageError(f"{shown}: workers need paths in UTF-8; rename it, or use -n 0")

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.texts import terminal_line
-from pytest_llmprops.core.worker_messages import CaseReport
+from pytest_llmprops.core.worker_messages import CaseReport, CollectionFacts
+from pytest_llmprops.models.aliases import hint
 from pytest_llmprops.plugin.progress import Progress
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.session import LLMSession
@@ -38,7 +39,8 @@ class Terminal:
         """Store the end of a case, and count it in the progress line."""
         status = message.status
         if report.when == "call":
-            if status:
+            # Another assertion of the test function, or an exception in it, is shown as pytest shows it.
+            if status and not (report.failed and not message.by_model):
                 self._statuses[report.nodeid] = status
             if message.search is not None:
                 self._searches[report.nodeid] = bool(message.search.error)
@@ -106,12 +108,17 @@ def header_lines(session: LLMSession) -> list[str]:
     """Return the lines of pytest's header."""
     settings = session.settings
     parts = [f"protocol {settings.protocol}", f"source {settings.source}", f"seed {settings.seed}"]
+    if settings.size != "full":
+        parts.append(f"size {settings.size}")
     if settings.limit:
         parts.append(f"limit {settings.limit}")
     if settings.repeats > 1:
         parts.append(f"repeats {settings.repeats}")
     parts += [f"concurrency {settings.concurrency}", f"cache {settings.cache}"]
     lines = [f"llmprops: {', '.join(settings.models)} ({', '.join(parts)})"]
+    if session.dotenv:
+        lines.append(f"llmprops: {session.dotenv}")
+    lines += [f"llmprops: {line}" for line in map(hint, session.cases.model_specs().values()) if line]
     gating = session.gating
     if gating is not None:
         lines.append(f"llmprops: {gating.describe()}")
@@ -119,10 +126,15 @@ def header_lines(session: LLMSession) -> list[str]:
     return [terminal_line(line) for line in lines]
 
 
-def write_not_served(reporter: Any, session: LLMSession) -> None:
-    """Write how many items are not served, in a run without a record."""
-    for name, selection in session.cases.selections.items():
-        for model, items in selection.not_served.items():
+def write_not_served(reporter: Any, session: LLMSession, collection: CollectionFacts) -> None:
+    """Write how many items are not served, in a run without a record.
+
+    :param collection: what workers collected; empty without workers.
+    """
+    selections = session.cases.selections
+    not_served = collection.not_served or {name: one.not_served for name, one in selections.items()}
+    for name, numbers in not_served.items():
+        for model, items in numbers.items():
             reporter.write_line(f"llmprops: not served: {items} {name} items (by {model})")
 
 

@@ -209,7 +209,12 @@ def _legend(contrast: Contrast) -> list[str]:
     results = [c.result for c in contrast.changes if c.result]
     methods = {result.test_method: result.interval_method for result in results}
     used = "; ".join(f"p by {test}, interval by {interval}" for test, interval in methods.items())
-    return [*LEGEND, used]
+    counted = {c.task_key for c in contrast.changes}
+    return [
+        *LEGEND,
+        *(["all: the tasks of the headline figures, without controls"] if None in counted else []),
+        used,
+    ]
 
 
 def _flips(contrast: Contrast) -> list[tuple[str, tuple[Flip, ...]]]:

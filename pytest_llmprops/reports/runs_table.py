@@ -11,6 +11,7 @@ from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.searches import search_lines
 from pytest_llmprops.reports.terminal import aligned_table, summary_lines
+from pytest_llmprops.runs.benchmark_facts import headline
 from pytest_llmprops.runs.catalog import BASELINES, Listed
 from pytest_llmprops.runs.reader import Run
 
@@ -20,8 +21,8 @@ HEADER = ("run", "started (UTC)", "models", "benchmarks", "items", "accuracy", "
 def list_lines(runs: Sequence[Listed], width: int) -> list[str]:
     """Return one row per run, or two lines per run if the table is wider than ``width``.
 
-    Accuracy is the share of a model's correct items among all answered items, over all tasks. If clusters of a
-    benchmark count once, each is one item with the mean score of its items.
+    Accuracy is the share of a model's correct items among all answered items, over all tasks except controls. If
+    clusters of a benchmark count once, each is one item with the mean score of its items.
     """
     rows = [tuple(map(terminal_line, _cells(run))) for run in runs]
     lines = aligned_table([HEADER, *rows])
@@ -49,7 +50,7 @@ def _cells(run: Listed) -> tuple[str, ...]:
         ", ".join(run.facts.models) or "-",
         ", ".join(dict.fromkeys(row.benchmark for row in summary)) or "-",
         str(sum(row.items for row in summary)),
-        ", ".join(_accuracies(run.facts.models, summary)) or "-",
+        ", ".join(_accuracies(run.facts.models, headline(summary, run.facts))) or "-",
         run.state,
         gate.decision if gate is not None else "",
     )

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.core.repeats import DIRECTIONS
-from pytest_llmprops.core.run_facts import ProtocolFacts, RunFacts
+from pytest_llmprops.core.run_facts import OldReplies, ProtocolFacts, RunFacts
 from pytest_llmprops.core.statistics import binomial_standard_error
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.published import beside
+from pytest_llmprops.runs.benchmark_facts import headline
 
 #: wrong answers shown per benchmark; all of them are in the run record
 SHOWN = 5
@@ -61,7 +62,9 @@ def summary_lines(
         lines.append(f"stopped early: the gate was decided after {len(records)} of {expected} {counted}")
     elif not facts.complete:
         missing = expected - len(records)
-        lines.append(f"INCOMPLETE: {missing} of {expected} {counted} have no verdict; run again to continue")
+        lines.append(
+            f"INCOMPLETE: {missing} of {expected} {counted} have no verdict; complete it: llmprops retry {folder}"
+        )
     lines.append(f"run record: {folder}")
     return [terminal_line(line) for line in lines]
 
@@ -71,17 +74,22 @@ def _benchmark(facts: RunFacts, records: Sequence[VerdictRecord], model: str, be
     protocol = facts.protocols.get(benchmark, ProtocolFacts())
     star = "*" if facts.deviations.get(model) else ""
     settings = ", ".join(f"{k} {v}" for k, v in protocol.settings.items())
-    lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.name} ({settings})"]
+    old = "".join(f" · {phrase}" for phrase in old_replies(facts.models[model].old_replies))
+    lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.name} ({settings}){old}"]
     published = [beside(row, protocol) for row in rows]
     table = [(*HEADER, "published"), *((*_cells(row), p) for row, p in zip(rows, published, strict=True))]
+    counted = headline(rows, facts)
     if len(rows) > 1:
-        table.append((*_total(rows), ""))
+        table.append((*_total(rows, counted), ""))
     if not any(published):
         table = [row[:-1] for row in table]
     if not any(row.has_repeats for row in rows):
         kept = [n for n, name in enumerate(table[0]) if name not in OF_REPEATS]
         table = [tuple(row[n] for n in kept) for row in table]
     lines += aligned_table(table)
+    if len(counted) < len(rows):
+        apart = dict.fromkeys(row.task for row in rows if row not in counted)
+        lines.append(f"  the mean is without {', '.join(apart)}")
     if any(published) and any(r.source != "published" for r in rows):
         lines.append(
             "  published: the papers' figures, on the authors' items; items of another source are this project's"
@@ -128,13 +136,14 @@ def _variance(row: SummaryRow) -> tuple[str, str]:
     return f"{row.between_items:.3f}", f"{row.within_items:.3f}"
 
 
-def _total(rows: Sequence[SummaryRow]) -> tuple[str, ...]:
+def _total(rows: Sequence[SummaryRow], counted: Sequence[SummaryRow]) -> tuple[str, ...]:
+    """Return the last row of a table: the counts of all ``rows``, and the mean accuracy of the ``counted`` ones."""
     sums = {
         name: sum(getattr(r, name) for r in rows)
         for name in ("items", "samples", "wrong", "refused", "unparsed", "errors")
     }
     counts = (str(sums[name]) for name in ("wrong", "refused", "unparsed", "errors"))
-    accuracies = [r.estimate[0] for r in rows if r.estimate is not None]
+    accuracies = [r.estimate[0] for r in counted if r.estimate is not None]
     mean = f"{100 * sum(accuracies) / len(accuracies):.1f}% mean" if accuracies else "-"
     return ("all", "", "", str(sums["items"]), str(sums["samples"]), mean, "", *counts, "", "")
 
@@ -145,9 +154,9 @@ def _metrics(facts: RunFacts, model: str, benchmark: str) -> list[str]:
     last = {(r.name, r.task, r.language, r.source): r for r in rows if r.name in DIRECTIONS}
     over_all = {(r.name, r.task, r.source) for r in rows if r.language == "all"}
     for row in rows:
-        # Single paradigms (ERAS), and single languages if there is a row over all (DTAiLS), would fill the screen.
-        # Of pass@k, only the largest k is shown. All are in run.json and in the report.
-        single = row.group.startswith("paradigm ")
+        # Single paradigms (ERAS), single documents (oracle), and single languages if there is a row over all (DTAiLS)
+        # would fill the screen. Of pass@k, only the largest k is shown. All are in run.json and in the report.
+        single = row.group.startswith(("paradigm ", "document "))
         single |= row.name in DIRECTIONS and last[row.name, row.task, row.language, row.source] is not row
         covered = (row.name, row.task, row.source) in over_all and row.language != "all"
         if not single and not covered:
@@ -192,10 +201,29 @@ def _calls(facts: RunFacts) -> list[str]:
         f"{calls.retries} retries",
         f"{calls.prompt_tokens:,}+{calls.completion_tokens:,} tokens",
     ]
-    parts.append("cost unknown" if calls.cost_usd is None else f"{calls.cost_usd:.4f} USD")
+    parts.append("cost unknown" if calls.cost_usd is None else f"{calls.cost_usd:.4f} USD{_prices(facts)}")
     if calls.cache_hits and calls.oldest_seconds:
         parts.append(f"oldest stored reply {duration(calls.oldest_seconds)} old")
     return [*(in_process or [""]), "calls: " + ", ".join(parts)]
+
+
+def _prices(facts: RunFacts) -> str:
+    sources = facts.price_sources if facts.calls.cost_usd else []
+    return f" (prices: {'; '.join(sources)})" if sources else ""
+
+
+def old_replies(old: OldReplies) -> list[str]:
+    """Return what the headline of a model says about stored replies that it might give no longer."""
+    phrases = []
+    if old.older_than_a_day:
+        phrases.append(
+            f"stored replies of an unpinned model, up to {duration(old.oldest_seconds)} old: {old.older_than_a_day:,}"
+        )
+    if old.before_list_change:
+        phrases.append(
+            f"stored replies from before the server's list of models changed: {old.before_list_change:,}"
+        )
+    return phrases
 
 
 def _stored_samples(facts: RunFacts) -> list[str]:

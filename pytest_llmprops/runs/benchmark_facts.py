@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
+from typing import TypeVar
 
 from pytest_llmprops.benchmark_registry import installed_facts
+from pytest_llmprops.core.items import Placed
 from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.core.run_facts import RunFacts
+
+P = TypeVar("P", bound=Placed)
 
 
 def facts_of(benchmark: str, *runs: RunFacts) -> BenchmarkFacts | None:
@@ -21,6 +25,24 @@ def facts_of(benchmark: str, *runs: RunFacts) -> BenchmarkFacts | None:
         if benchmark in facts.benchmarks:
             return facts.benchmarks[benchmark]
     return installed_facts(benchmark)
+
+
+def headline(places: Iterable[P], *runs: RunFacts) -> list[P]:
+    """Return the places that count in the headline figures of their benchmarks: not those of controls.
+
+    :param places: rows of ``summary``, or other objects with a benchmark and a task.
+    :param runs: ``run.json`` of the runs that the places are from; see :func:`facts_of`.
+    """
+    places = list(places)
+    tasks: dict[str, list[str]] = {}
+    for place in places:
+        tasks.setdefault(place.benchmark, []).append(place.task)
+    counted = {
+        (name, task)
+        for name, members in tasks.items()
+        for task in (facts_of(name, *runs) or BenchmarkFacts.unknown(name)).headline_tasks(members)
+    }
+    return [place for place in places if (place.benchmark, place.task) in counted]
 
 
 TasksByAnswer = Callable[[str], Collection[str]]

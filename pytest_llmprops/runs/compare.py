@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
-from pytest_llmprops.runs.benchmark_facts import IsWeighted, cluster_weighted, tasks_by_answer
+from pytest_llmprops.runs.benchmark_facts import IsWeighted, cluster_weighted, headline, tasks_by_answer
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.pairing import (
     ItemKey,
@@ -165,11 +165,17 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, 
     before = with_tasks_of(baseline.records, after, decided)
     paired = pair_records(before, after, decided)
     keys = [*(p.key for p in paired.pairs), *paired.missing, *paired.added, *paired.errors]
-    task_keys = list(dict.fromkeys(key.task_key for key in keys))
+    # Records are in the order in which workers ended the cases; the rows of the summary are in that of the suites.
+    rows = [row for column in (baseline, candidate) for row in column.run.facts.summary]
+    place = {task_key: number for number, task_key in enumerate(dict.fromkeys(map(task_key_of, rows)))}
+    task_keys = sorted(
+        dict.fromkeys(key.task_key for key in keys), key=lambda key: place.get(key, len(place))
+    )
     is_weighted = cluster_weighted(baseline.run.facts, candidate.run.facts)
     changes = [_change(task_key, paired, is_weighted) for task_key in task_keys]
-    if len(task_keys) > 1:
-        changes.append(_change(None, paired, is_weighted))
+    counted = headline(task_keys, baseline.run.facts, candidate.run.facts)
+    if len(counted) > 1:
+        changes.append(_change(None, paired.of_tasks(counted), is_weighted))
     flipped = [p for p in paired.pairs if p.baseline != p.candidate]
     flips = []
     if flipped:

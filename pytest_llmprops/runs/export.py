@@ -29,8 +29,8 @@ REQUESTS = (
     "prompt_tokens", "completion_tokens", "reasoning_tokens", "cached", "seconds",
 )  # fmt: skip
 SEARCHES = (
-    "run_id", "model", "benchmark", "task", "language", "source", "id", "examples", "requests", "calls", "spent",
-    "error", "has_counterexample", "why", "counterexample",
+    "run_id", "model", "benchmark", "task", "language", "source", "id", "property", "examples", "requests",
+    "calls", "spent", "error", "has_counterexample", "why", "counterexample",
 )  # fmt: skip
 
 

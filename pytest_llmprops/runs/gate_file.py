@@ -24,6 +24,7 @@ from typing import Any, Literal, TypeVar
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import ItemPlace, Placed
+from pytest_llmprops.core.strict_json import problem_of
 
 PLACE = ("benchmark", "task", "language", "source")
 PlacedT = TypeVar("PlacedT", bound=Placed)
@@ -304,10 +305,10 @@ def read_gate(path: Path) -> Gate:
         table = tomllib.loads(raw.decode("utf-8-sig"))
     except OSError as error:
         raise UsageError(f"gate file {path}: cannot be read: {error.strerror}; check the path") from None
-    except RecursionError:
-        raise UsageError(f"gate file {path}: not TOML that can be read: nested too deeply") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"gate file {path}: not TOML in UTF-8: {error}; correct it there") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"gate file {path}: not TOML that can be read: {problem_of(error)}") from None
     rules = table.pop("rule", [])
     if not isinstance(rules, list) or not rules or not all(isinstance(r, dict) for r in rules):
         raise UsageError(f"gate file {path}: has no rule; write [[rule]] and what it requires")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,6 +65,16 @@ class Paired:
     missing: list[ItemKey]
     added: list[ItemKey]
     errors: list[ItemKey]
+
+    def of_tasks(self, task_keys: Collection[TaskKey]) -> Paired:
+        """Return the items of these tasks."""
+        return Paired(
+            [pair for pair in self.pairs if pair.key.task_key in task_keys],
+            *(
+                [key for key in keys if key.task_key in task_keys]
+                for keys in (self.missing, self.added, self.errors)
+            ),
+        )
 
 
 def with_tasks_of(

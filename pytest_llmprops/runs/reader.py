@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_facts import SCHEMA, RunFacts
 from pytest_llmprops.runs.benchmark_facts import cluster_weighted
@@ -271,8 +271,12 @@ def computed_metrics(records: Sequence[VerdictRecord]) -> tuple[tuple[MetricRow,
     for name in dict.fromkeys(r.benchmark for r in records):
         members = [r for r in records if r.benchmark == name]
         try:
-            rows += metric_rows(members, {name: find_benchmark(name)})
-        except (LookupError, TypeError, ValueError, ArithmeticError):
-            # The benchmark is defined next to its suite and unknown here, or its values are not in the verdicts.
+            own, problems = metric_rows(members, {name: find_benchmark(name)})
+        except UsageError:
+            # The benchmark is defined next to its suite and unknown here.
             notes.append(f"metrics of {name} could not be computed again")
+            continue
+        rows += own
+        # With another version of the benchmark, the values that it needs may not be in the verdicts.
+        notes += [f"metrics of {name} could not be computed again: {problem}" for problem in problems[:1]]
     return tuple(rows), notes

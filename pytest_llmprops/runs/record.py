@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import hashlib
 import json
+import os
 import platform
 import re
 import subprocess
@@ -58,14 +59,25 @@ def new_run_folder(requested: str | None, models: Sequence[str], root: Path) -> 
 class RunRecord:
     """The record of a run in progress. Verdicts are flushed one by one; ``run.json`` is replaced atomically."""
 
-    def __init__(self, folder: Path, facts: RunFacts) -> None:
+    def __init__(self, folder: Path, facts: RunFacts, kept: Sequence[VerdictRecord] | None = None) -> None:
+        """Begin the record.
+
+        :param kept: the verdicts that stay in the record of a resumed run; None for a new run.
+        """
         self.folder = folder
         self.facts = facts
         #: verdicts that a later one on the same item and sample replaced; a gate does not judge such a record
         self.replaced: list[VerdictRecord] = []
         self._latest: dict[VerdictKey, VerdictRecord] = {}
         self._digest = hashlib.sha256()
+        # First, so that a resumed run that is killed here leaves a record that can be resumed again.
         self.write_facts()
+        if kept is not None:
+            raw = "".join(_encode(record.to_json()) + "\n" for record in kept).encode("utf-8", "replace")
+            with replacing(folder / VERDICTS, sync=True) as draft:
+                draft.write_bytes(raw)
+            self._digest.update(raw)
+            self._latest.update((record.key, record) for record in kept)
         self._verdicts = open(folder / VERDICTS, "ab")
         _lock(self._verdicts)
 
@@ -118,9 +130,9 @@ class RunRecord:
 
         The hash of the verdicts is that of the lines that were added, so that a change of the file is seen.
         """
-        return replace(
-            facts, finished=utc_now(), files={**file_hashes(self.folder), VERDICTS: self._digest.hexdigest()}
-        )
+        files = {**file_hashes(self.folder), VERDICTS: self._digest.hexdigest()}
+        # The clock may have been set back during the run.
+        return replace(facts, finished=max(utc_now(), facts.started or ""), files=files)
 
     def problems(self, facts: RunFacts) -> list[str]:
         """Return what is inconsistent in the record of these :meth:`finished` facts, one line each."""
@@ -132,13 +144,9 @@ class RunRecord:
         with replacing(self.folder / "run.json") as draft:
             draft.write_text(run_json(self.facts.to_json()), encoding="utf-8", errors="replace")
 
-    def discard(self) -> None:
-        """Delete the files of a run that did not start, and the folder if it is then empty."""
+    def close(self) -> None:
+        """Close the files of a run that did not begin."""
         self._verdicts.close()
-        for name in RECORD_FILES:
-            (self.folder / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self.folder.rmdir()
 
     def finish(self, facts: RunFacts) -> None:
         """Write the final facts with the current time and the hashes of the files, and close the files."""
@@ -170,6 +178,40 @@ def _lock(file: IO[bytes]) -> None:
             return
 
 
+def remove_record(folder: Path) -> None:
+    """Delete the files of a run that did not begin, and the folder if it is then empty."""
+    for name in RECORD_FILES:
+        (folder / name).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def lock_verdicts(folder: Path) -> IO[bytes] | None:
+    """Open the verdicts of a record and lock them until the file is closed, so that no other process goes on with it.
+
+    Return None without file locks.
+
+    :raises UsageError: if a process is writing the record.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    path = folder / VERDICTS
+    file = open(path, "ab")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # A process that resumes the run has replaced the file that it locked.
+        if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            return file
+    except BlockingIOError:
+        pass
+    except OSError:
+        return file
+    file.close()
+    raise UsageError(f"{folder}: another process is writing this run; wait until it ends")
+
+
 def first_facts(folder: Path, **facts: Any) -> RunFacts:
     """Return the facts of a run that starts now in ``folder``; ``facts`` are fields of :class:`RunFacts`."""
     return replace(RunFacts(folder.name, started=utc_now(), versions=versions()), **facts)
@@ -191,8 +233,8 @@ def versions() -> dict[str, str]:
         "pytest-xdist",
         "openai",
         "litellm",
-        "llama-cpp-python",
         "transformers",
+        "xllamacpp",
     ):
         with contextlib.suppress(PackageNotFoundError):
             result[package] = version(package)

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.benchmark_checks import checked_metrics
+from pytest_llmprops.core.errors import ContractError
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import Group, MetricRow, SummaryRow, VerdictRecord
 from pytest_llmprops.core.repeats import items_of, mean_metrics, repeat_metrics, variance_of
@@ -68,8 +70,8 @@ def _row(group: Group, members: Sequence[VerdictRecord], by_cluster: bool) -> Su
 
 def metric_rows(
     records: Iterable[VerdictRecord], benchmarks: Mapping[str, Benchmark]
-) -> tuple[MetricRow, ...]:
-    """Return the metrics of every model and benchmark.
+) -> tuple[tuple[MetricRow, ...], list[str]]:
+    """Return the metrics of every model and benchmark, and one line for each that a benchmark could not compute.
 
     The metrics of a run with repeats are computed for each repeat, as if it were a run of its own, and averaged
     (:func:`~pytest_llmprops.core.repeats.mean_metrics`). ``pass@k`` and ``majority`` are added where they have a
@@ -80,22 +82,25 @@ def metric_rows(
     groups: dict[tuple[str, str], list[VerdictRecord]] = {}
     for record in records:
         groups.setdefault((record.model, record.benchmark), []).append(record)
-    return tuple(
-        metric.row(model, name)
-        for (model, name), members in groups.items()
-        if name in benchmarks
-        for metric in _metrics(benchmarks[name], members)
-    )
+    rows: list[MetricRow] = []
+    problems: dict[str, None] = {}
+    for (model, name), members in groups.items():
+        if name in benchmarks:
+            metrics, own_problems = _metrics(benchmarks[name], members)
+            rows += (metric.row(model, name) for metric in metrics)
+            problems |= dict.fromkeys(map(str, own_problems))
+    return tuple(rows), list(problems)
 
 
-def _metrics(benchmark: Benchmark, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
+def _metrics(
+    benchmark: Benchmark, records: Sequence[VerdictRecord]
+) -> tuple[list[Metric], list[ContractError]]:
     repeats: dict[int, list[VerdictRecord]] = {}
     for record in records:
         repeats.setdefault(record.sample, []).append(record)
     if len(repeats) == 1:
-        return benchmark.metrics(records)
-    own = mean_metrics([list(benchmark.metrics(repeats[sample])) for sample in sorted(repeats)])
-    return [
-        *own,
-        *(repeat_metrics(records, without=benchmark.accuracy_targets) if benchmark.one_decision else ()),
-    ]
+        return checked_metrics(benchmark, records)
+    of_repeats = [checked_metrics(benchmark, repeats[sample]) for sample in sorted(repeats)]
+    own = mean_metrics([metrics for metrics, _ in of_repeats])
+    added = repeat_metrics(records, without=benchmark.accuracy_targets) if benchmark.one_decision else ()
+    return [*own, *added], [problem for _, problems in of_repeats for problem in problems]

@@ -230,6 +230,7 @@ def _missed(losses: NDArray[np.int64], gains: NDArray[np.int64], n: int, drop: f
     return mean_p_value([-1.0, 1.0, 0.0], 1.0, -drop, least=-1, counts=counts)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("n", [30, 42, 54, 137])
 @pytest.mark.parametrize("drop", [0.05, 0.1])
 @pytest.mark.parametrize("gained", [0.0, 0.02, 0.06])
@@ -293,6 +294,7 @@ def test_clusters_that_change_wholly_count_as_pairs(
     assert low < pairs.drop < high
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("count", [5, 10, 20])
 def test_few_clusters_are_covered_where_a_bootstrap_is_too_short(count: int) -> None:
     """If one cluster in ten is wholly lost, the upper limit is below the true drop in at most 2.5% of samples; that

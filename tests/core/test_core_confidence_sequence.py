@@ -103,6 +103,7 @@ def test_true_mean_is_excluded_in_at_most_alpha(name: str) -> None:
         assert (one_sided >= math.log(2 / ALPHA)).mean() <= ALPHA / 2 + 0.01
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("side", ["both", "lower", "upper"])
 def test_bounds_cover_the_mean(side: str) -> None:
     """The bounds after 75 of 100 draws, which include every earlier look, miss at most as often as stated."""

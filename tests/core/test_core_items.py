@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.items import Item, check_unique, limited
+from pytest_llmprops.core.items import Item, check_unique, limited, sized
 
 
 def items(task: str, count: int, *, suffix: str = "", language: str = "en", cluster: str = "") -> list[Item]:
@@ -123,3 +125,26 @@ def test_limit_per_cluster() -> None:
     assert len(chosen) == 2 * 4 * 2
     assert {(i.task, i.cluster) for i in chosen} == {(i.task, i.cluster) for i in every}
     assert len(limited(every, 2, seed=0)) == 2 * 2
+
+
+def test_sizes_are_spread_over_clusters_and_nested() -> None:
+    """A size has the same items in any order of the data; a smaller one is a part of it; clusters take turns."""
+    every = [
+        Item(f"b/{task}/{n:03d}", task, "en", cluster=f"{task}-{n % 5}")
+        for task in ("x", "y")
+        for n in range(40)
+    ]
+    small, more = (sized(every, {"x": most}) for most in (10, 23))
+    assert Counter(item.cluster for item in small if item.task == "x") == {f"x-{n}": 2 for n in range(5)}
+    assert {item.id for item in small} < {item.id for item in more}
+    assert sum(item.task == "y" for item in small) == 40
+    assert {item.id for item in sized(every[::-1], {"x": 10})} == {item.id for item in small}
+    assert sized(every, {}) == sized(every, {"x": 100}) == every
+
+
+def test_controls_of_a_size_have_the_items_of_their_task() -> None:
+    """An item and its controls are chosen together."""
+    ids = [f"b/{n:03d}" for n in range(30)]
+    every = [Item(f"{i}{end}", task, "en") for i in ids for task, end in (("a", ""), ("c", "+c"))]
+    chosen = sized(every, {"a": 7, "c": 7})
+    assert len({item.base_id for item in chosen}) == 7

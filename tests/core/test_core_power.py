@@ -146,6 +146,7 @@ def test_detectable_drop_of_independent_pairs() -> None:
     assert detectable_drop_of(independent(3, 9, 80), alpha=0.02, power=0.9) == expected
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("count", [5, 6, 8, 10, 12, 16, 30])
 @pytest.mark.parametrize("gained", [0.0, 0.02])
 def test_clusters_pass_a_drop_of_the_detectable_size_in_at_most_one_of_five(

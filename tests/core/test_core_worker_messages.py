@@ -13,6 +13,7 @@ from pytest_llmprops.core.worker_messages import (
     CollectionFacts,
     GroupLines,
     InProcessUse,
+    Kept,
     WorkerSetup,
     WorkerSummary,
 )
@@ -21,7 +22,7 @@ VERDICT = VerdictRecord(
     "gpt", "sums", "add", "en", "own", "sums/1", "sums/1", 0, "wrong", 0.0, "2", "3", "expected '2'",
     {"n": 1.0}, {"text": "1 + 1"}, ("k1",),
 )  # fmt: skip
-SEARCH = SearchRecord("gpt", "sums", "add", "en", "own", "sums/1", 3, 4, 2, False, {"why": "1 + 1"}, "")
+SEARCH = SearchRecord("gpt", "sums", "add", "en", "own", "sums/1", "", 3, 4, 2, False, {"why": "1 + 1"}, "")
 
 
 @pytest.mark.parametrize(
@@ -56,8 +57,8 @@ def test_the_status_of_a_report() -> None:
 
 
 def test_setup_and_summary_survive_json() -> None:
-    """A worker's setup and final summary are unchanged by a round trip through JSON."""
-    setup = WorkerSetup("/run/broker", ("words",))
+    """A worker's setup, collection and final summary are unchanged by a round trip through JSON."""
+    setup = WorkerSetup("/run/broker", ("words",), "/run", Kept(frozenset({("sums", "m", "1", 0)})))
     assert WorkerSetup.from_json(json.loads(json.dumps(setup.to_json()))) == setup
     collection = CollectionFacts(
         cases=2,
@@ -67,7 +68,8 @@ def test_setup_and_summary_survive_json() -> None:
         groups=[Group("gpt", "sums", "add", "en", "own")],
         not_served={"sums": {"words": 3}},
     )
-    summary = WorkerSummary(collection, {"words": InProcessUse(5, 0.5, ["words"], [])}, None, "key refused")
-    read = WorkerSummary.from_json(json.loads(json.dumps(summary.to_json())))
-    assert read == summary
-    assert read.collection.groups[0].task == "add"
+    assert CollectionFacts.from_json(json.loads(json.dumps(collection.to_json()))) == collection
+    summary = WorkerSummary(
+        ["a result is missing"], {"words": InProcessUse(5, 0.5, ["words"], [])}, None, "key refused"
+    )
+    assert WorkerSummary.from_json(json.loads(json.dumps(summary.to_json()))) == summary

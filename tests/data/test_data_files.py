@@ -128,6 +128,8 @@ class TestJsonLines:
             ("true", "line 2 is a JSON boolean"),
             ('"a"', "line 2 is a JSON string"),
             ("[" * 100_000, "line 2 is not JSON: nested too deeply"),
+            ('{"a": ' + "9" * 5_000 + "}", "line 2 is not JSON: an integer has too many digits"),
+            ('{"a": "\\ud800"}', r"line 2 has half a surrogate pair (\ud800…); write whole characters"),
             ('{"b": 1}', "line 2 has no 'a'; every line needs 'a'"),
         ],
     )
@@ -136,6 +138,12 @@ class TestJsonLines:
         path = put(folder, "a.jsonl", '{"a": 0}\n' + line + "\n")
         message = refusal(lambda: folder.jsonl(path, required=("a",)))
         assert f"{folder.root / path}: {said}" in message
+
+    def test_half_a_pair_in_a_document(self, folder: DataFolder) -> None:
+        """Half a surrogate pair in a JSON document is an error that shows it escaped."""
+        path = put(folder, "a.json", '{"a": ["\\udc00"]}')
+        assert "the file has half a surrogate pair" in refusal(lambda: folder.json(path))
+        assert folder.json(put(folder, "b.json", '{"a": "\\ud83d\\ude00"}')) == {"a": "\N{GRINNING FACE}"}
 
     def test_repeated_id(self, folder: DataFolder) -> None:
         """Two rows with the same id are refused; the error names both lines."""

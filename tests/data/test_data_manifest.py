@@ -57,6 +57,7 @@ def test_rows_become_entries(tmp_path: Path) -> None:
         ("repository", "../x", "repository '../x' is not owner/name"),
         ("repository", "x/..", "repository 'x/..' is not owner/name"),
         ("bytes", "-1", "bytes '-1' is not a whole number"),
+        ("bytes", "9" * 5_000, "is not a whole number of at most 15 digits"),
         ("bytes", "²", "bytes '²' is not a whole number"),
         ("file", "../a", "file '../a' is not a relative path"),
         ("file", "/etc/passwd", "file '/etc/passwd'"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -62,3 +64,39 @@ def test_failing_cleanup_does_not_hide_the_first_error(
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(OSError, match="No space"):
         write_half(tmp_path / "a", OSError(errno.ENOSPC, "No space left on device"))
+
+
+def test_symbolic_link_stays(tmp_path: Path) -> None:
+    """A link is not replaced: the file that it names gets the new text."""
+    target, link = tmp_path / "target.csv", tmp_path / "link.csv"
+    target.write_text("old")
+    link.symlink_to(target)
+    write_text(link, "new")
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+
+
+def test_pipe_is_written_to(tmp_path: Path) -> None:
+    """A FIFO is not replaced: its reader gets the text."""
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(fifo.read_text()))
+    reader.start()
+    write_text(fifo, "text")
+    reader.join(10)
+    assert read == ["text"]
+    assert fifo.is_fifo()
+    assert list(tmp_path.iterdir()) == [fifo]
+
+
+def test_device_is_written_to(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    """A device stays a device, also behind a link; ``/dev/stdout`` and ``-`` are standard output."""
+    link = tmp_path / "null"
+    link.symlink_to(os.devnull)
+    for path in (Path(os.devnull), link, Path("/dev/stdout"), Path("-")):
+        write_text(path, "text\n")
+    assert link.is_symlink()
+    assert Path(os.devnull).is_char_device()
+    assert capfdbinary.readouterr().out == b"text\ntext\n"
+    assert not Path("-").exists()

@@ -198,3 +198,24 @@ def test_off_forgets_the_oldest(make_broker: MakeBroker, monkeypatch: pytest.Mon
     model = FakeModel(lambda chat: "x")
     one_by_one(make_broker(model, cache="off"), ["a", "b", "c", "c", "b", "a"])
     assert [r.prompt for r in model.requests] == ["a", "b", "c", "a"]
+
+
+def test_a_clock_that_is_set_back_makes_no_reply_old(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replies of a run are as new as they are, even if somebody sets the clock back by a day during the run."""
+    model = FakeModel(["x", "y", "z"])
+    model.pinned = False
+    broker = make_broker(model, not_before=time.time() - 60)
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() - 86_400)
+
+    async def ask_twice() -> list[Reply]:
+        replies = [await broker.ask("m", "subject", Chat.user("a")) for _ in range(2)]
+        await broker.close()
+        return replies
+
+    replies = asyncio.run(ask_twice())
+    assert [reply.text for reply in replies] == ["x", "x"]
+    assert abs(replies[0].stored - real()) < 60
+    assert broker.counters.oldest_seconds < 60

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark, NoSettings
-from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
@@ -151,6 +152,26 @@ def test_failed_call_is_an_error_and_not_a_wrong_answer(loop: LoopThread) -> Non
     assert [(c.reply, c.error) for c in outcome.calls] == [(None, "status\n500")]
 
 
+def test_a_reply_above_the_limit_is_cut_and_the_record_says_so(loop: LoopThread) -> None:
+    """A benchmark reads the first million characters of a reply, as cut off; the reason says so."""
+    read: list[Reply] = []
+
+    class Reads(Capitals):
+        async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
+            read.append(await ask(Chat.user(item.id)))
+            return Verdict.check(False, expected="a", given="b", reason="names b")
+
+    async def huge(label: str, role: str, request: Request) -> Reply:
+        return Reply("x" * 1_234_567)
+
+    (outcome,) = outcomes(loop, huge, replace(case("long"), benchmark=Reads()))
+    assert (len(read[0].text), read[0].finish_reason) == (1_000_000, "length")
+    assert (
+        "names b; only the first 1,000,000 of a reply's 1,234,567 characters were read"
+        in outcome.record().reason
+    )
+
+
 def test_a_stopped_run_leaves_cases_open(loop: LoopThread) -> None:
     """A case interrupted by a stop has neither verdict nor error, and no pending verdict."""
 
@@ -266,3 +287,111 @@ def test_params_do_not_apply_to_other_kinds() -> None:
     """Chat parameters such as temperature do not apply to a segmentation."""
     asked = Segment("q")
     assert with_params(asked, {"temperature": 0.0}) is asked
+
+
+class Odd(Benchmark):
+    """Does at each item what the context says."""
+
+    name = "odd"
+
+    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
+        verdict: Verdict = await context(item, ask)
+        return verdict
+
+
+def odd(identifier: str, what: Callable[[Item, Any], Awaitable[Any]]) -> Case:
+    """Return a case whose evaluation is ``what``."""
+    return Case(Odd(), Item(identifier, "t", "en"), what, Protocol("quick", NoSettings()), "m")
+
+
+class Own(BaseException):
+    """An exception that is not an Exception."""
+
+
+@pytest.mark.parametrize(
+    "exception", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), GeneratorExit(), Own(1)]
+)
+def test_no_exception_keeps_the_others_waiting(loop: LoopThread, exception: BaseException) -> None:
+    """Whatever evaluate raises, itself or in a task of its own, is the fault of its case."""
+
+    async def raising(item: Item, ask: Any) -> Verdict:
+        raise exception
+
+    async def in_task(item: Item, ask: Any) -> Verdict:
+        await asyncio.gather(asyncio.create_task(raising(item, ask)))
+        raise AssertionError("not reached")
+
+    results = outcomes(loop, capitals, odd("a", raising), odd("b", in_task), case("c"), window=1)
+    assert [o.verdict is not None for o in results] == [False, False, True]
+    for outcome in results[:2]:
+        assert isinstance(outcome.fault, ContractError)
+        assert f"evaluate of Odd raised {type(exception).__name__}" in str(outcome.fault)
+
+
+def test_equal_faults_in_a_row_stop_the_evaluation(loop: LoopThread) -> None:
+    """After 20 exceptions in a row at one place, the other cases are not evaluated."""
+    stops: list[str] = []
+
+    async def failing(item: Item, ask: Any) -> Verdict:
+        if item.id == "i10":
+            return Verdict("correct")
+        raise KeyError(item.id)
+
+    cases = [odd(f"i{n}", failing) for n in range(60)]
+    evaluator = Evaluator(loop.loop, capitals, window=1, on_stop=stops.append)
+    evaluator.submit(cases)
+    results = [evaluator.outcome(c, timeout=5) for c in cases]
+    loop.call(evaluator.close(), 5)
+    assert [o.fault is not None for o in results] == [True] * 10 + [False] + [True] * 20 + [False] * 29
+    assert all(o.stopped for o in results[31:])
+    [reason] = stops
+    assert (
+        "20 items of odd in a row failed in the same way: KeyError: 'i30' (test_engine_evaluator.py, line"
+        in reason
+    )
+
+
+def test_different_faults_do_not_stop_the_evaluation(loop: LoopThread) -> None:
+    """Faults at two places in turn are errors of their items only."""
+
+    async def failing(item: Item, ask: Any) -> Verdict:
+        if int(item.id[1:]) % 2:
+            raise KeyError(item.id)
+        raise KeyError(item.id)
+
+    results = outcomes(loop, capitals, *(odd(f"i{n}", failing) for n in range(60)), window=1)
+    assert all(o.fault is not None for o in results)
+
+
+def test_a_missing_helper_stops_the_evaluation(loop: LoopThread) -> None:
+    """A helper that every item asks for in vain stops the run after 20 items."""
+
+    async def asking(item: Item, ask: Any) -> Verdict:
+        await ask(Chat.user("q"), role="reader")
+        raise AssertionError("not reached")
+
+    results = outcomes(loop, capitals, *(odd(f"i{n}", asking) for n in range(30)), window=1)
+    assert [o.error is not None for o in results] == [True] * 20 + [False] * 10
+    assert "--llm-helper reader=SPEC" in str(results[-1].stopped)
+
+
+def test_a_call_after_the_verdict_is_refused(loop: LoopThread) -> None:
+    """A task that goes on after its case has a verdict cannot send requests, which no record would have."""
+    later: list[asyncio.Task[Any]] = []
+
+    async def leaving(item: Item, ask: Any) -> Verdict:
+        async def late() -> None:
+            await asyncio.sleep(0.01)
+            await ask(Chat.user("q"))
+
+        later.append(asyncio.create_task(late()))
+        return Verdict("correct")
+
+    [outcome] = outcomes(loop, capitals, odd("a", leaving))
+    assert outcome.verdict
+
+    async def fault() -> BaseException | None:
+        await asyncio.wait(later)
+        return later[0].exception()
+
+    assert "Odd called ask after its verdict" in str(loop.call(fault(), 5))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark, NoSettings, Serve
-from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Reply, Segment
@@ -136,12 +136,14 @@ def test_a_backends_exception_is_an_error_of_its_batch(here: InProcess, text: st
     assert message in outcomes[0].error.message
 
 
-@pytest.mark.parametrize("context", ["one short", ValueError("mine")])
-def test_a_benchmarks_exception_is_a_fault(here: InProcess, context: Any) -> None:
+@pytest.mark.parametrize(
+    ("context", "fault"), [("one short", ContractError), (ValueError("mine"), ValueError)]
+)
+def test_a_benchmarks_exception_is_a_fault(here: InProcess, context: Any, fault: type[Exception]) -> None:
     """A benchmark that raises, or returns too few results, is reported as faulty, not the model."""
     outcomes = here.evaluate(cases("a", "b", context=context))
     assert outcomes is not None
-    assert all(isinstance(o.fault, ValueError) for o in outcomes)
+    assert all(isinstance(o.fault, fault) for o in outcomes)
 
 
 def test_a_model_that_cannot_be_loaded_stops_all(here: InProcess) -> None:
@@ -194,3 +196,14 @@ def test_without_a_broker_a_stop_keeps_its_reason() -> None:
     assert none.report()["counters"]["requests"] == 0
     with pytest.raises(BackendError):
         asyncio.run(none.ask("x", "subject", Segment("a")))
+
+
+def test_fault_at_every_item_of_a_batch_stops_the_run(here: InProcess) -> None:
+    """An exception of evaluate_all is the fault of 20 items; the others are not evaluated."""
+    outcomes = here.evaluate(cases(*(f"i{n}" for n in range(30)), context=ValueError("mine")))
+    assert outcomes is not None
+    assert [o.fault is not None for o in outcomes] == [True] * 20 + [False] * 10
+    assert "20 items of" in str(here.stopped)
+    again = here.evaluate(cases("a"))
+    assert again is not None
+    assert again[0].stopped == here.stopped

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import resource
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.engine_models import final, transient
+from fixtures.engine_models import MakeBroker, final, transient
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.engine.limits import EMPTY_IN_A_ROW, FAILED_IN_A_ROW, Breaker
+from pytest_llmprops.engine.limits import EMPTY_IN_A_ROW, FAILED_IN_A_ROW, Breaker, affordable
 from pytest_llmprops.engine.retries import worth_retrying
+from pytest_llmprops.models.fake import FakeModel
 
 
 def after(successes: int) -> Breaker:
@@ -97,3 +100,28 @@ def test_empty_replies_stop_at_twenty_in_a_row(empties: list[bool]) -> None:
 def test_transient_errors_are_retried(error: Exception, worth: bool) -> None:
     """Transient errors are retried unless the server requests too long a wait."""
     assert worth_retrying(error) is worth
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "least", "most"),
+    [(64, 64, 1, 40), (64, 100_000, 64, 64), (100_000, 100_000, 64, 64), (8, 8, 1, 1), (-1, -1, 64, 64)],
+    ids=["low", "can be raised", "high", "hopeless", "unlimited"],
+)
+def test_connections_fit_the_open_files(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, least: int, most: int
+) -> None:
+    """Concurrency is lowered only if the process cannot have more files; the soft limit is raised first."""
+    limits = [(soft, hard)]
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, pair: limits.append(pair))
+    assert least <= affordable(64) <= most
+    assert limits[-1][1] == hard
+
+
+def test_lowered_concurrency_is_said(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that may open few files makes fewer calls at once, and its notes say so."""
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (8, 8))
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, pair: None)
+    broker = make_broker(FakeModel(["x"]), concurrency=16)
+    assert broker.config.concurrency == 1
+    assert broker.notes()[0].startswith("concurrency is 1 instead of 16")

@@ -16,6 +16,7 @@ from pytest_llmprops.core.requests import Chat, Segment
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import Planned, batch_of, cost, plan, total_calls
+from pytest_llmprops.models.prices import Price
 
 
 @given(st.integers(1, 600), st.integers(1, 40))
@@ -95,6 +96,6 @@ def test_plan_without_cases_is_empty() -> None:
 def test_cost_follows_the_models_prices() -> None:
     """Prompt and completion tokens are multiplied by their prices; an unknown price gives None, not 0."""
     row = Planned("b", "m", prompt_characters=4000, completion_tokens=50)
-    assert cost(row, {"m": (0.001, 0.01)}) == pytest.approx(1.5)
-    assert cost(row, {"m": (0.0, 0.0)}) == 0.0
-    assert cost(row, {"other": (1.0, 1.0)}) is None
+    assert cost(row, {"m": Price(0.001, 0.01)}) == pytest.approx(1.5)
+    assert cost(row, {"m": Price(0.0, 0.0)}) == 0.0
+    assert cost(row, {"other": Price(1.0, 1.0)}) is None

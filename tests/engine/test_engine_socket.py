@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import stat
+import tempfile
 import time
 from collections.abc import Awaitable
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from fixtures.engine_models import MakeBroker, served, transient
-from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine import client as client_module
 from pytest_llmprops.engine import wire
@@ -231,3 +232,35 @@ def test_settings_reach_the_process_unchanged() -> None:
     line = config.to_json()
     assert "\n" not in line
     assert BrokerConfig.from_json(line) == config
+
+
+def test_a_long_temporary_folder_is_not_used_for_the_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A socket's path has about a hundred bytes at most: with a longer TMPDIR, the socket is elsewhere."""
+    long = tmp_path / ("long" * 25)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    process = BrokerProcess(BrokerConfig({}, cache="off"))
+    try:
+        assert len(process.socket) <= 100
+        assert stat.S_IMODE(Path(process.socket).parent.stat().st_mode) == 0o700
+    finally:
+        process.close()
+    assert not Path(process.socket).parent.exists()
+
+
+def test_without_a_short_folder_the_line_names_tmpdir(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If no folder with a short path can be written, the error says what to set."""
+
+    def full(**where: str) -> str:
+        raise OSError("read-only")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 25)))
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    with pytest.raises(
+        UsageError, match=r"TMPDIR .*: the path is too long for a Unix socket; set TMPDIR to a shorter"
+    ):
+        BrokerProcess(BrokerConfig({}, cache="off"))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import pwd
+import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ import pytest
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply, Usage
 from pytest_llmprops.engine import store as store_module
-from pytest_llmprops.engine.store import ReplyStore
+from pytest_llmprops.engine.store import ReplyStore, default_store
 
 REPLY = Reply(
     "tëxt 中",
@@ -143,21 +146,6 @@ def test_file_that_is_not_a_store_is_moved_aside(path: Path) -> None:
     assert "\n" not in note
 
 
-def test_other_database_is_moved_aside(path: Path) -> None:
-    """A database whose table has other columns is moved aside unchanged."""
-    path.parent.mkdir()
-    with sqlite3.connect(path) as raw:
-        raw.execute("CREATE TABLE replies (a, b)")
-        raw.execute("INSERT INTO replies VALUES (1, 'mine')")
-    raw.close()
-    store = ReplyStore(path)
-    store.put("k", "m", REPLY)
-    store.close()
-    with sqlite3.connect(_aside(path)) as raw:
-        assert raw.execute("SELECT * FROM replies").fetchall() == [(1, "mine")]
-    raw.close()
-
-
 def test_store_damaged_while_reading_is_moved_aside(path: Path) -> None:
     """Damage beyond an intact start is detected when a reply is read, and the damaged file is kept."""
     store = ReplyStore(path)
@@ -215,7 +203,7 @@ def test_a_full_disk_is_noted_once(path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.engine.store import ReplyStore
+from pytest_llmprops.engine.store import ReplyStore, default_store
 store = ReplyStore(Path(sys.argv[1]))
 store.put("first", "m", Reply("kept", stored=1.0))
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
@@ -238,3 +226,85 @@ def test_a_store_that_cannot_be_opened_names_the_option(tmp_path: Path, where: s
     assert str(tmp_path) in message
     assert "--llm-store" in message
     assert "\n" not in message
+
+
+def test_a_deeply_nested_entry_is_requested_again(store: ReplyStore, path: Path) -> None:
+    """An entry that no JSON parser can read is noted like every unreadable one."""
+    store.put("k", "m", REPLY)
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE replies SET reply = ?", ("[" * 100_000,))
+    assert store.get("k") is None
+    assert "is unreadable and is asked again" in store.notes[0]
+
+
+def test_a_read_only_store_is_not_written(store: ReplyStore, path: Path) -> None:
+    """A store opened for reading gives its replies, and its folder keeps no other file than before."""
+    store.put("k", "m", REPLY)
+    store.close()
+    before = (path.read_bytes(), path.stat().st_mtime_ns)
+    reading = ReplyStore(path, read_only=True)
+    assert reading.get("k") == REPLY
+    assert reading.get("other") is None
+    reading.put("other", "m", REPLY)
+    assert "readonly" in reading.notes[0]
+    reading.close()
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+
+
+@pytest.mark.skipif(not Path("/sys/kernel").is_dir() or os.geteuid() != 0, reason="needs root to mount")
+def test_a_store_on_a_read_only_disk_can_be_read(store: ReplyStore, path: Path) -> None:
+    """A store on a disk that is mounted read-only, where SQLite cannot create its shared memory, is read."""
+    store.put("k", "m", REPLY)
+    store.close()
+    script = (
+        'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" || exit 77\n'
+        'exec "$2" -c "import sys; from pathlib import Path; from pytest_llmprops.engine.store import ReplyStore;'
+        ' print(ReplyStore(Path(sys.argv[1]), read_only=True).get(\'k\').text)" "$3"'
+    )
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(path.parent), sys.executable, str(path)]
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare is not installed")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("this machine does not allow a mount")
+    assert done.stdout.strip() == REPLY.text, done.stderr
+
+
+@pytest.mark.parametrize("content", [b"x" * 5000, b""])
+def test_a_damaged_read_only_store_is_left_alone(path: Path, content: bytes) -> None:
+    """A damaged file that may not be written is one line, and stays where it is."""
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="reply store"):
+        ReplyStore(path, read_only=True)
+    assert [path] == list(path.parent.iterdir())
+
+
+def test_no_home_directory_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without a home directory is told what to set."""
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(
+        StoreError, match="no home directory; set HOME or XDG_CACHE_HOME, or give --llm-store FILE"
+    ):
+        default_store()
+
+
+def test_database_of_another_program_is_refused(tmp_path: Path) -> None:
+    """Another program's SQLite file is refused with its tables, and is neither renamed nor changed."""
+    path = tmp_path / "places.sqlite"
+    for sql in ("CREATE TABLE bookmarks (url TEXT)", "CREATE TABLE replies (post INTEGER, body TEXT)"):
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute(sql)
+        path.chmod(0o644)
+        before = path.read_bytes()
+        with pytest.raises(StoreError, match=r"another program \(tables bookmarks.*--llm-store"):
+            ReplyStore(path)
+        assert path.read_bytes() == before
+        assert path.stat().st_mode & 0o777 == 0o644
+        assert [file.name for file in tmp_path.iterdir()] == [path.name]

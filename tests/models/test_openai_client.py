@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import re
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ import trustme
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.models import openai_sdk
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.openai_sdk import BACKEND, OpenAIModel
 from pytest_llmprops.models.registry import parse_spec
@@ -202,6 +204,40 @@ def test_broken_answers_are_transient_connection_errors(answer: bytes | None) ->
     assert (error(broken).kind, error(broken).transient, error(broken).fatal) == ("connection", True, False)
     assert str(broken).startswith(f"cannot reach http://127.0.0.1:{server.port}/v1")
     assert text(after) == "hello"
+
+
+def whole(body: bytes) -> bytes:
+    """Return an answer with this body."""
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+        len(body),
+        body,
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"usage": ' + b"9" * 5_000 + b"}", "an integer has too many digits"),
+        (
+            b'{"choices": [{"message": {"content": "x"}, "finish_reason": ["stop"]}]}',
+            "has a finish_reason of JSON type array",
+        ),
+    ],
+    ids=["deep", "digits", "finish_reason"],
+)
+def test_odd_json_is_named_as_what_it_is(body: bytes, said: str) -> None:
+    """The error for JSON that no reply has says what is odd, and not what Python calls it."""
+    odd = error(Server([whole(body)]).run(call))
+    assert (odd.kind, odd.transient) == ("response", True)
+    assert said in str(odd)
+
+
+def test_a_too_large_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error for an answer above the limit has the size and the limit."""
+    monkeypatch.setattr(openai_sdk, "LARGEST_ANSWER", 1_000)
+    large = error(Server([whole(completion("x" * 1_000))]).run(call))
+    assert re.search(r"/v1 has 1,\d{3} bytes; the limit is 1,000$", str(large))
 
 
 @pytest.mark.parametrize("pause", [0.04, 60.0], ids=["dripping", "stalled"])

@@ -1,9 +1,10 @@
-"""Prices from the specification and from litellm's table."""
+"""Prices from the specification, a file, the shipped table and litellm's table."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,15 +18,19 @@ from pytest_llmprops.models import prices
 
 
 @pytest.fixture(autouse=True)
-def fresh_table() -> Iterator[None]:
-    """Clear the cached table between tests."""
-    prices.price_table.cache_clear()
+def fresh_tables() -> Iterator[None]:
+    """Read the tables anew in each test."""
+    prices.clear_tables()
     yield
-    prices.price_table.cache_clear()
+    prices.clear_tables()
 
 
-def fake_litellm(folder: Path, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+def fake_litellm(folder: Path, monkeypatch: pytest.MonkeyPatch, table: str, version: str = "") -> None:
     """Put a package named litellm with this table first on the path; importing it fails."""
+    if version:
+        info = folder / f"litellm-{version}.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: litellm\nVersion: {version}\n")
     package = folder / "litellm"
     package.mkdir()
     (package / "__init__.py").write_text("raise AssertionError('litellm was imported')")
@@ -58,16 +63,132 @@ def test_table_is_read_without_importing_litellm(tmp_path: Path, monkeypatch: py
         "free-words": {"mode": "chat"},
     }
     fake_litellm(tmp_path, monkeypatch, json.dumps(table))
-    assert set(prices.price_table()) == {"m-1", "free-words"}
+    assert set(prices.litellm_entries()) == {"m-1", "free-words"}
     assert prices.price("m-1", {}) == prices.Price(1e-6, 2e-6)
     assert prices.price("free-words", {}) is None
     assert prices.price("unknown", {}) is None
 
 
-def test_damaged_table_leaves_prices_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table that is not JSON leaves prices unknown instead of failing the run."""
+def test_damaged_table_of_litellm_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table that is not JSON leaves the prices of the shipped one, instead of failing the run."""
     fake_litellm(tmp_path, monkeypatch, "{")
-    assert prices.price_table() == {}
+    assert prices.litellm_entries() == {}
+    assert prices.price("gpt-4o", {}) is not None
+
+
+def without_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hide litellm."""
+    find = importlib.util.find_spec
+    hidden = lambda name, package=None: None if name == "litellm" else find(name, package)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", hidden)
+
+
+def test_common_models_have_a_dated_price_without_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shipped table has 60 to 100 models of the large providers; each price has the table's date."""
+    without_litellm(monkeypatch)
+    names = prices.shipped_names()
+    assert 60 <= len(names) <= 100
+    assert {name.partition("/")[0] for name in names if "/" in name} == {
+        "deepseek", "gemini", "groq", "mistral", "together_ai", "xai",
+    }  # fmt: skip
+    for name in (
+        "gpt-4o",
+        "gpt-4o-mini",
+        "claude-sonnet-4-5",
+        "gemini/gemini-2.5-flash",
+        "command-r-08-2024",
+    ):
+        price = prices.price(name, {})
+        assert price is not None
+        assert 0 < price.input_per_token < price.output_per_token < 1e-3
+        assert re.fullmatch(r"table of \d{4}-\d\d-\d\d", price.source)
+    assert re.search(r"litellm \d.*MIT license", prices.shipped_origin())
+
+
+@pytest.mark.parametrize(
+    ("name", "listed"),
+    [
+        ("anthropic/claude-sonnet-4-5", "claude-sonnet-4-5"),
+        ("openai/gpt-4o", "gpt-4o"),
+        ("ft:gpt-4o-mini-2024-07-18:my-org::abc", "ft:gpt-4o-mini-2024-07-18"),
+    ],
+)
+def test_names_with_provider_and_fine_tuned_models_have_a_price(name: str, listed: str) -> None:
+    """litellm lists these under a part of the name."""
+    assert prices.price(name, {}) == prices.price(listed, {}) is not None
+
+
+@pytest.mark.parametrize(
+    ("version", "used"), [("0.1.0", "table of"), ("9999.0", "litellm 9999.0"), ("", "litellm")]
+)
+def test_newer_table_is_used(
+    version: str, used: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installed litellm replaces the shipped prices unless it is older; both fill the gaps of the other."""
+    numbers = {"input_cost_per_token": 7e-6, "output_cost_per_token": 8e-6}
+    fake_litellm(tmp_path, monkeypatch, json.dumps({"gpt-4o": numbers, "only-here": numbers}), version)
+    if not version:
+        monkeypatch.setattr(prices, "litellm_version", lambda: "")
+    for name in ("gpt-4o-mini", "only-here"):
+        assert prices.price(name, {}) is not None
+    price = prices.price("gpt-4o", {})
+    assert price is not None
+    assert price.source.startswith(used)
+    assert (price == prices.Price(7e-6, 8e-6)) == used.startswith("litellm")
+
+
+def test_file_of_prices_takes_precedence(tmp_path: Path) -> None:
+    """The user's file comes before the tables, and price_in and price_out before the file."""
+    file = tmp_path / "mine.json"
+    file.write_text('{"date": "2026-01-02", "usd_per_million_tokens": {"gpt-4o": [1, 2]}}', encoding="utf-8")
+    price = prices.price("gpt-4o", {}, file)
+    assert price is not None
+    assert (price.usd_per_million, price.source) == ((1.0, 2.0), "mine.json, 2026-01-02")
+    stated = prices.price("gpt-4o", {"price_in": "3", "price_out": "4"}, file)
+    assert stated is not None
+    assert (stated.usd_per_million, stated.source) == ((3.0, 4.0), "--model")
+    assert prices.price("gpt-4o-mini", {}, file) == prices.price("gpt-4o-mini", {})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (None, "cannot read"),
+        ("{", "is not JSON"),
+        ("[]", "has no usd_per_million_tokens"),
+        ('{"usd_per_million_tokens": {"m": [1]}}', "'m' must have two numbers"),
+        ('{"usd_per_million_tokens": {"m": [1, -1]}}', "'m' must have two numbers"),
+        ('{"usd_per_million_tokens": {"m": [true, 1]}}', "'m' must have two numbers"),
+    ],
+)
+def test_bad_file_of_prices_is_refused(text: str | None, problem: str, tmp_path: Path) -> None:
+    """The error names the file, and the model if one is at fault."""
+    file = tmp_path / "mine.json"
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError, match=problem) as raised:
+        prices.price("m", {}, file)
+    assert str(file) in str(raised.value)
+
+
+def test_table_is_renewed_from_litellm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The new table has the same names, the prices of litellm, its version, and can be read."""
+    numbers = {"input_cost_per_token": 7e-6, "output_cost_per_token": 8.5e-6}
+    fake_litellm(tmp_path, monkeypatch, json.dumps({"gpt-4o": numbers}), "9999.0")
+    file = tmp_path / "new.json"
+    file.write_text(prices.renewed_table("2030-01-02"), encoding="utf-8")
+    table = prices.read_table(file)
+    assert (list(table.prices), table.source) == (prices.shipped_names(), "new.json, 2030-01-02")
+    assert table.prices["gpt-4o"].usd_per_million == (7.0, 8.5)
+    assert table.prices["gpt-4o-mini"] == prices.price("gpt-4o-mini", {})
+    assert json.loads(file.read_text(encoding="utf-8"))["source"].startswith("litellm 9999.0 (")
+
+
+def test_table_is_not_renewed_without_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the extra."""
+    without_litellm(monkeypatch)
+    with pytest.raises(UsageError, match=r"pip install 'pytest-llmprops\[litellm\]'"):
+        prices.renewed_table("2030-01-02")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")

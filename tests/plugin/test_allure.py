@@ -205,7 +205,13 @@ def test_results_of_earlier_runs_are_reported(run: Runner, workers: str) -> None
 
 def test_stopped_run_is_a_global_error(run: Runner) -> None:
     """A run that stops adds its reason to the report's global errors."""
-    _, folder = measured(run, "--llm-max-calls", "3")
+    run.sums(30)
+    file, folder = run.folder / "test_sums.py", run.folder / "results"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(
+        text.replace("return Verdict.check", "item['m']\n        return Verdict.check"), encoding="utf-8"
+    )
+    run("--model", run.adder, "--alluredir", str(folder))
     shown = json.loads((folder / allure_run.GLOBALS).read_text(encoding="utf-8"))
     [error] = shown["errors"]
     assert error["message"].startswith("the run stopped: ")
@@ -213,6 +219,7 @@ def test_stopped_run_is_a_global_error(run: Runner) -> None:
 
 def test_allure_is_imported_only_with_its_option(run: Runner) -> None:
     """Without --alluredir, neither Allure's packages nor the plugin's Allure modules are imported."""
+    run.fresh = True
     run.sums(1)
     run.write(
         "conftest.py",

@@ -41,6 +41,7 @@ def _unreadable(done: Finished, *said: str) -> None:
     [
         (("--model", "nosuch"), ("unknown model", "nosuch", "openai:nosuch")),
         (("--model", "nosuch:model"), ("unknown backend", "nosuch")),
+        (("--model", "fake:echo", "-n", "2", "--llm-run", "run\udcff"), ("run\\xff", "UTF-8", "-n 0")),
         (("--model", "openai:"), ("model name is missing",)),
         (("--model", "fake:nosuch"), ("unknown fake model", "nosuch")),
         (("--model", "fake:echo?nosuch=1"), ("nosuch", "not a parameter")),
@@ -63,6 +64,10 @@ def _unreadable(done: Finished, *said: str) -> None:
         (("--model", "fake:echo", "--llm-set", "nosuch.k=1"), ("unknown benchmark 'nosuch'",)),
         (("--model", "fake:echo", "--llm-set", "htest.k"), ("NAME=VALUE",)),
         (("--model", "fake:echo", "--llm-param", "temperature"), ("NAME=VALUE",)),
+        (("--model", "fake:echo", "--llm-param", "temperature=hot"), ("temperature must be a number",)),
+        (("--model", "fake:echo", "--llm-param", "temperature=NaN"), ("'NaN' must be a finite number",)),
+        (("--model", "fake:echo", "--llm-param", "max_tokens=1.5"), ("max_tokens must be a whole number",)),
+        (("--model", "fake:echo", "--llm-cache-age", "nan"), ("--llm-cache-age nan", "24h")),
         (("--model", "fake:echo", "--llm-set", "htest.cot=true"), ("--llm-helper reader=SPEC",)),
         (("--model", "fake:echo", "--llm-source", "published"), ("--llm-data DIR", "llmprops data pull")),
         (
@@ -80,9 +85,9 @@ def test_wrong_option_is_one_line(run: Runner, args: tuple[str, ...], said: tupl
 def test_missing_package_names_its_extra(run: Runner) -> None:
     """A backend whose package is missing names the package and the extra that installs it."""
     run.sums()
-    run.write("sitecustomize.py", "import sys\nsys.modules['llama_cpp'] = None\n")
+    run.write("sitecustomize.py", "import sys\nsys.modules['xllamacpp'] = None\n")
     done = run("--model", "smollm2", env={"PYTHONPATH": f"{run.folder}:{ROOT}"})
-    _one_line(done, "llama-cpp-python", "pip install 'pytest-llmprops[local]'")
+    _one_line(done, "xllamacpp", "pip install 'pytest-llmprops[local]'")
 
 
 def _published(folder: Path, name: str, content: bytes) -> str:

@@ -129,14 +129,38 @@ def test_rerun_after_kill_repeats_only_calls_in_flight(run: Runner, start_stub: 
 
 
 def test_interrupt_leaves_a_valid_incomplete_record(run: Runner, start_stub: Stub, workers: str) -> None:
-    """Ctrl-C ends the run with status 2 and a readable record, marked incomplete."""
-    run.sums(400)
+    """Ctrl-C ends the run with status 2 and a readable record, marked incomplete; another run makes the other calls."""
     stub = start_stub(delay=0.1)
+    _interrupt(run, stub, workers, signal.SIGINT, times=1, to_all=True)
+    again = run(*_against(stub, "--llm-concurrency", "8"))
+    assert len(again.verdicts) == 400
+    assert stub.stats()["repeats"] <= 8
+
+
+@pytest.mark.parametrize(
+    ("workers", "number", "times", "to_all"),
+    [("0", signal.SIGINT, 3, True), ("2", signal.SIGTERM, 1, False), ("2", signal.SIGTERM, 2, True)],
+    ids=["ctrl-c three times", "terminated", "all processes terminated twice"],
+)
+def test_other_interrupts_end_a_run_as_ctrl_c_does(
+    run: Runner, start_stub: Stub, workers: str, number: signal.Signals, times: int, to_all: bool
+) -> None:
+    """SIGTERM, and Ctrl-C pressed again, print no traceback and leave no folder of the broker behind."""
+    _interrupt(run, start_stub(delay=0.1), workers, number, times=times, to_all=to_all)
+
+
+def _interrupt(
+    run: Runner, stub: RunningStub, workers: str, number: signal.Signals, *, times: int, to_all: bool
+) -> None:
+    """Interrupt a run of 400 cases; check its record, its output and the temporary folder."""
+    run.sums(400)
     folder = run.next_folder()
+    temporary = run.folder / "temporary"
+    temporary.mkdir()
     process = subprocess.Popen(
         run.command(*_against(stub, "--llm-concurrency", "8", "-n", workers), folder=folder),
         cwd=run.folder,
-        env=run.environment(),
+        env=run.environment() | {"TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -145,17 +169,18 @@ def test_interrupt_leaves_a_valid_incomplete_record(run: Runner, start_stub: Stu
     while stub.stats()["answered"] < 60:
         assert process.poll() is None
         time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    for _ in range(times):
+        (os.killpg if to_all else os.kill)(process.pid, number)
+        time.sleep(0.03)
+    output, _ = process.communicate(timeout=120)
     done = Finished(process.returncode, output, folder)
     assert done.code == 2
+    assert "Traceback" not in output
+    assert not list(temporary.glob("llmprops-*"))
     assert done.run["complete"] is False
     assert done.run["finished"]
     assert len(done.verdicts) < 400
     assert all(v["status"] != "error" for v in done.verdicts.values())
-    again = run(*_against(stub, "--llm-concurrency", "8"))
-    assert len(again.verdicts) == 400
-    assert stub.stats()["repeats"] <= 8
 
 
 def test_concurrency_limits_all_workers_together(run: Runner, start_stub: Stub, workers: str) -> None:

@@ -277,3 +277,31 @@ def test_lean_items_work_with_calls(run: Runner, workers: str) -> None:
     done = run("--model", run.adder, "-n", workers)
     assert "3 failed, 9 passed" in done.output
     assert done.run["calls"]["sent"] == 12
+
+
+SIMPLE = "import pytest_llmprops.plugin.lean_items as lean\nlean.SIMPLE_CASES = 5\n"
+
+
+@pytest.mark.parametrize(
+    ("body", "conftest", "is_lean"),
+    [
+        ("    assert verdict\n", "", True),
+        ('    """Cut."""\n    assert verdict\n', "", True),
+        ("    assert verdict\n", "def pytest_runtest_logreport(report): pass\n", True),
+        ("    print(verdict)\n    assert verdict\n", "", False),
+        ("    assert verdict, verdict.given\n", "", False),
+        ("    assert verdict\n", "def pytest_runtest_setup(item): pass\n", False),
+        ("    assert verdict\n", "def pytest_runtest_makereport(item, call): pass\n", False),
+    ],
+    ids=["plain", "docstring", "reports", "print", "message", "setup", "makereport"],
+)
+def test_from_a_few_hundred_cases_only_simple_functions_are_lean(
+    run: Runner, body: str, conftest: str, is_lean: bool
+) -> None:
+    """Below 20,000 cases, items are lean only if the function and the plugins can lose nothing."""
+    model = write_cuts(run, 10)
+    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
+    assert "    assert verdict\n" in text
+    run.write("test_cuts.py", text.replace("    assert verdict\n", body))
+    run.write("conftest.py", SIMPLE + conftest)
+    assert ("<LeanItem" in _collected(run, model)) is is_lean

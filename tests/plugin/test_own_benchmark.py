@@ -5,7 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from fixtures.runs import Runner
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.reports.runs_table import list_lines
+from pytest_llmprops.runs.catalog import Listed
+from pytest_llmprops.runs.reader import read_run
 
 CITIES = """
 import pytest
@@ -102,3 +109,158 @@ def test_gate_refuses_a_minimum_where_accuracy_has_a_target(run: Runner) -> None
     done = run("test_cities.py", "--model", "fake:constant?text=yes", "--llm-gate", str(gate))
     assert done.code == 4
     assert "min_accuracy on cities coin, whose accuracy is best at 0.5" in done.output
+
+
+CONTROLLED = """
+import pytest
+from pytest_llmprops import Benchmark, Chat, Item, Verdict, by_place, rate
+
+loads = open("loads.txt", "a")
+loads.write("x")
+loads.close()
+
+
+class Controlled(Benchmark):
+    name = "controlled"
+    title = "Controlled sums"
+    controls = frozenset({"easy"})
+    metric_directions = {"short_rate": "higher"}
+
+    def __init__(self):
+        self.evaluated = 0
+
+    def load(self, files):
+        return [
+            Item(f"controlled/{task}{n:02}", task, "en", fields={"n": n + (task == "easy")})
+            for task in ("hard", "easy")
+            for n in range(0, 150, 5)
+        ]
+
+    async def evaluate(self, item, context, ask, protocol):
+        self.evaluated += 1
+        reply = await ask(Chat.user(f"{item['n']} + 1 =", temperature=0.0))
+        expected = str(item["n"] + 1)
+        values = {"short": float(len(reply.text) < 3)}
+        return Verdict.check(reply.text == expected, expected=expected, given=reply.text, values=values)
+
+    def metrics(self, records):
+        for place, members in by_place(records).items():
+            yield rate(place, "short_rate", [r.values["short"] == 1 for r in members], "higher")
+
+    def remarks(self, records):
+        return [f"evaluated {self.evaluated}"]
+
+
+@pytest.mark.llmprops(benchmark=Controlled)
+def test_controlled(verdict):
+    assert verdict
+"""
+
+
+def test_controls_do_not_count_in_the_mean(run: Runner) -> None:
+    """The class is used as it was imported, and its controls count neither in the mean nor in the report's heading."""
+    run.sums()
+    run.write("test_controlled.py", CONTROLLED)
+    done = run("test_controlled.py", "--model", run.adder)
+    assert done.code == 1
+    assert "evaluated 60" in done.output
+    assert (run.folder / "loads.txt").read_text(encoding="utf-8") == "x"
+    assert {row["task"]: row["accuracy"] for row in done.run["summary"]} == {"hard": 0.0, "easy": 1.0}
+    [total] = [line for line in done.output.splitlines() if line.startswith("  all ")]
+    assert "0.0% mean" in total
+    assert "the mean is without easy" in done.output
+    report = report_on([read_run(done.folder)], {})
+    assert "0.0% of controlled" in " ".join([report.title, *report.findings])
+    [listed] = list_lines([Listed(done.folder, read_run(done.folder).facts, "complete")], 200)[1:]
+    assert "0.0%" in listed
+
+
+def test_own_benchmark_is_compared_reported_and_gated_like_ours(
+    run: Runner, workers: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands treat the record of a class in a test file like that of an installed benchmark."""
+    monkeypatch.setenv("COLUMNS", "200")
+    run.sums()
+    run.write("test_controlled.py", CONTROLLED)
+    run.write("right.py", "def reply(chat):\n    return str(int(chat.messages[-1].content.split()[0]) + 1)\n")
+    gate = run.write(
+        "gate.toml",
+        '[[rule]]\nname = "hard"\nbenchmark = "controlled"\ntask = "hard"\nmin_accuracy = 0.8\nmax_drop = 0.2\n'
+        '[[rule]]\nname = "short"\nbenchmark = "controlled"\nmetric = "short_rate"\nmin = 0.1\n',
+    )
+    right = f"fake:call?file={run.folder / 'right.py'}"
+    before = run("test_controlled.py", "--model", right, "-n", workers)
+    after = run("test_controlled.py", "--model", run.adder, "-n", workers)
+    assert (before.code, after.code) == (0, 1)
+    rows = {row["task"]: row for row in before.run["metrics"]}
+    assert rows["hard"]["direction"] == "higher"
+    folders = [str(before.folder), str(after.folder)]
+    assert main(["compare", *folders]) == 0
+    compared = capsys.readouterr().out
+    [hard, easy] = [
+        line for line in compared.splitlines() if line.split()[:1] == ["controlled"] and "en" in line
+    ]
+    assert ("drop" in hard, "inconclusive" in easy) == (True, True)
+    # Without the control, one task is left, of which there is no sum.
+    assert not [line for line in compared.splitlines() if line.split()[:1] == ["all"]]
+    assert "not installed" not in compared
+    for (baseline, candidate), status in ((folders, 1), (folders[::-1], 0)):
+        assert main(["gate", "--gate", str(gate), "--baseline", baseline, candidate]) == status
+        decided = capsys.readouterr().out
+        assert "not installed" not in decided
+    report = report_on([read_run(before.folder), read_run(after.folder)], {})
+    assert [section.title for section in report.sections] == ["Controlled sums"]
+
+
+def test_fault_at_every_item_stops_the_run(run: Runner, workers: str) -> None:
+    """A typo in evaluate stops the run after 20 items per process, whose traceback is shown once per process."""
+    run.sums(2000)
+    file = run.folder / "test_sums.py"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(
+        text.replace("return Verdict.check", "item['m']\n        return Verdict.check"), encoding="utf-8"
+    )
+    done = run("--model", run.adder, "-n", workers)
+    assert done.code == 2
+    [line] = [line for line in done.output.splitlines() if line.startswith("stopped: ")]
+    assert "20 items of sums in a row failed in the same way: KeyError: 'm' (test_sums.py, line 16)" in line
+    processes = max(int(workers), 1)
+    assert 20 <= len(done.verdicts) <= 20 * processes
+    assert {v["reason"] for v in done.verdicts.values()} == {"KeyError: 'm' (test_sums.py, line 16)"}
+    assert done.output.count("item['m']") <= processes
+    # four lines an item, and a traceback per process
+    assert len(done.output.splitlines()) < 50 + (20 * 4 + 30) * processes
+    assert done.run["calls"]["sent"] <= 300
+    assert done.run["complete"] is False
+
+
+def test_two_classes_with_one_name_are_refused(run: Runner) -> None:
+    """The second class with a name is an error of collection, not a benchmark that is never measured."""
+    run.sums(3)
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
+    run.write(
+        "test_other.py",
+        text.replace("class Sums", "class Others").replace("benchmark=Sums", "benchmark=Others"),
+    )
+    done = run("--model", run.adder)
+    assert done.code == 2
+    assert (
+        "two benchmarks have the name 'sums': Others (test_other.py, line 6) and Sums (test_sums.py, line 6)"
+        in (done.output)
+    )
+
+
+def test_process_that_ends_keeps_its_verdicts(run: Runner) -> None:
+    """If evaluate ends a worker's process, the verdicts of the others are in the record and in the summary."""
+    run.sums(30)
+    file = run.folder / "test_sums.py"
+    text = file.read_text(encoding="utf-8").replace("import pytest", "import os, pytest")
+    text = text.replace(
+        "        if not", "        if item['n'] == 20:\n            os._exit(3)\n        if not"
+    )
+    file.write_text(text, encoding="utf-8")
+    done = run("--model", run.adder, "-n", "2", "--max-worker-restart", "0")
+    assert done.code == 1, done.output
+    assert "crashed" in done.output
+    assert done.run["complete"] is False
+    assert len(done.verdicts) >= 15

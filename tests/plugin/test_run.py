@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -25,7 +26,8 @@ RUN_KEYS = {
 
 
 def test_record_has_every_required_field(run: Runner, workers: str) -> None:
-    """A finished run leaves a complete record with all keys and the counts of its verdicts."""
+    """A finished run, beside all installed plugins, leaves a complete record with the counts of its verdicts."""
+    run.plugins = None
     run.sums()
     done = run("--model", run.adder, "-n", workers)
     assert done.code == 1
@@ -86,6 +88,7 @@ def test_wrong_answer_is_one_line(run: Runner, workers: str) -> None:
 
 def test_without_a_model_suites_are_skipped(run: Runner) -> None:
     """Without --model, one skip says what to pass, and no slow package is imported."""
+    run.fresh = True
     run.sums()
     run.write(
         "conftest.py",
@@ -94,7 +97,7 @@ def test_without_a_model_suites_are_skipped(run: Runner) -> None:
         "    heavy = {'openai', 'numpy', 'scipy', 'torch', 'sqlite3', 'asyncio', 'pytest_llmprops.engine'}\n"
         "    print('HEAVY', sorted(heavy & set(sys.modules)))\n",
     )
-    done = run("-s", "-p", "no:anyio", "-p", "no:hypothesispytest", "-p", "no:xdist")
+    done = run("-s", "-p", "no:xdist")
     assert done.code == 0
     assert done.output.count("no model chosen: pass --model SPEC") == 1
     # The suite imports a benchmark class, but that needs only the core.
@@ -157,9 +160,15 @@ def test_plan_above_the_budget_is_refused(run: Runner, workers: str) -> None:
     done = run("--model", run.adder, "--llm-max-calls", "5", "-n", workers)
     assert done.code not in (0, 5)
     assert "refused to start: the plan needs 12 calls" in done.output
-    assert done.run["calls"]["sent"] == 0
-    assert done.run["complete"] is False
-    assert done.run["summary"] == []
+    assert "no run was recorded" in done.output
+    assert not done.folder.exists()
+    assert not _stored(run)
+
+
+def _stored(run: Runner) -> int:
+    """Return the number of stored replies."""
+    with closing(sqlite3.connect(run.store)) as db:
+        return int(db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
 
 def test_stored_replies_do_not_count_against_the_budget(run: Runner) -> None:
@@ -197,7 +206,8 @@ def test_plan_above_the_cost_limit_is_refused(run: Runner) -> None:
     run.sums()
     done = run("--model", "fake:echo?price_in=1000000&price_out=1000000", "--llm-max-cost", "0.5")
     assert "above --llm-max-cost 0.5" in done.output
-    assert done.run["calls"]["sent"] == 0
+    assert not done.folder.exists()
+    assert not _stored(run)
 
 
 def test_cache_only_names_the_first_missing_request(run: Runner) -> None:
@@ -231,7 +241,8 @@ def test_junit_has_the_status_of_each_verdict(run: Runner, workers: str) -> None
 
 
 def test_ordinary_tests_run_with_the_cases(run: Runner, workers: str) -> None:
-    """Ordinary tests in the same session keep their results and tracebacks."""
+    """Ordinary tests in the same session, with all installed plugins, keep their results and tracebacks."""
+    run.plugins = None
     run.sums(4)
     run.write("test_other.py", "def test_fine():\n    pass\n\ndef test_bad():\n    assert 1 == 2\n")
     done = run("--model", run.adder, "-n", workers)
@@ -287,13 +298,14 @@ def test_items_not_served_are_counted(run: Runner, workers: str) -> None:
     assert "not served: 7 sums items" in done.output
     assert len(done.verdicts) == 7
     assert done.run["not_served"] == {"sums": {"cutter": 7}}
-    alone = run("--model", "cutter")
-    assert alone.code == 0
+    alone = run("--model", "cutter", "-n", workers)
+    assert alone.code == 5
     assert "not served: 7 sums items" in alone.output
 
 
 def test_workers_import_no_sdk(run: Runner) -> None:
     """Workers and controller import no SDK and no numerical library."""
+    run.fresh = True
     run.sums(4)
     run.write(
         "conftest.py",
@@ -303,7 +315,7 @@ def test_workers_import_no_sdk(run: Runner) -> None:
         "    name = os.environ.get('PYTEST_XDIST_WORKER', 'controller')\n"
         "    pathlib.Path(f'heavy-{name}').write_text(repr(sorted(heavy & set(sys.modules))))\n",
     )
-    run("--model", run.adder, "-n", "2", "-p", "no:hypothesispytest")
+    run("--model", run.adder, "-n", "2")
     assert {p.name: p.read_text() for p in run.folder.glob("heavy-*")} == {
         "heavy-controller": "[]", "heavy-gw0": "[]", "heavy-gw1": "[]",
     }  # fmt: skip
@@ -348,3 +360,20 @@ def test_local_model_runs_in_one_process(run: Runner) -> None:
     pids = (run.folder / "served-by").read_text(encoding="utf-8").split()
     assert len(pids) == 30
     assert len(set(pids)) == 1
+
+
+def test_cost_has_the_date_of_its_prices(run: Runner) -> None:
+    """Plan, refusal and summary name the file of --llm-prices and its date; the record has the price of the model."""
+    run.sums(2)
+    table = '{"date": "2026-01-02", "usd_per_million_tokens": {"call": [1000, 1000]}}'
+    options = ("--model", run.adder, "--llm-prices", str(run.write("mine.json", table)))
+    assert "  prices: mine.json, 2026-01-02" in run(*options, "--llm-plan").output
+    refused = run(*options, "--llm-max-cost", "0.001").output
+    assert "USD (prices: mine.json, 2026-01-02), above --llm-max-cost 0.001" in refused
+    done = run(*options)
+    assert " USD (prices: mine.json, 2026-01-02)" in done.output
+    [model] = done.run["models"].values()
+    assert model["price"] == {"input": 1000.0, "output": 1000.0, "source": "mine.json, 2026-01-02"}
+    bad = run(*options[:2], "--llm-prices", str(run.folder / "none.json"))
+    assert (bad.code, bad.folder.exists()) == (4, False)
+    assert "ERROR: prices: cannot read" in bad.output

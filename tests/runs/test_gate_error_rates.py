@@ -55,6 +55,7 @@ def not_above(count: int, of: int, rate: float) -> None:
     assert binomtest(count, of, rate, alternative="greater").pvalue > 0.01, f"{count} of {of}, stated {rate}"
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("n", "gained"), [(42, 0.0), (54, 0.0), (137, 0.0), (42, 0.02)])
 def test_max_drop_at_its_limit_is_exact(n: int, gained: float) -> None:
     """At a true drop of exactly 10 points at most 2.5% of upgrades are accepted: over all likely outcomes."""
@@ -75,6 +76,7 @@ def test_max_drop_at_its_limit_is_exact(n: int, gained: float) -> None:
     assert rate <= 0.025
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("count", [5, 10])
 def test_min_accuracy_where_one_cluster_in_ten_fails(count: int) -> None:
     """If clusters fail wholly with probability 0.1, min_accuracy at the true accuracy is met in at most 2.5%."""
@@ -86,6 +88,7 @@ def test_min_accuracy_where_one_cluster_in_ten_fails(count: int) -> None:
     not_above(met, UPGRADES, 0.025)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("count", [5, 6, 10, 12])
 def test_no_regression_where_one_cluster_in_ten_fails(count: int) -> None:
     """At a true drop of ``detect``, with one cluster in ten lost, no_regression is met in at most 20%.
@@ -122,6 +125,7 @@ def test_eight_clusters_are_too_few() -> None:
     assert check(needed - 3).verdict == "inconclusive"
 
 
+@pytest.mark.simulation
 def test_clusters_that_fail_wholly_have_exact_rates() -> None:
     """Rates over the number of failed clusters of 16, without simulation: 18.5% pass a drop of ``detect``."""
     rate = sum(
@@ -133,6 +137,7 @@ def test_clusters_that_fail_wholly_have_exact_rates() -> None:
     assert 0.15 < rate <= 0.2
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("size", "icc"), [(1, 0.0), (5, 0.3), (20, 0.9), (20, 1.0)])
 def test_the_benchmark_decides_as_the_gate(size: int, icc: float) -> None:
     """The vectorised decisions of ``bench.gate_rates`` are those of the gate's own checks."""
@@ -156,6 +161,7 @@ def test_the_benchmark_decides_as_the_gate(size: int, icc: float) -> None:
     assert verdicts >= {"met", "inconclusive"}
 
 
+@pytest.mark.simulation
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("name", "stated", "rate", "items"), gate_rates.RULES[:4], ids=[rule[0] for rule in gate_rates.RULES[:4]]

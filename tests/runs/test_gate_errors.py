@@ -94,6 +94,7 @@ def test_missing_items_of_a_sequential_run_are_not_those_to_be_drawn() -> None:
     assert not any(lacking.after(n).passed for n in (*range(50, 384, 50), 384))
 
 
+@pytest.mark.simulation
 def test_rate_of_wrong_acceptances_holds() -> None:
     """A candidate that loses ``max_drop`` of the items and whose errors are losses passes at most 2.5% of the time.
 

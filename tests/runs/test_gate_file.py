@@ -89,6 +89,7 @@ def test_byte_order_mark_is_accepted(tmp_path: Path) -> None:
         ("rule = 3", "has no rule; write [[rule]]"),
         ("rule = [", "not TOML"),
         ("a = " + "[" * 5000, "not TOML"),
+        ("alpha = " + "9" * 5_000, "not TOML that can be read: an integer has too many digits"),
         ("[[rule]]\nmin_acuracy = 0.5", "rule 1: unknown key 'min_acuracy'; there are name, benchmark"),
         ("sequental = true\n[[rule]]\nmax_drop = 0", "unknown key 'sequental'; there are inconclusive"),
         ("[[rule]]\nname = 'x'", "rule 1: requires nothing"),

@@ -28,7 +28,7 @@ def decided(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> di
 def run(tmp_path: Path) -> Path:
     """Forty homophones, half of them correct, with their metrics."""
     rows = verdicts("cw" * 20, benchmark="homophones", task="asked", values={"function_word": 0.0})
-    metrics = metric_rows(rows, {"homophones": find_benchmark("homophones")})
+    metrics, _ = metric_rows(rows, {"homophones": find_benchmark("homophones")})
     assert {row.value for row in metrics if row.name == "accuracy"} == {0.5}
     return write_run(tmp_path / "run", rows, metrics=metrics)
 

@@ -49,6 +49,7 @@ def accepted(rule: dict[str, Any], upgrades: list[tuple[list[VerdictRecord], lis
     return sum(judged(gate, *pair).decision == "pass" for pair in upgrades) / len(upgrades)
 
 
+@pytest.mark.simulation
 def test_min_accuracy_at_the_limit_passes_as_rarely_as_stated() -> None:
     """At a true accuracy of the limit, at most 2.5% pass; samples counted as items would pass far more often."""
     rng = np.random.default_rng(0)
@@ -62,6 +63,7 @@ def test_min_accuracy_at_the_limit_passes_as_rarely_as_stated() -> None:
     assert counted_as_items > 0.05
 
 
+@pytest.mark.simulation
 def test_max_drop_at_the_limit_passes_as_rarely_as_stated() -> None:
     """At a true drop of the limit, at most 2.5% pass; samples counted as items would pass far more often."""
     rng = np.random.default_rng(1)
@@ -78,6 +80,7 @@ def test_max_drop_at_the_limit_passes_as_rarely_as_stated() -> None:
     assert counted_as_items > 0.05
 
 
+@pytest.mark.simulation
 def test_equal_models_are_rarely_refused() -> None:
     """Two runs of one model whose samples differ show no significant drop in at least 95% of the comparisons."""
     rng = np.random.default_rng(2)

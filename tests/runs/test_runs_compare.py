@@ -23,6 +23,7 @@ from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.runs.compare import Change, compare
 from pytest_llmprops.runs.pairing import ItemKey, pair_records
 from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.runs.summary import summary_rows
 
 
 def run_of(folder: Path, statuses: str, model: str = "m", **facts: Any) -> Run:
@@ -98,6 +99,15 @@ def test_nothing_is_lost_or_counted_twice(one: str, other: str) -> None:
 def conclusion(change: Change) -> str:
     assert change.result is not None
     return change.result.conclusion
+
+
+def test_changes_are_in_the_order_of_the_suites(tmp_path: Path) -> None:
+    """The order in which workers ended the cases does not matter; run.json has the order of the suites."""
+    rows = [verdict(id="a", task="add"), verdict(id="b", task="multiply")]
+    for name in ("old", "new"):
+        write_run(tmp_path / name, rows[::-1], summary=summary_rows(rows))
+    [contrast] = compare([read_run(tmp_path / name) for name in ("old", "new")]).contrasts
+    assert [change.task_key.task for change in contrast.changes if change.task_key] == ["add", "multiply"]
 
 
 def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fixtures.recorded import verdicts, write_run
+from pytest_llmprops.benchmarks.oracle.report.pair_searches import pair_search_blocks
 from pytest_llmprops.benchmarks.oracle.report.searches import search_blocks
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
@@ -43,6 +44,7 @@ def row(number: int, counterexample: Any = None, **more: Any) -> dict[str, Any]:
         "language": "en",
         "source": "builtin",
         "id": f"oracle/general/{number:03}",
+        "property": "linearity",
         "examples": 40,
         "requests": 30,
         "calls": 20,
@@ -78,10 +80,57 @@ def test_show_has_the_searches(tmp_path: Path, capsys: pytest.CaptureFixture[str
         tmp_path / "run", row(1), row(2, FOUND, spent=True), row(1, FOUND, calls=7), row(3, error="it broke")
     )
     assert shown(run, capsys) == [
-        f"search: 2 items searched, 2 counterexamples, 120 examples, 47 calls{ENDED}",
+        f"search (linearity): 2 items searched, 2 counterexamples, 120 examples, 47 calls{ENDED}",
         f"  oracle/general/001: {FOUND['why']}",
         f"  oracle/general/002: {FOUND['why']}; the calls were spent before it was shrunk further",
     ]
+
+
+def test_properties_are_counted_separately(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each property of an item has its own search and its own line; a line without a property is kept."""
+    old = {name: value for name, value in row(1, FOUND).items() if name != "property"}
+    run = searched(tmp_path / "run", row(1, property="no"), row(1, FOUND, property="yes"), row(1), old)
+    assert [line for line in shown(run, capsys) if line.startswith("search")] == [
+        "search (no): 1 item searched, 0 counterexamples, 40 examples, 20 calls",
+        "search (yes): 1 item searched, 1 counterexample, 40 examples, 20 calls",
+        "search (linearity): 1 item searched, 0 counterexamples, 40 examples, 20 calls",
+        "search: 1 item searched, 1 counterexample, 40 examples, 20 calls",
+    ]
+    assert [r.property for r in read_run(run).searches] == ["no", "yes", "linearity", ""]
+
+
+def test_counts_without_a_property_are_read(tmp_path: Path) -> None:
+    """A run.json of an earlier version, whose counts name no property, is read."""
+    run = searched(tmp_path / "run", row(1))
+    facts = json.loads((run / "run.json").read_text())
+    del facts["searches"][0]["property"]
+    (run / "run.json").write_text(json.dumps(facts))
+    (run / "searches.jsonl").unlink()
+    [counts] = read_run(run).facts.searches
+    assert (counts.property, counts.searched) == ("", 1)
+
+
+def test_show_has_the_replications(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``runs show`` prints how often counterexamples repeat; those that may be noise are last."""
+    noise, repeated = ({**FOUND, "replications": 4, "replicated": n} for n in (1, 2))
+    run = searched(tmp_path / "run", row(1, noise), row(2, repeated))
+    assert shown(run, capsys) == [
+        (
+            "search (linearity): 2 items searched, 2 counterexamples, 80 examples, 40 calls;"
+            " 1 of the counterexamples may be noise"
+        ),
+        f"  oracle/general/002: {FOUND['why']}; repeats in 2 of 4",
+        f"  oracle/general/001: {FOUND['why']}; repeats in 1 of 4, so it may be noise",
+    ]
+
+
+def test_counts_of_an_older_record(tmp_path: Path) -> None:
+    """In the counts of a record without replications, nothing is noise."""
+    run = searched(tmp_path / "run", row(1, FOUND))
+    facts = json.loads((run / "run.json").read_text())
+    del facts["searches"][0]["noise"]
+    (run / "run.json").write_text(json.dumps(facts))
+    assert read_run(run).facts.searches[0].noise == 0
 
 
 def test_show_lists_some_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,11 +168,13 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
     ("change", "said"),
     [
         ({"id": 3}, "has no string 'id'"),
+        ({"property": None}, "has no string 'property'"),
         ({"calls": "many"}, "has no integer 'calls'"),
         ({"calls": True}, "has no integer 'calls'"),
         ({"spent": None}, "has no 'spent'"),
         ({"counterexample": {"x": []}}, "has no 'counterexample'"),
         ({"counterexample": "no"}, "has no 'counterexample'"),
+        ({"counterexample": {**FOUND, "replicated": "1"}}, "has a 'counterexample' whose 'replicated'"),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -175,14 +226,15 @@ def test_promoted(
     assert len(shown(tmp_path / "baselines" / "whole", capsys)) == 2
     assert not (tmp_path / "baselines" / "counts" / "searches.jsonl").exists()
     assert shown(tmp_path / "baselines" / "counts", capsys) == [
-        "search: 1 item searched, 1 counterexample, 40 examples, 20 calls"
+        "search (linearity): 1 item searched, 1 counterexample, 40 examples, 20 calls"
     ]
 
 
 def test_report(tmp_path: Path) -> None:
     """The report counts searches and kinds of culprits, and shows the smallest counterexamples first."""
     three = {**FOUND, "replaced": 3, "x": ["Lisbon", "<b>Kenya</b>"], "culprits": ["damaged", {"kinds": 3}]}
-    run = read_run(searched(tmp_path / "run", row(1, three, spent=True), row(2, FOUND), row(3)))
+    two = {**FOUND, "replications": 5, "replicated": 1}
+    run = read_run(searched(tmp_path / "run", row(1, three, spent=True), row(2, two), row(3)))
     counts, fold = search_blocks(Measured("oracle", series_of([run])))
     assert isinstance(counts, Table)
     assert isinstance(fold, Fold)
@@ -200,13 +252,57 @@ def test_report(tmp_path: Path) -> None:
         "60",
         "1",
     )
+    assert by_heading["May be noise"] == "1"
     assert (by_heading["Multi-form"], by_heading["Weak"], by_heading["Synonym fault"]) == ("1", "1", "0")
     [examples] = fold.blocks
     assert isinstance(examples, Table)
     small, large = ([cell.text for cell in cells] for cells in examples.rows)
     assert small[0] == "oracle/general/002"
-    assert small[2:5] == ["2 of 6", "“Lisbon”", "“Globex”"]
-    assert small[5] == "“Lisbon” (replaced by “Nairobi”): multi-form, weak; in 4 of 11 replies"
-    assert large[3] == "“Lisbon”, “<b>Kenya</b>”"
-    assert large[5].endswith("before it was shrunk further")
+    assert small[2:6] == ["2 of 6", "1 of 5: may be noise", "“Lisbon”", "“Globex”"]
+    assert small[6] == "“Lisbon” (replaced by “Nairobi”): multi-form, weak; in 4 of 11 replies"
+    assert large[3:5] == ["–", "“Lisbon”, “<b>Kenya</b>”"]
+    assert large[6].endswith("before it was shrunk further")
     assert search_blocks(Measured("oracle", series_of([read_run(searched(tmp_path / "none"))]))) == []
+
+
+PAIR = {
+    "why": "no, but yes to both",
+    "sentences": ["It <b>rained</b>.", "It snowed.", "Rain fell."],
+    "answers": [
+        {"first": 1, "second": 2, "answer": "no"},
+        {"first": 3, "second": 2, "answer": "yes"},
+        {"first": 3, "second": 1, "answer": "yes"},
+    ],
+    "edits": [],
+    "evidence": {},
+    "replications": 5,
+    "replicated": 4,
+}
+
+
+def test_report_on_pairs(tmp_path: Path) -> None:
+    """The report counts the searches of each property, and shows the sentences and answers, the shortest first."""
+    longer = {**PAIR, "sentences": ["It rained all day long here.", "It snowed."], "edits": ["full stop"]}
+    rows = (
+        row(1, longer, property="yes", spent=True), row(2, PAIR, property="yes"), row(1, property="symmetry"),
+        row(3, PAIR, property="no"), row(1, FOUND),
+    )  # fmt: skip
+    measured = Measured("oracle", series_of([read_run(searched(tmp_path / "run", *rows))]))
+    counts, fold = pair_search_blocks(measured)
+    assert isinstance(counts, Table)
+    assert isinstance(fold, Fold)
+    assert [[cell.text for cell in cells[1:4]] for cells in counts.rows] == [
+        ["no", "1", "1"], ["yes", "2", "2"], ["symmetry", "1", "0"],
+    ]  # fmt: skip
+    [examples] = fold.blocks
+    assert isinstance(examples, Table)
+    texts = [[cell.text for cell in cells] for cells in examples.rows]
+    assert [(cells[0][-3:], cells[2]) for cells in texts] == [("003", "no"), ("002", "yes"), ("001", "yes")]
+    assert texts[0][3:] == [
+        "4 of 5", "1: “It <b>rained</b>.” 2: “It snowed.” 3: “Rain fell.”", "1 and 2: no, 3 and 2: yes, 3 and 1: yes",
+    ]  # fmt: skip
+    assert texts[2][5].endswith("; edited: full stop; the calls were spent before it was shrunk further")
+    [linear, _] = search_blocks(measured)
+    assert isinstance(linear, Table)
+    assert [cells[1].text for cells in linear.rows] == ["1"]
+    assert pair_search_blocks(Measured("oracle", series_of([read_run(searched(tmp_path / "none"))]))) == []

@@ -6,5 +6,6 @@ REGISTRATION = Registration(
     name="capitals",
     benchmark="llmprops_capitals.benchmark:Capitals",
     section="llmprops_capitals.section:section",
+    suite="llmprops_capitals.suite",
     commands=Command("capitals: the items", "llmprops_capitals.commands:add_commands"),
 )

@@ -88,6 +88,8 @@ class Dtails(Benchmark):
     metric_directions = metrics.DIRECTIONS
     kinds = frozenset({"chat", "translate"})
     limit_per_cluster = True
+    # About one item of each concept; standard has all items.
+    sizes = {"small": {"select": 8, "translate": 8}}
     protocols = {
         "paper": NamedSettings(DtailsSettings(runs=3), assumed=_ASSUMED),
         "quick": NamedSettings(

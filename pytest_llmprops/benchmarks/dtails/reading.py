@@ -52,7 +52,7 @@ _ANSWER = re.compile(r"\banswer\b", re.IGNORECASE)
 _REFUSAL = re.compile(
     r"\b(?:I\s+(?:can\s?not|can['’]t|am\s+(?:unable|not\s+able)\s+to|won['’]t|will\s+not)"
     r"|I['’]m\s+(?:unable|not\s+able)\s+to)\s+(?:help|assist|answer|comply|provide|translate|select|choose|do|fulfil)"
-    r"|\bI\s+(?:must\s+)?decline\b|\bas\s+an\s+AI\b[^.]*\b(?:cannot|can['’]t|unable|not\s+able)\b",
+    r"|\bI\s+(?:must\s+)?decline\b|\bas\s+an\s+AI\b[^.]{0,300}\b(?:cannot|can['’]t|unable|not\s+able)\b",
     re.IGNORECASE,
 )
 
@@ -149,11 +149,11 @@ def _similar(names: Mentions, variations: Variations, threshold: float) -> list[
     text = names.text
     parts = [part for part in map(trimmed, _PARTS.split(text)) if part]
     words = [part for part in parts if not has_rejection(part) and not _NAMES.search(part)]
+    forms = [(index, form, simplified(form)) for index, form, _ in _forms(variations)]
     return [
         _Match(index, form, len(plain), ratio, max(0, text.find(word)), False)
-        for word in words
-        for index, form, _ in _forms(variations)
-        for plain in [simplified(form)]
+        for word in dict.fromkeys(words)
+        for index, form, plain in forms
         if (ratio := indel_ratio(word, plain)) >= threshold and not is_look_alike(word, plain)
     ]
 

@@ -8,6 +8,7 @@ REGISTRATION = Registration(
     name="dtails",
     benchmark="pytest_llmprops.benchmarks.dtails.benchmark:Dtails",
     section="pytest_llmprops.benchmarks.dtails.report.section:section",
+    suite="pytest_llmprops.suites.test_dtails",
     data="pytest_llmprops.data.location:builtin_data",
     manifest="manifest.tsv",
     printed_results="published_results/dtails.csv",

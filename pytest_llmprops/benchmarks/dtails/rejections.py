@@ -8,6 +8,7 @@ The names are one private-use character each in the text that is searched, so no
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Iterable
 
@@ -75,7 +76,7 @@ _AFTER_NAME = re.compile(f"{_CLOSING}(?:{_JAPANESE}|{_OTHERS})")
 _PLURAL = re.compile("[\"'”’»」』*_]*\\s*(?:are|were|do|don't|both|all)\\b")
 _BACK_OR = re.compile(f"{_QUOTES}(?:{_words(OR)}){_QUOTES}")
 _BACK_AND = re.compile(f"{_QUOTES}(?:{COMMA}|{_words(AND)}|{COMMA}\\s*(?:{_words((*OR, *AND))})){_QUOTES}")
-_STRUCK = re.compile(f"(?:~~|<s>|<del>)[^~<]*?{_NAME}[^~<]*(?:~~|</s>|</del>)")
+_STRUCK = re.compile("(?:~~|<s>|<del>)[^~<]*+(?:~~|</s>|</del>)")
 _ANY = re.compile(
     f"{_BEGIN}(?:{_words((*BEFORE_ALL, *_all(BEFORE), *_all(AFTER), 'wrong', 'incorrect'))}|\\w+n't){_END}"
     f"|{_words(AFTER_JAPANESE)}"
@@ -101,10 +102,14 @@ def rejected_names(text: str) -> tuple[frozenset[int], frozenset[int]]:
     """
     fewest, most = _marked(text), _marked(text)
     before = [match for match in _BEFORE_NAMES.finditer(text) if not _is_turned(text, match)]
+    reached: dict[int, _Reach] = {}
     for match in before:
-        names, certain = _list_from(text, match.end())
-        most.update(names)
-        fewest.update(names if match["all"] else names[:certain])
+        _follow_list(text, match.end(), _Reach.ALL if match["all"] else _Reach.CERTAIN, reached)
+    for place, reach in reached.items():
+        name = ord(text[place]) - FIRST_NAME
+        most.add(name)
+        if reach > _Reach.PERHAPS:
+            fewest.add(name)
     cues = {match.start() for match in before}
     places = [match.start() for match in re.finditer(_NAME, text)]
     for number, place in enumerate(places):
@@ -112,8 +117,8 @@ def rejected_names(text: str) -> tuple[frozenset[int], frozenset[int]]:
         # In "a nie b", the word between belongs to the name after it.
         if after and cues.isdisjoint(range(place + 1, after.end())):
             is_plural = bool(_PLURAL.match(text, place + 1))
-            fewest.update(_list_before(text, places[: number + 1], wide=is_plural))
-            most.update(_list_before(text, places[: number + 1], wide=True))
+            fewest.update(_list_before(text, places, number, wide=is_plural))
+            most.update(_list_before(text, places, number, wide=True))
     return frozenset(fewest), frozenset(most)
 
 
@@ -122,23 +127,35 @@ def _is_turned(text: str, match: re.Match[str]) -> bool:
     return is_english and bool(_TURNED.search(text[max(0, match.start() - 60) : match.start()]))
 
 
-def _list_from(text: str, start: int) -> tuple[list[int], int]:
-    """Return the names of the list that begins at ``start``, and how many come before its first bare comma."""
-    names = [ord(text[start]) - FIRST_NAME]
-    certain = 0
-    link = _LINK.match(text, start + 1)
-    while link and (link["soft"] or link["hard"]):
-        if not link["hard"] and not certain:
-            certain = len(names)
-        names.append(ord(text[link.end()]) - FIRST_NAME)
-        link = _LINK.match(text, link.end() + 1)
-    return names, certain or len(names)
+class _Reach(enum.IntEnum):
+    """How surely a list of rejected names includes one of them.
+
+    ``PERHAPS`` comes after a bare comma, ``CERTAIN`` before it. After "neither", the whole list is rejected (``ALL``).
+    """
+
+    PERHAPS, CERTAIN, ALL = range(3)
 
 
-def _list_before(text: str, places: list[int], *, wide: bool) -> list[int]:
-    """Return the last name and those before it joined by "or"; if ``wide``, also by a comma or "and"."""
-    names = [ord(text[places[-1]]) - FIRST_NAME]
-    for place, following in zip(places[-2::-1], places[:0:-1], strict=True):
+def _follow_list(text: str, place: int, reach: _Reach, reached: dict[int, _Reach]) -> None:
+    """Enter the names of the list that begins at ``place`` into ``reached``.
+
+    Every place is entered at most once per reach, so that a reply with many cues and one long list takes linear time.
+    """
+    while reached.get(place, -1) < reach:
+        reached[place] = reach
+        link = _LINK.match(text, place + 1)
+        if not (link and (link["soft"] or link["hard"])):
+            return
+        if not link["hard"] and reach is _Reach.CERTAIN:
+            reach = _Reach.PERHAPS
+        place = link.end()
+
+
+def _list_before(text: str, places: list[int], last: int, *, wide: bool) -> list[int]:
+    """Return the name number ``last`` and those before it joined by "or"; if ``wide``, also by a comma or "and"."""
+    names = [ord(text[places[last]]) - FIRST_NAME]
+    for number in range(last, 0, -1):
+        place, following = places[number - 1], places[number]
         between = text[place + 1 : following]
         if not _BACK_OR.fullmatch(between) and not (wide and _BACK_AND.fullmatch(between)):
             break

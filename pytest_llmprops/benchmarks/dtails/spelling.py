@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 
 from pytest_llmprops.benchmarks.dtails.text import folded, is_sign
 
@@ -76,6 +77,7 @@ def _clusters(text: str) -> Iterator[tuple[int, str]]:
             start = index
 
 
+@lru_cache(maxsize=4096)
 def _simplified_cluster(cluster: str) -> str:
     if cluster.isspace():
         return " "

@@ -90,6 +90,8 @@ class Eras(Benchmark):
     }
     kinds = frozenset({"segment", "sentiment", "chat"})
     limit_per_cluster = True
+    # Two and five items of each paradigm. An implicit item takes up to 25 times the calls of an explicit one.
+    sizes = {"small": {"explicit": 78, "implicit": 10}, "standard": {"explicit": 195, "implicit": 39}}
     # The paper's accuracies are means over paradigms (sections 3.1 and 4.1).
     weighting = "cluster"
     # A model without garden path errors ranks test and control by chance (section 4.1).

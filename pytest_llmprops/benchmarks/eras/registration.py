@@ -8,6 +8,7 @@ REGISTRATION = Registration(
     name="eras",
     benchmark="pytest_llmprops.benchmarks.eras.benchmark:Eras",
     section="pytest_llmprops.benchmarks.eras.report.section:section",
+    suite="pytest_llmprops.suites.test_eras",
     data="pytest_llmprops.data.location:builtin_data",
     manifest="manifest.tsv",
     printed_results="published_results/eras.csv",

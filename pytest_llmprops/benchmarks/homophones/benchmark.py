@@ -10,6 +10,7 @@ from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MAS
 from pytest_llmprops.benchmarks.homophones.reading import Rules, contains_answer, parse_rules, reading
 from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
+from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
@@ -62,6 +63,7 @@ class Homophones(Benchmark):
         WORD_ONLY: "Control: the word without its sentence, so its sound is the only clue.",
     }
     controls = frozenset({CONTEXT_ONLY, WORD_ONLY})
+    sizes = {"small": dict.fromkeys(task_about, 30), "standard": dict.fromkeys(task_about, 100)}
     metric_directions = {
         "several_answers_rate": "lower",
         "first_ask_accuracy": "higher",
@@ -84,7 +86,14 @@ class Homophones(Benchmark):
 
     def load(self, files: DataFiles) -> Loaded:
         rules = files if files.exists(RULES) else files.builtin
-        return Loaded(tuple(items(files)), parse_rules(rules.json(RULES)))
+        try:
+            # The rules of this package are tested; those of the user may have errors.
+            parsed = parse_rules(rules.json(RULES), compiles=rules.source != "builtin")
+        except DataError:
+            raise
+        except ValueError as error:
+            raise DataError(f"{RULES}: {error}; correct it there") from None
+        return Loaded(tuple(items(files)), parsed)
 
     async def evaluate(
         self, item: Item, context: Rules, ask: Ask, protocol: Protocol[HomophonesSettings]

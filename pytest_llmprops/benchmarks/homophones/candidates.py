@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pytest_llmprops.benchmarks.homophones.normal import HAN, fold
 from pytest_llmprops.benchmarks.homophones.reading_rules import SHORTHANDS, Rules
@@ -57,6 +58,11 @@ def candidates(match: re.Match[str], rules: Rules, echo: Echo) -> dict[str, str]
     return named
 
 
+@lru_cache(maxsize=8)
+def _chinese(words: frozenset[str]) -> tuple[str, ...]:
+    return tuple(word for word in words if HAN.search(word))
+
+
 def clean(text: str, rules: Rules, echo: Echo) -> dict[str, str]:
     """Return a candidate without quotes, articles and brackets; nothing if it is not a candidate."""
     shown = _BRACKETS.sub(" ", text).strip(_EDGES)
@@ -75,6 +81,6 @@ def clean(text: str, rules: Rules, echo: Echo) -> dict[str, str]:
     # A Chinese word's own characters and its pronunciation are not answers.
     if HAN.search(echo.word) and (folded in echo.word or (_PINYIN.search(folded) and not HAN.search(folded))):
         return {}
-    if HAN.search(folded) and any(w in folded for w in rules.not_answers if HAN.search(w)):
+    if HAN.search(folded) and any(w in folded for w in _chinese(rules.not_answers)):
         return {}
     return {folded: shown}

@@ -17,8 +17,8 @@ from pytest_llmprops.benchmarks.homophones.denials import MARK, denied_spans, fi
 from pytest_llmprops.benchmarks.homophones.normal import HAN, plain, prepare
 from pytest_llmprops.benchmarks.homophones.reading_rules import Rules, without_group
 
-#: Of a reply with many mentions or a long one, this many are read at each end, with this much text around them.
-_MENTIONS, _AROUND, _LONG = 20, 400, 8_000
+#: Of a long reply, this many mentions are read at each end, with this much text around them.
+_MENTIONS, _AROUND, _LONG = 3, 300, 3_000
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 _ARTICLES = r"(?:(?:an?|the|to|el|la|los|las|una?|lo|al|del) )?"
 _ENDS = (

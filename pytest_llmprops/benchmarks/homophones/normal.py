@@ -102,9 +102,14 @@ def sentence_patterns(sentence: str, word: str) -> tuple[re.Pattern[str], ...]:
     stripped = sentence.strip(" .。!！?？")
     if not stripped:
         return ()
-    spaced = r"\s+".join(map(re.escape, stripped.split()))
-    patterns = [re.compile(spaced, re.I)]
-    if word and (escaped := re.escape(word.strip())) in spaced:
-        blanked = re.compile(re.escape(escaped), re.I).sub(lambda _: r"(?:_{2,}|\.{3}|…)", spaced)
-        patterns.append(re.compile(blanked, re.I))
+    patterns = [re.compile(_spaced(stripped), re.I)]
+    if word.strip() and word.strip() in stripped:
+        # The blank is a character that no sentence has, because the word may be part of an escape ("s" of "\\s+").
+        blanked = re.sub(re.escape(word.strip()), "\0", stripped, flags=re.I)
+        patterns.append(re.compile(_spaced(blanked).replace("\0", r"(?:_{2,}|\.{3}|…)"), re.I))
     return tuple(patterns)
+
+
+def _spaced(text: str) -> str:
+    """Return a pattern for the text with any spaces between its words."""
+    return r"\s+".join(map(re.escape, text.split()))

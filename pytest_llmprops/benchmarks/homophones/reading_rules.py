@@ -6,16 +6,20 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn
 
 SECTIONS = ("echo", "ignore", "refusal", "answer", "alternatives", "list", "kept", "denied", "final")
 LANGUAGES = ("en", "zh", "es")
-#: Abbreviations that a rule's pattern may use.
+#: These sections search folded text, so patterns without capitals need not ignore case, which doubles their time.
+_FOLDED = ("refusal", "kept", "denied", "final")
+_NO_CAPITAL = re.compile(r"(?:\\.|\(\?P<\w+>|[^A-Z])*")
+#: Abbreviations that a rule's pattern may use. Those without letters are faster if they do not ignore case.
 SHORTHANDS = {
-    "{term}": r"⟦(?![^⟦⟧\n]*<[ws]>)[^⟦⟧\n]{1,80}⟧",
-    "{gap}": r"[^⟦⟧.;!?。；！？\n]",
-    "{word}": r"[^\W\d_][\w'-]*",
-    "{han}": "[一-鿿]",
+    "{term}": r"(?-i:⟦(?![^⟦⟧\n]*<[ws]>)[^⟦⟧\n]{1,80}⟧)",
+    "{gap}": r"(?-i:[^⟦⟧.;!?。；！？\n])",
+    "{word}": r"(?-i:[^\W\d_][\w'-]*)",
+    "{han}": "(?-i:[一-鿿])",
     # The answer, marked, with its quotes and article.
     "{answer}": r"⟦?\s?(?:(?:an?|the|to|el|la|los|las|una?|lo|al|del|your|some) )?<a>\s?⟧?"
     r"(?:\s?[(（][^()（）\n]{0,60}[)）])?",
@@ -35,17 +39,24 @@ SHORTHANDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Rule:
     """One regular expression; ``name`` appears in the reason of a verdict.
 
+    :param source: The regular expression, with all abbreviations replaced.
     :param is_weak: A refusal that a mention of the answer outweighs ("no such word").
     """
 
     name: str
     language: str
-    pattern: re.Pattern[str]
+    source: str
+    flags: int
     is_weak: bool = False
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled expression. To compile all rules takes longer than to read all items."""
+        return re.compile(self.source, self.flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +90,10 @@ class Rules:
     not_answers: frozenset[str]
 
 
-def parse_rules(document: object) -> Rules:
+def parse_rules(document: object, *, compiles: bool = True) -> Rules:
     """Return the rules of a parsed JSON document.
 
+    :param compiles: check that all regular expressions are valid; otherwise, each is compiled when it is first used.
     :raises ValueError: naming the section, the rule and the problem.
     """
     if not isinstance(document, Mapping):
@@ -92,7 +104,8 @@ def parse_rules(document: object) -> Rules:
     if unknown := sorted(map(str, set(document) - known)):
         _fail(f"unknown section {unknown[0]!r}; the sections are {', '.join(sorted(known))}")
     sections = {
-        name: tuple(_rule(name, i, r) for i, r in enumerate(_list(document, name), 1)) for name in SECTIONS
+        name: tuple(_rule(name, i, r, compiles) for i, r in enumerate(_list(document, name), 1))
+        for name in SECTIONS
     }
     if not sections["refusal"]:
         _fail("section 'refusal' has no rule")
@@ -113,7 +126,7 @@ def _list(document: Mapping[str, Any], section: str) -> Sequence[Any]:
     return value
 
 
-def _rule(section: str, number: int, rule: object) -> Rule:
+def _rule(section: str, number: int, rule: object, compiles: bool) -> Rule:
     where = f"rule {number} of {section!r}"
     if not isinstance(rule, Mapping):
         _fail(f"{where} is not an object with name, language, pattern and note")
@@ -125,17 +138,26 @@ def _rule(section: str, number: int, rule: object) -> Rule:
     source = rule["pattern"]
     for short, full in SHORTHANDS.items():
         source = source.replace(short, full)
+    flags = re.MULTILINE
+    if section not in _FOLDED or not _NO_CAPITAL.fullmatch(source):
+        flags |= re.IGNORECASE
+    made = Rule(rule["name"], rule["language"], source, flags, rule.get("weak") is True)
+    if compiles:
+        _check_pattern(section, made, where)
+    return made
+
+
+def _check_pattern(section: str, rule: Rule, where: str) -> None:
     try:
-        pattern = re.compile(source, re.IGNORECASE | re.MULTILINE)
+        groups = rule.pattern.groupindex
     except (re.error, OverflowError, RecursionError) as error:
-        _fail(f"{where} ({rule['name']}) is not a regular expression: {error}")
+        _fail(f"{where} ({rule.name}) is not a regular expression: {error}")
     wanted = {"kept": ("kept",), "denied": ("denied", "undecided"), "final": ("answer",)}.get(
         section, ("answer", "items")
     )
-    is_grouped = any(group.startswith(wanted) for group in pattern.groupindex)
+    is_grouped = any(group.startswith(wanted) for group in groups)
     if section in ("answer", "alternatives", "list", "kept", "denied", "final") and not is_grouped:
-        _fail(f"{where} ({rule['name']}) has no group (?P<{wanted[0]}>...)")
-    return Rule(rule["name"], rule["language"], pattern, rule.get("weak") is True)
+        _fail(f"{where} ({rule.name}) has no group (?P<{wanted[0]}>...)")
 
 
 def _fail(what: str) -> NoReturn:

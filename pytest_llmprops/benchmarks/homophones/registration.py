@@ -8,6 +8,7 @@ REGISTRATION = Registration(
     name="homophones",
     benchmark="pytest_llmprops.benchmarks.homophones.benchmark:Homophones",
     section="pytest_llmprops.benchmarks.homophones.report.section:section",
+    suite="pytest_llmprops.suites.test_homophones",
     data="pytest_llmprops.data.location:builtin_data",
     manifest="manifest.tsv",
     printed_results="published_results/homophones.csv",

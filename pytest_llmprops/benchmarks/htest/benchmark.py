@@ -81,6 +81,7 @@ class HTest(Benchmark):
         "hyphenated_word": "A: a hyphen joins two words. B: there is no hyphen.",
         GEOMETRY: "What does a letter look like when it is turned, mirrored or combined with another letter?",
     }
+    sizes = {"small": dict.fromkeys(task_about, 30), "standard": dict.fromkeys(task_about, 100)}
     metric_directions = {"adjusted_accuracy": "higher", "format_rate": "higher"}
     protocols = {
         "paper": NamedSettings(

@@ -8,6 +8,7 @@ REGISTRATION = Registration(
     name="htest",
     benchmark="pytest_llmprops.benchmarks.htest.benchmark:HTest",
     section="pytest_llmprops.benchmarks.htest.report.section:section",
+    suite="pytest_llmprops.suites.test_htest",
     data="pytest_llmprops.data.location:builtin_data",
     manifest="manifest.tsv",
     printed_results="published_results/htest.csv",

@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-import numpy as np
-
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
 from pytest_llmprops.benchmarks.oracle.trees import Parsed, Tree
 from pytest_llmprops.benchmarks.oracle.vectors import Array, cosines, node_vectors
@@ -61,6 +59,8 @@ def targets(similarity: Array, target: Tree, whole: Whole) -> Array:
 
     :param similarity: shape (source nodes, target nodes).
     """
+    import numpy as np
+
     if whole == "allow":
         return similarity
     barred = [bool(node.children) and target.is_whole(place) for place, node in enumerate(target.nodes)]
@@ -95,6 +95,8 @@ def most_similar(similarity: Array, target: Tree) -> list[int]:
 
     :raises ValueError: if the matrix does not have one column per target node.
     """
+    import numpy as np
+
     if similarity.ndim != 2 or similarity.shape[1] != len(target.nodes):
         raise ValueError(
             f"similarities of shape {similarity.shape} for {len(target.nodes)} nodes of the target"

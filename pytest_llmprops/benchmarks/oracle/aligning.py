@@ -59,6 +59,18 @@ class Aligner:
             return Alignments.without_trees(f"the encoder's vectors of two sentences have {sizes} numbers")
         return self._align(tree, other, vectors, others, whole=self._whole)
 
+    async def parsed(self, text: str) -> Parsed | None:
+        """Return a sentence with its tree; None if the parser returns none.
+
+        :raises BackendError: if the parser could not be called.
+        """
+        reply = await self._call(Parse(text, "en", "constituency"), PARSE)
+        brackets = None if isinstance(reply, str) or reply.key == PLANNED else reply.value.get("tree")
+        try:
+            return Parsed.of(text, brackets) if brackets else None
+        except DataError:
+            return None
+
     async def _analyse(self, text: str) -> tuple[Reply | str, Reply | str]:
         if text not in self._known:
             replies = asyncio.gather(

@@ -15,20 +15,23 @@ from pytest_llmprops.benchmarks.oracle.linearity import (
     LinearityChecker,
     LinearitySettings,
     Sentence,
-    bound_of,
 )
+from pytest_llmprops.benchmarks.oracle.linearity_plan import plan_remark
+from pytest_llmprops.benchmarks.oracle.linearity_remarks import linearity_remarks
 from pytest_llmprops.benchmarks.oracle.linearity_settings import Draw
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.nulls import null_values
 from pytest_llmprops.benchmarks.oracle.pair_metrics import pair_remarks
+from pytest_llmprops.benchmarks.oracle.pair_properties import PAIR_PROPERTIES
+from pytest_llmprops.benchmarks.oracle.pair_search import MOST_CLAIMS, REQUESTS
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker, ParaphraseSettings
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair, Phi
+from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
 from pytest_llmprops.benchmarks.oracle.sanity_items import sanity_items
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.search import linearity_search
-from pytest_llmprops.benchmarks.oracle.sentence_metrics import null_remarks
 from pytest_llmprops.benchmarks.oracle.synonym_rules import (
     POOL_FILE,
     RULES_FILE,
@@ -76,9 +79,11 @@ class OracleSettings:
     :param askings: how often the sanity checks ask the same question.
     :param temperature: of every question. Repeated samples are only meaningful above 0. None is the server's default;
         models on this machine then return the most probable reply each time.
-    :param search: the sentences to search for counterexamples; ``rejected``: those that the measurement rejected.
+    :param search: the sentences and pairs to search for counterexamples; ``rejected``: those that the measurement
+        rejected.
     :param shrink_calls: maximum requests of one search. To isolate two of twelve entities takes about 35 sentences,
         each asked about ``samples`` times.
+    :param replications: how often the sentences of a counterexample are asked about again, with new samples.
     """
 
     samples: int = 11
@@ -100,8 +105,11 @@ class OracleSettings:
     askings: int = 5
     temperature: float | None = 1.0
     max_tokens: int | None = None
+    epsilon: float | None = None
+    delta: float | None = None
     search: Literal["none", "rejected", "all"] = "rejected"
     shrink_calls: int = 500
+    replications: int = 10
 
     def __post_init__(self) -> None:
         if self.no_tests < 1:
@@ -112,6 +120,8 @@ class OracleSettings:
             raise ValueError("askings must be from 1 to 100")
         if self.shrink_calls < 1:
             raise ValueError("shrink_calls must be at least 1")
+        if not 0 <= self.replications <= 100:
+            raise ValueError("replications must be from 0 to 100")
 
     def linearity(self) -> LinearitySettings:
         """Return the settings of the linearity checker.
@@ -128,6 +138,8 @@ class OracleSettings:
             self.paraphrase,
             self.temperature,
             self.max_tokens,
+            self.epsilon,
+            self.delta,
         )
 
     def pairs(self) -> ParaphraseSettings:
@@ -163,10 +175,16 @@ class OracleChecker(Benchmark):
         RANDOM: "Sanity check: two unrelated sentences; the answer no must be accepted.",
     }
     controls = frozenset({CONSISTENCY, OWN, RANDOM})
+    # A sentence takes up to 27 calls with quick, a pair about six.
+    sizes = {
+        "small": {LINEARITY: 8, YES: 8, NO: 8, CONSISTENCY: 6, OWN: 6, RANDOM: 6},
+        "standard": {LINEARITY: 60, YES: 32, NO: 32, CONSISTENCY: 21, OWN: 21, RANDOM: 21},
+    }
     metric_directions = DIRECTIONS
     # A verdict says whether an answer was accepted, and each sample may have another answer.
     one_decision = False
-    presentation = frozenset({"search", "shrink_calls"})
+    presentation = frozenset({"search", "shrink_calls", "replications"})
+    properties = (LINEARITY, *PAIR_PROPERTIES)
     tasks_by_answer = frozenset({YES, NO})
     protocols = {
         "paper": NamedSettings(OracleSettings(), assumed=_ASSUMED),
@@ -187,6 +205,7 @@ class OracleChecker(Benchmark):
                 askings=3,
                 max_tokens=400,
                 shrink_calls=200,
+                replications=5,
             ),
             gives_up=(
                 "samples (3 of 11), tests (3 of 5) and votes: at most 27 calls per sentence instead of 165, because"
@@ -241,20 +260,56 @@ class OracleChecker(Benchmark):
         said = acceptance.values["said_yes"]
         return verdict if said < 0 else replace(verdict, task=YES if said else NO)
 
-    def searches(self, item: Item, settings: OracleSettings) -> bool:
-        return item.task == LINEARITY and settings.search != "none"
+    def searches(self, item: Item, settings: OracleSettings, name: str) -> bool:
+        tasks = (YES, NO) if name in PAIR_PROPERTIES else (LINEARITY,)
+        return item.task in tasks and settings.search != "none"
 
     async def search(
-        self, item: Item, context: Context, ask: Ask, protocol: Protocol[OracleSettings], measured: Measured
+        self,
+        item: Item,
+        context: Context,
+        ask: Ask,
+        protocol: Protocol[OracleSettings],
+        measured: Measured,
+        name: str,
     ) -> Searched | str:
         settings = protocol.settings
         if settings.search == "rejected" and (outcome := (await measured()).given) != "rejected":
             return f"its measurement is {outcome}"
+        if name in PAIR_PROPERTIES:
+            return await self._pair_search(item, ask, settings, measured, name)
         checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
         # The measurement draws this number first, so the synonyms are the same.
         pool_seed = protocol.rng(item.id).getrandbits(64)
         oracle = _oracle(ask, settings)
-        return await linearity_search(checker, item["text"], oracle, pool_seed, settings.shrink_calls)
+        most = settings.shrink_calls, settings.replications
+        return await linearity_search(checker, item["text"], oracle, pool_seed, *most)
+
+    def search_calls(self, settings: OracleSettings, name: str) -> int:
+        if name in PAIR_PROPERTIES:
+            return settings.shrink_calls + MOST_CLAIMS * REQUESTS * settings.replications
+        return settings.shrink_calls + 3 * settings.samples * settings.replications
+
+    def plan_remarks(self, items: Sequence[Item], settings: OracleSettings) -> Iterable[str]:
+        """Yield the calls of tests that run until a bound is reached: those expected, and their maximum."""
+        sentences = sum(item.task == LINEARITY for item in items)
+        if sentences and settings.linearity().target is not None:
+            yield plan_remark(settings.linearity(), sentences)
+
+    async def _pair_search(
+        self, item: Item, ask: Ask, settings: OracleSettings, measured: Measured, name: str
+    ) -> Searched | str:
+        if name in (YES, NO):
+            said = {1.0: YES, 0.0: NO}.get((await measured()).values["said_yes"], "unreadable")
+            if said != name:
+                return f"its answer is {said}"
+        parser = Aligner(ask)
+        first, second = [
+            Reducible(text, await parser.parsed(text)) for text in (item["first"], item["second"])
+        ]
+        oracle, most = _oracle(ask, settings), settings.shrink_calls
+        made = PAIR_PROPERTIES[name]
+        return made(first, second, oracle, settings.paraphrases, most, replications=settings.replications)
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Return the metrics of figure 6 and tables 1 to 5."""
@@ -262,19 +317,7 @@ class OracleChecker(Benchmark):
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Yield the bound of an acceptance, and a note that a rejected answer is not turned into its opposite."""
-        tested = [r.values for r in records if r.task == LINEARITY and r.values.get("tests")]
-        for samples, tests, rule in sorted({(v["samples"], v["tests"], v["rule"]) for v in tested}):
-            settings = LinearitySettings(samples=int(samples), tests=int(tests), rule=RULES[int(rule)])
-            yield f"accepted sentences: {bound_of(settings).text}"
-        yield from null_remarks(tested)
-        drawn = sum(v["tests"] for v in tested)
-        vacuous = drawn - sum(v.get("informative_tests", v["tests"]) for v in tested)
-        if vacuous:
-            sentences = sum(v.get("no_informative_test", 0.0) for v in tested)
-            yield (
-                f"{vacuous:.0f} of {drawn:.0f} tests of linearity pass for every extractor (x = 0, y = 0 or x = y);"
-                f" {sentences:.0f} of {len(tested)} sentences have no other test"
-            )
+        yield from linearity_remarks([r for r in records if r.task == LINEARITY])
         pairs = {task: [r.values for r in records if r.task == task] for task in (YES, NO)}
         yield from pair_remarks([*pairs[YES], *pairs[NO]], pairs[NO])
         if any(r.task in (YES, NO) for r in records):

@@ -11,11 +11,14 @@ multi-form              for some sentence, at least ``MIN_SHARE`` (2/11) of the 
 weak                    for some sentence, more than ``NEVER`` (2/11) and fewer than ``ALWAYS`` (9/11) of the replies
                         have the due name; or at most ``RARE`` (5/11) of those about the original have the entity
 assumed knowledge       the share of replies with the unreplaced entity is at least ``ALWAYS`` for one sentence and at
-                        most ``NEVER`` for another: it depends on the other entities
+                        most ``NEVER`` for another, and noise does not explain that (``dependence``)
 synonym fault           the share of replies with the unreplaced entity is at least ``ALWAYS`` for every sentence, but
                         that of its synonym is at most ``RARE`` for some sentence
 unexplained             none of these
 ======================  ============================================================================================
+
+The cause of a culprit comes from ``dependence``: it depends on other entities, varies by itself, or the replies are too
+few to tell.
 
 The thresholds are ours, except 5/11, an example in the paper (figure 8). A synonym that is never extracted breaks
 nothing: its bit is constant, which is linear.
@@ -27,6 +30,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_llmprops.benchmarks.oracle.dependence import Losses, losses
 from pytest_llmprops.benchmarks.oracle.extraction import Names, Samples, contains_words
 from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Rule, Subject, deciding_set
 from pytest_llmprops.core.linearity import failing_bits
@@ -48,6 +52,7 @@ class Culprit:
     :param place: its bit.
     :param tests: number of tests that fail on it.
     :param why: the counts that justify its kinds, one phrase each.
+    :param cause: noise or dependence, in one phrase; empty if it is not lost.
     """
 
     place: int
@@ -56,6 +61,13 @@ class Culprit:
     kinds: tuple[Kind, ...]
     tests: int
     why: str
+    cause: str = ""
+
+    @property
+    def described(self) -> str:
+        """Its name, kinds and cause."""
+        kinds = ", ".join(self.kinds)
+        return f'"{self.name}" ({kinds}; {self.cause})' if self.cause else f'"{self.name}" ({kinds})'
 
     def __str__(self) -> str:
         return f'"{self.name}" (replaced by "{self.synonym}"): {", ".join(self.kinds)}; {self.why}'
@@ -95,11 +107,13 @@ def culprits(
     subject: Subject,
     rule: Rule,
     original: Samples | None = None,
+    lost: Sequence[Losses] | None = None,
 ) -> tuple[Culprit, ...]:
     """Return the entities on which ``tests`` fail, with their kinds, in the order of the number of failed tests.
 
     :param sentences: vectors x with the replies about R(x), those of the tests and any others.
     :param original: the replies about the original sentence.
+    :param lost: how the entities are lost; by default according to ``sentences``.
     """
     times = [0] * subject.m
     for test in tests:
@@ -108,7 +122,12 @@ def culprits(
             for place in range(subject.m):
                 times[place] += bits >> place & 1
     order = sorted((place for place in range(subject.m) if times[place]), key=lambda p: (-times[p], p))
-    return tuple(_culprit(place, times[place], sentences, subject, original) for place in order)
+    if order and lost is None:
+        lost = losses(sentences, subject)
+    by_place = {one.place: one for one in lost or ()}
+    return tuple(
+        _culprit(place, times[place], sentences, subject, original, by_place.get(place)) for place in order
+    )
 
 
 def explanation(tests: Sequence[OneTest], breaking: Sequence[Culprit]) -> str:
@@ -119,9 +138,20 @@ def explanation(tests: Sequence[OneTest], breaking: Sequence[Culprit]) -> str:
         return text
     if not breaking:
         return f"{text}; some replies could not be read"
-    return f"{text}; culprits: " + ", ".join(
-        f'"{culprit.name}" ({", ".join(culprit.kinds)})' for culprit in breaking
-    )
+    return f"{text}; culprits: " + ", ".join(culprit.described for culprit in breaking)
+
+
+def cause_of(lost: Losses | None, subject: Subject) -> str:
+    """Return why an entity is lost: noise or dependence, in one phrase; empty if there is nothing to explain."""
+    if lost is None or lost.outcome == "consistent":
+        return ""
+    if lost.outcome == "inconsistent":
+        return "varies by itself"
+    if lost.outcome == "undecided":
+        return "too few replies to tell noise from dependence"
+    if len(lost.on) == 1:
+        return f'depends on "{subject.tested[lost.on[0]].name}"'
+    return "depends on other entities"
 
 
 def _culprit(
@@ -130,16 +160,20 @@ def _culprit(
     sentences: Sequence[tuple[int, Samples]],
     subject: Subject,
     original: Samples | None,
+    lost: Losses | None,
 ) -> Culprit:
     extractions = [_extraction(place, x, replies, subject) for x, replies in sentences if replies.sets]
     first = _extraction(place, 0, original, subject) if original is not None and original.sets else None
     kinds = _kinds([*extractions, first] if first else extractions, first)
+    if lost is None or lost.outcome != "dependent":
+        kinds.pop("assumed knowledge", None)
     synonym = subject.synonyms[place]
     if not kinds:
         kinds = {"unexplained": "no count explains it"}
     ordered = tuple(kind for kind in KINDS if kind in kinds)
     why = "; ".join(kinds[kind] for kind in ordered)
-    return Culprit(place, synonym.entity.name, synonym.text, ordered, times, why)
+    cause = cause_of(lost, subject)
+    return Culprit(place, synonym.entity.name, synonym.text, ordered, times, why, cause)
 
 
 def _extraction(place: int, x: int, replies: Samples, subject: Subject) -> _Extraction:

@@ -113,6 +113,8 @@ def _joins(text: str, left: int, right: int) -> bool:
     return left >= 0 and right < len(text) and text[left].isalnum() and text[right].isalnum()
 
 
+# Samples of one sentence, and above all null extractors, often reply alike.
+@lru_cache(maxsize=512)
 def read_list(reply: str, text: str = "") -> ListReading:
     """Read a reply to prompt 1 leniently as entities. Never raises.
 
@@ -259,6 +261,8 @@ def samples_of(text: str, replies: Iterable[Reply]) -> Samples:
             readings.append(ListReading(None, "a content filter refused"))
         elif reply.finish_reason == "length":
             readings.append(ListReading(None, "the reply is cut off"))
+        elif len(reply.text) > LONGEST_READ:
+            readings.append(ListReading(None, f"the reply has more than {LONGEST_READ:,} characters"))
         else:
             readings.append(read_list(reply.text, text))
     return Samples(text, tuple(readings), refused, planned)
@@ -269,3 +273,12 @@ def most_frequent(sets: Sequence[Names]) -> tuple[Names, int]:
     counts = Counter(sets)
     # Counter keeps the order of first appearance, and max returns the first of equals.
     return max(counts.items(), key=lambda item: item[1], default=(frozenset(), 0))
+
+
+def together(several: Sequence[Samples]) -> Samples:
+    """Return all replies about one sentence, those with the most frequent set first."""
+    readings = [reading for samples in several for reading in samples.readings]
+    names, times = most_frequent([r.names for r in readings if r.names is not None])
+    if times:
+        readings.sort(key=lambda reading: reading.names != names)
+    return Samples(several[0].text, tuple(readings), sum(s.refused for s in several))

@@ -15,7 +15,8 @@ import random
 from collections.abc import Callable, Sequence
 
 from pytest_llmprops.benchmarks.oracle.extraction import PROMPT
-from pytest_llmprops.benchmarks.oracle.linear_tests import Replies, Subject, run_tests
+from pytest_llmprops.benchmarks.oracle.linear_runs import run_in_turn, run_tests
+from pytest_llmprops.benchmarks.oracle.linear_tests import Replies, Subject
 from pytest_llmprops.benchmarks.oracle.linearity_settings import LinearitySettings
 from pytest_llmprops.benchmarks.oracle.linearity_values import measured_values
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
@@ -38,7 +39,7 @@ async def extraction_null_values(
 ) -> dict[str, float]:
     """Return the values of the null extractors for the tests of a sentence.
 
-    :param pairs: x and y of the tests.
+    :param pairs: x and y of the tests, in the order in which they are run.
     """
     vectors = {z for x, y in pairs for z in (0, x, y, x ^ y)}
     prompts = {fill(PROMPT, text=subject.transformed(z).text): z for z in vectors}
@@ -53,10 +54,11 @@ async def extraction_null_values(
         "null_drop30": dropping(0.3),
         "null_coin": dropping(0.5),
     }
+    run = run_tests if settings.target is None else run_in_turn
     values = {}
     for name, drawn in kept.items():
         oracle = _extractor(subject, prompts, drawn, fixed=name == "null_list")
-        by_rule, by_any = await run_tests(pairs, Replies(subject, oracle, settings.samples), settings.rule)
+        by_rule, by_any = await run(pairs, Replies(subject, oracle, settings.samples), settings.rule)
         measured = measured_values(by_rule, by_any, subject, settings.rule)
         values[name] = float(measured["accepted"])
         values[f"{name}_faithful"] = float(measured["accepted"] and not measured["linear_not_faithful"])

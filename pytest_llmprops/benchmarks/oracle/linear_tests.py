@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.entities import Entity
-from pytest_llmprops.benchmarks.oracle.extraction import PROMPT, Names, Samples, most_frequent, samples_of
+from pytest_llmprops.benchmarks.oracle.extraction import (
+    PROMPT,
+    Names,
+    Samples,
+    most_frequent,
+    samples_of,
+    together,
+)
 from pytest_llmprops.benchmarks.oracle.replacement import (
     Transformed,
     paraphrase_prompt,
@@ -31,6 +38,8 @@ RULES: tuple[Rule, ...] = ("any", "majority", "single")
 NO_SAMPLES = Samples("", ())
 #: requests for a paraphrase that keeps the entities, before the sentence is used without a paraphrase
 PARAPHRASE_TRIES = 3
+#: number of the first sample of a replication, above those of any measurement
+FIRST_REPLICATED = 500_000
 
 
 @dataclass(frozen=True)
@@ -131,10 +140,11 @@ async def linear_at(x: int, y: int, f: Function, m: int) -> OneTest:
 
     :raises BackendError: if a call could not be made.
     """
-    return _one_test(x, y, *await asyncio.gather(f(x), f(y), f(x ^ y)), m)
+    return one_test(x, y, *await asyncio.gather(f(x), f(y), f(x ^ y)), m)
 
 
-def _one_test(x: int, y: int, fx: Answers, fy: Answers, fxy: Answers, m: int) -> OneTest:
+def one_test(x: int, y: int, fx: Answers, fy: Answers, fxy: Answers, m: int) -> OneTest:
+    """Return the outcome of a test from the values of f."""
     passing, _ = passing_combinations(fx.counts, fy.counts, fxy.counts, m)
     total = fx.asked * fy.asked * fxy.asked
     return OneTest(x, y, passing, total, (fx.samples, fy.samples, fxy.samples))
@@ -170,6 +180,7 @@ class Replies:
     missed: set[int] = field(default_factory=set)
     _tasks: dict[int, asyncio.Future[Samples]] = field(default_factory=dict)
     _texts: dict[int, asyncio.Future[str]] = field(default_factory=dict)
+    _replications: Counter[int] = field(default_factory=Counter)
 
     async def of(self, x: int) -> Samples:
         """Return the replies about R(x).
@@ -187,6 +198,23 @@ class Replies:
         :raises BackendError: if a call could not be made.
         """
         return await extract(await self._text(x), self.oracle, self.samples, first=time * self.samples)
+
+    async def again(self, x: int, times: int) -> list[Samples]:
+        """Ask about R(x) ``times`` times, with samples that nothing else uses.
+
+        :raises BackendError: if a call could not be made.
+        """
+        text, before = await self._text(x), self._replications[x]
+        self._replications[x] += times
+        numbers = range(before, before + times)
+        firsts = (FIRST_REPLICATED + number * self.samples for number in numbers)
+        questions = (extract(text, self.oracle, self.samples, first=first) for first in firsts)
+        return list(await asyncio.gather(*questions))
+
+    async def add(self, x: int, samples: Sequence[Samples]) -> None:
+        """Let f(x) follow from ``samples`` too: :meth:`of` has them from now on, the most frequent set first."""
+        pooled = together([await self.of(x), *samples])
+        self._tasks[x] = asyncio.ensure_future(_known(pooled))
 
     def function(self, rule: Rule) -> Function:
         """Return f under a decision rule, for :func:`linear_at`."""
@@ -227,6 +255,10 @@ class Replies:
         return None
 
 
+async def _known(samples: Samples) -> Samples:
+    return samples
+
+
 def answers_under(rule: Rule, samples: Samples, subject: Subject) -> Answers:
     """Return the values of f(x) under a rule: every sample, the most frequent set, or the first sample."""
     if rule == "any":
@@ -247,41 +279,3 @@ def deciding_set(samples: Samples, rule: Rule) -> Names | None:
         return samples.readings[0].names if samples.readings else None
     names, times = most_frequent(samples.sets)
     return names if times else None
-
-
-async def run_tests(
-    pairs: Sequence[tuple[int, int]], replies: Replies, rule: Rule
-) -> tuple[list[OneTest], list[OneTest]]:
-    """Run all tests at once: by the rule, and over all combinations of samples (for A_rate), in order.
-
-    Under ``any``, every sentence of every test is asked about afresh, as in section 5.1: 3 x tests x samples calls. The
-    other rules need a function, so each vector is asked about once.
-
-    :raises BackendError: if a call could not be made.
-    """
-    vectors = [z for x, y in pairs for z in (x, y, x ^ y)]
-    if rule == "any":
-        # The first samples of R(0) are those of the sentence itself, which decided its answer.
-        times = Counter({0: 1})
-        questions = []
-        for z in vectors:
-            questions.append(replies.fresh(z, times[z]))
-            times[z] += 1
-    else:
-        questions = [replies.of(z) for z in vectors]
-    asked = await asyncio.gather(*questions)
-
-    def tests(rule: Rule) -> list[OneTest]:
-        f = iter([answers_under(rule, samples, replies.subject) for samples in asked])
-        return [_one_test(x, y, next(f), next(f), next(f), replies.subject.m) for x, y in pairs]
-
-    return tests(rule), tests("any")
-
-
-def sentences_of(tests: Iterable[OneTest], rule: Rule) -> list[tuple[int, Samples]]:
-    """Return the vectors of ``tests`` with the replies about their sentences: every asking under ``any``.
-
-    Under the other rules, where equal vectors share their replies, each vector occurs once.
-    """
-    every = [pair for test in tests for pair in zip(test.vectors, test.samples, strict=True)]
-    return every if rule == "any" else list(dict(every).items())

@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_llmprops.benchmarks.oracle.culprits import culprits, explanation
+from pytest_llmprops.benchmarks.oracle.dependence import OUTCOMES, losses
 from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES, locate
 from pytest_llmprops.benchmarks.oracle.extraction import (
     Extracted,
@@ -31,16 +32,11 @@ from pytest_llmprops.benchmarks.oracle.extraction import (
     most_frequent,
 )
 from pytest_llmprops.benchmarks.oracle.extraction_nulls import extraction_null_values
-from pytest_llmprops.benchmarks.oracle.linear_tests import (
-    OneTest,
-    Replies,
-    Subject,
-    extract,
-    run_tests,
-    sentences_of,
-)
+from pytest_llmprops.benchmarks.oracle.linear_runs import covers_all, run_in_turn, run_tests, sentences_of
+from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Replies, Subject, extract
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
     CulpritEvidence,
+    LossEvidence,
     SentenceEvidence,
     entity_evidence,
     test_evidence,
@@ -51,12 +47,12 @@ from pytest_llmprops.benchmarks.oracle.linearity_settings import (
     QUICK,
     LinearitySettings,
     bound_of,
+    reached_bound,
 )
 from pytest_llmprops.benchmarks.oracle.linearity_values import answer_values, measured_values
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle, fill
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Oracle, fill
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules
 from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Synonym
-from pytest_llmprops.core.linearity import draws, informative_draws
 
 __all__ = ["PAPER", "QUICK", "LinearityChecker", "LinearitySettings", "Prepared", "Sentence", "bound_of"]
 
@@ -105,7 +101,8 @@ class LinearityChecker:
         """Measure one sentence. The tables of the module list outcomes and values.
 
         :param rng: seeds the pool and the tests separately, so that the tests do not depend on the entities. The
-            pairs (x, y) of the tests are drawn uniformly and with replacement, from all pairs or the informative ones.
+            pairs (x, y) of the tests are drawn uniformly: with replacement from all pairs or the informative ones, or
+            without replacement if tests are run until a bound is reached.
         :raises BackendError: if a call could not be made.
         """
         pool_seed, test_seed = rng.getrandbits(64), rng.getrandbits(64)
@@ -115,9 +112,10 @@ class LinearityChecker:
         elif prepared.stopped is not None:
             return prepared.stopped
         replies = self.replies(prepared, oracle)
-        draw = draws if self.settings.draw == "uniform" else informative_draws
-        pairs = draw(random.Random(test_seed), prepared.subject.m, self.settings.tests)
-        by_rule, by_any = await run_tests(pairs, replies, self.settings.rule)
+        pairs = self.settings.pairs(random.Random(test_seed), prepared.subject.m)
+        # The empty replies of a plan fail every test, and it counts the requests of an accepted sentence.
+        in_turn = self.settings.target is not None and not prepared.original.planned
+        by_rule, by_any = await (run_in_turn if in_turn else run_tests)(pairs, replies, self.settings.rule)
         decided = self._decide(prepared, replies, by_rule, by_any)
         if prepared.original.planned:
             return decided
@@ -194,17 +192,28 @@ class LinearityChecker:
         values = {**prepared.values, **measured_values(by_rule, by_any, subject, settings.rule)}
         values["unread"] += sum(s.unread for _, s in sentences if s is not prepared.original)
         values["paraphrase_missed"] = float(len(replies.missed))
-        evidence = replace(prepared.evidence, tests=test_evidence(by_rule))
+        # The replies about the original sentence chose its entities, so they lose fewer of them.
+        lost = losses([(z, s) for z, s in sentences if s is not prepared.original], subject)
+        values |= {outcome: float(sum(one.outcome == outcome for one in lost)) for outcome in OUTCOMES}
+        evidence = replace(
+            prepared.evidence, tests=test_evidence(by_rule), losses=LossEvidence.all_of(lost, subject)
+        )
+        if settings.target is not None:
+            values["epsilon"], values["delta"] = settings.target
+            values["known_in_full"] = float(accepted and covers_all(by_rule, subject.m))
         if accepted:
-            why = _why_accepted(values, settings)
-            return Acceptance(True, "accepted", why, evidence.to_json(), bound_of(settings), values)
+            bound = reached_bound(
+                settings, subject.m, len(by_rule), is_known=bool(values.get("known_in_full"))
+            )
+            why = _why_accepted(values, settings, bound)
+            return Acceptance(True, "accepted", why, evidence.to_json(), bound, values)
         failed = [test for test in by_rule if not test.passed]
         if all(any(map(_is_withheld, test.samples)) for test in failed):
             withheld = sum(_is_withheld(s) for _, s in sentences)
             why = f"a content filter refused {withheld} of {len(sentences)} changed sentences"
             values = {**prepared.values, "accepted": 0.0, "unread": values["unread"]}
             return Acceptance(False, "refused", why, evidence.to_json(), None, values)
-        breaking = culprits(by_rule, sentences, subject, settings.rule, prepared.original)
+        breaking = culprits(by_rule, sentences, subject, settings.rule, prepared.original, lost)
         evidence = replace(evidence, culprits=tuple(map(CulpritEvidence.of, breaking)))
         return Acceptance(False, "rejected", explanation(by_rule, breaking), evidence.to_json(), None, values)
 
@@ -230,13 +239,15 @@ def _nothing_to_test(prepared: Prepared, candidates: int, settings: LinearitySet
     return Acceptance(False, "unmeasurable", why, evidence, None, values)
 
 
-def _why_accepted(values: Mapping[str, float], settings: LinearitySettings) -> str:
+def _why_accepted(values: Mapping[str, float], settings: LinearitySettings, bound: Bound) -> str:
     tests, informative = (int(values[name]) for name in ("tests", "informative_tests"))
     parts = [f"{tests} of {tests} tests passed"]
     if informative < tests:
         parts[0] += f", {informative} of which could fail"
     if settings.rule == "any":
         parts.append(NO_POWER)
+    if settings.target is not None:
+        parts.append(bound.text)
     if values["linear_not_faithful"]:
         parts.append("linear, not faithful" if values["changed"] else "no sentence was changed")
     return "; ".join(parts)

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.oracle.culprits import Culprit
+from pytest_llmprops.benchmarks.oracle.dependence import Losses
 from pytest_llmprops.benchmarks.oracle.entities import Entity
 from pytest_llmprops.benchmarks.oracle.extraction import Samples, most_frequent
-from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest
+from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.evidence import (
     Evidence,
     count_in,
+    number_in,
+    numbers_in,
     objects_in,
     text_in,
     texts_in,
@@ -31,21 +34,86 @@ class CulpritEvidence:
     synonym: str
     kinds: tuple[str, ...]
     why: str
+    cause: str = ""
 
     @classmethod
     def of(cls, culprit: Culprit) -> CulpritEvidence:
         """Return the evidence of ``culprit``."""
-        return cls(culprit.name, culprit.synonym, culprit.kinds, culprit.why)
+        return cls(culprit.name, culprit.synonym, culprit.kinds, culprit.why, culprit.cause)
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> CulpritEvidence:
         """Read a recorded culprit; missing fields are empty."""
-        name, synonym, why = (text_in(evidence, key) for key in ("name", "synonym", "why"))
-        return cls(name, synonym, texts_in(evidence, "kinds"), why)
+        name, synonym, why, cause = (text_in(evidence, key) for key in ("name", "synonym", "why", "cause"))
+        return cls(name, synonym, texts_in(evidence, "kinds"), why, cause)
 
     def to_json(self) -> Evidence:
         """Return the object for the record."""
-        return {"name": self.name, "synonym": self.synonym, "kinds": list(self.kinds), "why": self.why}
+        shown: Evidence = {
+            "name": self.name,
+            "synonym": self.synonym,
+            "kinds": list(self.kinds),
+            "why": self.why,
+        }
+        return {**shown, "cause": self.cause} if self.cause else shown
+
+
+@dataclass(frozen=True, slots=True)
+class LossEvidence:
+    """How an entity is lost; see :class:`~pytest_llmprops.benchmarks.oracle.dependence.Losses`.
+
+    :param on: the names of the entities that explain its losses.
+    :param changes: per tested entity, in their order, the change of the loss if that one is replaced; None without a
+        comparison. Empty if the entity is consistent.
+    """
+
+    name: str
+    outcome: str
+    lost: int
+    of: int
+    p: float = 1.0
+    on: tuple[str, ...] = ()
+    changes: tuple[float | None, ...] = ()
+
+    @classmethod
+    def all_of(cls, lost: Sequence[Losses], subject: Subject) -> tuple[LossEvidence, ...]:
+        """Return the evidence of ``lost``; nothing if every entity is consistent."""
+        if all(one.outcome == "consistent" for one in lost):
+            return ()
+        names = [entity.name for entity in subject.tested]
+        return tuple(
+            cls(
+                names[one.place],
+                one.outcome,
+                one.lost,
+                one.of,
+                round(one.p, 4),
+                tuple(names[place] for place in one.on),
+                tuple(None if change is None else round(change, 3) for change in one.changes),
+            )
+            for one in lost
+        )
+
+    @classmethod
+    def from_json(cls, evidence: Evidence) -> LossEvidence:
+        """Read a recorded entity; missing fields are empty."""
+        numbers = {key: number_in(evidence, key) for key in ("lost", "of", "p")}
+        return cls(
+            text_in(evidence, "name"),
+            text_in(evidence, "outcome"),
+            int(numbers["lost"] or 0),
+            int(numbers["of"] or 0),
+            1.0 if numbers["p"] is None else numbers["p"],
+            texts_in(evidence, "on"),
+            numbers_in(evidence, "changes"),
+        )
+
+    def to_json(self) -> Evidence:
+        """Return the object for the record."""
+        shown: Evidence = {"name": self.name, "outcome": self.outcome, "lost": self.lost, "of": self.of}
+        if self.changes:
+            shown = {**shown, "p": self.p, "on": list(self.on), "changes": list(self.changes)}
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +122,14 @@ class SentenceEvidence:
 
     :param entities: see :func:`entity_evidence`.
     :param tests: see :func:`test_evidence`.
+    :param losses: one per tested entity; empty if every entity is consistent.
     :param culprits: empty unless the sentence is rejected.
     """
 
     sentence: str = ""
     entities: tuple[Evidence, ...] = ()
     tests: tuple[Evidence, ...] = ()
+    losses: tuple[LossEvidence, ...] = ()
     culprits: tuple[CulpritEvidence, ...] = ()
 
     @classmethod
@@ -69,6 +139,7 @@ class SentenceEvidence:
             text_in(evidence, "sentence"),
             objects_in(evidence, "entities"),
             objects_in(evidence, "tests"),
+            tuple(map(LossEvidence.from_json, objects_in(evidence, "losses"))),
             tuple(map(CulpritEvidence.from_json, objects_in(evidence, "culprits"))),
         )
 
@@ -79,6 +150,7 @@ class SentenceEvidence:
                 "sentence": self.sentence,
                 "entities": list(self.entities),
                 "tests": list(self.tests),
+                "losses": [one.to_json() for one in self.losses],
                 "culprits": [culprit.to_json() for culprit in self.culprits],
             }
         )

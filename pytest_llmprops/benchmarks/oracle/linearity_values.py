@@ -21,6 +21,8 @@ con_rs                  the lowest such number over the tested sentences
 samples                 samples per asking
 unread                  replies that were not a list, cut off or filtered, for the original and the tested sentences
 tests, tests_passed     by the decision rule; ``tests_passed`` is A_test
+epsilon, delta          of a measurement that tests until a bound is reached
+known_in_full           of such a measurement: 1 if it is accepted and every vector was asked about
 informative_tests       tests that can fail: x and y are different and not 0
 combinations            combinations of samples over all tests: tests x samples^3, including unread replies
 combinations_passed     those that pass; unread replies never do. A_rate is the quotient
@@ -29,6 +31,8 @@ changed                 changed sentences: x other than 0 among the tests' x, y 
 identity                those whose vector is the complement of x; identity_rate is the quotient
 sentences               changed sentences whose replies could be read
 lost, both, extra       over those: entities in neither form, entities in both forms, names that are not entities
+consistent, inconsistent, dependent, undecided
+                        tested entities by how they are lost in changed sentences; see ``dependence``
 paraphrase_missed       tested x for which no paraphrase kept the entities
 labelled                labelled entities, if the sentence has labels
 labelled_extracted      those in the answer
@@ -46,13 +50,8 @@ from collections.abc import Sequence
 
 from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES
 from pytest_llmprops.benchmarks.oracle.extraction import Names, Samples, most_frequent, normalised
-from pytest_llmprops.benchmarks.oracle.linear_tests import (
-    OneTest,
-    Rule,
-    Subject,
-    deciding_set,
-    sentences_of,
-)
+from pytest_llmprops.benchmarks.oracle.linear_runs import sentences_of
+from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Rule, Subject, deciding_set
 from pytest_llmprops.core.linearity import complement
 
 

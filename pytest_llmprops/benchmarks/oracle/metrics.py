@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pytest_llmprops.benchmarks.oracle.documents import document_metrics
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import PAIRS
 from pytest_llmprops.benchmarks.oracle.pair_metrics import (
@@ -24,6 +25,7 @@ def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
         task, language, source = place
         if task == LINEARITY:
             yield from sentence_metrics(place, members)
+            yield from document_metrics(place, members)
         elif task in (YES, NO):
             pairs.setdefault((language, source), []).extend(members)
             yield from (yes_metrics if task == YES else no_metrics)(place, [r.values for r in members])

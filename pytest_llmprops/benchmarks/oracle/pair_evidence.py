@@ -184,3 +184,33 @@ class PairEvidence:
         )
         # An empty proof is kept too: it records that a proof was tried.
         return fields if self.proof is None else fields | {"proof": self.proof.to_json()}
+
+
+@dataclass(frozen=True, slots=True)
+class PairCounterexample:
+    """Answers about sentences that cannot all be right, as a search records them.
+
+    :param sentences: the shortest that were found.
+    :param answers: the numbers of two sentences, counted from 1, and the model's answer about them.
+    :param edits: the names of the edits that made one sentence from another one, if any.
+    """
+
+    sentences: tuple[str, ...]
+    answers: tuple[tuple[int, int, str], ...]
+    edits: tuple[str, ...] = ()
+
+    @classmethod
+    def from_json(cls, evidence: Evidence) -> PairCounterexample:
+        """Read the ``counterexample`` of a line of ``searches.jsonl``; missing fields are empty or 0."""
+        answers = tuple(
+            (count_in(answer, "first"), count_in(answer, "second"), text_in(answer, "answer"))
+            for answer in objects_in(evidence, "answers")
+        )
+        return cls(texts_in(evidence, "sentences"), answers, texts_in(evidence, "edits"))
+
+    def to_json(self) -> Evidence:
+        """Return the object for the record."""
+        answers: list[Evidence] = [
+            {"first": one, "second": two, "answer": word} for one, two, word in self.answers
+        ]
+        return {"sentences": list(self.sentences), "answers": answers, "edits": list(self.edits)}

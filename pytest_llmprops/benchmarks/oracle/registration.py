@@ -8,6 +8,7 @@ REGISTRATION = Registration(
     name="oracle",
     benchmark="pytest_llmprops.benchmarks.oracle.benchmark:OracleChecker",
     section="pytest_llmprops.benchmarks.oracle.report.section:section",
+    suite="pytest_llmprops.suites.test_oracle",
     data="pytest_llmprops.data.location:builtin_data",
     manifest="manifest.tsv",
     printed_results="published_results/oracle.csv",

@@ -3,31 +3,46 @@
 The caller draws the vectors x and y (hypothesis, in ``suites/test_oracle.py``) and calls
 :meth:`LinearitySearch.holds`. The search has no verdict and no bound, because its points are not drawn uniformly. It
 keeps the violation with the fewest replaced entities and reports the culprits of that one.
+
+An extractor that drops names by chance violates some test, too. The sentences of the smallest violation are therefore
+asked about again with new samples. If fewer than half of these replications are violated, it may be noise: f then
+follows from all replies about its sentences, and the search goes on.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_llmprops.benchmarks.oracle.culprits import Culprit, culprits
-from pytest_llmprops.benchmarks.oracle.linear_tests import PARAPHRASE_TRIES, OneTest, Replies, linear_at
+from pytest_llmprops.benchmarks.oracle.dependence import Losses, losses
+from pytest_llmprops.benchmarks.oracle.linear_tests import (
+    PARAPHRASE_TRIES,
+    Answers,
+    OneTest,
+    Replies,
+    answers_under,
+    linear_at,
+)
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Prepared, Sentence
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
     CulpritEvidence,
     LinearityCounterexample,
+    LossEvidence,
     test_evidence,
 )
+from pytest_llmprops.benchmarks.oracle.replicated_search import ReplicatedSearch
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.core.benchmark import Counterexample
 
 
 @dataclass
-class LinearitySearch:
+class LinearitySearch(ReplicatedSearch[OneTest]):
     """The function f on the sentence of ``prepared``. Each vector is asked about once.
 
-    :param most: maximum number of requests. Requests answered from a reply store count too, so that a repeated search
-        takes the same path.
+    :param most: maximum number of requests, except the replications of the last violation. Requests answered from a
+        reply store count too, so that a repeated search takes the same path.
     :ivar asked: number of requests so far. With paraphrases (section 3.2), the maximum number of tries is counted.
     :ivar smallest: the violated test that is first in the order of :func:`size_of`.
     """
@@ -37,7 +52,6 @@ class LinearitySearch:
     oracle: Oracle
     most: int
     asked: int = 0
-    smallest: OneTest | None = None
     _replies: Replies = field(init=False)
     _begun: set[int] = field(default_factory=set)
 
@@ -74,18 +88,44 @@ class LinearitySearch:
         tries = PARAPHRASE_TRIES if self._replies.paraphrase else 0
         return self.checker.settings.samples + tries
 
-    async def counterexample(self) -> Counterexample | None:
-        """Return the smallest violation with its culprits, without further requests."""
-        test, subject = self.smallest, self.prepared.subject
-        if test is None:
-            return None
+    async def _replicated(self, violation: OneTest) -> Counterexample:
+        """Ask about the sentences of a violated test again, and count how often it fails again."""
+        test, rule = violation, self.checker.settings.rule
+        vectors = sorted(set(test.vectors))
+        self.asked += len(vectors) * self.replications * self.checker.settings.samples
+        again = await asyncio.gather(*(self._replies.again(z, self.replications) for z in vectors))
+        fresh = dict(zip(vectors, again, strict=True))
+        failed = 0
+        for number in range(self.replications):
+
+            async def f(z: int, number: int = number) -> Answers:
+                return answers_under(rule, fresh[z][number], self.prepared.subject)
+
+            failed += not (await linear_at(test.x, test.y, f, self.size)).passed
+        # The search chose its sentences by their earlier replies, so only the new ones are fair.
+        new = [(z, samples) for z in vectors for samples in fresh[z]]
+        replaced = [place for place in range(self.size) if (test.x | test.y) >> place & 1]
+        lost = losses(new, self.prepared.subject, replaced) if new else None
+        for z, samples in fresh.items():
+            await self._replies.add(z, samples)
+        described = await self._described(test, lost)
+        return replace(described, replications=self.replications, replicated=failed)
+
+    async def _described(self, test: OneTest, lost: Sequence[Losses] | None) -> Counterexample:
+        subject = self.prepared.subject
         sentences = [(z, await self._replies.of(z)) for z in sorted(self._begun)]
-        breaking = culprits([test], sentences, subject, self.checker.settings.rule, self.prepared.original)
+        rule, original = self.checker.settings.rule, self.prepared.original
+        breaking = culprits([test], sentences, subject, rule, original, lost)
         x, y = (self._names(z) for z in (test.x, test.y))
         replaced = (test.x | test.y).bit_count()
         why = f"{replaced} of {subject.m} entities replaced (x: {_list(x)}; y: {_list(y)}); {_culprits_text(breaking)}"
         recorded = tuple(map(CulpritEvidence.of, breaking))
-        evidence = replace(self.prepared.evidence, tests=test_evidence([test]), culprits=recorded)
+        evidence = replace(
+            self.prepared.evidence,
+            tests=test_evidence([test]),
+            losses=LossEvidence.all_of(lost or (), subject),
+            culprits=recorded,
+        )
         values = LinearityCounterexample(replaced, subject.m, x, y, recorded).to_json()
         return Counterexample(why, values, evidence.to_json())
 
@@ -99,7 +139,7 @@ def size_of(test: OneTest) -> tuple[int, int, int, int]:
 
 
 async def linearity_search(
-    checker: LinearityChecker, text: str, oracle: Oracle, pool_seed: int, most: int
+    checker: LinearityChecker, text: str, oracle: Oracle, pool_seed: int, most: int, replications: int = 0
 ) -> LinearitySearch | str:
     """Return the search on the sentence ``text``, or why there is nothing to search, in one phrase.
 
@@ -110,7 +150,7 @@ async def linearity_search(
     prepared = await checker.prepare(Sentence(text), oracle, pool_seed)
     if prepared.stopped is not None:
         return prepared.stopped.why
-    return LinearitySearch(checker, prepared, oracle, most)
+    return LinearitySearch(checker, prepared, oracle, most, replications=replications)
 
 
 def _list(names: Sequence[str]) -> str:
@@ -120,5 +160,5 @@ def _list(names: Sequence[str]) -> str:
 def _culprits_text(breaking: tuple[Culprit, ...]) -> str:
     if not breaking:
         return "a reply could not be read"
-    names = ", ".join(f'"{culprit.name}" ({", ".join(culprit.kinds)})' for culprit in breaking)
+    names = ", ".join(culprit.described for culprit in breaking)
     return f"culprit{'s' if len(breaking) > 1 else ''}: {names}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from pytest_llmprops.benchmarks.oracle.dependence import OUTCOMES
 from pytest_llmprops.benchmarks.oracle.extraction_nulls import NAMES
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.core.metrics import Metric, Place, rate
@@ -72,11 +73,16 @@ def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Itera
     yield mean("linear_not_faithful_rate", _value("linear_not_faithful"), group)
     informative = [r for r in records if not r.values.get("no_informative_test")]
     if informative:
+        yield _mean(place, informative)("informative_acceptance_rate", _value("accepted"), group)
         yield _mean(place, informative)("faithful_acceptance_rate", _is_faithful, group)
         yield from _nulls(place, informative, group)
     drawn = [r for r in records if "informative_tests" in r.values]
     yield from _share(place, "vacuous_test_rate", drawn, _vacuous, _value("tests"), group)
     yield from _share(place, "identity_rate", records, _value("identity"), _value("changed"), group)
+    decided = [r for r in records if "undecided" in r.values]
+    for outcome in OUTCOMES:
+        name = f"{outcome}_entity_rate"
+        yield from _share(place, name, decided, _value(outcome), _value("tested"), group)
     yield from _share(place, "named_share", records, _value("named"), _value("tested"), group)
     yield from _share(place, "lost_rate", records, _value("lost"), _slots, group)
     yield from _share(place, "both_rate", records, _value("both"), _slots, group)

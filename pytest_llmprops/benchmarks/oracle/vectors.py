@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_llmprops.benchmarks.oracle.trees import Span, Tree
 from pytest_llmprops.core.errors import DataError
 
-Array = npt.NDArray[np.floating[Any]]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Array: TypeAlias = "npt.NDArray[np.floating[Any]]"
 
 
 def token_vectors(spans: Sequence[Span], pieces: Sequence[Sequence[int]], vectors: npt.ArrayLike) -> Array:
@@ -24,6 +25,8 @@ def token_vectors(spans: Sequence[Span], pieces: Sequence[Sequence[int]], vector
         similar to it.
     :raises DataError: if there are no pieces, or not one vector per piece, or the vectors differ in size.
     """
+    import numpy as np
+
     try:
         values, piece_spans = np.asarray(vectors, dtype=np.float64), np.asarray(pieces, dtype=np.int64)
     except (TypeError, ValueError):
@@ -58,6 +61,8 @@ def node_vectors(tree: Tree, vectors: Array) -> Array:
 
     :raises ValueError: if there is not one vector per token.
     """
+    import numpy as np
+
     values = np.asarray(vectors, dtype=np.float64)
     if values.ndim != 2 or len(values) != len(tree.tokens):
         raise ValueError(
@@ -74,6 +79,8 @@ def node_vectors(tree: Tree, vectors: Array) -> Array:
 
 def cosines(first: Array, second: Array) -> Array:
     """Return the cosines of all pairs of rows: (n, size) and (m, size) -> (n, m); NaN if a row is all zeros."""
+    import numpy as np
+
     lengths = np.linalg.norm(first, axis=1)[:, None] * np.linalg.norm(second, axis=1)[None, :]
     # einsum does not use BLAS, whose threads would wait for each other longer than this small product takes.
     products = np.einsum("ik,jk->ij", first, second)

@@ -16,6 +16,7 @@ from pytest_llmprops.reports.kit.text import counted, joined
 from pytest_llmprops.reports.page.findings import findings
 from pytest_llmprops.reports.page.items import items_of, left_out
 from pytest_llmprops.reports.published import ranked
+from pytest_llmprops.reports.terminal import old_replies
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
 
@@ -113,9 +114,20 @@ def _facts(runs: Sequence[Run], series: Sequence[Series]) -> list[tuple[str, str
     if any(run.facts.calls.requests for run in runs):
         known = [c for c in costs if c is not None]
         facts.append(
-            ("Cost", "not known" if not known else f"{sum(known):,.2f} USD" + _rest(len(known), len(costs)))
+            (
+                "Cost",
+                f"{sum(known):,.2f} USD{_rest(len(known), len(costs))}{price_sources(runs)}"
+                if known
+                else "not known",
+            )
         )
     return facts
+
+
+def price_sources(runs: Sequence[Run]) -> str:
+    """Return where the prices of the runs are from, in brackets; empty without prices."""
+    sources = dict.fromkeys(s for run in runs if run.facts.calls.cost_usd for s in run.facts.price_sources)
+    return f" (prices: {joined(list(sources))})" if sources else ""
 
 
 def _rest(known: int, every: int) -> str:
@@ -153,6 +165,8 @@ def _notes(run: Run) -> list[str]:
     if not run.facts.complete and not run.notes:
         expected = "?" if run.facts.expected is None else run.facts.expected
         notes.append(f"incomplete: {len(run.records)} of {expected} cases have a verdict")
+    for label, model in run.facts.models.items():
+        notes += [f"{label}: {phrase}" for phrase in old_replies(model.old_replies)]
     gate = run.facts.gate
     if gate is not None and gate.stopped_early:
         notes.append(f"the gate ended the run early: its estimates are of {gate.items_used} items")
@@ -180,7 +194,7 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
     calls = {k: v for k, v in facts.calls.to_json().items() if v not in (None, 0)}
     rows.append(("Calls", _flat(calls) or "none"))
     cost = facts.calls.cost_usd
-    rows.append(("Cost", "not known" if cost is None else f"{cost:.4f} USD"))
+    rows.append(("Cost", "not known" if cost is None else f"{cost:.4f} USD{price_sources([run])}"))
     options = {
         k: v for k, v in facts.options.items() if v not in (None, [], {}, False, "") and k != "command"
     }

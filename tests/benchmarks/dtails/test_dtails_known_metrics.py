@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from fixtures.dtails_cases import BENCHMARK, TRANSLATOR, fenced, measured
-from pytest_llmprops.core.benchmark import Loaded, loaded
+from pytest_llmprops.core.benchmark import Loaded
+from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Translate

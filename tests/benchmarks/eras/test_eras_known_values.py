@@ -16,7 +16,7 @@ import pytest
 from fixtures.runs import ROOT, Runner
 from pytest_llmprops.benchmark_registry import find_registration
 from pytest_llmprops.benchmarks.eras.benchmark import Eras
-from pytest_llmprops.core.benchmark import loaded
+from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.records import VerdictRecord

@@ -421,3 +421,14 @@ def test_empty_folder_is_one_line(tmp_path: Path) -> None:
     """A folder without any language is refused with a missing file and how to get it."""
     with pytest.raises(DataError, match=r"testset_english\.csv: no such file; .*llmprops data pull"):
         H.load(DataFolder(tmp_path, "published"))
+
+
+@pytest.mark.parametrize("document", ["{}", "[]", '{"refusal": 1}'])
+def test_damaged_rules_are_a_data_error(tmp_path: Path, document: str) -> None:
+    """Rules of the user's own folder that are not rules are one line with the file."""
+    write(tmp_path, "en", ("Hang the lammpe over the table", "lammpe", "lamp"))
+    (tmp_path / "homophones" / "refusal_rules.json").write_text(document, encoding="utf-8")
+    with pytest.raises(
+        DataError, match=r"^homophones/refusal_rules\.json: refusal rules: .*; correct it there$"
+    ):
+        H.load(DataFolder(tmp_path, "published"))

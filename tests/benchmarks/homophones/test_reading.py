@@ -272,6 +272,34 @@ def test_huge_reply_is_read_quickly(piece: str) -> None:
     assert time.perf_counter() - start < 5
 
 
+def test_a_reading_says_what_the_rules_left_out() -> None:
+    """A long reply is read at its beginning and its end, and the reason says so."""
+    long = "“kindle” is one word. " + "blah " * LONGEST_READ + "It could be “kitten” or “cannon”."
+    result = say(long)
+    assert result.several
+    assert result.reason.endswith(f"the end of {len(long):,} characters were read for other answers")
+    assert "characters" not in say("It means “kindle”.").reason
+
+
+def test_many_candidates_are_read_quickly() -> None:
+    """A reply with a thousand different candidates names at most a few hundred, in time."""
+    reply = "、".join(f"“{chr(0x4E00 + number)}{chr(0x5E00 + number)}”" for number in range(700))
+    result = reading(f"可能是{reply}", ["蜡烛"], "word", "zh", RULES, word="拉珠", sentence="桌上的拉珠")
+    assert result.several
+
+
+@pytest.mark.parametrize(
+    ("word", "sentence"), [(" ", "-"), ("s", "A s table"), ("\\", "a \\ b"), ("-", "a - b")]
+)
+def test_any_word_may_be_blanked(word: str, sentence: str) -> None:
+    """The pattern for the sentence with a blank is valid, whatever the word is."""
+    echoed = sentence.replace(word, "____") if word.strip() else sentence
+    shown = reading(
+        f"“{echoed}” means “kindle”", ["candle"], "word", "en", RULES, word=word, sentence=sentence
+    )
+    assert shown.answers_named == ("kindle",)
+
+
 def test_the_answer_is_found_beyond_what_the_rules_read() -> None:
     """A long-winded reply that ends with the answer is correct."""
     assert say("blah " * LONGEST_READ + "candle").correct

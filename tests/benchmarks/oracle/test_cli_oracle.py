@@ -8,7 +8,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.benchmark import loaded
+from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.data.files import DataFolder
 
 

@@ -26,7 +26,7 @@ from fixtures.records import verdict as record
 from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, NamedSettings, Reply
 from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
-from pytest_llmprops.core.benchmark import loaded
+from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Request

@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -26,8 +26,11 @@ from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
 
+pytestmark = pytest.mark.simulation
+
 PAGE = (Path(__file__).parents[3] / "docs" / "oracle.md").read_text("utf-8")
-PROTOCOLS = {"quick": QUICK, "paper": PAPER}
+UNTIL = "tests until a bound"
+PROTOCOLS = {"quick": QUICK, "paper": PAPER, UNTIL: replace(QUICK, epsilon=0.1, delta=0.05)}
 #: extractor in the page's table -> share of entities that it drops, and whether it ignores the sentence
 EXTRACTORS = {
     "ideal": (0.0, False),
@@ -98,12 +101,21 @@ def share(metric: Metric) -> str:
 
 @pytest.mark.parametrize("name", EXTRACTORS)
 def test_page_has_the_measured_acceptances(name: str) -> None:
-    """The page's table has the acceptances of each extractor in both protocols."""
-    [row] = re.findall(rf"^\| {re.escape(name)} \| (.*) \|$", PAGE, re.M)
+    """The page's table has the acceptances of each extractor in each protocol."""
+    [row] = re.findall(rf"^\| {re.escape(name)} \| (.* of .*) \|$", PAGE, re.M)
     rates = ("acceptance_rate", "faithful_acceptance_rate")
     assert row.split(" | ") == [
         share(metrics(protocol, name)[rate]) for protocol in PROTOCOLS for rate in rates
     ]
+
+
+def test_page_has_the_tests_until_a_bound() -> None:
+    """The page says how many tests an ideal and a noisy extractor take."""
+    ideal, noisy = (
+        metrics(UNTIL, name)["tests_per_sentence"].value for name in EXTRACTORS if "same list" not in name
+    )
+    text = " ".join(PAGE.split())
+    assert f"takes {ideal:.1f} tests per sentence, and the one that drops entities {noisy:.1f}" in text
 
 
 def test_constant_list_does_not_meet_the_pages_gate() -> None:

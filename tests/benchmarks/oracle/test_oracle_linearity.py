@@ -81,6 +81,7 @@ for flips in ({1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111}):
     FAR[len(flips) / 8] = table
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("epsilon", sorted(FAR))
 def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> None:
     """Extractors at a verified distance fail tests and measurements at the expected rate (400 seeds)."""
@@ -109,6 +110,7 @@ def test_rules_agree_on_a_deterministic_extractor(rule: str) -> None:
         assert a_rate(other) == a_rate(first)
 
 
+@pytest.mark.simulation
 def test_inseparable_entities_are_rejected_and_named() -> None:
     """Two entities extracted only together fail as often as expected and are the only culprits."""
 
@@ -131,6 +133,7 @@ def test_inseparable_entities_are_rejected_and_named() -> None:
     assert sum("assumed knowledge" in some for some in kinds) > 0.9 * len(kinds)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("p", [0.1, 0.35])
 def test_a_rate_follows_the_dropping_probability(p: float) -> None:
     """If an extractor drops one entity with probability p, A_rate has the expectation derived from p.

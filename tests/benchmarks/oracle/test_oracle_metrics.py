@@ -82,7 +82,7 @@ def test_linearity_by_hand() -> None:
         "label_overlap": (3 + 1 + 0 + 4) / (4 + 2 + 2 + 4),
         "a_rate": (0.8 + 0.1) / 2, "a_rate/accepted": 0.8, "a_test": (1 + 0.4) / 2, "con_o": 0.75, "con_rs": 0.5,
         "entities": 3.0, "linear_not_faithful_rate": 0.0, "identity_rate": 12 / 24, "named_share": 4 / 5,
-        "faithful_acceptance_rate": 1 / 2,
+        "faithful_acceptance_rate": 1 / 2, "informative_acceptance_rate": 1 / 2,
         "lost_rate": 8 / 65, "both_rate": 1 / 65, "extra_per_sentence": 10 / 20,
     }  # fmt: skip
     assert {name: value for name, value in measured.items() if "spearman" not in name} == pytest.approx(
@@ -411,3 +411,20 @@ def test_sanity_checks_by_hand() -> None:
     assert values(drawn, "random_pair") == pytest.approx({
         "acceptance_rate/answer no": 1 / 2, "yes_rate": 1 / 3, "provable_rate/or": 2 / 3, "provable_rate/and": 1 / 3,
     })  # fmt: skip
+
+
+def test_outcomes_of_entities() -> None:
+    """Consistent, inconsistent, dependent and undecided are shares of tested entities; older records have none."""
+    counts = ("consistent", "inconsistent", "dependent", "undecided")
+    first, second = ({**GOOD, **dict(zip(counts, n, strict=True))} for n in ((4, 0, 0, 0), (1, 1, 1, 1)))
+    by_name = rows(sentences(first, second, GOOD))
+    shares = [by_name["linearity", f"{name}_entity_rate", ""] for name in counts]
+    assert [(share.value, share.n) for share in shares] == [(5 / 8, 8), (1 / 8, 8), (1 / 8, 8), (1 / 8, 8)]
+    assert all(share.ci_low is not None for share in shares)
+    assert ("linearity", "dependent_entity_rate", "") not in rows(sentences(GOOD))
+
+
+def test_acceptance_of_sentences_with_a_test_that_can_fail() -> None:
+    """The acceptance next to null extractors leaves out sentences without a test that can fail."""
+    vacuous = {**GOOD, "no_informative_test": 1}
+    assert values(sentences(GOOD, BAD, vacuous), "linearity")["informative_acceptance_rate"] == 0.5

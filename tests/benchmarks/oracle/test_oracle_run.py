@@ -197,3 +197,16 @@ def test_two_runs_are_compared(run: Runner) -> None:
     page = (run.folder / "out" / "report.md").read_text(encoding="utf-8")
     assert "## Oracle-checker" in page
     assert "Answers of no that are accepted (Table 5)" in page
+
+
+def test_plan_of_tests_until_a_bound(run: Runner) -> None:
+    """The plan prints the expected and the highest number of calls for the tests, and sends nothing."""
+    run.write("test_oracle.py", SUITE)
+    selected = ("-k", "oracle/general", "--llm-limit", "3", "--llm-plan", "-q")
+    bound = ("--llm-set", "oracle.epsilon=0.1", "--llm-set", "oracle.delta=0.05")
+    done = run("--model", model(run, NO), *selected, *bound)
+    assert "  oracle: tests of linearity take 37 calls per accepted sentence with 4 entities" in done.output
+    assert "3 sentences: 111 expected, 297 at most" in done.output
+    plain = run("--model", model(run, NO), *selected)
+    assert "tests of linearity" not in plain.output
+    assert not (run.folder / "asked").exists()

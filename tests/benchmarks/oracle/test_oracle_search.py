@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 
 from fixtures.allure import results, texts
-from fixtures.runs import ROOT, Finished, Runner
-from fixtures.strategies import replacements
+from fixtures.runs import DEFAULT_PLUGINS, ROOT, Finished, Runner
 from fixtures.terminal import on_terminal
 from pytest_llmprops import BackendError, Benchmark, Item, Protocol, Reply
 from pytest_llmprops.core.requests import Request
 from pytest_llmprops.engine.evaluator import Asking, Case
 from pytest_llmprops.plugin.hypothesis_search import Search
+from pytest_llmprops.suites.strategies import replacements
 
 #: an extractor of six entities; it appends each request as a line to asked.jsonl in its folder
 EXTRACTOR = """
@@ -54,6 +54,8 @@ PAIRED = """
 """
 TAIL = "Adriana left Lisbon for Kenya when Globex sold Rain Season beside the Danube."
 SUITE = "test_oracle.py"
+#: where the searches on pairs begin, which have no case here
+PAIR_SEARCHES = '@pytest.mark.llmprops("oracle", search="no")'
 
 
 class Project:
@@ -61,6 +63,7 @@ class Project:
 
     def __init__(self, run: Runner) -> None:
         self.runner = run
+        run.plugins = (*DEFAULT_PLUGINS, "hypothesispytest")
         self.folder = run.folder
         (run.folder / "data" / "oracle").mkdir(parents=True)
         run.write("data/oracle/SOURCE.json", '{"source": "generated"}')
@@ -71,7 +74,8 @@ class Project:
         }  # fmt: skip
         pool["classes"] = {kind: [own.get(kind, names[0])] for kind, names in pool["classes"].items()}
         run.write("data/oracle/pool.json", json.dumps(pool))
-        run.write(SUITE, (ROOT / "suites" / SUITE).read_text(encoding="utf-8"))
+        suite = (ROOT / "suites" / SUITE).read_text(encoding="utf-8")
+        run.write(SUITE, suite.partition(PAIR_SEARCHES)[0])
         self.extractor()
         self.sentences(*(f"{word} {n}: {TAIL}" for n in range(2) for word in ("Pair", "Fine")))
 
@@ -147,10 +151,10 @@ def test_the_inseparable_entities_are_named(project: Project, workers: str) -> N
         ]  # fmt: skip
         [test] = said["evidence"]["tests"]
         assert TAIL.replace("Lisbon", "Nairobi") in test["x"]["sentence"]
-    line = next(line for line in done.output.splitlines() if line.startswith("search: "))
-    counts = {name: sum(row[name] for row in rows.values()) for name in ("examples", "calls")}
+    line = next(line for line in done.output.splitlines() if line.startswith("search (linearity): "))
+    examples, calls = (sum(row[name] for row in rows.values()) for name in ("examples", "calls"))
     assert line == (
-        f"search: 2 items searched, 2 counterexamples, {counts['examples']} examples, {counts['calls']} calls"
+        f"search (linearity): 2 items searched, 2 counterexamples, {examples} examples, {calls} calls"
     )
     assert '  oracle/own/0003: 2 of 6 entities replaced (x: "Lisbon"; y: "Globex")' in done.output
     assert "Traceback" not in done.output
@@ -239,6 +243,23 @@ def test_ideal_extractor_has_no_counterexample(project: Project, workers: str) -
     assert "4 items searched, 0 counterexamples" in done.output
 
 
+def test_counterexample_that_may_be_noise(project: Project, workers: str) -> None:
+    """A counterexample that does not repeat is shown with its rate, but fails no case."""
+    project.sentences("Fine: Adriana left Lisbon for Kenya.")
+    project.extractor('mentioned = [f for f in mentioned if f[1] != "Nairobi" or x[2] or chat.sample > 2]')
+    done = project("-n", workers, "--junitxml", "out.xml", search="all", replications=4)
+    [row] = searches(done).values()
+    assert (row["counterexample"]["replicated"], row["counterexample"]["replications"]) == (0, 4)
+    assert "1 failed, 1 passed" in done.output
+    assert "1 counterexample, " in done.output
+    assert "; 1 of the counterexamples may be noise" in done.output
+    text = "; repeats in 0 of 4, so it may be noise"
+    assert text in next(line for line in done.output.splitlines() if line.startswith("  oracle/own/0001: "))
+    assert text in (project.folder / "out.xml").read_text(encoding="utf-8")
+    assert done.run["searches"][0]["noise"] == 1
+    assert len(project.asked) == len(set(project.asked))
+
+
 def test_flaky_extractor(project: Project) -> None:
     """An extractor that drops names at random does not disturb hypothesis, because replies are cached."""
     project.extractor(
@@ -255,14 +276,15 @@ def test_flaky_extractor(project: Project) -> None:
 
 @pytest.mark.parametrize("most", [1, 10, 30])
 def test_calls_of_a_search_are_bounded(project: Project, most: int) -> None:
-    """A search never exceeds oracle.shrink_calls, and reports what it found and that it was cut short."""
-    done = project(shrink_calls=most)
+    """A search never exceeds oracle.shrink_calls and its replications, and says that it was cut short."""
+    done = project(shrink_calls=most, replications=2)
     rows = searches(done)
-    assert all(row["calls"] <= most and row["spent"] for row in rows.values())
+    again = {name: 3 * 3 * 2 if row["counterexample"] else 0 for name, row in rows.items()}
+    assert all(row["calls"] <= most + again[name] and row["spent"] for name, row in rows.items())
     assert "2 stopped when their calls were spent" in done.output
     whole = {name: row["counterexample"] for name, row in searches(project()).items()}
     for name, row in rows.items():
-        assert row["requests"] <= most
+        assert row["requests"] <= most + again[name]
         # Without the limit, hypothesis would try a hundred.
         assert row["examples"] < 100
         assert row["examples"] > 0 or most == 1
@@ -367,7 +389,7 @@ def test_hypothesis_shrinks_no_error() -> None:
 
     searches_added: list[Search] = []
     failing = Failing()
-    search = Search(case, failing, Asking(case, nobody), asyncio.run, searches_added.append, pytest.fail)
+    search = Search(case, "", failing, Asking(case, nobody), asyncio.run, searches_added.append, pytest.fail)
 
     @given(replacements(search.size))
     def linear(vectors: tuple[int, int]) -> None:
@@ -449,7 +471,9 @@ def test_without_a_model(project: Project) -> None:
         "conftest.py",
         "import sys\ndef pytest_sessionfinish():\n    print('IMPORTED', 'hypothesis' in sys.modules)\n",
     )
-    done = project.runner(SUITE, "-s", "-p", "no:anyio", "-p", "no:hypothesispytest")
+    project.runner.plugins = DEFAULT_PLUGINS
+    project.runner.fresh = True
+    done = project.runner(SUITE, "-s")
     assert done.code == 0
     assert "2 skipped" in done.output
     assert "IMPORTED False" in done.output
@@ -461,7 +485,9 @@ def test_without_hypothesis(project: Project, workers: str) -> None:
     measurement runs.
     """
     project.runner.write("conftest.py", "import sys\nsys.modules['hypothesis'] = None\n")
-    done = project("-rs", "-n", workers, "-p", "no:anyio", "-p", "no:hypothesispytest")
+    project.runner.plugins = DEFAULT_PLUGINS
+    project.runner.fresh = True
+    done = project("-rs", "-n", workers)
     assert "2 failed, 2 passed, 1 skipped" in done.output
     assert "pip install 'pytest-llmprops[search]'" in done.output
     assert done.run["complete"] is True
@@ -473,15 +499,20 @@ def test_collection_does_not_import_hypothesis(project: Project) -> None:
         "conftest.py",
         "import sys\ndef pytest_sessionfinish():\n    print('IMPORTED', 'hypothesis' in sys.modules)\n",
     )
-    done = project("--collect-only", "-s", "-p", "no:anyio", "-p", "no:hypothesispytest")
+    project.runner.plugins = DEFAULT_PLUGINS
+    project.runner.fresh = True
+    done = project("--collect-only", "-s")
     assert "IMPORTED False" in done.output
     assert "test_oracle_search[" in done.output
 
 
 def test_plan_says_what_it_leaves_out(project: Project) -> None:
-    """The plan counts only the measurement, because the searches depend on its results."""
-    done = project("--llm-plan")
-    assert "not included: the searches of 4 items" in done.output
+    """The plan counts only the measurement, and says how many requests a search may take."""
+    done = project("--llm-plan", samples=3, shrink_calls=70, replications=4)
+    assert (
+        "not included: the searches of 4 items, which depend on their verdicts and take at most 106"
+        in done.output
+    )
     assert not (project.folder / "asked.jsonl").exists()
 
 
@@ -502,7 +533,7 @@ def test_allure_shows_the_counterexample(project: Project, workers: str) -> None
     folder = project.folder / "allure"
     project("--alluredir", str(folder), "-n", workers)
     by_name = results(folder)
-    result = by_name["oracle/own/0001 · search"]
+    result = by_name["oracle/own/0001 · linearity search"]
     assert result["status"] == "failed"
     assert "counterexample: 2 of 6" in result["statusDetails"]["message"]
     assert "Nairobi" in texts(folder, result)["counterexample"]
@@ -529,7 +560,7 @@ def test_allure_has_a_category_of_counterexamples(project: Project, failures: st
         ]
     for number in ("0001", "0003"):
         assert matching.pop(f"oracle/own/{number}") == ["Wrong answers"]
-        assert matching.pop(f"oracle/own/{number} · search") == ["Counterexamples"]
+        assert matching.pop(f"oracle/own/{number} · linearity search") == ["Counterexamples"]
     assert not any(matching.values())
 
 
@@ -570,10 +601,10 @@ class Doubles(Benchmark):
     async def evaluate(self, item, context, ask, protocol):
         return Verdict.check((await ask(Chat.user("2 * 1"))).text == "2", expected="2", given="2")
 
-    def searches(self, item, settings):
+    def searches(self, item, settings, name):
         return True
 
-    async def search(self, item, context, ask, protocol, measured):
+    async def search(self, item, context, ask, protocol, measured, name):
         return Doubling(ask) if (await measured()) else "it cannot double one"
 
 
@@ -593,6 +624,111 @@ def test_double_search(search):
 
     search.run(doubled)
 """
+TWO = """
+import pytest
+from pytest_llmprops import Benchmark, Chat, Item, Verdict
+from pytest_llmprops.core.benchmark import Counterexample
+
+
+class Sum:
+    "The model adds a number and `other` correctly."
+    size = 9
+
+    def __init__(self, ask, other):
+        self.ask, self.other, self.bad = ask, other, None
+
+    async def holds(self, n):
+        held = (await self.ask(Chat.user(f"{n} {self.other}"))).text == str(n + self.other)
+        self.bad = self.bad if held else n
+        return held
+
+    async def counterexample(self):
+        return None if self.bad is None else Counterexample(f"{self.bad} and {self.other}")
+
+
+class Sums(Benchmark):
+    name = "sums"
+    properties = ("one", "two")
+
+    def load(self, files):
+        return [Item("sums/1", "add", "en"), Item("sums/2", "add", "en")]
+
+    async def evaluate(self, item, context, ask, protocol):
+        return Verdict.check(True, expected="", given="")
+
+    def searches(self, item, settings, name):
+        return name == "one" or item.id == "sums/2"
+
+    async def search(self, item, context, ask, protocol, measured, name):
+        return Sum(ask, 1 if name == "one" else 2)
+
+
+def run(search):
+    from hypothesis import given, strategies
+
+    @given(strategies.integers(0, search.size))
+    def added(n):
+        assert search.holds(n)
+
+    search.run(added)
+
+
+@pytest.mark.llmprops(benchmark=Sums, search="one")
+def test_one(search):
+    run(search)
+
+
+@pytest.mark.llmprops(benchmark=Sums, search="two")
+def test_two(search):
+    run(search)
+"""
+#: 4 + 1 is right, 4 + 2 is wrong
+ADDER = """
+def reply(chat):
+    a, b = map(int, chat.prompt.split())
+    return str(a + b if a < 4 or b == 1 else 0)
+"""
+
+
+def test_a_benchmark_with_two_properties(run: Runner, workers: str) -> None:
+    """The marker names the property: each has its own cases, record, counts and line."""
+    run.write("adder.py", ADDER)
+    run.write("test_sums.py", TWO)
+    done = run("--model", f"fake:call?file={run.folder / 'adder.py'}", "-n", workers)
+    assert "1 failed, 2 passed" in done.output
+    lines = [json.loads(line) for line in (done.folder / "searches.jsonl").read_text("utf-8").splitlines()]
+    counterexamples = {(line["property"], line["id"]): line["counterexample"] for line in lines}
+    assert counterexamples == {
+        ("one", "sums/1"): None,
+        ("one", "sums/2"): None,
+        ("two", "sums/2"): {"why": "4 and 2", "evidence": {}},
+    }
+    assert {(row["property"], row["searched"]) for row in done.run["searches"]} == {("one", 2), ("two", 1)}
+    assert "search (two): 1 item searched, 1 counterexample" in done.output
+
+
+@pytest.mark.parametrize(
+    ("suite", "marker", "said"),
+    [
+        ("TWO", 'search="three"', "llmprops(search='three'): no such property; the benchmark has one, two"),
+        ("TWO", "", "llmprops(search=''): no such property; the benchmark has one, two"),
+        ("OWN", 'search="one"', "the benchmark has only one, so leave out search="),
+    ],
+)
+def test_an_unknown_property_is_named(run: Runner, suite: str, marker: str, said: str) -> None:
+    """A marker without a property, or with an unknown one, is one line that lists the properties."""
+    text = TWO.replace('search="two"', marker) if suite == "TWO" else OWN.replace("MORE", "pass")
+    if suite == "OWN":
+        text = text.replace(
+            "llmprops(benchmark=Doubles)\ndef test_double_search",
+            f"llmprops(benchmark=Doubles, {marker})\ndef test_double_search",
+        )
+    run.write("test_own.py", text)
+    done = run("--model", "fake:echo")
+    assert done.code == 2
+    assert said in done.output
+
+
 DOUBLER = """
 def reply(chat):
     n = int(chat.messages[-1].content.split()[-1])

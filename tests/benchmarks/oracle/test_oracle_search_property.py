@@ -24,7 +24,6 @@ from fixtures.oracle_fakes import (
     present,
     sentence_in,
 )
-from fixtures.strategies import replacements
 from pytest_llmprops.benchmarks.oracle.benchmark import Context, OracleChecker
 from pytest_llmprops.benchmarks.oracle.linear_tests import PARAPHRASE_TRIES, OneTest
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, LinearitySettings
@@ -40,6 +39,7 @@ from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Asking, Case, evaluate
+from pytest_llmprops.suites.strategies import replacements
 
 Table = Callable[[int], int]
 #: every pool name that may occur in the sentence, as one list line each
@@ -176,11 +176,14 @@ class Searching:
         behave: Behaviour,
         m: int = 5,
         most: int = 1000,
+        replications: int = 0,
         **measured: Any,
     ) -> None:
         self.fake, self._loop = Fake(behave, m), loop
         checker = LinearityChecker(LinearitySettings(**{"samples": 3, **measured}), RULES, SMALL_POOL)
-        search = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(self.fake), 0, most))
+        search = loop.run_until_complete(
+            linearity_search(checker, SENTENCE, Oracle(self.fake), 0, most, replications)
+        )
         assert isinstance(search, LinearitySearch)
         self.search = search
         #: requests before the search itself
@@ -319,6 +322,70 @@ def test_flaky_extractor_keeps_its_first_answer(loop: asyncio.AbstractEventLoop)
     assert len(searching.asked) == 3 * (size - 1)
 
 
+@pytest.mark.parametrize("rule", ["any", "majority", "single"])
+def test_counterexample_is_replicated(loop: asyncio.AbstractEventLoop, rule: str) -> None:
+    """The sentences of a counterexample are asked about again with new samples, once."""
+    searching = Searching(loop, lisbon_and_globex, replications=4, rule=rule)
+    assert searching.holds(0b00010, 0b01000) is False
+    before = searching.search.asked
+    counterexample = searching.counterexample
+    assert counterexample is not None
+    assert (counterexample.replicated, counterexample.replications) == (4, 4)
+    assert not counterexample.is_noise
+    assert searching.search.asked == before + 3 * 4 * 3
+    assert searching.counterexample is counterexample
+    assert len(searching.asked) == len(set(searching.asked)) == searching.search.asked
+
+
+@pytest.mark.parametrize("rule", ["any", "majority", "single"])
+def test_noise_does_not_hide_a_dependence(loop: asyncio.AbstractEventLoop, rule: str) -> None:
+    """After a counterexample that does not repeat, its property holds, and the search finds the next one."""
+
+    def behave(x: int, sample: int) -> list[str]:
+        lost = "Tobias" if x == 0b00101 and sample < 3 else ""
+        return [name for name in lisbon_and_globex(x, sample) if name != lost]
+
+    searching = Searching(loop, behave, replications=4, rule=rule)
+    assert searching.holds(0b00001, 0b00100) is False
+    noise = searching.counterexample
+    assert noise is not None
+    assert (noise.replicated, noise.replications, noise.values["x"]) == (0, 4, ["Adriana"])
+    assert searching.holds(0b00001, 0b00100) is True
+    assert searching.counterexample is noise
+    assert searching.holds(0b00110, 0b01000) is False
+    found = searching.counterexample
+    assert found is not None
+    assert (found.replicated, found.values["y"]) == (4, ["Globex"])
+
+
+def test_half_of_the_replications_are_enough(loop: asyncio.AbstractEventLoop) -> None:
+    """A counterexample that half of its replications repeat is not noise; with fewer, it is."""
+    for repeats, is_noise in ((2, False), (1, True)):
+
+        def behave(x: int, sample: int, last: int = 500_000 + 3 * repeats) -> list[str]:
+            return lisbon_and_globex(x, sample) if sample < last else present(x, 5)
+
+        searching = Searching(loop, behave, replications=4)
+        assert searching.holds(0b00010, 0b01000) is False
+        counterexample = searching.counterexample
+        assert counterexample is not None
+        assert (counterexample.replicated, counterexample.is_noise) == (repeats, is_noise)
+
+
+def test_a_failed_replication_is_an_error(loop: asyncio.AbstractEventLoop) -> None:
+    """A replication whose call fails raises the error."""
+
+    def behave(x: int, sample: int) -> list[str]:
+        if sample >= 500_000:
+            raise BackendError("the server broke")
+        return lisbon_and_globex(x, sample)
+
+    searching = Searching(loop, behave, replications=2)
+    assert searching.holds(0b00010, 0b01000) is False
+    with pytest.raises(BackendError, match="the server broke"):
+        _ = searching.counterexample
+
+
 def test_replies_that_cannot_be_read(loop: asyncio.AbstractEventLoop) -> None:
     """Unreadable replies break the property as in the measurement, without culprits."""
 
@@ -406,7 +473,7 @@ def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
             return verdict
 
         before = len(asked)
-        search = await benchmark.search(item, context, Asking(case, reply), protocol, measured)
+        search = await benchmark.search(item, context, Asking(case, reply), protocol, measured, "linearity")
         assert isinstance(search, LinearitySearch | str)
         return verdict, search, before
 
@@ -437,7 +504,8 @@ def test_only_rejected_sentences_are_searched(outcome: str, searched: bool) -> N
         assert isinstance(request, Chat)
         return await fake(request)
 
-    search = asyncio.run(benchmark.search(item, case.context, Asking(case, reply), protocol, measured))
+    searching = benchmark.search(item, case.context, Asking(case, reply), protocol, measured, "linearity")
+    search = asyncio.run(searching)
     assert isinstance(search, LinearitySearch) == searched
     assert bool(fake.asked) == searched
     if not searched:
@@ -453,4 +521,4 @@ def test_items_that_are_searched() -> None:
         ("yes", "all", False),
     ):
         protocol = resolve("oracle", benchmark.protocols, "quick", {"search": which}, 0)
-        assert benchmark.searches(Item("i", task, "en"), protocol.settings) == wanted
+        assert benchmark.searches(Item("i", task, "en"), protocol.settings, "linearity") == wanted

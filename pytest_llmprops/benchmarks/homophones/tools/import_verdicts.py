@@ -105,6 +105,6 @@ def _write(model: str, judged: list[tuple[Item, bool]], data: DataFolder, target
         )
         record.add(record_of(item, benchmark.name, model, verdict, requests=[]))
     rows = summary_rows(record.records)
-    metrics = metric_rows(record.records, {benchmark.name: benchmark})
+    metrics, _ = metric_rows(record.records, {benchmark.name: benchmark})
     record.finish(replace(facts, complete=True, expected=len(judged), summary=rows, metrics=metrics))
     return record.folder, ", ".join(f"{r.language} {r.correct}/{r.items}" for r in rows)

@@ -13,9 +13,10 @@ from pytest_llmprops.benchmarks.oracle.culprits import KINDS
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence
+from pytest_llmprops.benchmarks.oracle.report.loss_map import loss_map
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import one_line, visible
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Note, Table
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Table
 from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.reports.kit.text import counted
 
@@ -33,6 +34,7 @@ def linearity_cases(measured: Measured) -> list[Block]:
     """Return the kinds of entities that break linearity, and some rejected sentences."""
     kinds: list[Row] = []
     rows: list[Row] = []
+    maps: list[Figure] = []
     for s in measured.series:
         rejected = [
             (record, SentenceEvidence.from_json(record.evidence))
@@ -52,6 +54,8 @@ def linearity_cases(measured: Measured) -> list[Block]:
         for record, evidence in rejected[:MOST]:
             texts = (_text(evidence.sentence), _text(record.reason))
             rows.append((Cell(visible(record.id)), Cell(s.starred), *texts))
+            if len(evidence.losses) > 1:
+                maps.append(_map(s, record, evidence, len(maps)))
     if not rows:
         return []
     kinds_columns = (
@@ -68,8 +72,22 @@ def linearity_cases(measured: Measured) -> list[Block]:
             "Rejected sentences with at least one entity of the kind (appendix A.3). An entity may be of several"
             " kinds.",
         ),
-        Fold("Some rejected sentences", (Table("Rejected sentences", columns, tuple(rows)),)),
+        Fold("Some rejected sentences", (Table("Rejected sentences", columns, tuple(rows)), *maps)),
     ]
+
+
+def _map(s: Series, record: VerdictRecord, evidence: SentenceEvidence, number: int) -> Figure:
+    """Return the map of a rejected sentence."""
+    name = visible(record.id)
+    return Figure(
+        f"oracle-losses-{number}",
+        f"Noise or dependence: {s.starred}, {name}",
+        f"How often each entity of {name} is lost, by which other entity is replaced.",
+        lambda: loss_map(evidence.losses),
+        "A row is an entity that is lost, a column one that is replaced. Numbers are changes of the loss in percentage"
+        " points, at the same state of the entity itself; empty: no such sentences. A frame: this entity explains the"
+        " losses alone.",
+    )
 
 
 def pair_cases(measured: Measured) -> list[Block]:

@@ -1,14 +1,16 @@
-"""The results of searches: counterexamples with the fewest replaced entities, and their culprits."""
+"""The results of searches on sentences: counterexamples with the fewest replaced entities, and their culprits."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from pytest_llmprops.benchmarks.oracle.culprits import KINDS
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import LinearityCounterexample
+from pytest_llmprops.core.records import SearchCounts, SearchRecord
 from pytest_llmprops.core.texts import one_line, visible
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table
-from pytest_llmprops.reports.kit.series import Measured
+from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.runs.searches import CUT_SHORT
 
 #: maximum counterexamples shown per model
@@ -18,11 +20,15 @@ _LONG = 400
 _COUNTS = {
     "searched": "Searched",
     "counterexamples": "Counterexamples",
+    "noise": "May be noise",
     "examples": "Examples tried",
     "calls": "Calls",
     "spent": "Cut short",
     "errors": "Errors",
 }
+COUNT_COLUMNS = tuple((title, True) for title in _COUNTS.values())
+#: older records have no property
+_LINEARITY = ("", LINEARITY)
 Row = tuple[Cell, ...]
 
 
@@ -34,49 +40,73 @@ def search_blocks(measured: Measured) -> list[Block]:
     counts: list[Row] = []
     rows: list[Row] = []
     for s in measured.series:
-        searches = s.run.facts.searches
-        totals = next((c for c in searches if (c.model, c.benchmark) == (s.model, measured.benchmark)), None)
+        totals = next((c for c in counts_of(measured, s) if c.property in _LINEARITY), None)
         if totals is None:
             continue
         counterexamples = [
             (row, LinearityCounterexample.from_json(row.counterexample))
             for row in measured.searches(s)
-            if row.counterexample is not None
+            if row.counterexample is not None and row.property in _LINEARITY
         ]
         kinds = Counter(
             kind for _, one in counterexamples for kind in {k for c in one.culprits for k in c.kinds}
         )
-        numbers = [getattr(totals, name) for name in _COUNTS] + [kinds[kind] for kind in KINDS]
-        counts.append((Cell(s.starred), *(Cell(f"{n:,}", n) for n in numbers)))
+        by_kind = (Cell(f"{kinds[kind]:,}", kinds[kind]) for kind in KINDS)
+        counts.append((Cell(s.starred), *count_cells(totals), *by_kind))
         counterexamples.sort(key=lambda pair: (pair[1].replaced, pair[0].id))
         for row, counterexample in counterexamples[:MOST]:
             cut = CUT_SHORT.removeprefix("; ") if row.spent else ""
-            rows.append((Cell(visible(row.id)), Cell(s.starred), *_cells(counterexample, cut)))
+            size, *texts = _cells(counterexample, cut)
+            rows.append((Cell(visible(row.id)), Cell(s.starred), size, replications_cell(row), *texts))
     if not counts:
         return []
-    columns = (("Model", False), *((_COUNTS[name], True) for name in _COUNTS))
+    columns = (("Model", False), *COUNT_COLUMNS)
     blocks: list[Block] = [
         Table(
-            "Searches for counterexamples",
+            "Searches for counterexamples to linearity",
             (*columns, *((kind.capitalize(), True) for kind in KINDS)),
             tuple(counts),
             "In addition to the random tests of the measurement, hypothesis searches for the fewest replaced entities"
-            " that break linearity. A search does not show how often that happens, and has no bound. The last columns"
-            " count counterexamples with a culprit of that kind.",
+            " that break linearity. A search does not show how often that happens, and has no bound. A counterexample"
+            " that fewer than half of its replications repeat may be noise. The last columns count counterexamples with"
+            " a culprit of that kind.",
         )
     ]
     if rows:
-        heads = ("Item", "Model", "Replaced", "x", "y", "Culprits")
+        heads = ("Item", "Model", "Replaced", "Repeats", "x", "y", "Culprits")
         table = Table(
-            "Counterexamples", tuple((head, False) for head in heads), tuple(rows), "The smallest are first."
+            "Counterexamples to linearity",
+            tuple((head, False) for head in heads),
+            tuple(rows),
+            "The smallest are first.",
         )
-        blocks.append(Fold("Some counterexamples", (table,)))
+        blocks.append(Fold("Some counterexamples to linearity", (table,)))
     return blocks
+
+
+def counts_of(measured: Measured, series: Series) -> list[SearchCounts]:
+    """Return the counts of the searches of a series, one per property."""
+    key = series.model, measured.benchmark
+    return [counts for counts in series.run.facts.searches if (counts.model, counts.benchmark) == key]
+
+
+def count_cells(counts: SearchCounts) -> tuple[Cell, ...]:
+    """Return a cell for each of :data:`COUNT_COLUMNS`."""
+    numbers = (getattr(counts, name) for name in _COUNTS)
+    return tuple(Cell(f"{number:,}", number) for number in numbers)
+
+
+def replications_cell(row: SearchRecord) -> Cell:
+    """Return how often the counterexample repeats."""
+    if not row.replications:
+        return Cell("–")
+    text = f"{row.replicated} of {row.replications}{': may be noise' if row.is_noise else ''}"
+    return Cell(text, row.replicated / row.replications)
 
 
 def _cells(counterexample: LinearityCounterexample, cut: str) -> list[Cell]:
     culprits = [
-        f"“{c.name}” (replaced by “{c.synonym}”): {', '.join(c.kinds)}; {c.why}"
+        f"“{c.name}” (replaced by “{c.synonym}”): {', '.join(c.kinds)}; {'; '.join(filter(None, (c.why, c.cause)))}"
         for c in counterexample.culprits
     ] or ["a reply could not be read"]
     x, y = (", ".join(f"“{name}”" for name in names) for names in (counterexample.x, counterexample.y))

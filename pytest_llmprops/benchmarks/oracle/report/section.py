@@ -9,6 +9,8 @@ from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
 from pytest_llmprops.benchmarks.oracle.linear_tests import RULES
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.report.cases import linearity_cases, pair_cases
+from pytest_llmprops.benchmarks.oracle.report.documents import document_blocks
+from pytest_llmprops.benchmarks.oracle.report.extraction_tables import extraction_tables
 from pytest_llmprops.benchmarks.oracle.report.figures import (
     MOST_DRAWN,
     Bar,
@@ -17,6 +19,7 @@ from pytest_llmprops.benchmarks.oracle.report.figures import (
     acceptance_plot,
     profile_plot,
 )
+from pytest_llmprops.benchmarks.oracle.report.pair_searches import pair_search_blocks
 from pytest_llmprops.benchmarks.oracle.report.pair_tables import (
     answers_table,
     floor_table,
@@ -62,7 +65,9 @@ def section(measured: Measured) -> Section:
     places = linear_places(measured)
     groups = [group for place in places for group in _groups(measured, place)]
     if groups:
-        blocks += [_figure(measured, groups), linearity_table(measured, places), *_profiles(groups)]
+        blocks += [_figure(measured, groups), linearity_table(measured, places)]
+        blocks += [*extraction_tables(measured, places), *document_blocks(measured, places)]
+        blocks += _profiles(groups)
         blocks += [correlation_table(measured, places)]
     blocks += linearity_cases(measured)
     blocks += search_blocks(measured)
@@ -73,6 +78,7 @@ def section(measured: Measured) -> Section:
             provable_table(measured),
             trust_table(measured),
             *pair_cases(measured),
+            *pair_search_blocks(measured),
         ]
     if OWN in tasks:
         blocks.append(own_table(measured))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -280,6 +281,34 @@ def hand_made(folder: Path, values: Sequence[dict[str, float]]) -> Path:
     )
 
 
+def test_documents_are_shown_with_their_bounds(tmp_path: Path) -> None:
+    """With tests until a bound, each document has a row; without them, there is no table."""
+    accepted, rejected = "Long ago Oslo was near Cairo.", TOWNS
+    asked = [
+        replace(sentence(text, number), cluster=f"oracle/p/{document}")
+        for number, (text, document) in enumerate(
+            [
+                (accepted, "one"),
+                ("Long ago Lima was near Quito and Bonn.", "one"),
+                (accepted, "two"),
+                (rejected, "two"),
+            ]
+        )
+    ]
+    shown = report(measure(tmp_path / "run", asked, {"m": SURE}, epsilon=0.1, delta=0.05))
+    rows = {row["Document"]: row for row in table(shown, "Linearity by document")}
+    assert [(row["Accepted"], row["Sentences accepted"]) for row in rows.values()] == [
+        ("yes", "2 of 2"),
+        ("no", "1 of 2"),
+    ]
+    assert rows["oracle/p/one"]["Tests"] == "5"
+    assert rows["oracle/p/one"]["Accepted if ε-far, at most"] == "ε 0.1: 0.029"
+    assert rows["oracle/p/one"]["Mean distance excluded"] == "0.002 (δ 0.05)"
+    assert rows["oracle/p/two"]["Mean distance excluded"] == "–"
+    plain = report(measure(tmp_path / "plain", asked, {"m": SURE}))
+    assert "Linearity by document" not in titles(plain)
+
+
 def test_culprits_are_counted_and_named(tmp_path: Path) -> None:
     """A rejected sentence is shown with its text and culprits, and the kinds of culprits are counted."""
     oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}, tests=20))
@@ -306,6 +335,30 @@ def test_report_states_the_bound(tmp_path: Path, rule: str) -> None:
 
 
 ASKED = [PROVED, UNPROVED, DENIED]
+
+
+def test_model_is_shown_between_null_extractors(tmp_path: Path) -> None:
+    """The table has the model and each null extractor, accepted and faithful, with intervals and by domain."""
+    oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}))
+    shown = table(oracle_report, "Floor and ceiling of extraction")
+    assert [row["Decision"] for row in shown[:2]] == ["accepted", "linear and faithful"]
+    assert len({row["Sentences from"] for row in shown}) == 3
+    for row in shown:
+        constant = "100.0%" if row["Decision"] == "accepted" else "0.0%"
+        assert row["Constant list"].startswith(f"{constant} (")
+        assert all("(" in row[name] for name in ("The model", "Empty", "Drop 10%", "Drop 30%", "Coin"))
+
+
+def test_noise_and_dependence_are_shown(tmp_path: Path) -> None:
+    """The report has the shares of the outcomes, and a map of each rejected sentence that has one."""
+    oracle_report = report(measure(tmp_path / "run", TWO, {"m": SURE}, tests=10, samples=9))
+    row = table(oracle_report, "Noise or dependence")[0]
+    assert row["Dependent"].split(" ")[0] not in ("0.0%", "–")
+    # SURE is linear after "Long ago", so there is one map.
+    [figure] = [f for f in every(oracle_report, Figure) if f.name.startswith("oracle-losses")]
+    svg, _ = draw(figure.draw)
+    for text in ("Oslo", "Lima", "Quito", "dependent, p = 0.", "+"):
+        assert text in svg
 
 
 def test_report_explains_a_rejection(tmp_path: Path) -> None:

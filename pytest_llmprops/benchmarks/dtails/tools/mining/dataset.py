@@ -16,6 +16,7 @@ from typing import Any
 
 from pytest_llmprops.benchmarks.dtails.rows import COLUMNS
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.data.whole_files import replacing
 
 SOURCE = "SOURCE.json"
@@ -76,7 +77,7 @@ def _line(fields: Sequence[str]) -> str:
 
 def _source(root: Path) -> dict[str, Any]:
     try:
-        source = json.loads((root / SOURCE).read_text(encoding="utf-8"))
+        source = parsed_json((root / SOURCE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import venv
-from collections.abc import Sequence
-from pathlib import Path
-
 import pytest
 
-from fixtures.runs import ROOT, Finished
+from fixtures.installed import EXAMPLE, Environment
+from fixtures.runs import Finished
 from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
 
-EXAMPLE = ROOT / "examples" / "capitals"
 #: a model that names the capital, or the largest city for two countries
 KNOWS = """
 import json
@@ -37,44 +30,6 @@ import re
 def reply(chat):
     return re.search("Answer: It is (.*)[.]", chat.messages[-1].content)[1]
 """
-
-
-class Environment:
-    """A new environment with all packages of this one and the example's wheel."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        venv.create(folder / "venv", symlinks=True)
-        self.python = folder / "venv" / "bin" / "python"
-        (packages,) = (folder / "venv").glob("lib/python*/site-packages")
-        ours = [path for path in sys.path if path and Path(path).is_dir() and "site-packages" in path]
-        (packages / "beside.pth").write_text("\n".join([*ours, str(ROOT)]) + "\n", encoding="utf-8")
-        options = ["--no-deps", "--no-index", "--disable-pip-version-check", "-q"]
-        wheels = folder / "wheels"
-        pip = [sys.executable, "-m", "pip"]
-        self._output([*pip, "wheel", *options, "--no-build-isolation", "-w", str(wheels), str(EXAMPLE)])
-        (wheel,) = wheels.glob("*.whl")
-        self._output([*pip, "--python", str(self.python), "install", *options, str(wheel)])
-
-    def __call__(self, *arguments: str) -> str:
-        """Return the output of ``python ARGUMENTS`` in this environment."""
-        return self._output([str(self.python), *arguments])
-
-    def _output(self, command: Sequence[str]) -> str:
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("LLMPROPS_", "PYTEST_", "PYTHON"))}
-        env |= {"XDG_CACHE_HOME": str(self.folder / "cache"), "COLUMNS": "200"}
-        done = subprocess.run(
-            command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Environment:
-    """Return the environment with the example."""
-    pytest.importorskip("hatchling")
-    return Environment(tmp_path_factory.mktemp("example"))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,88 @@
+"""Check that one extra suffices for what it serves: ``python .ci/check_extra.py EXTRA``.
+
+Run it in an environment that has this package with this extra and nothing more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+LLMPROPS = ("-m", "pytest_llmprops.cli.main")
+PYTEST = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--llm-failures", "xfail", "--llm-cache", "off")
+SUITE = "pytest_llmprops.suites.test_"
+ECHO = ("--model", "fake:echo", "--llm-limit", "1", "--llm-run", "run")
+ALIGN = """
+from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.statistical import statistical
+pairs = [(("the", "cat", "sleeps"), ("die", "kat", "slaap")), (("the", "dog"), ("die", "hond"))] * 9
+assert len(list(statistical("{name}").align(pairs))) == 18
+"""
+SEARCH = """
+from hypothesis import given
+from pytest_llmprops.suites.strategies import replacements
+given(replacements(3))(lambda vectors: None)()
+"""
+#: extra -> arguments of Python, run one after the other in an empty folder. A name of a module is imported.
+CHECKS: dict[str, list[tuple[str, ...]]] = {
+    "local": [
+        (
+            *PYTEST, "--pyargs", f"{SUITE}htest", "--model", "smollm2", "--llm-limit", "1", "-k", "rhyme", "--llm-set",
+            "htest.k=4",
+        ),
+    ],
+    "hf": [
+        ("-c", "import accelerate, gguf, sacremoses, sentencepiece"),
+        ("-c", "from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline; import torch"),
+    ],
+    "litellm": [("-c", "from pytest_llmprops.models.litellm_sdk import load_litellm; load_litellm().acompletion")],
+    "generate": [(*LLMPROPS, "generate", "homophones", "--lang", "en", "--n", "2", "--out", "new")],
+    "zh": [
+        (*LLMPROPS, "generate", "homophones", "--lang", "zh", "--n", "2", "--out", "new"),
+        (*PYTEST, "--pyargs", f"{SUITE}eras", "--model", "jieba", "--llm-limit", "1", "-k", "explicit"),
+        ("-c", "import chinese_converter, opencc, spacy_pkuseg"),
+    ],
+    "parse": [("-c", "import spacy, stanza; spacy.blank('en')('Two words.')")],
+    "align": [
+        ("-c", ALIGN.format(name="nltk")),
+        ("-c", f"import sys; sys.version_info > (3, 12) or exec({ALIGN.format(name='fast_align')!r})"),
+    ],
+    "oracle": [(*PYTEST, "--pyargs", f"{SUITE}oracle", *ECHO, "-k", "pair")],
+    "search": [("-c", SEARCH)],
+    "allure": [
+        (*PYTEST, "--pyargs", f"{SUITE}htest", *ECHO, "-k", "rhyme", "--alluredir", "results"),
+        ("-c", "import os; assert os.listdir('results')"),
+    ],
+    "report": [
+        (*PYTEST, "--pyargs", f"{SUITE}htest", *ECHO, "-k", "rhyme"),
+        (*LLMPROPS, "report", "run", "--out", "report"),
+        (*LLMPROPS, "runs", "export", "run", "--parquet", "run.parquet"),
+    ],
+    "completion": [(*LLMPROPS, "completion", "bash")],
+    "dotenv": [
+        ("-c", "open('.env', 'w').write('LLMPROPS_DATA=here')"),
+        ("-c", "from pytest_llmprops.models.dotenv_file import read_dotenv; assert read_dotenv()"),
+    ],
+    "docs": [("-m", "mkdocs", "--version"), ("-c", "import griffe_sphinx, material, mkdocstrings_handlers.python")],
+    "all": [("-c", "import hypothesis, jinja2, litellm, torch")],
+}  # fmt: skip
+
+
+def check(extra: str) -> None:
+    """Run the commands of an extra in an empty folder.
+
+    :raises SystemExit: if one fails.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        for arguments in CHECKS[extra]:
+            command = [sys.executable, *arguments]
+            if subprocess.run(command, cwd=Path(folder), check=False).returncode:
+                sys.exit(f"extra {extra}: this command fails: {' '.join(command)}")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("extra", choices=sorted(CHECKS))
+    check(parser.parse_args().extra)

@@ -1,0 +1,305 @@
+"""Fuzz everything that reads a model's reply, and report the slowest replies: ``python -m bench readers``.
+
+Three fuzzers make replies of 10,000 characters: a grammar (random pieces of the words and marks that a reader looks
+for), mutations (well-formed replies, spliced and damaged), and repetitions (one to three pieces, over and over), which
+find patterns that backtrack. A reader must not raise, must read any such reply in 50 ms, and must take time in
+proportion to the length.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_llmprops.benchmarks.dtails.reading import declines, read_selection, read_translation
+from pytest_llmprops.benchmarks.dtails.rules_reply import read_rules_reply
+from pytest_llmprops.benchmarks.dtails.text import unicode_words
+from pytest_llmprops.benchmarks.eras.chat_sentiment import read_answer as read_sentiment
+from pytest_llmprops.benchmarks.eras.explicit import read_segmentation
+from pytest_llmprops.benchmarks.homophones.reading import parse_rules, reading
+from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, read_option
+from pytest_llmprops.benchmarks.oracle.entities import Entity
+from pytest_llmprops.benchmarks.oracle.extraction import read_list
+from pytest_llmprops.benchmarks.oracle.json_reply import read_answer, read_paraphrases
+from pytest_llmprops.benchmarks.oracle.replacement import Transformed, read_paraphrase
+from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
+from pytest_llmprops.core.requests import Reply
+
+if TYPE_CHECKING:
+    from bench.suite import Bench
+
+ROOT = Path(__file__).resolve().parent.parent
+LENGTH = 10_000
+LIMIT_MS = 50.0
+#: A reader's time grows at most this much from a length to four times the length; 4 is linear, 16 quadratic.
+GROWTH = 8.0
+#: Marks that any reader may look for.
+_MARKS = (
+    " ", "  ", "\n", "\n\n", "\t", ".", ",", ", ", ":", ";", "!", "?", '"', "'", "“", "”", "(", ")", "[", "]", "{", "}",
+    "*", "**", "_", "__", "`", "```", "~~", "<", ">", "<s>", "</s>", "<think>", "</think>", "/", "\\", "-", "- ", "–",
+    "1. ", "2. ", "a", "I", "0", "。", "，", "、", "：", "；", "？", "（", "）", "「", "」", "\u200b", "\u0301",
+    "\ud800", "\x00", "=", "→", "×", "&amp;", "\\u0041", "\\boxed{", "not ", "no ", "or ", "and ", "is ", "the ",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A function that reads a reply, well-formed replies for it, and further pieces that it looks for."""
+
+    name: str
+    read: Callable[[str], object]
+    samples: tuple[str, ...]
+    pieces: tuple[str, ...] = ()
+
+    @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        """Return the pieces of grammar: marks, the reader's own pieces, and the words of its samples."""
+        words = {word for text in self.samples for word in re.findall(r"\w+|[^\w\s]", text)}
+        return (*_MARKS, *self.pieces, *sorted(words), *(f"{word} " for word in sorted(words)))
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """A reply, the fuzzer that made it, and the CPU time to read it in milliseconds."""
+
+    reader: str
+    fuzzer: str
+    reply: str
+    milliseconds: float
+
+    @property
+    def shown(self) -> str:
+        """Return the beginning of the reply on one line."""
+        return repr(self.reply[:60])
+
+
+def _rows(path: str) -> list[dict[str, object]]:
+    text = (ROOT / "data" / path).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines() if line]
+
+
+def _rule_pieces(document: object, language: str) -> tuple[str, ...]:
+    """Return the literal words in the rules of a language: what a slow pattern needs to go on."""
+    assert isinstance(document, dict)
+    rules = (rule for section in document.values() if isinstance(section, list) for rule in section)
+    patterns = [rule["pattern"] for rule in rules if isinstance(rule, dict) and rule["language"] == language]
+    words = {
+        word
+        for pattern in patterns
+        for word in re.findall(r"[^\W_][\w' ]{1,12}", re.sub(r"\\.|\(\?P<\w+>", " ", pattern))
+    }
+    return tuple(sorted(words))
+
+
+def _homophones() -> Iterator[Reader]:
+    document = json.loads((ROOT / "data/homophones/refusal_rules.json").read_text(encoding="utf-8"))
+    rules = parse_rules(document)
+    for language in ("en", "zh", "es"):
+        rows = [row for row in _rows("homophones/labelled_replies.jsonl") if row["language"] == language]
+        samples = tuple(str(row["reply"]) for row in rows)
+        answers, word, sentence = rows[0]["answers"], str(rows[0]["word"]), str(rows[0]["sentence"])
+        assert isinstance(answers, list)
+        pieces = (
+            *answers, *(f'"{answer}"' for answer in answers), word, sentence, *_rule_pieces(document, language),
+            *(f"{piece},{answers[0]}," for piece in ("为", "是", "or", "o", "not")),
+        )  # fmt: skip
+        for match in ("word", "contains"):
+
+            def read(reply: str, match: str = match, language: str = language,
+                     facts: tuple[list[str], str, str] = (answers, word, sentence)) -> object:  # fmt: skip
+                accepted, homophone, shown = facts
+                return reading(reply, accepted, match, language, rules, word=homophone, sentence=shown)
+
+            yield Reader(f"homophones {language} {match}", read, samples, pieces)
+
+
+def _dtails() -> Iterator[Reader]:
+    lists: dict[str, tuple[tuple[str, ...], ...]] = {
+        "af": (("ken",), ("weet", "verstaan"), ("eet",)),
+        "ja": (("着る", "きる"), ("履く",), ("炊く",)),
+        "ta": (("வீடு",), ("இல்லம்", "மனை"), ("அரிசி",)),
+    }
+    fixture = (ROOT / "fixtures" / "dtails_replies.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    for language, variations in lists.items():
+        inside = [row.split("\t")[3] for row in fixture if row.split("\t")[1] == language]
+        names = tuple(form for forms in variations for form in forms)
+        samples = tuple(f"```{text}```" for text in inside) + tuple(f"```{name}```" for name in names)
+        yield Reader(
+            f"dtails choices {language}",
+            lambda reply, variations=variations: (  # type: ignore[misc]
+                # A reply without exactly two fences is not read at all.
+                read_selection(f"```{reply.replace('```', ' ')}```", variations),
+                declines(reply),
+            ),
+            samples,
+            names,
+        )
+        yield Reader(
+            f"dtails translation {language}",
+            lambda reply, variations=variations: read_translation(  # type: ignore[misc]
+                reply, variations, unicode_words(reply)
+            ),
+            tuple(inside) + names,
+            names,
+        )
+        document = json.dumps({"/".join(forms): "Used for x." for forms in variations}, ensure_ascii=False)
+        yield Reader(
+            f"dtails rules {language}",
+            lambda reply, variations=variations: read_rules_reply(reply, variations),  # type: ignore[misc]
+            (document, f"```json\n{document}\n```"),
+            names,
+        )
+
+
+def _others() -> Iterator[Reader]:
+    sentence = "他在研究生命的起源"
+    yield Reader(
+        "eras chat",
+        lambda reply: (read_segmentation(reply, sentence), read_sentiment(reply)),
+        (
+            "他 在 研究 生命 的 起源",
+            "```\n他/在/研究/生命/的/起源\n```",
+            "A",
+            "B. 负面",
+            "<think>A</think>正面",
+            "不是正面",
+        ),
+    )
+    yield Reader(
+        "htest letters",
+        lambda reply: (read_label(reply), read_option(reply, ("p", "b")), obeys_format(reply)),
+        ("A", "Label: B", "The answer is A.", "Let us think step by step. It is a or b. Label: a"),
+    )
+    yield Reader(
+        "oracle json",
+        lambda reply: (read_answer(reply), read_paraphrases(reply)),
+        (
+            '{"answer": "yes", "explanation": "They say the same."}',
+            '```json\n{"paraphrases": ["He ran.", "He was running."]}\n```',
+        ),
+        ('{"answer": ', '"paraphrases": [', '{"a": ', "[[", "1e9", "NaN", "\\ud800"),
+    )
+    text = "Tom Cruise starred in Mission: Impossible."
+    lists = (
+        "1. person: Tom Cruise\n2. movie: Mission: Impossible", "- Tom Cruise (actor), Nicole Kidman", "None",
+        "There are no named entities.", "city: Paris", "1. a 2. b 3. c", "[[named entity]]", "A, B, C and D",
+    )  # fmt: skip
+    entity = Entity("Tom Cruise", "person", spans=((0, 10),))
+    yield Reader(
+        "oracle list",
+        lambda reply: (read_list(reply, text), read_list(reply), read_named(Reply(reply)),
+                       counted([Reply(reply)], entity, True)),
+        lists,
+    )  # fmt: skip
+    yield Reader(
+        "oracle paraphrase",
+        lambda reply: read_paraphrase(reply, Transformed(text, ())),
+        ("“Tom Cruise” was in it.", text),
+    )
+
+
+def readers() -> list[Reader]:
+    """Return all readers of the package's benchmarks."""
+    return [*_homophones(), *_dtails(), *_others()]
+
+
+def _grammar(reader: Reader, rng: random.Random, length: int) -> str:
+    tokens = rng.sample(reader.tokens, min(len(reader.tokens), rng.choice((3, 10, 40, 400))))
+    joiner = rng.choice(("", "", " ", "\n", ", "))
+    size = max(1, length // (2 + len(joiner)))
+    return joiner.join(rng.choices(tokens, k=size))[:length]
+
+
+def _mutation(reader: Reader, rng: random.Random, length: int) -> str:
+    parts: list[str] = []
+    size = 0
+    while size < length:
+        text = rng.choice(reader.samples)
+        for _ in range(rng.randrange(4)):
+            at = rng.randrange(len(text) + 1)
+            stop = rng.randrange(at, len(text) + 1)
+            text = text[:at] + rng.choice((rng.choice(reader.tokens), text[at:stop] * 2)) + text[stop:]
+        parts.append(text or " ")
+        size += len(parts[-1])
+    return rng.choice(("", " ", "\n")).join(parts)[:length]
+
+
+def _repetition(reader: Reader, rng: random.Random, length: int) -> str:
+    piece = "".join(rng.choices(reader.tokens, k=rng.randint(1, 3)))
+    start = rng.choice(("", rng.choice(reader.samples), rng.choice(reader.tokens)))
+    return (start + piece * (length // len(piece) + 1))[:length]
+
+
+FUZZERS: dict[str, Callable[[Reader, random.Random, int], str]] = {
+    "grammar": _grammar,
+    "mutation": _mutation,
+    "repetition": _repetition,
+}
+
+
+def replies(reader: Reader, count: int, seed: int, length: int = LENGTH) -> Iterator[tuple[str, str]]:
+    """Yield ``count`` pairs of a fuzzer's name and its reply of ``length`` characters, the same for a seed."""
+    rng = random.Random(f"{seed} {reader.name}")
+    names = list(FUZZERS)
+    for number in range(count):
+        name = names[number % len(names)]
+        yield name, FUZZERS[name](reader, rng, length)
+
+
+def timed(reader: Reader, fuzzer: str, reply: str, *, runs: int = 1) -> Timed:
+    """Return the CPU time to read a reply, the minimum of several runs."""
+    spent = []
+    for _ in range(runs):
+        start = time.process_time()
+        reader.read(reply)
+        spent.append(time.process_time() - start)
+    return Timed(reader.name, fuzzer, reply, min(spent) * 1000)
+
+
+def slowest(reader: Reader, count: int, seed: int) -> Timed:
+    """Return the slowest of ``count`` replies, measured again."""
+    worst = sorted(
+        (timed(reader, name, reply) for name, reply in replies(reader, count, seed)),
+        key=lambda result: -result.milliseconds,
+    )[:3]
+    # The first measurement may be disturbed by other processes.
+    return max((timed(reader, r.fuzzer, r.reply, runs=3) for r in worst), key=lambda r: r.milliseconds)
+
+
+def growth(reader: Reader, piece: str, *, length: int = LENGTH, runs: int = 3) -> float:
+    """Return how much longer the reader takes for a repeated piece of four times the length."""
+    short, long = (
+        timed(reader, "repetition", (piece * (size // len(piece) + 1))[:size], runs=runs).milliseconds
+        for size in (length, 4 * length)
+    )
+    # Below a few milliseconds, the constant part and the clock's resolution decide.
+    return long / max(short, 3.0)
+
+
+def fuzz(bench: Bench, count: int = 600, seed: int = 0) -> None:
+    """Print the slowest reply of 10,000 characters for each reader, and its time for a reply of 1 MB."""
+    for reader in readers():
+        worst = slowest(reader, count, seed)
+        bench.line(
+            f"{reader.name}: slowest of {count} replies",
+            f"{worst.milliseconds:.1f} ms ({worst.fuzzer})",
+            f"<= {LIMIT_MS:.0f} ms",
+            worst.milliseconds <= LIMIT_MS,
+        )
+        if worst.milliseconds > LIMIT_MS:
+            print(f"    {worst.shown}")
+        whole = replace(worst, reply=(worst.reply * 100)[: 100 * LENGTH])
+        megabyte = timed(reader, whole.fuzzer, whole.reply).milliseconds
+        bench.line(
+            f"{reader.name}: the same, 1 MB",
+            f"{megabyte:.0f} ms",
+            f"<= {100 * LIMIT_MS / 1000:.0f} s",
+            megabyte <= 100 * LIMIT_MS,
+        )

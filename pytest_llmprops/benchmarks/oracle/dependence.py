@@ -1,0 +1,249 @@
+"""Noise or dependence: why an entity is extracted from some transformed sentences and not from others.
+
+An entity is *lost* in a reply without its due name: its synonym if it was replaced, otherwise its own name. The replies
+about one sentence R(z) are independent samples, so there are two models of how often it is lost:
+
+- noise: with one probability per state of the entity itself, z_i, whatever the other entities are
+- dependence: with another probability for each sentence, that is for each set of other replaced entities. If it depends
+  on one other entity j alone, with one probability per (z_i, z_j)
+
+=============  ======================================================================================================
+consistent     in each state it is lost in every reply or in none
+dependent      noise is rejected: a likelihood-ratio test finds differences between sentences that chance rarely gives
+inconsistent   the answer to the same question varies, and dependence is rejected: for each other entity j, an exact
+               test excludes that replacing j changes the loss by ``EXCLUDED`` (50 points) or more
+undecided      it varies, but the replies reject neither
+=============  ======================================================================================================
+
+A rejection is at 5%. The p-value of noise is exact up to its random draws: under noise, every assignment of the lost
+replies to the sentences with the same z_i is equally likely. The statistic is the smallest chi-square p-value of
+several likelihood ratios, that of all sentences and that of each single j; its own distribution comes from the draws.
+The p-value is adjusted for the entities of the sentence (Holm).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+
+from pytest_llmprops.benchmarks.oracle.extraction import Samples
+from pytest_llmprops.benchmarks.oracle.linear_tests import Subject
+from pytest_llmprops.core.drop_tests import holm
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Ints: TypeAlias = NDArray[np.int64]
+    Floats: TypeAlias = NDArray[np.float64]
+
+Outcome = Literal["consistent", "inconsistent", "dependent", "undecided"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+#: level of each test
+ALPHA = 0.05
+#: a change of the loss that has to be excluded before an entity counts as inconsistent
+EXCLUDED = 0.5
+#: random assignments of the lost replies
+DRAWS = 999
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """How an entity is lost.
+
+    :param place: its bit.
+    :param lost: replies that lose it, out of ``of``.
+    :param p: p-value of noise, adjusted for the entities of the sentence; 1 if there is nothing to explain.
+    :param on: places of the other entities that explain its losses alone, if it is dependent. Of several, the replies
+        do not tell which; with none, it depends on a combination.
+    :param changes: by place of another entity, the change of the loss when that one is replaced; None if the entity's
+        sentences do not allow the comparison.
+    """
+
+    place: int
+    outcome: Outcome
+    lost: int
+    of: int
+    p: float = 1.0
+    on: tuple[int, ...] = ()
+    changes: tuple[float | None, ...] = ()
+
+
+def losses(
+    sentences: Sequence[tuple[int, Samples]], subject: Subject, places: Sequence[int] | None = None
+) -> tuple[Losses, ...]:
+    """Return how each entity is lost.
+
+    :param sentences: vectors with replies about their sentences. Leave out replies that chose the entities or the
+        vectors: of the original sentence, and those that made a search look closer.
+    :param places: the entities that some sentence replaces, if only these matter; None for all.
+    """
+    import numpy as np
+
+    among = tuple(range(subject.m)) if places is None else tuple(places)
+    read: dict[int, list[int]] = {}
+    for z, samples in sentences:
+        counts = read.setdefault(z, [0] * (subject.m + 1))
+        for names in samples.sets:
+            counts[-1] += 1
+            for place in range(subject.m):
+                counts[place] += subject.due(place, z) not in names
+    read = {z: counts for z, counts in read.items() if counts[-1]}
+    if not read:
+        return tuple(Losses(place, "undecided", 0, 0) for place in among)
+    table = np.array(list(read.values()), dtype=np.int64)
+    bits = np.array([[z >> place & 1 for place in range(subject.m)] for z in read], dtype=np.int64)
+    tables = [_Table(place, among, bits, table[:, place], table[:, -1]) for place in among]
+    varying = [table for table in tables if table.varies]
+    adjusted = dict(zip((t.place for t in varying), holm([t.noise_p() for t in varying]), strict=True))
+    return tuple(table.losses(adjusted.get(table.place)) for table in tables)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The counts of one entity.
+
+    :param among: the places of the entities that matter.
+    :param bits: sentences x entities, whether the sentence replaces the entity.
+    :param lost: per sentence, replies that lose the entity, out of ``of``.
+    """
+
+    place: int
+    among: tuple[int, ...]
+    bits: Ints
+    lost: Ints
+    of: Ints
+
+    @property
+    def others(self) -> list[int]:
+        return [place for place in self.among if place != self.place]
+
+    @property
+    def varies(self) -> bool:
+        """Whether it is lost in some, but not all replies in one of its states."""
+        return any(0 < self.lost[rows].sum() < self.of[rows].sum() for rows in self._states())
+
+    def _states(self) -> list[Ints]:
+        """Return the rows of the sentences in each state of the entity."""
+        return _groups(self.bits[:, [self.place]])
+
+    def losses(self, p: float | None) -> Losses:
+        known = Losses(self.place, "consistent", int(self.lost.sum()), int(self.of.sum()))
+        if p is None:
+            return known
+        every = range(self.bits.shape[1])
+        changes = [self._change(place) if place in self.others else None for place in every]
+        known = replace(known, p=p, changes=tuple(changes), outcome="undecided")
+        if p <= ALPHA:
+            on = tuple(place for place in self.others if self._explains(place))
+            return replace(known, outcome="dependent", on=on)
+        repeated = bool(((self.lost > 0) & (self.lost < self.of)).any())
+        if repeated and all(self._is_excluded(place) for place in self.others):
+            return replace(known, outcome="inconsistent")
+        return known
+
+    def noise_p(self) -> float:
+        """Return the p-value of noise."""
+        return self._p(self._states(), [_groups(self.bits[:, [self.place, j]]) for j in self.others])
+
+    def _explains(self, place: int) -> bool:
+        """Return whether the sentences do not differ once the state of another entity is known."""
+        return self._p(_groups(self.bits[:, [self.place, place]]), []) > ALPHA
+
+    def _p(self, strata: Sequence[Ints], groupings: Sequence[Sequence[Ints]]) -> float:
+        """Return the p-value of one probability per stratum.
+
+        :param groupings: finer groups of sentences, each with its own statistic.
+        """
+        import numpy as np
+        from scipy.special import chdtrc
+
+        rng = np.random.default_rng(0)
+        drawn = np.repeat(self.lost[None], DRAWS + 1, axis=0)
+        for rows in strata:
+            lost, of = int(self.lost[rows].sum()), self.of[rows]
+            if len(rows) > 1 and 0 < lost < of.sum():
+                drawn[1:, rows] = rng.multivariate_hypergeometric(of, lost, DRAWS)
+        single = [np.array([row]) for row in range(len(self.of))]
+        # The likelihood with one probability per stratum is the same for all draws.
+        base = self._fit(drawn[:1], strata)
+        p_values = [
+            chdtrc(len(groups) - len(strata), np.maximum(0, 2 * (self._fit(drawn, groups) - base)).round(9))
+            for groups in [*groupings, single]
+            if len(groups) > len(strata)
+        ]
+        if not p_values:
+            return 1.0
+        smallest = np.min(p_values, axis=0)
+        return float((smallest <= smallest[0] * (1 + _ROUNDING)).mean())
+
+    def _fit(self, lost: Ints, groups: Sequence[Ints]) -> Floats:
+        """Return the log-likelihood of each row of ``lost`` with one probability per group of sentences."""
+        import numpy as np
+
+        parts = [_log_likelihood(lost[:, rows].sum(axis=1), int(self.of[rows].sum())) for rows in groups]
+        return cast("Floats", np.sum(parts, axis=0))
+
+    def _arms(self, place: int) -> list[tuple[int, int, int, int]]:
+        """Return (lost, of) with another entity kept, then with it replaced, in each state that has both."""
+        arms: list[tuple[int, int, int, int]] = []
+        for rows in self._states():
+            kept, changed = (rows[self.bits[rows, place] == bit] for bit in (0, 1))
+            if len(kept) and len(changed):
+                lost, of = ([int(c[rows].sum()) for rows in (kept, changed)] for c in (self.lost, self.of))
+                arms.append((lost[0], of[0], lost[1], of[1]))
+        return arms
+
+    def _change(self, place: int) -> float | None:
+        """Return the difference of the shares, averaged over the states (Mantel and Haenszel's weights)."""
+        arms = self._arms(place)
+        weights = [of * of_2 / (of + of_2) for _, of, _, of_2 in arms]
+        changes = [lost_2 / of_2 - lost / of for lost, of, lost_2, of_2 in arms]
+        total = math.fsum(weights)
+        return math.fsum(w * c for w, c in zip(weights, changes, strict=True)) / total if arms else None
+
+    def _is_excluded(self, place: int) -> bool:
+        arms = self._arms(place)
+        return bool(arms) and all(_excludes(*arm) and _excludes(*arm[2:], *arm[:2]) for arm in arms)
+
+
+def _groups(columns: Ints) -> list[Ints]:
+    import numpy as np
+
+    _, labels = np.unique(columns, axis=0, return_inverse=True)
+    labels = labels.reshape(-1)
+    return [np.flatnonzero(labels == label) for label in range(labels.max(initial=-1) + 1)]
+
+
+def _log_likelihood(lost: Ints, of: int) -> Floats:
+    from scipy.special import xlogy
+
+    return cast("Floats", xlogy(lost, lost / of) + xlogy(of - lost, (of - lost) / of))
+
+
+def _excludes(lost: int, of: int, lost_2: int, of_2: int) -> bool:
+    """Return whether the replies exclude that the second share is larger by ``EXCLUDED`` or more.
+
+    The p-value is the largest probability, over all shares that far apart, of a difference as small as this one.
+    """
+    import numpy as np
+
+    smaller = (
+        np.arange(of_2 + 1) / of_2 - np.arange(of + 1)[:, None] / of <= lost_2 / of_2 - lost / of + _ROUNDING
+    )
+    shares = np.linspace(0, 1 - EXCLUDED, 51)[:, None]
+    joint = (_binomial(of, shares) @ smaller) * _binomial(of_2, shares + EXCLUDED)
+    return bool(joint.sum(axis=1).max() <= ALPHA)
+
+
+def _binomial(n: int, shares: Floats) -> Floats:
+    """Return the probabilities of 0 to n, one row per share; ten times faster than ``scipy.stats.binom``."""
+    import numpy as np
+    from scipy.special import betaln, xlog1py, xlogy
+
+    k = np.arange(n + 1)
+    logs = xlogy(k, shares) + xlog1py(n - k, -shares) - betaln(n - k + 1, k + 1) - np.log(n + 1)
+    return cast("Floats", np.exp(logs))

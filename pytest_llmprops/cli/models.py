@@ -1,0 +1,132 @@
+"""``llmprops models``: what can follow ``--model``, and what it needs on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pytest_llmprops.cli.kit import Groups, wrote
+from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
+from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.data.whole_files import write_text
+from pytest_llmprops.models.aliases import ALIASES
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.prices import price, read_table, renewed_table, shipped_names, shipped_origin
+from pytest_llmprops.models.registry import backend_names, find_backend, parse_spec
+from pytest_llmprops.reports.terminal import aligned_table
+
+#: Examples of the backends with many models. Capitals stand for what the user fills in.
+EXAMPLES = {
+    "fake": "fake:echo",
+    "first-of": "first-of:stanza,spacy:en_core_web_sm",
+    # Not a name of the hub, which would be looked up.
+    "hf": "hf:./FOLDER",
+    "litellm": "litellm:PROVIDER/NAME",
+    "llamacpp": "llamacpp:FILE.gguf",
+    "maxmatch": "maxmatch:WORDS.txt",
+    "openai": "gpt-4o",
+    "spacy": "spacy:en_core_web_sm",
+}
+KEYS = {"openai": ("OPENAI_API_KEY",)}
+#: where the example has no answer
+SERVES = {"hf": "depends on the model"}
+
+
+def add(groups: Groups) -> None:
+    """Add ``models``."""
+    models = groups.add_parser(
+        "models",
+        help="providers and local models, and what each needs",
+        description="List what --model accepts: an example of each backend and alias, the requests that it serves, the"
+        " packages that are missing, and the environment variables with its keys (never their values).",
+    )
+    models.add_argument(
+        "--prices",
+        action="store_true",
+        help="list the prices of common models instead, with their date",
+    )
+    models.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="with --prices: write them into FILE, newly taken from litellm",
+    )
+    models.set_defaults(command=_models)
+
+
+def _models(options: argparse.Namespace) -> int:
+    if options.out is not None:
+        if not options.prices:
+            raise UsageError("--out FILE writes the prices: add --prices")
+        return _write_prices(options.out)
+    if options.prices:
+        return _prices()
+    rows = [("name", "example", "serves", "needs"), *_backends(), *_aliases()]
+    print("\n".join(line.removeprefix("  ") for line in aligned_table(rows)))
+    return 0
+
+
+def _prices() -> int:
+    """Print the prices that apply: those of ``LLMPROPS_PRICES``, and of the newer table."""
+    file = os.environ.get("LLMPROPS_PRICES")
+    names = dict.fromkeys([*(read_table(Path(file)).prices if file else ()), *shipped_names()])
+    rows: list[tuple[str, ...]] = [("model", "USD per million input tokens", "output tokens", "prices")]
+    for name in names:
+        known = price(name, {}, file)
+        if known is not None:
+            sent, received = known.usd_per_million
+            rows.append((name, f"{sent:g}", f"{received:g}", known.source))
+    print("\n".join(line.removeprefix("  ") for line in aligned_table(rows)))
+    print(
+        f"The table of this package is from {shipped_origin()}. The newer of it and an installed litellm is used."
+    )
+    return 0
+
+
+def _write_prices(path: Path) -> int:
+    write_text(path, renewed_table(datetime.datetime.now(datetime.UTC).date().isoformat()))
+    return wrote([path])
+
+
+def _backends() -> Iterator[tuple[str, str, str, str]]:
+    for name in backend_names():
+        example = EXAMPLES.get(name) or _own_example(name)
+        try:
+            served = SERVES.get(name) or ", ".join(sorted(find_backend(name).kinds(parse_spec(example))))
+            yield name, example, served, _needs(example, KEYS.get(name, ()))
+        except Exception as error:
+            # Code of another package; the other models can be listed.
+            yield name, example, "", terminal_line(f"does not work: {type(error).__name__}: {error}")
+
+
+def _aliases() -> Iterator[tuple[str, str, str, str]]:
+    for name, alias in ALIASES.items():
+        example = f"{name}:{alias.example}"
+        needs = _needs(example, alias.keys)
+        yield name, example, "chat", f"a server at {alias.url}" if alias.url else needs
+
+
+def _own_example(name: str) -> str:
+    """Return the shortest specification of a backend: its name, if it has one model."""
+    try:
+        return parse_spec(name).text
+    except LLMPropsError:
+        return f"{name}:MODEL"
+
+
+def _needs(example: str, keys: Sequence[str]) -> str:
+    spec = parse_spec(example)
+    needs = []
+    try:
+        find_backend(spec.backend).check(spec, BackendOptions())
+    except MissingExtra as error:
+        needs.append(error.fix)
+    except LLMPropsError as error:
+        # Otherwise the example's file does not exist, which says nothing.
+        if spec.text == spec.name:
+            needs.append(str(error).removeprefix(f"--model {spec.text}: ").partition("; ")[0])
+    needs += [f"{key} ({'set' if os.environ.get(key, '').strip() else 'not set'})" for key in keys]
+    return "; ".join(needs) or "nothing more"

@@ -1,0 +1,280 @@
+"""``--llm-resume``: which verdicts of an earlier run stay, and whether this session is the same run."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.records import SearchRecord, VerdictRecord
+from pytest_llmprops.core.run_facts import CallFacts, ModelFacts, OldReplies, RunFacts
+from pytest_llmprops.core.texts import first_names
+from pytest_llmprops.core.worker_messages import CollectionFacts, Kept
+from pytest_llmprops.data.whole_files import replacing
+from pytest_llmprops.plugin.options import RunOptions, plain_option
+from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
+from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.runs.record import lock_verdicts, utc_now, versions
+
+#: the options that decide what is asked and how it is judged, and their names on the command line
+_SAME = {
+    "protocol": "--llm-protocol",
+    "sets": "--llm-set",
+    "params": "--llm-param",
+    "source": "--llm-source",
+    "seed": "--llm-seed",
+    "limit": "--llm-limit",
+    "size": "--llm-size",
+    "repeats": "--llm-repeats",
+    "base_url": "--llm-base-url",
+}
+RESUMED = "resumed at "
+_MOST = ("oldest_seconds", "in_flight")
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The record that a session goes on with.
+
+    :param lock: the open file that keeps other processes from writing the record.
+    """
+
+    run: Run
+    lock: IO[bytes] | None
+
+    @cached_property
+    def kept(self) -> Kept:
+        """What is not measured again."""
+        return Kept(
+            frozenset((r.benchmark, r.model, r.id, r.sample) for r in self.kept_verdicts),
+            frozenset(search.key for search in self.kept_searches),
+        )
+
+    @property
+    def facts(self) -> RunFacts:
+        """The facts of the record, as its first run left them."""
+        return self.run.facts
+
+    @property
+    def kept_verdicts(self) -> list[VerdictRecord]:
+        """The verdicts that stay."""
+        return [record for record in self.run.records if record.status != "error"]
+
+    @property
+    def kept_searches(self) -> list[SearchRecord]:
+        """The searches that stay."""
+        return [search for search in self.run.searches if not search.error]
+
+    def first_facts(self, now: RunFacts) -> RunFacts:
+        """Return the facts to begin with: those of the record, for the cases and with the versions of this session."""
+        return replace(
+            now,
+            run_id=self.facts.run_id,
+            started=self.facts.started or now.started,
+            models=self.facts.models,
+            helpers={**now.helpers, **self.facts.helpers},
+            options=self.facts.options,
+        )
+
+    def notes(self) -> list[str]:
+        """Return the notes on this and earlier parts of the run."""
+        facts = self.facts
+        notes = [note for note in facts.notes if note.startswith(RESUMED)]
+        of = len(self.run.records) - len(self.kept.cases)
+        notes.append(
+            f"{RESUMED}{utc_now()}: {len(self.kept.cases)} verdicts kept, {of} errors measured again"
+        )
+        if facts.finished is None:
+            notes.append("the calls before the run was killed are not counted in the calls and costs")
+        changed = [
+            f"{name} {version} then, {facts_now} now"
+            for name, version in facts.versions.items()
+            if (facts_now := versions().get(name, "none")) != version
+        ]
+        if changed:
+            notes.append(f"resumed with other versions: {'; '.join(changed)}")
+        return notes
+
+    def merged(self, facts: RunFacts) -> RunFacts:
+        """Return the facts of the whole run from those of this session."""
+        before = self.facts
+        deviations = {
+            label: tuple(dict.fromkeys([*before.deviations.get(label, ()), *facts.deviations.get(label, ())]))
+            for label in {**before.deviations, **facts.deviations}
+        }
+        return replace(
+            facts,
+            calls=_sum(before.calls, facts.calls),
+            models=_merged(before.models, facts.models),
+            helpers=_merged(before.helpers, facts.helpers),
+            deviations=deviations,
+        )
+
+    def changed_models(self, facts: RunFacts) -> list[str]:
+        """Return one line for each model whose version changed since the record was begun."""
+        return [
+            f"{label} is not the version that gave the earlier verdicts; measure again with a new --llm-run"
+            for label, model in facts.models.items()
+            if (before := self.facts.models.get(label)) is not None
+            and None not in (before.identity, model.identity)
+            and before.identity != model.identity
+        ]
+
+    def close(self) -> None:
+        """Release the record; safe to call twice."""
+        if self.lock is not None:
+            self.lock.close()
+
+
+def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mapping[str, str]) -> Earlier:
+    """Read the record of ``--llm-run``, and keep others from writing it.
+
+    :param models: label -> specification of the models under test. :param helpers: role -> specification.
+    :raises UsageError: if there is nothing to resume, or the options are not those of the record.
+    :raises DataError: if the record is damaged.
+    """
+    if settings.run is None:
+        raise UsageError("--llm-resume: name the run to go on with: --llm-run DIR")
+    folder = Path(settings.run)
+    where = _where(folder)
+    if not (folder / "run.json").is_file():
+        raise UsageError(f"{where}: has no run.json, so it is not a run; leave out --llm-resume to begin one")
+    lock = lock_verdicts(folder)
+    try:
+        run = read_run(folder)
+        _check_same(run, settings, models, helpers)
+        failed = sum(record.status == "error" for record in run.records)
+        failed += sum(bool(search.error) for search in run.searches)
+        if run.facts.complete and not failed:
+            raise UsageError(f"{where}: is complete and has no errors, so there is nothing to run")
+        if run.facts.promoted_from:
+            raise UsageError(f"{where}: is a baseline; resume the run {run.facts.promoted_from}")
+        for problem in run.problems:
+            if problem != UNFINISHED and not _is_mended(problem):
+                raise UsageError(f"{where}: {problem}")
+        _cut_incomplete_line(folder / REQUESTS)
+    except BaseException:
+        if lock is not None:
+            lock.close()
+        raise
+    return Earlier(run, lock)
+
+
+def check_cases(folder: Path, facts: RunFacts, kept: Kept, collection: CollectionFacts) -> None:
+    """Check that the collected cases are those of the record.
+
+    :param facts: the facts of the record. :param kept: what it keeps.
+    :raises UsageError: if protocol, data or selection differ.
+    """
+    where = _where(folder)
+    for name, protocol in collection.protocols.items():
+        if name in facts.protocols and facts.protocols[name].to_json() != protocol.to_json():
+            raise UsageError(
+                f"{where}: its protocol of {name} differs; use the same options, or a new folder"
+            )
+    changed = [name for name, digest in facts.data.items() if collection.data.get(name, digest) != digest]
+    if changed:
+        raise UsageError(
+            f"{where}: the data changed since then ({first_names(changed)}); restore the files, or use a new folder"
+        )
+    unselected = len(kept.cases) - collection.kept
+    expected = facts.expected if facts.expected else collection.cases
+    if unselected or expected != collection.cases:
+        why = (
+            f"{unselected} of its verdicts are on items that are not selected now"
+            if unselected
+            else f"it selected {expected} cases, and {collection.cases} are selected now"
+        )
+        raise UsageError(f"{where}: {why}; select the same tests, or use a new folder")
+
+
+def _check_same(
+    run: Run, settings: RunOptions, models: Mapping[str, str], helpers: Mapping[str, str]
+) -> None:
+    where, facts = _where(run.folder), run.facts
+    before = {label: model.spec for label, model in facts.models.items()}
+    if before != models:
+        raise UsageError(
+            f"{where}: measures {', '.join(before.values())}, not {', '.join(models.values())};"
+            " name the same models, or use a new folder"
+        )
+    for role, helper in facts.helpers.items():
+        if helpers.get(role) != helper.spec:
+            raise UsageError(
+                f"{where}: its helper for {role} is {helper.spec}, not {helpers.get(role, 'none')};"
+                " name the same helpers, or use a new folder"
+            )
+    for name, option in _SAME.items():
+        now = plain_option(getattr(settings, name))
+        if name in facts.options and facts.options[name] != now:
+            raise UsageError(
+                f"{where}: has {option} {_shown(facts.options[name])}, not {_shown(now)};"
+                " use the same options, or a new folder"
+            )
+    if facts.sequential is not None:
+        raise UsageError(
+            f"{where}: its gate is sequential, which decides in the order of one run; start a new run, which takes the"
+            " stored replies from the store"
+        )
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return " ".join(f"{name}={part}" for name, part in value.items()) or "(none)"
+    return "(none)" if value is None else str(value)
+
+
+def _where(folder: Path) -> str:
+    return f"--llm-resume {folder}"
+
+
+def _is_mended(problem: str) -> bool:
+    """Whether the record has several verdicts on an item, of which the last one stays."""
+    return "has several verdicts on" in problem
+
+
+def _cut_incomplete_line(path: Path) -> None:
+    """Remove the last line of a killed run's file if it is incomplete, so that lines can be appended."""
+    with contextlib.suppress(FileNotFoundError):
+        raw = path.read_bytes()
+        whole = raw[: raw.rfind(b"\n") + 1]
+        if len(whole) < len(raw):
+            with replacing(path) as draft:
+                draft.write_bytes(whole)
+
+
+def _sum(before: CallFacts, after: CallFacts) -> CallFacts:
+    total: dict[str, Any] = {}
+    for name in (field.name for field in fields(CallFacts)):
+        one, two = getattr(before, name), getattr(after, name)
+        if name in _MOST:
+            total[name] = max(one, two)
+        elif None in (one, two):
+            # The sum of the costs is unknown, and a part without models in process has no requests to them.
+            total[name] = None if name == "cost_usd" else one or two
+        else:
+            total[name] = round(one + two, 9)
+    return CallFacts(**total)
+
+
+def _merged(before: Mapping[str, ModelFacts], after: Mapping[str, ModelFacts]) -> dict[str, ModelFacts]:
+    merged = {**before, **after}
+    for label in before.keys() & after.keys():
+        one, two = before[label], after[label]
+        served = tuple(dict.fromkeys([*(one.served_as or ()), *(two.served_as or ())]))
+        merged[label] = replace(
+            two,
+            identity=one.identity if two.identity is None else two.identity,
+            pinned=one.pinned if two.pinned is None else two.pinned,
+            served_as=served if one.served_as is not None or two.served_as is not None else None,
+            old_replies=OldReplies(
+                one.old_replies.older_than_a_day + two.old_replies.older_than_a_day,
+                max(one.old_replies.oldest_seconds, two.old_replies.oldest_seconds),
+                one.old_replies.before_list_change + two.old_replies.before_list_change,
+            ),
+        )
+    return merged

@@ -1,0 +1,1 @@
+"""The suites: ``pytest --pyargs pytest_llmprops.suites --model SPEC``."""

@@ -1,0 +1,190 @@
+"""Noise or dependence: outcomes of hand-made counts, error rates of simulated extractors, and the record."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from fixtures.oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
+from pytest_llmprops.benchmarks.oracle.dependence import Losses, losses
+from pytest_llmprops.benchmarks.oracle.entities import locate
+from pytest_llmprops.benchmarks.oracle.extraction import Extracted, ListReading, Samples
+from pytest_llmprops.benchmarks.oracle.linear_tests import Subject
+from pytest_llmprops.benchmarks.oracle.linearity_evidence import LossEvidence, SentenceEvidence
+from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
+from pytest_llmprops.core.evidence import Evidence
+from pytest_llmprops.core.linearity import draws, informative_draws
+
+#: (entity, z) -> probability that the entity is lost in a reply about R(z)
+Chance = Callable[[int, int], float]
+
+
+def subject(m: int) -> Subject:
+    """A sentence with m entities."""
+    found = locate([Extracted(name) for name, _, _ in ENTITIES[:m]], SENTENCE)
+    pairs = zip(found, ENTITIES[:m], strict=True)
+    return Subject(SENTENCE, found, tuple(Synonym(e, s, "pool", "") for e, (_, _, s) in pairs))
+
+
+def replies(z: int, lost: Sequence[Sequence[int]], m: int) -> tuple[int, Samples]:
+    """Replies about R(z), each without the entities in one element of ``lost``."""
+    names = present(z, m)
+    sets = [[name for place, name in enumerate(names) if place not in gone] for gone in lost]
+    return z, Samples("", tuple(ListReading(tuple(map(Extracted, names))) for names in sets))
+
+
+def first_of(m: int, of: int, lost: Mapping[int, int]) -> Losses:
+    """How the first of m entities is lost: vector -> lost replies out of ``of``."""
+    sentences = [replies(z, [(0,)] * n + [()] * (of - n), m) for z, n in lost.items()]
+    return losses(sentences, subject(m))[0]
+
+
+def played(m: int, chance: Chance, seed: int, *, paper: bool) -> tuple[Losses, ...]:
+    """How the entities are lost in a measurement of one sentence with a protocol."""
+    rng = random.Random(seed)
+    pairs, samples = (draws(rng, m, 5), 11) if paper else (informative_draws(rng, m, 3), 3)
+    asked = [z for x, y in pairs for z in (x, y, x ^ y)]
+    sentences = []
+    for z in asked if paper else sorted(set(asked)):
+        gone = [[place for place in range(m) if rng.random() < chance(place, z)] for _ in range(samples)]
+        sentences.append(replies(z, gone, m))
+    return losses(sentences, subject(m))
+
+
+def outcomes(m: int, chance: Chance, *, paper: bool, times: int = 20) -> tuple[Counter[str], int]:
+    """Count the outcomes of the first entity, and the sentences in which any entity is dependent."""
+    counts: Counter[str] = Counter()
+    wrong = 0
+    for seed in range(times):
+        every = played(m, chance, seed, paper=paper)
+        counts[every[0].outcome] += 1
+        wrong += any(one.outcome == "dependent" for one in every)
+    return counts, wrong
+
+
+def test_entity_that_is_never_or_always_lost_is_consistent() -> None:
+    """An entity is consistent if it is never lost, or always and only in one of its states."""
+    assert first_of(2, 5, {1: 0, 2: 0, 3: 0}) == Losses(0, "consistent", 0, 15)
+    assert first_of(2, 5, {1: 5, 2: 0, 3: 5}).outcome == "consistent"
+
+
+def test_dependence_on_another_entity() -> None:
+    """An entity that is lost exactly if another one is replaced depends on that one."""
+    seen = first_of(3, 6, {1: 0, 0b101: 0, 0b011: 6, 0b111: 6})
+    assert (seen.outcome, seen.on, seen.lost, seen.of) == ("dependent", (1,), 12, 24)
+    assert seen.p <= 0.05
+    assert seen.changes == (None, 1, 0)
+
+
+def test_dependence_on_a_combination() -> None:
+    """If no single entity explains the losses, none is named."""
+    seen = first_of(3, 11, {1: 0, 0b101: 11, 0b011: 11, 0b111: 0})
+    assert (seen.outcome, seen.on) == ("dependent", ())
+    assert seen.changes == (None, 0, 0)
+
+
+def test_entities_that_are_always_replaced_together() -> None:
+    """If the sentences do not separate two entities, both are named."""
+    assert first_of(3, 11, {1: 0, 0b111: 11}).on == (1, 2)
+
+
+def test_noise() -> None:
+    """An entity whose losses are spread evenly varies by itself, if enough replies exclude a dependence."""
+    # No two sentences differ only in the second entity.
+    assert first_of(2, 30, {1: 6, 2: 0}).outcome == "undecided"
+    assert first_of(2, 30, {0: 0, 1: 6, 2: 0, 3: 7}).outcome == "inconsistent"
+    assert first_of(2, 3, {0: 0, 1: 1, 2: 0, 3: 1}).outcome == "undecided"
+
+
+def test_few_replies_are_undecided() -> None:
+    """With three replies per sentence, even a complete change may be chance; without a reply, nothing is known."""
+    assert first_of(2, 3, {1: 0, 3: 3, 2: 0}).outcome == "undecided"
+    assert first_of(2, 0, {1: 0, 3: 0}) == Losses(0, "undecided", 0, 0)
+    assert losses([], subject(2))[1].outcome == "undecided"
+
+
+def test_equal_sentences_are_pooled() -> None:
+    """Several askings of the same sentence count as one."""
+    halves = [replies(z, [(0,)] * n + [()] * (5 - n), 2) for z, n in ((1, 0), (1, 0), (3, 4), (3, 5))]
+    whole = [replies(z, [(0,)] * n + [()] * (10 - n), 2) for z, n in ((1, 0), (3, 9))]
+    assert losses(halves, subject(2)) == losses(whole, subject(2))
+
+
+def test_p_values_are_adjusted_for_the_entities() -> None:
+    """The p-values of two entities that vary are twice those of one."""
+    gone: dict[int, list[tuple[int, ...]]] = {
+        1: [()] * 5,
+        3: [(0,)] * 3 + [()] * 2,
+        2: [(1,), *[()] * 4],
+        0: [()] * 5,
+    }
+    both = losses([replies(z, lost, 2) for z, lost in gone.items()], subject(2))
+    alone = losses(
+        [replies(z, [[p for p in one if p == 0] for one in lost], 2) for z, lost in gone.items()], subject(2)
+    )
+    assert both[0].p == pytest.approx(2 * alone[0].p)
+
+
+@pytest.mark.parametrize(("share", "paper"), [(0.05, True), (0.3, True), (0.1, False), (0.3, False)])
+def test_noise_is_rarely_called_dependence(share: float, paper: bool) -> None:
+    """At most about 5% of sentences whose entities are lost by chance get a dependent entity."""
+    counts, wrong = outcomes(3, lambda place, z: share, paper=paper)
+    # Of 20 sentences, more than 3 have a probability of 1.6% at a rate of 5%.
+    assert wrong <= 3
+    if paper:
+        assert counts["inconsistent"] >= 16
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_dependence_is_found_at_the_size_of_the_paper(share: float) -> None:
+    """Dependence on one other entity, and on the parity of the others, is found on top of noise of 5%."""
+    single, _ = outcomes(4, lambda p, z: 0.05 + 0.95 * share * (p == 0) * (z >> 1 & 1), paper=True)
+    parity, _ = outcomes(
+        4, lambda p, z: 0.05 + 0.95 * share * (p == 0) * ((z >> 1).bit_count() & 1), paper=True
+    )
+    assert single["dependent"] >= 18
+    assert parity["dependent"] >= 18
+
+
+def test_dependence_is_not_called_noise_in_quick() -> None:
+    """In quick, half of the replies lost to another entity are dependence or undecided, rarely noise."""
+    counts, _ = outcomes(3, lambda p, z: 0.5 * (p == 0) * (z >> 1 & 1), paper=False)
+    assert counts["inconsistent"] <= 3
+
+
+@pytest.mark.parametrize("rule", ["any", "majority", "single"])
+def test_record_of_a_sentence(rule: str) -> None:
+    """The verdict counts the outcomes of the tested entities, and has their map unless all are consistent."""
+    result = check(Fake(lambda x, sample: present(x)), rule=rule)
+    assert [result.values[name] for name in ("consistent", "undecided")] == [3, 0]
+    assert "losses" not in result.evidence
+
+    def dependent(x: int, sample: int) -> list[str]:
+        return present(x)[:2] if x & 1 else present(x)
+
+    result = check(Fake(dependent), 3, rule=rule, tests=10)
+    assert (result.values["dependent"], result.values["consistent"]) == (1, 2)
+    evidence = SentenceEvidence.from_json(result.evidence)
+    [lost] = [one for one in evidence.losses if one.outcome == "dependent"]
+    assert (lost.name, lost.on, lost.changes[0], lost.changes[2]) == ("Kenya", ("Adriana",), 1, None)
+    assert 'culprits: "Kenya" (' in result.why
+    assert '; depends on "Adriana")' in result.why
+    assert SentenceEvidence.from_json(evidence.to_json()) == evidence
+
+
+def test_damaged_losses_are_read() -> None:
+    """Values of the wrong type in a record are empty."""
+    damaged: Evidence = {
+        "name": 3,
+        "outcome": "dependent",
+        "lost": "x",
+        "p": None,
+        "on": [1, "a"],
+        "changes": [0.5, "x", None],
+    }
+    assert LossEvidence.from_json(damaged) == LossEvidence(
+        "", "dependent", 0, 0, 1.0, ("a",), (0.5, None, None)
+    )

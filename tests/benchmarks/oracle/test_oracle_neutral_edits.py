@@ -1,0 +1,159 @@
+"""Neutral edits: what each changes, and the guards that keep the meaning."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fixtures.runs import ROOT
+from pytest_llmprops.benchmarks.oracle import neutral_edits as module
+from pytest_llmprops.benchmarks.oracle.neutral_edits import EDITS, edited, neutral_edits
+
+#: edit -> sentences before and after
+CHANGES: dict[str, list[tuple[str, str | None]]] = {
+    "space": [("It rained.", "It  rained.")],
+    "full stop": [
+        ("It rained here.", "It rained here"),
+        ("It rained", "It rained."),
+        ("He left Oslo.", "He left Oslo"),
+    ],
+    "first letter": [("The dog ran.", "the dog ran."), ("On other days it ran.", "on other days it ran.")],
+    "quotation marks": [
+        ('"No," he said, "go."', "“No,” he said, “go.”"),
+        ("“No,” he said.", '"No," he said.'),
+    ],
+    "apostrophe": [("It's Ann's.", "It’s Ann’s."), ("It’s Ann's.", "It's Ann's.")],
+    "dash": [
+        ("a dog—small", "a dog – small"),
+        ("a dog – small", "a dog—small"),
+        ("a dog — small", "a dog—small"),
+    ],
+    "title": [("He met Mr. Lind.", "He met Mr Lind."), ("Dr Lind ran.", "Dr. Lind ran.")],
+    "initials": [("The U.S. army left.", "The US army left.")],
+    "comma after a date": [
+        ("On Monday, the dog ran.", "On Monday the dog ran."),
+        ("In 1999 it rained.", "In 1999, it rained."),
+        ("Last year the dog ran.", "Last year, the dog ran."),
+    ],
+    "percent": [("It fell 5% today.", "It fell 5 percent today."), ("It fell 5 per cent.", "It fell 5%.")],
+    "thousands separator": [("It cost 1,234,500 euros.", "It cost 1234500 euros.")],
+    "number": [
+        ("It took three years.", "It took 3 years."),
+        ("It took 12 years.", "It took twelve years."),
+        ("Two dogs and four cats ran.", "Two dogs and 4 cats ran."),
+    ],
+    "date": [("He left on 5 June.", "He left on June 5."), ("He left on June 5.", "He left on 5 June.")],
+    "contraction": [
+        ("It did not rain.", "It didn't rain."),
+        ("It wasn’t raining.", "It was not raining."),
+        ("He cannot swim.", "He can't swim."),
+        ("He won't swim.", "He will not swim."),
+    ],
+    "spelling": [
+        ("The colour of it.", "The color of it."),
+        ("Two travelers left.", None),
+        ("They traveled far.", "They travelled far."),
+        ("It was organised well.", "It was organized well."),
+        ("The theaters closed.", "The theatres closed."),
+    ],
+    "order": [("The cat and the dog were fed.", "The dog and the cat were fed.")],
+}
+#: edit -> sentences that it must not change
+GUARDS = {
+    "space": ["Rain.", '"No," he said.'],
+    "full stop": ["It is Acme Inc.", "They left at 5 p.m.", "Why?", "It moved to the U.S."],
+    "first letter": ["The Hague is old.", "Ann left.", "I left.", "A Tale of Two Cities sold well."],
+    "quotation marks": ['a 5" pipe and a "pot"', 'one " mark', "It rained.", "“No, he said."],
+    "apostrophe": ["the dogs' food", "the '90s"],
+    "dash": ["pages 3—5", "3 – 5 dogs"],
+    "title": ["Mr", "Dr. of the ship"],
+    "initials": ["He left the U.S. Army.", "He left the U.S.", "a U.S.S. ship"],
+    "comma after a date": [
+        "Today was fine.",
+        "On Monday Ann left.",
+        "In May people left.",
+        "On Monday the 5 dogs ran.",
+        "In 1999 12 people left.",
+    ],
+    "percent": ["a 5%-owned firm", "five percent of it"],
+    "thousands separator": ["It cost 1,23 euros.", "1,234.50 euros", "the numbers 1,2,3"],
+    "number": [
+        "two-year terms",
+        "a hundred and two days",
+        "two thirds of it",
+        "2 percent",
+        "13 years",
+        "Seven Samurai",
+        "one of two men",
+        "5.2 years",
+        "chapter 2",
+        "$2 coins",
+        "Bus 7 leaves",
+        "thirty-two days",
+    ],
+    "date": [
+        "on 5 June 1999",
+        "on June 5, 1999",
+        "between 5 and 7 June",
+        "on 5 June or later",
+        "on June 5-7",
+        "the 5 June attack",
+    ],
+    "contraction": [
+        "Did it not rain?",
+        "It may not rain.",
+        "That is not Oslo.",
+        "nor hadn't he gone",
+        "Is not",
+    ],
+    "spelling": [
+        "The Labour party won.",
+        "a colourful bird",
+        "The meter stopped.",
+        "a program",
+        "an emphasis",
+    ],
+    "order": [
+        "The cat and the dog barked.",
+        "The cat and the dog were fed by his son.",
+        "The cat and the dog food is",
+        "The cat and the dog were first and second.",
+        "The owner of the cat and the dog were fed.",
+    ],
+}
+
+
+def test_every_edit_has_examples() -> None:
+    """Every edit is tested and documented with its name, here and on the page, and there are no others."""
+    assert [*EDITS] == [*CHANGES] == [*GUARDS]
+    assert re.findall(r"^``([a-z ]+)``", module.__doc__ or "", re.M) == [*EDITS]
+    page = (ROOT / "docs" / "oracle.md").read_text("utf-8")
+    table = page[page.index("| edit | guard |") : page.index("### Floor and ceiling")]
+    assert re.findall(r"^\| `([a-z ]+)`", table, re.M) == [*EDITS]
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"), [(n, *c) for n, changes in CHANGES.items() for c in changes]
+)
+def test_an_edit_changes_one_thing(name: str, before: str, after: str | None) -> None:
+    """Each edit gives the expected sentence, and is in the list of the sentence's edits."""
+    assert neutral_edits(before).get(name) == after
+
+
+@pytest.mark.parametrize(("name", "text"), [(n, t) for n, texts in GUARDS.items() for t in texts])
+def test_an_edit_leaves_other_sentences_alone(name: str, text: str) -> None:
+    """Where the meaning could change, a sentence does not have the edit."""
+    assert name not in neutral_edits(text)
+
+
+def test_several_edits() -> None:
+    """Edits are made one after the other; one that no longer fits changes nothing."""
+    text = "The cat and the dog were not fed for 3 days."
+    assert edited(text, ["full stop", "number", "contraction", "order"]) == (
+        "The dog and the cat weren't fed for three days"
+    )
+    assert (
+        edited(text, ["full stop", "first letter", "order"]) == "the cat and the dog were not fed for 3 days"
+    )
+    assert edited(text, []) == text

@@ -1,0 +1,214 @@
+"""The commands for a start: `init`, `run`, `models`, `suites`, `completion` and `--version`."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.runs import ROOT
+from pytest_llmprops import Benchmark, Registration, __version__, benchmark_registry
+from pytest_llmprops.benchmark_registry import benchmark_names
+from pytest_llmprops.cli.init import project_files
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.models import registry
+from pytest_llmprops.models.aliases import ALIASES
+from pytest_llmprops.models.registry import Backend, backend_names
+from pytest_llmprops.reports.allure_pages import VERSION
+
+SUITES = "pytest_llmprops.suites.test_"
+
+
+class Ended(Exception):
+    """Raised in place of a started process."""
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Return the commands that would take the place of this process."""
+    commands = []
+
+    def execv(path: str, command: list[str]) -> None:
+        assert path == command[0] == sys.executable
+        commands.append(command)
+        raise Ended
+
+    monkeypatch.setattr(os, "execv", execv)
+    return commands
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["htest", "--model", "x", "-n", "8"], [f"{SUITES}htest", "--model", "x", "-n", "8"]),
+        (["eras", "htest", "eras", "-k", "a b"], [f"{SUITES}eras", f"{SUITES}htest", "-k", "a b"]),
+        (["-n", "8", "--version"], [*(f"{SUITES}{n}" for n in benchmark_names()), "-n", "8", "--version"]),
+    ],
+)
+def test_run_becomes_a_pytest_command(
+    words: list[str], expected: list[str], started: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Names become suites; all other words go to pytest as they are; the command can be pasted into a shell."""
+    with pytest.raises(Ended):
+        main(["run", *words])
+    assert started == [[sys.executable, "-m", "pytest", "--pyargs", *expected]]
+    assert [shlex.split(line) for line in capsys.readouterr().out.splitlines()] == started
+
+
+def test_run_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """`run --help` is about this command."""
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "htest", "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("usage: llmprops run [BENCHMARK ...] --model SPEC")
+
+
+def test_run_of_a_benchmark_without_a_suite_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message says that the registration names no suite; without names, the benchmark is left out."""
+
+    class Mine(Benchmark):
+        name = "mine"
+
+    monkeypatch.setattr(benchmark_registry, "registered", {"mine": Registration(name="mine", benchmark=Mine)})
+    assert main(["run", "mine"]) == 2
+    assert "llmprops: benchmark mine has no suite" in capsys.readouterr().err
+
+
+def test_init_writes_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second `init` changes nothing; a changed file is refused by name and replaced only with `--overwrite`."""
+    monkeypatch.chdir(tmp_path)
+    assert main(["init"]) == 0
+    names = project_files()
+    assert set(names) > {
+        "gate.toml",
+        "example/test_capitals.py",
+        *(f"suites/test_{n}.py" for n in benchmark_names()),
+    }
+    assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == set(names)
+    assert set(names) < set(capsys.readouterr().out.splitlines())
+    gate, suite = tmp_path / "gate.toml", tmp_path / "suites" / "test_htest.py"
+    gate.write_text("# mine\n", encoding="utf-8")
+    suite.unlink()
+    assert main(["init"]) == 2
+    assert capsys.readouterr().err.startswith("llmprops: gate.toml: already there, nothing was written;")
+    assert gate.read_text(encoding="utf-8") == "# mine\n"
+    assert not suite.exists()
+    assert main(["init", "--overwrite"]) == 0
+    assert gate.read_bytes() == names["gate.toml"]
+    assert suite.read_bytes() == names["suites/test_htest.py"]
+
+
+def test_docs_show_the_files_of_init() -> None:
+    """README's benchmark, the gate file of docs/ci.md and the version of Allure are those that `init` writes."""
+    written = {name: content.decode("utf-8") for name, content in project_files().items()}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"```python\n(.*?)```", readme, re.S) == [written["example/test_capitals.py"]]
+    assert re.findall(r"```json\n(.*?)```", readme, re.S) == [written["example/capitals.jsonl"]]
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    [block] = re.findall(r"^ *```toml\n(.*?)^ *```", page, re.S | re.M)
+    assert re.sub(r"^ {3}", "", block, flags=re.M) == written["gate.toml"]
+    assert f"npm install --global allure@{VERSION}\n" in written[".github/workflows/model-upgrade.yml"]
+
+
+def test_models_lists_every_provider_without_values(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each backend and alias has a line; keys are set or not set; a missing package names its extra."""
+    find = importlib.util.find_spec
+
+    def without_litellm(name: str, package: str | None = None) -> Any:
+        return None if name == "litellm" else find(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without_litellm)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    assert main(["models"]) == 0
+    output = capsys.readouterr().out
+    lines = {line.split()[0]: line for line in output.splitlines()[1:]}
+    assert set(lines) == {*backend_names(), *ALIASES}
+    assert lines["openai"].endswith("OPENAI_API_KEY (set)")
+    assert lines["anthropic"].endswith("pip install 'pytest-llmprops[litellm]'; ANTHROPIC_API_KEY (not set)")
+    assert lines["ollama"].endswith("a server at http://localhost:11434/v1")
+    assert "segment" in lines["jieba"]
+    assert "sk-secret" not in output
+
+
+def test_models_lists_a_broken_package(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A backend of another package that cannot be imported has a line with the reason; all others are listed."""
+
+    def load() -> Backend:
+        raise ImportError("no module named absent")
+
+    monkeypatch.setattr(registry, "entries", {"broken": load})
+    assert main(["models"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()[1:]}
+    assert set(lines) == {*backend_names(), *ALIASES}
+    assert lines["broken"].endswith("does not work: ImportError: no module named absent")
+
+
+def test_models_lists_prices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`--prices` lists the prices that apply, each with its date; the user's file comes first."""
+    file = tmp_path / "mine.json"
+    file.write_text('{"date": "2026-01-02", "usd_per_million_tokens": {"mine": [1, 2.5]}}', encoding="utf-8")
+    monkeypatch.setenv("LLMPROPS_PRICES", str(file))
+    assert main(["models", "--prices"]) == 0
+    _, *lines, origin = capsys.readouterr().out.splitlines()
+    rows = {line.split()[0]: line.split(maxsplit=3)[1:] for line in lines}
+    assert rows["mine"] == ["1", "2.5", "mine.json, 2026-01-02"]
+    assert rows["gpt-4o"][2].startswith(("table of 20", "litellm "))
+    assert "MIT license" in origin
+    assert main(["models", "--out", str(file)]) == 2
+    assert "add --prices" in capsys.readouterr().err
+
+
+def test_suites_counts_items_and_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    """DTAiLS asks a chat model to select and to translate: 3 calls per 2 items with quick."""
+    assert main(["suites", "dtails", "htest"]) == 0
+    header, *lines = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert header[:2] == ["benchmark", "items"]
+    assert [line[:6] for line in lines] == [
+        ["dtails", "624", "936", "2,184", "216", "936"],
+        ["htest", "2,104", "2,104", "2,104", "330", "1,100"],
+    ]
+    assert main(["suites", "nosuch"]) == 2
+    assert "unknown benchmark 'nosuch'" in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--version` prints the version of the package."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"pytest-llmprops {__version__}\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+def test_completion_has_commands_and_benchmarks(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The script knows commands, options and the names of benchmarks."""
+    pytest.importorskip("shtab")
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(word in script for word in ("export-train", "baseline", "homophones"))
+
+
+def test_completion_without_its_package_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line says what to install."""
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
+    assert main(["completion", "bash"]) == 2
+    assert "pip install 'pytest-llmprops[completion]'" in capsys.readouterr().err

@@ -1,0 +1,238 @@
+"""``--llm-resume`` goes on with a run that was killed, interrupted or stopped, or that has errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.stub_server import RunningStub
+from fixtures.runs import Finished, Runner
+from pytest_llmprops.runs.reader import read_run
+
+#: adds, and fails at the sums below the number in a file
+FAILING = """
+from collections.abc import Callable
+from pathlib import Path
+
+def reply(chat):
+    n = int(chat.messages[-1].content.split()[0])
+    with open(Path(__file__).with_name("asked.txt"), "a") as asked:
+        asked.write(f"{n}\\n")
+    if n < int(Path(__file__).with_name("failing.txt").read_text()):
+        return RuntimeError("overloaded")
+    return str(n + 1 if n % 5 else n)
+"""
+
+
+def _with_errors(run: Runner, failing: int = 3) -> None:
+    run.sums()
+    run.write("adder.py", FAILING)
+    run.write("failing.txt", str(failing))
+    run.write("asked.txt", "")
+
+
+def _asked(run: Runner) -> list[int]:
+    """Return the sums that the model was asked, and forget them."""
+    file = run.folder / "asked.txt"
+    numbers = sorted(map(int, file.read_text().split()))
+    file.write_text("")
+    return numbers
+
+
+def _resume(run: Runner, first: Finished, *args: str) -> Finished:
+    done = run("--llm-run", str(first.folder), "--llm-resume", *args)
+    return Finished(done.code, done.output, first.folder)
+
+
+def test_errors_are_measured_again_and_verdicts_stay(run: Runner, workers: str) -> None:
+    """A resumed run asks only about the errors; its record is that of one run, complete and consistent."""
+    _with_errors(run)
+    options = ("--model", run.adder, "--llm-cache", "off", "--llm-retries", "0", "-n", workers)
+    first = run(*options)
+    assert first.run["summary"][0]["errors"] == 3
+    started, asked = first.run["started"], _asked(run)
+    assert len(asked) == 12
+    run.write("failing.txt", "0")
+    done = _resume(run, first, *options)
+    assert _asked(run) == [0, 1, 2]
+    assert "9 deselected" in done.output or workers == "2"
+    record = read_run(first.folder)
+    assert not record.problems
+    assert record.notes == ()
+    assert (record.facts.complete, record.facts.expected, len(record.records)) == (True, 12, 12)
+    assert (record.facts.started, record.facts.calls.answered) == (started, 12)
+    [row] = record.facts.summary
+    assert (row.correct, row.wrong, row.errors) == (9, 3, 0)
+    assert "9 verdicts kept, 3 errors measured again" in done.output
+    # As a run in one piece: two of the kept verdicts are wrong.
+    assert done.code == 1
+    assert {r["key"] for r in done.requests} >= {k for v in done.verdicts.values() for k in v["requests"]}
+
+
+def test_nothing_to_resume(run: Runner) -> None:
+    """A complete run without errors is refused in one line, and its record stays as it is."""
+    _with_errors(run, failing=0)
+    first = run("--model", run.adder)
+    before = (first.folder / "run.json").read_bytes()
+    done = _resume(run, first, "--model", run.adder)
+    assert done.code == 4
+    assert "complete and has no errors" in done.output
+    assert (first.folder / "run.json").read_bytes() == before
+
+
+DIFFERENT = {
+    "limit": (("--llm-limit", "5"), "--llm-limit (none), not 5"),
+    "protocol": (("--llm-param", "temperature=1"), "--llm-param (none), not temperature=1"),
+    "repeats": (("--llm-repeats", "2"), "--llm-repeats 1, not 2"),
+    "model": (("--model", "fake:echo"), "name the same models"),
+    "selection": (("-k", "0003"), "select the same tests"),
+    "items": ((), "select the same tests"),
+}
+
+
+@pytest.mark.parametrize("difference", DIFFERENT)
+def test_another_run_is_refused(run: Runner, workers: str, difference: str) -> None:
+    """Another model, protocol or selection is refused in one line; no verdict is lost and no call is made."""
+    _with_errors(run)
+    model = ("--model", run.adder, "--llm-retries", "0")
+    first = run(*model)
+    _asked(run)
+    before = {file.name: file.read_bytes() for file in first.folder.iterdir()}
+    args, said = DIFFERENT[difference]
+    if difference == "items":
+        run.sums(13)
+        run.write("adder.py", FAILING)
+    done = _resume(run, first, "-n", workers, *model, *args)
+    assert done.code == 4, done.output
+    [line] = [line for line in done.output.splitlines() if "--llm-resume" in line]
+    assert said in line
+    assert _asked(run) == []
+    assert {file.name: file.read_bytes() for file in first.folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [((), "--llm-run"), (("--llm-run", "nosuch"), "nosuch: has no run.json")],
+    ids=["no run named", "no such run"],
+)
+def test_resume_needs_a_run(run: Runner, args: tuple[str, ...], said: str) -> None:
+    """--llm-resume without a run is refused in one line that says how to name one."""
+    run.sums()
+    command = [*run.command("--model", run.adder, "--llm-resume")]
+    place = command.index("--llm-run")
+    del command[place : place + 2]
+    done = subprocess.run(
+        [*command, *args], cwd=run.folder, env=run.environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 4
+    assert said in done.stderr
+    assert not (run.folder / "nosuch").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
+def test_ended_run_is_resumed(
+    run: Runner, start_stub: Callable[..., RunningStub], workers: str, number: signal.Signals
+) -> None:
+    """A run that was interrupted or killed names the right numbers, and is completed without a repeated verdict."""
+    run.sums(200)
+    stub = start_stub(delay=0.05)
+    model = ("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "8", "-n", workers)
+    folder = run.next_folder()
+    process = subprocess.Popen(
+        run.command(*model, folder=folder), cwd=run.folder, env=run.environment(),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    while _lines(folder) < 30:
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, number)
+    output, _ = process.communicate(timeout=60)
+    kept = _lines(folder)
+    early = read_run(folder)
+    assert (early.facts.complete, early.facts.expected) == (False, 200)
+    assert early.facts.protocols["sums"].name == "quick"
+    if number == signal.SIGINT:
+        assert f"INCOMPLETE: {200 - kept} of 200 cases have no verdict" in output
+    else:
+        with open(folder / "verdicts.jsonl", "a") as file:
+            file.write('{"model": "cut')
+    done = _resume(run, Finished(process.returncode, output, folder), *model)
+    record = read_run(folder)
+    assert (record.problems, record.facts.complete, len(record.records)) == ((), True, 200)
+    assert f"{kept} verdicts kept" in done.output
+    assert not list(folder.glob(".*"))
+
+
+def _lines(folder: Path) -> int:
+    file = folder / "verdicts.jsonl"
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def test_samples_that_are_missing_run_alone(run: Runner) -> None:
+    """Of an item with several samples, only those without a verdict are measured."""
+    _with_errors(run, failing=0)
+    options = ("--model", run.adder, "--llm-repeats", "3", "--llm-cache", "off")
+    first = run(*options)
+    _asked(run)
+    lines = (first.folder / "verdicts.jsonl").read_text().splitlines()
+    facts = first.run | {"finished": None, "complete": False, "files": {}, "summary": [], "metrics": []}
+    (first.folder / "run.json").write_text(json.dumps(facts))
+    (first.folder / "verdicts.jsonl").write_text("\n".join(lines[:-4]) + "\n")
+    _resume(run, first, *options)
+    assert _asked(run) == [10, 11, 11, 11]
+    assert read_run(first.folder).problems == ()
+
+
+def test_record_in_use_is_not_resumed(run: Runner) -> None:
+    """A run that another process is writing is refused."""
+    fcntl = pytest.importorskip("fcntl")
+    _with_errors(run)
+    first = run("--model", run.adder, "--llm-retries", "0")
+    with open(first.folder / "verdicts.jsonl", "ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = _resume(run, first, "--model", run.adder)
+    assert done.code == 4
+    assert "another process is writing this run" in done.output
+
+
+def test_run_that_never_began_leaves_no_record(run: Runner, workers: str) -> None:
+    """A run without a case, or that stops before its first call, leaves no folder."""
+    run.sums()
+    nothing = run("--model", run.adder, "-n", workers, "-k", "nosuch")
+    assert nothing.code == 5
+    assert not nothing.folder.exists()
+    over = run("--model", run.adder, "-n", workers, "--llm-max-calls", "3")
+    assert over.code == 2
+    assert "; no run was recorded" in over.output
+    assert not over.folder.exists()
+
+
+def test_retry_repeats_the_command_of_a_run(run: Runner) -> None:
+    """``llmprops retry RUN`` prints the run's own pytest command with --llm-resume, and completes the record."""
+    _with_errors(run)
+    first = run("--model", run.adder, "--llm-retries", "0", "--llm-limit", "10")
+    run.write("failing.txt", "0")
+    _asked(run)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_llmprops.cli.main", "retry", str(first.folder), "-q"],
+        cwd=run.folder, env=run.environment(), capture_output=True, text=True,
+    )  # fmt: skip
+    command = done.stdout.splitlines()[0]
+    assert f"--llm-limit 10 --llm-resume --llm-run {first.folder} -q" in command
+    assert set(_asked(run)) <= {0, 1, 2}
+    assert read_run(first.folder).facts.summary[0].errors == 0
+    again = subprocess.run(
+        [sys.executable, "-m", "pytest_llmprops.cli.main", "retry", "nosuch"],
+        cwd=run.folder, env=run.environment(), capture_output=True, text=True,
+    )  # fmt: skip
+    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
+    assert "no run 'nosuch'" in again.stderr

@@ -1,0 +1,131 @@
+"""The installed wheel, outside of the checkout, has the suites, the data and every command."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bench.stub_server import RunningStub
+from fixtures.installed import Environment
+from pytest_llmprops import __version__
+from pytest_llmprops.benchmark_registry import benchmark_names
+
+PLAIN = ("-p", "no:cacheprovider", "-p", "no:allure_pytest", "-q")
+
+
+def record(folder: Path) -> dict[str, Any]:
+    """Return the contents of ``run.json``."""
+    loaded: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def project(installed: Environment) -> Path:
+    """Return the folder of a new project, as `llmprops init` writes it."""
+    folder = installed.folder / "project"
+    written = installed.llmprops("init", str(folder)).splitlines()
+    files = {str(path) for path in folder.rglob("*") if path.is_file()}
+    assert files == {line for line in written if line.startswith(str(folder))}
+    return folder
+
+
+def test_package_is_the_wheel(installed: Environment) -> None:
+    """The environment imports the wheel, not the checkout."""
+    file = installed("-c", "import pytest_llmprops; print(pytest_llmprops.__file__)")
+    assert Path(file.strip()).is_relative_to(installed.packages)
+
+
+def test_wheel_has_all_suites_and_their_data(installed: Environment) -> None:
+    """`--pyargs pytest_llmprops.suites` collects all five benchmarks; node ids are those of a checkout."""
+    options = ("--model", "fake:echo", "--llm-limit", "1", "--co")
+    lines = installed("-m", "pytest", *PLAIN, "--pyargs", "pytest_llmprops.suites", *options).splitlines()
+    files = {line.partition("::")[0] for line in lines if "::" in line}
+    assert files == {f"suites/test_{name}.py" for name in benchmark_names()}
+
+
+def test_run_prints_and_runs_the_command(installed: Environment) -> None:
+    """`llmprops run` prints pytest's command, passes options on, and has pytest's exit status."""
+    run = installed.folder / "two"
+    options = (*PLAIN, "--model", "fake:echo", "--llm-limit", "1", "-k", "rhyme or en", "--llm-run", str(run))
+    output = installed.llmprops("run", "htest", "homophones", *options, status=1)
+    suites = ("pytest_llmprops.suites.test_htest", "pytest_llmprops.suites.test_homophones")
+    command = shlex.join([str(installed.python), "-m", "pytest", "--pyargs", *suites, *options])
+    assert output.splitlines()[0] == command
+    assert {row["benchmark"] for row in record(run)["summary"]} == {"htest", "homophones"}
+
+
+def test_run_of_an_installed_benchmark(installed: Environment) -> None:
+    """The suite of a third-party benchmark is the one that its registration names."""
+    models = ("--model", "fake:echo", "--llm-helper", "reader=fake:echo")
+    assert "[fake-echo-capitals/" in installed.llmprops("run", "capitals", *PLAIN, *models, "--co")
+
+
+def test_lists_and_completion(installed: Environment) -> None:
+    """`--version`, `models`, `suites` and `completion` work in the environment."""
+    assert installed.llmprops("--version").strip() == f"pytest-llmprops {__version__}"
+    assert "OPENAI_API_KEY (not set)" in installed.llmprops("models")
+    assert "capitals" in installed.llmprops("suites", "capitals")
+    pytest.importorskip("shtab")
+    assert "capitals" in installed.llmprops("completion", "bash")
+
+
+def test_new_project_is_measured(installed: Environment, project: Path) -> None:
+    """The suites and the example of a new project run."""
+    (project / "rules.json").write_text(
+        '[{"match": "France", "reply": "Paris."}, {"match": "", "reply": "?"}]', encoding="utf-8"
+    )
+    options = ("--model", "fake:rule?file=rules.json", "--llm-limit", "3", "--llm-run", "run")
+    command = (*PLAIN, "suites/test_htest.py", "example", *options, "-k", "rhyme or capitals")
+    installed.run(str(installed.python), "-m", "pytest", *command, status=1, folder=project)
+    rows = {row["benchmark"]: row for row in record(project / "run")["summary"]}
+    assert (rows["capitals"]["correct"], rows["capitals"]["wrong"], rows["htest"]["items"]) == (1, 2, 3)
+
+
+def workflow_steps(project: Path) -> dict[str, str]:
+    """Return the shell commands of the project's CI workflow by step."""
+    text = (project / ".github" / "workflows" / "model-upgrade.yml").read_text(encoding="utf-8")
+    return {
+        step["name"]: step["run"] for step in yaml.safe_load(text)["jobs"]["gate"]["steps"] if "run" in step
+    }
+
+
+def test_workflow_commands_run(
+    installed: Environment, project: Path, start_stub: Callable[..., RunningStub]
+) -> None:
+    """The CI workflow's own commands measure a model on a server, decide, and write the job summary."""
+    steps = workflow_steps(project)
+    assert list(steps) == ["Install", "Measure and decide", "Job summary", "Allure report"]
+    stub = start_stub(delay=0.0)
+    env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": stub.url, "MODEL": "gpt-4o"}
+    env |= {"GITHUB_STEP_SUMMARY": str(project / "summary.md"), "PYTEST_ADDOPTS": "--llm-limit 3"}
+    python = str(installed.python)
+    baseline = ("suites/test_homophones.py", "suites/test_htest.py", "--llm-run", "reports/runs/old")
+    installed.run(
+        python, "-m", "pytest", *PLAIN, *baseline, "--model", "gpt-4o", status=1, folder=project, env=env
+    )
+    installed.llmprops("runs", "promote", "old", "current", folder=project)
+    # Eight workers would take longer than the calls.
+    measure = (
+        steps["Measure and decide"]
+        .replace("pytest", f"{shlex.quote(python)} -m pytest", 1)
+        .replace("-n 8", "-n 0")
+    )
+    done = installed.run("bash", "-e", "-c", measure, status=1, folder=project, env=env)
+    # The limit leaves fewer items than a decision needs.
+    assert "gate decision: invalid" in done.stdout
+    candidate = record(project / "reports" / "candidate")
+    # The price is that of the wheel's table: the environment has no litellm.
+    assert candidate["models"]["gpt-4o"]["price"]["source"].startswith("table of 20")
+    assert record(project / "reports" / "runs" / "old")["calls"]["cost_usd"] > 0
+    assert "--llm-max-cost" in measure
+    installed.run("bash", "-e", "-c", steps["Job summary"], folder=project, env=env)
+    assert "invalid" in (project / "summary.md").read_text(encoding="utf-8")
+    assert (project / "reports" / "report" / "report.html").is_file()
+    assert (project / "reports" / "junit.xml").is_file()
+    assert any((project / "reports" / "allure-results").iterdir())
