@@ -230,6 +230,9 @@ class Benchmark:
     #: The maximum items per task and language for ``--llm-size small`` and ``standard``, by size and task; other tasks
     #: have all their items.
     sizes: ClassVar[Mapping[str, Mapping[str, int]]] = {}
+    #: The helper roles that it may ask. ``--llm-helper`` may name no others. None: those of :meth:`helpers`,
+    #: :meth:`roles_of` and the registration's default helpers; any role if these name none.
+    roles: ClassVar[frozenset[str] | None] = None
     #: The names of the properties that can be searched, if there are several. The marker of a test function names one:
     #: ``llmprops("oracle", search="symmetry")``. Empty: there is one, without a name.
     properties: ClassVar[tuple[str, ...]] = ()

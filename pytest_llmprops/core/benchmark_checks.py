@@ -34,7 +34,7 @@ _DIRECTION = re.compile(r"(higher|lower|none|target:[-+.\deE]+)\Z")
 #: the target of a metric in the class, where it may depend on the row
 _DECLARED = re.compile(_DIRECTION.pattern + r"|target:1/[a-z]\Z")
 _TEXTS = ("title", "about", "noun", "verb", "printed_task")
-_SETS = ("controls", "side_tasks", "presentation", "tasks_by_answer", "kinds", "properties")
+_SETS = ("controls", "side_tasks", "presentation", "tasks_by_answer", "kinds", "roles", "properties")
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 
@@ -74,7 +74,7 @@ def _attribute_problem(benchmark: type[Benchmark]) -> str:
             return f"{name} is {type_name(text)}; use a string"
     for name in _SETS:
         values = getattr(benchmark, name)
-        if not _are_texts(values):
+        if not _are_texts(values) and not (values is None and name == "roles"):
             return f'{name} is {shown(values)}; use a set of strings, such as frozenset({{"easy"}})'
     for name in ("chance", "accuracy_targets"):
         values = getattr(benchmark, name)

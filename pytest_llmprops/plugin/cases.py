@@ -24,7 +24,7 @@ from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.groups import CaseGroup
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
-from pytest_llmprops.plugin.helpers import HELPER, Helpers
+from pytest_llmprops.plugin.helpers import HELPER, Helpers, roles_of
 from pytest_llmprops.plugin.markers import Unreadable
 from pytest_llmprops.plugin.options import RunOptions
 
@@ -42,6 +42,8 @@ class Selection:
     available: int = 0
     #: (benchmark, task, language, source) of the items that at least one model does not serve
     places_not_served: set[tuple[str, str, str, str]] = field(default_factory=set)
+    #: its helper roles; None if it does not name them
+    roles: frozenset[str] | None = None
 
     @property
     def kinds_not_served(self) -> list[str]:
@@ -88,7 +90,7 @@ class Cases:
     def select(self, name_or_class: str | type[Benchmark]) -> Selection | Unreadable:
         """Return the cases of a benchmark, by their names ``<model label>-<item id>``, in file order.
 
-        :raises UsageError: if options do not fit the benchmark.
+        :raises UsageError: if the benchmark is unknown, or its class is not usable.
         """
         if not isinstance(name_or_class, str):
             checked_class(name_or_class)
@@ -101,6 +103,10 @@ class Cases:
             except (DataError, ContractError) as error:
                 self.unreadable[name] = Unreadable(name, tuple(benchmark.task_about), str(error))
                 self.notes.append(f"{name}: not measured: {error}")
+            except UsageError as error:
+                self.unreadable[name] = Unreadable(
+                    name, tuple(benchmark.task_about), str(error), is_usage=True
+                )
         known = self._classes[name]
         if not isinstance(name_or_class, str) and not _is_same(known, name_or_class):
             raise UsageError(
@@ -131,6 +137,9 @@ class Cases:
         selection = Selection(benchmark, protocol)
         parts = self._parts(benchmark, protocol)
         check_unique((item for part in parts for item in part.items), benchmark.name)
+        if settings.helpers:
+            tasks = {item.task for part in parts for item in part.items}
+            selection.roles = roles_of(benchmark, tasks, [protocol.settings])
         helpers = self.helpers.labels(type(benchmark))
         for label, spec in self.models.items():
             kinds = find_backend(spec.backend).kinds(spec)
@@ -273,6 +282,11 @@ class Cases:
                 raise UsageError(
                     f"--llm-set {name}.…: unknown benchmark '{name}'; known are {', '.join(sorted(known))}"
                 )
+
+    def check_all_helpers_used(self) -> None:
+        """Raise UsageError if ``--llm-helper`` names a role that no benchmark has."""
+        if self.settings.helpers:
+            self.helpers.check_roles({name: s.roles for name, s in self.selections.items()})
 
     def data_hashes(self) -> dict[str, str]:
         """Return file -> sha256 of every data file that was read."""

@@ -198,10 +198,15 @@ class Collection:
 
         :raises UsageError: if an option or a gate rule does not fit the cases.
         """
+        for unreadable in map(unreadable_of, session.items):
+            if unreadable is not None and unreadable.is_usage:
+                # One line for all functions and benchmarks with the same problem.
+                raise UsageError(unreadable.error)
         # After a collection error, cases may be missing only because they could not be collected.
         is_whole = not session.testsfailed and not self._cases.unreadable
         if is_whole:
             self._cases.check_all_sets_used()
+            self._cases.check_all_helpers_used()
             self._cases.check_any_served()
         if not self.only_collects(session) or self._settings.plan:
             self._cases.check_selected(case for item in session.items for case in self.cases_of(item))

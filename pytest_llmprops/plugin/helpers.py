@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from pytest_llmprops.benchmark_registry import is_registered, registrations
+from collections.abc import Iterable, Mapping
+
+from pytest_llmprops.benchmark_registry import (
+    benchmark_names,
+    find_benchmark,
+    is_registered,
+    registration_of,
+    registrations,
+)
 from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.models.registry import available_default, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.options import RunOptions
@@ -54,7 +63,47 @@ class Helpers:
             names = {name: name for name in self.specs if "@" not in name}
         return {role: HELPER + name for role, name in names.items()}
 
+    def check_roles(self, selected: Mapping[str, frozenset[str] | None]) -> None:
+        """Check that a benchmark has each role of the command line.
+
+        An ini file may name helpers for registered benchmarks that this session does not select.
+
+        :param selected: benchmark -> its roles, from :func:`roles_of`. If a benchmark names none, any may be its role.
+        :raises UsageError: with the roles of the selected benchmarks.
+        """
+        roles = {name: own for name, own in selected.items() if own is not None}
+        if not selected or len(roles) < len(selected):
+            return
+        unknown = self._named.difference(*roles.values())
+        for role in sorted(unknown and unknown.difference(*map(_registered_roles, benchmark_names()))):
+            known = [f"{name}: {', '.join(sorted(own)) or 'none'}" for name, own in sorted(roles.items())]
+            raise UsageError(
+                f"--llm-helper {role}={self.specs[role].text}: unknown helper role '{role}'; the roles are"
+                f" {'; '.join(known)}"
+            )
+
     def _add(self, role: str, benchmark: str, spec: ModelSpec) -> str:
         name = role if self.specs.setdefault(role, spec).text == spec.text else f"{role}@{benchmark}"
         self.specs[name] = spec
         return name
+
+
+def roles_of(benchmark: Benchmark, tasks: Iterable[str], settings: Iterable[object]) -> frozenset[str] | None:
+    """Return the helper roles of a benchmark; None if it does not name them.
+
+    :param tasks: the tasks of its items.
+    :param settings: its settings, of each protocol or of this run.
+    """
+    required = [*map(benchmark.roles_of, tasks), *map(benchmark.helpers, settings)]
+    derived = frozenset(registration_of(type(benchmark)).default_helpers).union(*required)
+    return (derived or None) if benchmark.roles is None else derived | benchmark.roles
+
+
+def _registered_roles(name: str) -> frozenset[str]:
+    try:
+        benchmark = find_benchmark(name)
+        settings = [named.settings for named in benchmark.protocols.values()]
+        return roles_of(benchmark, benchmark.task_about, settings) or frozenset()
+    except Exception:
+        # It is not selected, so its mistakes do not concern this session.
+        return frozenset()

@@ -69,15 +69,17 @@ def parametrize_skipped(metafunc: pytest.Metafunc, fixture: str, name: str, reas
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A benchmark whose data cannot be read.
+    """A benchmark without cases, because its data cannot be read or an option does not fit.
 
     :param tasks: its tasks, as far as its class names them.
     :param error: one line.
+    :param is_usage: an option does not fit. Then the session does not start if the benchmark is selected.
     """
 
     benchmark: str
     tasks: tuple[str, ...]
     error: str
+    is_usage: bool = False
 
 
 def parametrize_unreadable(metafunc: pytest.Metafunc, unreadable: Unreadable) -> None:

@@ -89,6 +89,7 @@ class Eras(Benchmark):
         "sampled_rate": "none",
     }
     kinds = frozenset({"segment", "sentiment", "chat"})
+    roles = frozenset()
     limit_per_cluster = True
     # Two and five items of each paradigm. An implicit item takes up to 25 times the calls of an explicit one.
     sizes = {"small": {"explicit": 78, "implicit": 10}, "standard": {"explicit": 195, "implicit": 39}}

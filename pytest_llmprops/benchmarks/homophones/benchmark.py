@@ -63,6 +63,7 @@ class Homophones(Benchmark):
         WORD_ONLY: "Control: the word without its sentence, so its sound is the only clue.",
     }
     controls = frozenset({CONTEXT_ONLY, WORD_ONLY})
+    roles = frozenset()
     sizes = {"small": dict.fromkeys(task_about, 30), "standard": dict.fromkeys(task_about, 100)}
     metric_directions = {
         "several_answers_rate": "lower",

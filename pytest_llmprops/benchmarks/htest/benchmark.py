@@ -65,6 +65,7 @@ class HTest(Benchmark):
     title = "H-TEST"
     noun = "H-TEST"
     side_tasks = frozenset({GEOMETRY})
+    roles = frozenset({"reader"})
     chance = {"": 0.5, GEOMETRY: 0.25}
     printed_task = "average"
     about = "Does the model learn from a few labelled examples what text looks and sounds like?"
