@@ -17,6 +17,8 @@ from pytest_llmprops.core.requests import Reply, Request
 NOT_KEPT = "computed in each run, not kept"
 #: Minimum length of a common prefix that gets its own line.
 MIN_PREFIX = 256
+#: Each request is compared with at most this many prefixes: the latest used.
+MOST_PREFIXES = 64
 
 
 class RequestLog:
@@ -29,6 +31,7 @@ class RequestLog:
     def __init__(self, folder: Path) -> None:
         self._file = open(folder / "requests.jsonl", "a", encoding="utf-8", errors="replace")
         self._written: set[str] = set()
+        #: (id, text) of the prefixes that the next request may have, the latest used first
         self._prefixes: list[tuple[str, str]] = []
         self._last = ""
 
@@ -54,8 +57,9 @@ class RequestLog:
                 yield definition
 
     def _shorten(self, content: str) -> tuple[Any, dict[str, str] | None]:
-        for prefix_id, prefix in self._prefixes:
+        for place, (prefix_id, prefix) in enumerate(self._prefixes):
             if content.startswith(prefix):
+                self._prefixes.insert(0, self._prefixes.pop(place))
                 return {"prefix": prefix_id, "rest": content[len(prefix) :]}, None
         common = os.path.commonprefix((content, self._last))  # noqa: RUF071 - characters are meant
         self._last = content
@@ -63,7 +67,8 @@ class RequestLog:
         if len(common) < MIN_PREFIX:
             return content, None
         prefix_id = hashlib.sha256(common.encode("utf-8", "replace")).hexdigest()[:16]
-        self._prefixes.insert(0, (prefix_id, common))
+        # A prefix that is left out here and needed again is defined again.
+        self._prefixes = [(prefix_id, common), *self._prefixes[: MOST_PREFIXES - 1]]
         return (
             {"prefix": prefix_id, "rest": content[len(common) :]},
             {"prefix_id": prefix_id, "text": common},

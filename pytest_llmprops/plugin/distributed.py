@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, SupportsIndex
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -16,21 +16,65 @@ from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.session import MESSAGES
 
 
+class NodeIds(list[str]):
+    """The node ids that a worker collected. :meth:`index` searches no list, which pytest-xdist calls for each case."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        super().__init__(ids)
+        #: node id -> its first position
+        self._positions = {
+            name: n for n, name in zip(range(len(ids) - 1, -1, -1), reversed(ids), strict=True)
+        }
+
+    def index(self, nodeid: str, *limits: SupportsIndex) -> int:
+        """Return the position of a node id."""
+        return self._positions[nodeid]
+
+
 class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
     """Gives each worker one contiguous share of the cases, which it evaluates ahead as a whole.
 
     :func:`~pytest_llmprops.engine.planning.batch_of` computes the share from a case's position. The workers call the
-    same function.
+    same function. The time per event does not depend on the number of cases: pytest-xdist 3.8 searches a list for each
+    case and counts the cases of a share after each event.
     """
 
-    _positions: dict[str, int] | None = None
     #: (position, number of cases, number of workers) -> worker
     share: Callable[[int, int, int], int] = staticmethod(batch_of)
 
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        self._ids = NodeIds(())
+        #: share -> number of its cases that have not ended
+        self._pending: dict[str, int] = {}
+
+    def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
+        super().add_node_collection(node, collection)
+        if node not in self.registered_collections:
+            return
+        # All workers collect the same, so they share one list. The others are compared with it before the first case.
+        if not self._ids:
+            self._ids = NodeIds(collection)
+        if self._ids == collection:
+            self.registered_collections[node] = self._ids
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        nodeid = self._ids[item_index]
+        share = self._split_scope(nodeid)
+        cases = self.assigned_work[node][share]
+        self._pending[share] = self._pending_in(share, cases) - (not cases[nodeid])
+        super().mark_test_complete(node, item_index, duration)
+
+    def _pending_of(self, workload: Mapping[str, Mapping[str, bool]]) -> int:
+        return sum(self._pending_in(share, cases) for share, cases in workload.items())
+
+    def _pending_in(self, share: str, cases: Mapping[str, bool]) -> int:
+        if share not in self._pending:
+            self._pending[share] = sum(not is_done for is_done in cases.values())
+        return self._pending[share]
+
     def _split_scope(self, nodeid: str) -> str:
-        if self._positions is None:
-            self._positions = {name: n for n, name in enumerate(self.collection)}
-        return f"batch-{self.share(self._positions[nodeid], len(self._positions), self.numnodes)}"
+        return f"batch-{self.share(self._ids.index(nodeid), len(self._ids), self.numnodes)}"
 
     def _assign_work_unit(self, node: Any) -> None:
         # The replacement of a killed worker is not registered before it has collected: KeyError in pytest-xdist 3.8.

@@ -1,0 +1,108 @@
+"""The schedule of cases over workers."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+from pytest_llmprops.plugin.distributed import BatchScheduling
+
+
+class Worker:
+    """A pytest-xdist worker that notes the cases it is sent."""
+
+    def __init__(self, number: int) -> None:
+        self.workerinput = {"workerid": f"gw{number}"}
+        self.gateway = SimpleNamespace(id=f"gw{number}")
+        self.sent: list[int] = []
+        self.shutting_down = False
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.sent += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def scheduled(cases: int, workers: int) -> tuple[BatchScheduling, list[Worker]]:
+    """Return a schedule whose workers have collected and been given their first cases."""
+    config: Any = SimpleNamespace(
+        getvalue=lambda name: ["popen"] * workers, option=SimpleNamespace(loadscopereorder=True)
+    )
+    scheduling, nodes = BatchScheduling(config), [Worker(n) for n in range(workers)]
+    for node in nodes:
+        scheduling.add_node(node)
+    for node in nodes:
+        scheduling.add_node_collection(node, [f"test_a.py::test_a[{n}]" for n in range(cases)])
+    scheduling.schedule()
+    return scheduling, nodes
+
+
+def complete(scheduling: BatchScheduling, node: Worker, cases: list[int]) -> None:
+    """Let a worker end cases, as pytest-xdist's controller handles its events."""
+    for case in cases:
+        assert not scheduling.tests_finished
+        scheduling.mark_test_complete(node, case)
+
+
+def test_each_worker_gets_a_contiguous_share() -> None:
+    """The shares cover all cases, and the tests are finished once each worker has at most its last case."""
+    scheduling, nodes = scheduled(10, 3)
+    assert [node.sent for node in nodes] == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]
+    for node in nodes:
+        complete(scheduling, node, node.sent[:-1])
+    assert scheduling.tests_finished
+    assert scheduling.has_pending
+    for node in nodes:
+        scheduling.mark_test_complete(node, node.sent[-1])
+        # a test that is run again ends twice
+        scheduling.mark_test_complete(node, node.sent[-1])
+    assert not scheduling.has_pending
+
+
+def test_a_lost_worker_is_replaced() -> None:
+    """The cases that a lost worker has not ended go to the worker that replaces it."""
+    scheduling, [one, two] = scheduled(8, 2)
+    complete(scheduling, one, [0, 1])
+    assert scheduling.remove_node(one) == "test_a.py::test_a[2]"
+    new = Worker(2)
+    scheduling.add_node(new)
+    scheduling.add_node_collection(new, [f"test_a.py::test_a[{n}]" for n in range(8)])
+    scheduling.schedule()
+    assert new.sent == [2, 3]
+    complete(scheduling, new, [2, 3])
+    complete(scheduling, two, [4, 5, 6])
+    assert scheduling.tests_finished
+
+
+def test_a_worker_with_other_cases_is_refused() -> None:
+    """If the workers collect different cases, none is sent."""
+    config: Any = SimpleNamespace(
+        getvalue=lambda name: ["popen"] * 2,
+        hook=SimpleNamespace(pytest_collectreport=lambda report: None),
+    )
+    scheduling, nodes = BatchScheduling(config), [Worker(n) for n in range(2)]
+    for number, node in enumerate(nodes):
+        scheduling.add_node(node)
+        scheduling.add_node_collection(node, ["a", "b", str(number)])
+    scheduling.schedule()
+    assert [node.sent for node in nodes] == [[], []]
+
+
+def seconds(cases: int) -> float:
+    """Return the CPU time of the schedule of a whole run: four events per case."""
+    begun = time.process_time()
+    scheduling, nodes = scheduled(cases, 2)
+    for node in nodes:
+        for case in node.sent[:-1]:
+            for _ in range(4):
+                assert not scheduling.tests_finished
+            scheduling.mark_test_complete(node, case)
+    return time.process_time() - begun
+
+
+def test_time_per_event_does_not_grow_with_the_cases() -> None:
+    """Four times the cases take about four times the CPU time; sixteen times with pytest-xdist's own bookkeeping."""
+    ratios = [seconds(12_000) / seconds(3_000) for _ in range(3)]
+    assert min(ratios) < 7, f"four times the cases take {ratios} times the CPU time"
