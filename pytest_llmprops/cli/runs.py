@@ -1,4 +1,4 @@
-"""``llmprops runs``: list, show, export, promote and import recorded runs."""
+"""``llmprops runs``: list, show, export, merge, promote and import recorded runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from pytest_llmprops.core.errors import LLMPropsError
 
 
 def add(groups: Groups) -> None:
-    """Add ``runs list``, ``show``, ``export``, ``promote``, and the ``import-NAME`` of each benchmark that has one."""
-    commands = add_group(groups, "runs", "list, show, export, promote and import recorded runs")
+    """Add ``list``, ``show``, ``export``, ``merge``, ``promote`` and the ``import-NAME`` of each benchmark with one."""
+    commands = add_group(groups, "runs", "list, show, export, merge, promote and import recorded runs")
     listing = commands.add_parser("list", help="list the runs under reports/runs and baselines, newest first")
     listing.set_defaults(command=_list)
     _add_show(commands)
     _add_export(commands)
+    _add_merge(commands)
     _add_promote(commands)
     for registration in registrations():
         if registration.run_import is not None:
@@ -47,6 +48,13 @@ def _add_export(commands: Groups) -> None:
         help="content of the table (default: verdicts)",
     )
     export.set_defaults(command=_export)
+
+
+def _add_merge(commands: Groups) -> None:
+    merge = commands.add_parser("merge", help="merge the shards of a run (--llm-shard) into one run")
+    merge.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
+    merge.add_argument("--out", type=Path, required=True, metavar="DIR", help="new folder of the merged run")
+    merge.set_defaults(command=_merge)
 
 
 def _add_promote(commands: Groups) -> None:
@@ -107,6 +115,17 @@ def _export(options: argparse.Namespace) -> int:
     if options.csv is not None:
         write_csv(frame, options.csv)
     return wrote(path for path in (options.parquet, options.csv) if path is not None)
+
+
+def _merge(options: argparse.Namespace) -> int:
+    from pytest_llmprops.runs.catalog import find_run
+    from pytest_llmprops.runs.merge import merge
+    from pytest_llmprops.runs.reader import read_run
+
+    merged = merge([read_run(find_run(text)) for text in options.runs], options.out)
+    for note in merged.notes:
+        print(f"llmprops: note: {note}", file=sys.stderr)
+    return wrote([merged.folder])
 
 
 def _promote(options: argparse.Namespace) -> int:

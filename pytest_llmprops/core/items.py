@@ -125,6 +125,28 @@ def sized(items: Sequence[Item], most: Mapping[str, int]) -> list[Item]:
     return [item for item in items if item.id not in left_out]
 
 
+class Shard(NamedTuple):
+    """One of ``total`` disjoint parts of the items, numbered from 1."""
+
+    number: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.total}"
+
+    def part_of(self, items: Iterable[Item], benchmark: str) -> list[Item]:
+        """Return the items of this shard, in file order.
+
+        A hash of the cluster decides, so that clusters stay whole, and the same items are in the same shard whatever
+        else is selected.
+        """
+        return [item for item in items if self._number_of(benchmark, item.cluster) == self.number]
+
+    def _number_of(self, benchmark: str, cluster: str) -> int:
+        digest = hashlib.sha256(f"{benchmark}\0{cluster}".encode("utf-8", "replace")).digest()
+        return 1 + int.from_bytes(digest[:8]) % self.total
+
+
 class Placed(Protocol):
     """An object with a benchmark, task, language and source, by which gate rules and tables select it."""
 

@@ -173,6 +173,9 @@ class Cases:
             seed=settings.seed,
             per_cluster=benchmark.limit_per_cluster,
         )
+        if settings.shard is not None:
+            # Last, so that the shards of a limited run are parts of it.
+            items = settings.shard.part_of(items, benchmark.name)
         tasks = dict.fromkeys(item.task for item in items)
         for task in tasks:
             checked_texts(benchmark, "kinds_of", benchmark.kinds_of(task))

@@ -97,7 +97,13 @@ class Collection:
         if not selection.cases:
             name = selection.benchmark.name
             has_no_files = name in self._cases.without_files and not selection.not_served
-            _skip_not_served(metafunc, selection, f"no files of {name}" if has_no_files else "")
+            if has_no_files:
+                _skip(metafunc, f"not served: no files of {name}")
+            elif self._settings.shard is not None and not selection.not_served:
+                _skip(metafunc, f"shard {self._settings.shard} has no items of {name}")
+            else:
+                names, kinds = ", ".join(selection.not_served), "/".join(selection.kinds_not_served)
+                _skip(metafunc, f"not served: {names} serves no {kinds}")
         elif "verdict" not in metafunc.fixturenames:
             self._has_searches = True
             try:
@@ -308,12 +314,9 @@ class Collection:
         }
 
 
-def _skip_not_served(metafunc: pytest.Metafunc, selection: Selection, reason: str) -> None:
+def _skip(metafunc: pytest.Metafunc, reason: str) -> None:
     fixture = "verdict" if "verdict" in metafunc.fixturenames else "search"
-    names, kinds = ", ".join(selection.not_served), "/".join(selection.kinds_not_served)
-    parametrize_skipped(
-        metafunc, fixture, "not-served", f"not served: {reason or f'{names} serves no {kinds}'}"
-    )
+    parametrize_skipped(metafunc, fixture, "not-served", reason)
 
 
 def _group(case: Case) -> Group:

@@ -68,8 +68,10 @@ class Controller:
         self.recording.collection = collection
         self._serves_nothing = bool(collection.not_served) and not collection.items
         is_gated = self.session.gating is not None and collection.not_served
+        # A shard may have no items; a merged run needs its record.
+        is_shard = self.session.settings.shard is not None and collection.protocols
         if self.recording.record is None and (
-            collection.items or is_gated or self.session.earlier is not None
+            collection.items or is_gated or is_shard or self.session.earlier is not None
         ):
             self.recording.open(collection)
             self._start_progress(collection.items)
@@ -171,6 +173,8 @@ class Controller:
             pytest.ExitCode.NO_TESTS_COLLECTED,
         ):
             status = self._status_of_kept()
+        elif self.session.settings.shard is not None and status == pytest.ExitCode.NO_TESTS_COLLECTED:
+            status = pytest.ExitCode.OK
         is_lost = (
             self.lost_worker
             and self.recording.record is not None

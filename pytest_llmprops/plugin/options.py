@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.items import Shard
 
 GROUP = "llmprops: measure a language model"
 SOURCES = ("builtin", "published", "all")
@@ -130,6 +131,16 @@ def _sets(values: Sequence[str]) -> dict[str, dict[str, str]]:
     return sets
 
 
+def _shard(value: str) -> Shard:
+    number, _, total = value.partition("/")
+    if not (number.isascii() and number.isdigit() and total.isascii() and total.isdigit()):
+        raise ValueError("must be I/N, such as 3/16")
+    shard = Shard(int(number), int(total))
+    if not 1 <= shard.number <= shard.total:
+        raise ValueError("I must be from 1 to N")
+    return shard
+
+
 def _models(values: Sequence[str]) -> tuple[str, ...]:
     if any(not value.strip() for value in values):
         raise ValueError("must name a model, for example --model smollm2")
@@ -190,6 +201,13 @@ OPTIONS: tuple[Option, ...] = (
         "number of items: small, standard or full (default); small is about 1,500 calls in all suites",
         "SIZE",
         choices=SIZES,
+    ),
+    Option(
+        "llm-shard",
+        _shard,
+        None,
+        "part I of N of the selected items, for N runs that 'llmprops runs merge' makes one; clusters stay whole",
+        "I/N",
     ),
     Option(
         "llm-repeats",
@@ -310,6 +328,7 @@ class RunOptions:
     params: Mapping[str, Any]
     limit: int | None
     size: str
+    shard: Shard | None
     repeats: int
     seed: int
     source: str
@@ -369,6 +388,11 @@ def resolve_options(config: pytest.Config) -> RunOptions:
         raise pytest.UsageError(
             f"--llm-data {values['data']}: the items are the built-in ones without --llm-source; add"
             " --llm-source published to measure those of the folder, or --llm-source all to measure both"
+        )
+    if values["shard"] is not None and values["gate"] is not None:
+        raise pytest.UsageError(
+            f"--llm-shard {values['shard']}: a gate does not judge one shard; leave out --llm-gate, merge the"
+            " shards with 'llmprops runs merge', and judge the merged run with 'llmprops gate'"
         )
     if values["data"] is None and os.environ.get("LLMPROPS_DATA"):
         values["data"] = Path(os.environ["LLMPROPS_DATA"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,6 +101,7 @@ class Recording:
     def _first_facts(self, folder: Path) -> RunFacts:
         cases, settings = self._session.cases, self._session.settings
         options = {k: plain_option(getattr(settings, k)) for k in type(settings).__slots__}
+        options["selected"] = _selected(self._config.option)
         options["command"] = [str(a) for a in self._config.invocation_params.args]
         return first_facts(
             folder,
@@ -219,3 +221,13 @@ class Recording:
             self.searches.close()
         if self._session.earlier is not None:
             self._session.earlier.close()
+
+
+def _selected(option: Any) -> dict[str, Any]:
+    """Return what selects the tests, by the names of pytest's options."""
+    return {
+        "tests": [str(test) for test in option.file_or_dir],
+        "-k": option.keyword,
+        "-m": option.markexpr,
+        "--deselect": list(option.deselect or ()),
+    }

@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
-from pytest_llmprops.core.run_facts import CallFacts, ModelFacts, OldReplies, RunFacts
+from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.core.worker_messages import CollectionFacts, Kept
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.plugin.options import RunOptions, plain_option
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
+from pytest_llmprops.runs.parts import SAME_OPTIONS, merged_deviations, merged_models, summed_calls
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.record import lock_verdicts, utc_now, versions
 
-#: the options that decide what is asked and how it is judged, and their names on the command line
-_SAME = {
-    "protocol": "--llm-protocol",
-    "sets": "--llm-set",
-    "params": "--llm-param",
-    "source": "--llm-source",
-    "seed": "--llm-seed",
-    "limit": "--llm-limit",
-    "size": "--llm-size",
-    "repeats": "--llm-repeats",
-    "base_url": "--llm-base-url",
-}
 RESUMED = "resumed at "
-_MOST = ("oldest_seconds", "in_flight")
 
 
 @dataclass(frozen=True)
@@ -102,16 +90,12 @@ class Earlier:
     def merged(self, facts: RunFacts) -> RunFacts:
         """Return the facts of the whole run from those of this session."""
         before = self.facts
-        deviations = {
-            label: tuple(dict.fromkeys([*before.deviations.get(label, ()), *facts.deviations.get(label, ())]))
-            for label in {**before.deviations, **facts.deviations}
-        }
         return replace(
             facts,
-            calls=_sum(before.calls, facts.calls),
-            models=_merged(before.models, facts.models),
-            helpers=_merged(before.helpers, facts.helpers),
-            deviations=deviations,
+            calls=summed_calls(before.calls, facts.calls),
+            models=merged_models(before.models, facts.models),
+            helpers=merged_models(before.helpers, facts.helpers),
+            deviations=merged_deviations(before.deviations, facts.deviations),
         )
 
     def changed_models(self, facts: RunFacts) -> list[str]:
@@ -208,7 +192,7 @@ def _check_same(
                 f"{where}: its helper for {role} is {helper.spec}, not {helpers.get(role, 'none')};"
                 " name the same helpers, or use a new folder"
             )
-    for name, option in _SAME.items():
+    for name, option in {**SAME_OPTIONS, "shard": "--llm-shard"}.items():
         now = plain_option(getattr(settings, name))
         if name in facts.options and facts.options[name] != now:
             raise UsageError(
@@ -225,6 +209,8 @@ def _check_same(
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name}={part}" for name, part in value.items()) or "(none)"
+    if isinstance(value, list):
+        return "/".join(map(str, value))
     return "(none)" if value is None else str(value)
 
 
@@ -245,36 +231,3 @@ def _cut_incomplete_line(path: Path) -> None:
         if len(whole) < len(raw):
             with replacing(path) as draft:
                 draft.write_bytes(whole)
-
-
-def _sum(before: CallFacts, after: CallFacts) -> CallFacts:
-    total: dict[str, Any] = {}
-    for name in (field.name for field in fields(CallFacts)):
-        one, two = getattr(before, name), getattr(after, name)
-        if name in _MOST:
-            total[name] = max(one, two)
-        elif None in (one, two):
-            # The sum of the costs is unknown, and a part without models in process has no requests to them.
-            total[name] = None if name == "cost_usd" else one or two
-        else:
-            total[name] = round(one + two, 9)
-    return CallFacts(**total)
-
-
-def _merged(before: Mapping[str, ModelFacts], after: Mapping[str, ModelFacts]) -> dict[str, ModelFacts]:
-    merged = {**before, **after}
-    for label in before.keys() & after.keys():
-        one, two = before[label], after[label]
-        served = tuple(dict.fromkeys([*(one.served_as or ()), *(two.served_as or ())]))
-        merged[label] = replace(
-            two,
-            identity=one.identity if two.identity is None else two.identity,
-            pinned=one.pinned if two.pinned is None else two.pinned,
-            served_as=served if one.served_as is not None or two.served_as is not None else None,
-            old_replies=OldReplies(
-                one.old_replies.older_than_a_day + two.old_replies.older_than_a_day,
-                max(one.old_replies.oldest_seconds, two.old_replies.oldest_seconds),
-                one.old_replies.before_list_change + two.old_replies.before_list_change,
-            ),
-        )
-    return merged

@@ -6,16 +6,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.benchmark_checks import checked_remarks
 from pytest_llmprops.core.broker_report import BrokerReport, ModelUse
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
-from pytest_llmprops.core.run_facts import ModelFacts, Remark, RunFacts
+from pytest_llmprops.core.run_facts import ModelFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts
 from pytest_llmprops.plugin.helpers import HELPER
 from pytest_llmprops.runs.benchmark_facts import cluster_weighted
 from pytest_llmprops.runs.record import RunRecord
 from pytest_llmprops.runs.searches import search_counts
-from pytest_llmprops.runs.summary import metric_rows, summary_rows
+from pytest_llmprops.runs.summary import metric_rows, remarks_on, summary_rows
 
 
 def in_order(records: Iterable[VerdictRecord], collection: CollectionFacts) -> list[VerdictRecord]:
@@ -66,8 +65,9 @@ def final_facts(
         # Without the calls of unknown price, the sum is not the cost of the run.
         calls = replace(calls, cost_usd=None)
     metrics, problems = metric_rows(verdicts, benchmarks)
-    remarks, more_problems = _remarks(verdicts, benchmarks)
+    remarks, more_problems = remarks_on(verdicts, benchmarks)
     expected, done = collection.cases, len(verdicts)
+    is_shard = record.facts.options.get("shard") is not None
     sequential = collection.sequential
     if sequential is not None:
         # An interrupted or stopped run has cases without a verdict that the gate may still need.
@@ -75,8 +75,8 @@ def final_facts(
         sequential = replace(sequential, ended=ended)
     facts = replace(
         record.facts,
-        # A run that only searches is complete without verdicts.
-        complete=bool(expected or searches) and done == expected and is_whole,
+        # A run that only searches is complete without verdicts, and a shard may have no items.
+        complete=bool(expected or searches or is_shard) and done == expected and is_whole,
         expected=expected,
         models=models,
         helpers=helpers,
@@ -110,22 +110,3 @@ def _used(model: ModelFacts, use: ModelUse | None) -> ModelFacts:
         served_as=use.served_as,
         old_replies=use.old_replies,
     )
-
-
-def _remarks(
-    verdicts: Sequence[VerdictRecord], benchmarks: Mapping[str, Benchmark]
-) -> tuple[tuple[Remark, ...], list[str]]:
-    # A remark may test something over items; further samples of the same items are not more items.
-    groups: dict[tuple[str, str], list[VerdictRecord]] = {}
-    for verdict in verdicts:
-        if verdict.sample:
-            continue
-        groups.setdefault((verdict.model, verdict.benchmark), []).append(verdict)
-    remarks: list[Remark] = []
-    problems: dict[str, None] = {}
-    for (model, name), members in groups.items():
-        if name in benchmarks:
-            texts, own_problems = checked_remarks(benchmarks[name], members)
-            remarks += (Remark(model, name, text) for text in texts)
-            problems |= dict.fromkeys(map(str, own_problems))
-    return tuple(remarks), list(problems)

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.benchmark_checks import checked_metrics
+from pytest_llmprops.core.benchmark_checks import checked_metrics, checked_remarks
 from pytest_llmprops.core.errors import ContractError
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import Group, MetricRow, SummaryRow, VerdictRecord
 from pytest_llmprops.core.repeats import items_of, mean_metrics, repeat_metrics, variance_of
+from pytest_llmprops.core.run_facts import Remark
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.core.weighting import cluster_means
 from pytest_llmprops.runs.benchmark_facts import IsWeighted, cluster_weighted
@@ -80,7 +81,7 @@ def metric_rows(
     :param benchmarks: by name; the records of others are left out.
     """
     groups: dict[tuple[str, str], list[VerdictRecord]] = {}
-    for record in records:
+    for record in _in_stable_order(records):
         groups.setdefault((record.model, record.benchmark), []).append(record)
     rows: list[MetricRow] = []
     problems: dict[str, None] = {}
@@ -90,6 +91,14 @@ def metric_rows(
             rows += (metric.row(model, name) for metric in metrics)
             problems |= dict.fromkeys(map(str, own_problems))
     return tuple(rows), list(problems)
+
+
+def _in_stable_order(records: Iterable[VerdictRecord]) -> list[VerdictRecord]:
+    """Return the verdicts of each group by item, so that bootstrap intervals do not depend on which ended first."""
+    groups: dict[Group, list[VerdictRecord]] = {}
+    for record in records:
+        groups.setdefault(record.group, []).append(record)
+    return [r for members in groups.values() for r in sorted(members, key=lambda r: (r.id, r.sample))]
 
 
 def _metrics(
@@ -104,3 +113,26 @@ def _metrics(
     own = mean_metrics([metrics for metrics, _ in of_repeats])
     added = repeat_metrics(records, without=benchmark.accuracy_targets) if benchmark.one_decision else ()
     return [*own, *added], [problem for _, problems in of_repeats for problem in problems]
+
+
+def remarks_on(
+    verdicts: Iterable[VerdictRecord], benchmarks: Mapping[str, Benchmark]
+) -> tuple[tuple[Remark, ...], list[str]]:
+    """Return what each benchmark says about each model, and one line for each remark that it could not make.
+
+    :param benchmarks: by name; there are no remarks of others.
+    """
+    # A remark may test something over items; further samples of the same items are not more items.
+    groups: dict[tuple[str, str], list[VerdictRecord]] = {}
+    for verdict in verdicts:
+        if verdict.sample:
+            continue
+        groups.setdefault((verdict.model, verdict.benchmark), []).append(verdict)
+    remarks: list[Remark] = []
+    problems: dict[str, None] = {}
+    for (model, name), members in groups.items():
+        if name in benchmarks:
+            texts, own_problems = checked_remarks(benchmarks[name], members)
+            remarks += (Remark(model, name, text) for text in texts)
+            problems |= dict.fromkeys(map(str, own_problems))
+    return tuple(remarks), list(problems)

@@ -1,0 +1,69 @@
+"""The facts of a run from those of its parts: the sessions of a resumed run, or shards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from pytest_llmprops.core.run_facts import CallFacts, ModelFacts, OldReplies
+
+#: the options that decide what is asked and how it is judged, and their names on the command line
+SAME_OPTIONS: Mapping[str, str] = {
+    "protocol": "--llm-protocol",
+    "sets": "--llm-set",
+    "params": "--llm-param",
+    "source": "--llm-source",
+    "seed": "--llm-seed",
+    "limit": "--llm-limit",
+    "size": "--llm-size",
+    "repeats": "--llm-repeats",
+    "base_url": "--llm-base-url",
+}
+#: of these counters, the highest one counts; all others are added
+_HIGHEST = ("oldest_seconds", "in_flight")
+
+
+def summed_calls(one: CallFacts, other: CallFacts) -> CallFacts:
+    """Return the calls of both parts; the cost is unknown if that of a part is."""
+    total: dict[str, Any] = {}
+    for name in (field.name for field in fields(CallFacts)):
+        first, second = getattr(one, name), getattr(other, name)
+        if name in _HIGHEST:
+            total[name] = max(first, second)
+        elif None in (first, second):
+            # A part without models in process has no requests to them.
+            total[name] = None if name == "cost_usd" else first or second
+        else:
+            total[name] = round(first + second, 9)
+    return CallFacts(**total)
+
+
+def merged_models(one: Mapping[str, ModelFacts], other: Mapping[str, ModelFacts]) -> dict[str, ModelFacts]:
+    """Return the models of both parts by label, with what both know about them; the version is that of ``other``."""
+    merged = {**one, **other}
+    for label in one.keys() & other.keys():
+        first, second = one[label], other[label]
+        served = tuple(dict.fromkeys([*(first.served_as or ()), *(second.served_as or ())]))
+        merged[label] = replace(
+            second,
+            identity=first.identity if second.identity is None else second.identity,
+            pinned=first.pinned if second.pinned is None else second.pinned,
+            served_as=served if first.served_as is not None or second.served_as is not None else None,
+            old_replies=OldReplies(
+                first.old_replies.older_than_a_day + second.old_replies.older_than_a_day,
+                max(first.old_replies.oldest_seconds, second.old_replies.oldest_seconds),
+                first.old_replies.before_list_change + second.old_replies.before_list_change,
+            ),
+        )
+    return merged
+
+
+def merged_deviations(
+    one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the deviations of both parts by label."""
+    return {
+        label: tuple(dict.fromkeys([*one.get(label, ()), *other.get(label, ())]))
+        for label in {**one, **other}
+    }

@@ -1,0 +1,215 @@
+"""Shards of a run, and ``llmprops runs merge``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.records import exchange, recorded, verdict
+from fixtures.runs import ROOT, Finished, Runner
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.items import Item, Shard
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.runs.merge import merge
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.replies import read_requests
+
+GATE = "[[rule]]\nbenchmark = 'eras'\nmin_accuracy = 0.3\nmax_drop = 0.2\n"
+OPTIONS = (
+    "--model",
+    "fake:random",
+    "--llm-limit",
+    "4",
+    "--llm-failures",
+    "xfail",
+    "-k",
+    "htest/rhyme or eras",
+)
+
+
+def shards(folder: Path, parts: Sequence[list[VerdictRecord]], *, of: int = 0, **facts: Any) -> list[Path]:
+    """Write one record for each part, as shards 1, 2 and so on."""
+    return [
+        recorded(
+            folder / str(number),
+            part,
+            requests=[exchange(f"key-{record.id}", record.id, "A") for record in part],
+            **{"options": {"shard": [number, of or len(parts)]}, **facts},
+        )
+        for number, part in enumerate(parts, 1)
+    ]
+
+
+def merged(folders: Sequence[Path], out: Path) -> dict[str, Any]:
+    """Merge the runs and return the new ``run.json``."""
+    merge([read_run(folder) for folder in folders], out)
+    facts: dict[str, Any] = json.loads((out / "run.json").read_text())
+    return facts
+
+
+def test_every_item_is_in_one_shard_with_its_cluster() -> None:
+    """The shards are disjoint, contain all items, keep clusters whole, and do not depend on the other items."""
+    items = [Item(f"t/{n:03d}", "t", "en", cluster=f"t/{n // 3}") for n in range(300)]
+    parts = [Shard(number, 7).part_of(items, "b") for number in range(1, 8)]
+    assert sorted(item.id for part in parts for item in part) == [item.id for item in items]
+    clusters = [{item.cluster for item in part} for part in parts]
+    assert sum(map(len, clusters)) == 100
+    assert min(map(len, clusters)) >= 5
+    assert Shard(3, 7).part_of(items[::2], "b") == [item for item in parts[2] if item in items[::2]]
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, list[Finished], Path]:
+    """Return a run of ERAS and a task of H-TEST, its four shards with workers or without, and the merged folder."""
+    run = Runner(tmp_path_factory.mktemp("shards"))
+    whole = run(str(ROOT / "suites"), *OPTIONS)
+    done = [
+        run(str(ROOT / "suites"), *OPTIONS, "--llm-shard", f"{n}/4", "-n", "2" if n == 1 else "0")
+        for n in range(1, 5)
+    ]
+    assert {one.code for one in done} == {0}, [one.output for one in done]
+    out = run.folder / "merged"
+    merge([read_run(one.folder) for one in done], out)
+    return whole, done, out
+
+
+def test_merged_shards_are_the_whole_run(parts: tuple[Finished, list[Finished], Path]) -> None:
+    """Verdicts, summary, metrics, remarks, counts and calls are those of one run, in the order of the suites."""
+    whole, done, out = parts
+    one, other = read_run(whole.folder), read_run(out)
+    assert sorted(replace(record, requests=()).key for record in one.records) == sorted(
+        r.key for r in other.records
+    )
+    of_item = {record.key: (record.status, record.values) for record in one.records}
+    assert {record.key: (record.status, record.values) for record in other.records} == of_item
+    for name in (
+        "summary",
+        "metrics",
+        "remarks",
+        "protocols",
+        "data",
+        "expected",
+        "selection",
+        "not_served",
+        "complete",
+    ):
+        assert getattr(other.facts, name) == getattr(one.facts, name), name
+    assert other.facts.calls.requests == one.facts.calls.requests
+    assert {record.key for record in read_requests(out).values()} == {*read_requests(whole.folder)}
+    assert max(len(run.verdicts) for run in done) < len(one.records)
+    assert other.problems == ()
+
+
+def test_gate_decides_on_merged_shards_as_on_the_whole_run(
+    parts: tuple[Finished, list[Finished], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All lines of the decision are the same, also with the other run as baseline."""
+    from pytest_llmprops.cli.main import main
+
+    whole, _, out = parts
+    gate = tmp_path / "gate.toml"
+    gate.write_text(GATE)
+    decisions = []
+    for candidate in (whole.folder, out):
+        status = main(["gate", str(candidate), "--gate", str(gate), "--baseline", str(whole.folder)])
+        decisions.append((status, capsys.readouterr().out))
+    assert decisions[0] == decisions[1]
+    assert "drop of 0.0 points" in decisions[0][1]
+
+
+def test_a_shard_without_items_is_complete(run: Runner) -> None:
+    """With more shards than clusters, some have nothing to measure; the merged run is complete."""
+    run.sums(2)
+    done = [
+        run("--model", run.adder, "--llm-shard", f"{n}/8", "--llm-failures", "xfail") for n in range(1, 9)
+    ]
+    assert {one.code for one in done} == {0}, [one.output for one in done]
+    assert min(one.run["expected"] for one in done) == 0
+    facts = merged([one.folder for one in done], run.folder / "merged")
+    assert (facts["complete"], facts["expected"]) == (True, 2)
+
+
+def test_a_gate_does_not_judge_one_shard(run: Runner) -> None:
+    run.sums()
+    run.write("gate.toml", "[[rule]]\nmin_accuracy = 0.5\n")
+    done = run("--model", run.adder, "--llm-shard", "1/2", "--llm-gate", "gate.toml")
+    assert done.code == 4
+    assert "merge the shards with 'llmprops runs merge'" in done.output
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "4", "1/0", "a/b", "1/-2"])
+def test_shards_that_do_not_exist_are_refused(run: Runner, text: str) -> None:
+    run.sums()
+    done = run("--model", run.adder, "--llm-shard", text)
+    assert done.code == 4
+    assert f"--llm-shard {text}: " in done.output
+
+
+def test_missing_and_incomplete_shards_make_the_run_incomplete(tmp_path: Path) -> None:
+    """The notes name them."""
+    parts = [[verdict("add", n)] for n in range(3)]
+    folders = shards(tmp_path, parts, of=4)
+    facts = merged(folders, tmp_path / "three")
+    assert (facts["complete"], facts["expected"]) == (False, None)
+    assert "incomplete: missing shards 4/4" in facts["notes"]
+    folders = shards(tmp_path / "more", parts, complete=False)
+    facts = merged(folders, tmp_path / "incomplete")
+    assert not facts["complete"]
+    assert "incomplete: 2 is shard 2/3" in facts["notes"]
+
+
+def test_an_incomplete_last_line_of_requests_is_left_out(tmp_path: Path) -> None:
+    """A killed shard's requests do not spoil those of the next one."""
+    folders = shards(tmp_path, [[verdict("add", 0)], [verdict("add", 1)]], finished=None)
+    facts = json.loads((folders[0] / "run.json").read_text())
+    (folders[0] / "run.json").write_text(json.dumps({**facts, "finished": None, "files": {}}))
+    with open(folders[0] / "requests.jsonl", "a") as file:
+        file.write('{"key": "cut')
+    merged(folders, tmp_path / "out")
+    assert len(read_requests(tmp_path / "out")) == 2
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"protocols": {"sums": {"name": "paper"}}}, "differ in the protocol of sums"),
+        ({"data": {"sums.json": "2"}}, "differ in the data of sums.json: 1 and 2"),
+        ({"versions": {"python": "4"}}, "differ in the version of python: 3 and 4"),
+        ({"models": {"model": {"spec": "other"}}}, "differ in the model of model: model and other"),
+        ({"options": {"shard": [2, 2], "limit": 3}}, r"differ in the option of --llm-limit: \(none\) and 3"),
+        ({"options": {"shard": [2, 2], "selected": {"-k": "x"}}}, "differ in the selection of the tests"),
+        ({"selection": {"sums": {"items": 1, "of": 3}}}, "differ in the number of items of sums"),
+        ({"options": {"shard": [2, 3]}}, "is one of 2 shards and .* one of 3"),
+        ({"options": {"shard": [1, 2]}}, "are both shard 1/2"),
+        ({"options": {}}, "is no shard"),
+    ],
+)
+def test_shards_of_different_runs_are_refused(tmp_path: Path, facts: dict[str, Any], message: str) -> None:
+    """The message names both runs and what differs; nothing is written."""
+    [first, _] = shards(tmp_path, [[verdict("add", 0)], []], data={"sums.json": "1"})
+    second = {
+        "data": {"sums.json": "1"},
+        "options": {"shard": [2, 2]},
+        "models": {"model": {"spec": "model"}},
+        **facts,
+    }
+    other = recorded(tmp_path / "other", [verdict("add", 1)], **second)
+    with pytest.raises(UsageError, match=message):
+        merged([first, other], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_items_of_another_shard_and_changed_records_are_refused(tmp_path: Path) -> None:
+    folders = shards(tmp_path, [[verdict("add", 0)], [verdict("add", 0)]])
+    with pytest.raises(DataError, match="has items of another shard"):
+        merged(folders, tmp_path / "out")
+    path = folders[0] / "verdicts.jsonl"
+    path.write_text(path.read_text().replace("correct", "wrong"))
+    with pytest.raises(DataError, match="restore the file or measure again"):
+        merged(folders, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
