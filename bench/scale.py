@@ -53,13 +53,14 @@ class Scale:
         suite.write_text(SUITE.format(cases=cases), encoding="utf-8")
         command = [
             sys.executable, "-m", "pytest", suite.name, *PLAIN, "-q", "-p", "no:cacheprovider", "-n", str(workers),
-            "--model", "fake:constant?text=A", "--llm-run", str(run), "--llm-store", str(self.folder / f"store-{self._runs}"),
-            *self._options,
+            "--model", "fake:constant?text=A", "--llm-run", str(run),
+            "--llm-store", str(self.folder / f"store-{self._runs}"), *self._options,
         ]  # fmt: skip
         done = measure(command, cwd=self.folder, env=self.env)
         assert done.code == 0, done.output[-2000:]
         facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
-        assert facts["complete"] and facts["summary"][0]["correct"] == cases, done.output[-2000:]
+        assert facts["complete"], done.output[-2000:]
+        assert facts["summary"][0]["correct"] == cases, done.output[-2000:]
         return done
 
 
@@ -78,11 +79,13 @@ def main() -> None:
             before: tuple[int, Measured] | None = None
             for cases in options.cases:
                 done = scale.run(cases, workers)
-                line = f"{cases:>9,} cases, -n {workers}: wall {done.wall:6.1f} s, CPU {done.cpu:6.1f} s, {done.peak_mb:6.0f} MB"
+                line = f"{cases:>9,} cases, -n {workers}: wall {done.wall:6.1f} s, CPU {done.cpu:6.1f} s,"
+                line += f" {done.peak_mb:6.0f} MB"
                 if before is not None:
                     added, less = cases - before[0], before[1]
                     line += f"; each added case: {(done.cpu - less.cpu) / added * 1e6:.0f} us CPU,"
-                    line += f" {(done.wall - less.wall) / added * 1e6:.0f} us wall, {(done.peak_mb - less.peak_mb) / added * 1e3:.2f} kB"
+                    line += f" {(done.wall - less.wall) / added * 1e6:.0f} us wall,"
+                    line += f" {(done.peak_mb - less.peak_mb) / added * 1e3:.2f} kB"
                 before = (cases, done)
                 print(line, flush=True)
 
