@@ -8,7 +8,8 @@ from types import TracebackType
 from pytest_llmprops.core.requests import Kind, Reply, Request
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.store import CacheMode, default_store
+from pytest_llmprops.engine.store.base import CacheMode
+from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
 

@@ -6,27 +6,23 @@ import asyncio
 import contextlib
 import dataclasses
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from pytest_llmprops.core.contracts import fault_line
-from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
 from pytest_llmprops.core.requests import Chat, Reply, Request, request_key
 from pytest_llmprops.engine.calls import Calls, Counters, Served
 from pytest_llmprops.engine.computed import Computed
 from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.known import KnownReplies
 from pytest_llmprops.engine.lanes import lane
 from pytest_llmprops.engine.limits import Breaker, affordable
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.engine.samples import Together
-from pytest_llmprops.engine.store import ReplyStore
 from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.registry import find_backend, import_registrations
-
-#: number of latest replies kept in memory if there is no store
-RECENT = 10_000
 
 
 class Broker:
@@ -50,18 +46,17 @@ class Broker:
         #: called before the first call to a model, when the store does not have a reply
         self.on_first_call: Callable[[], None] = lambda: None
         self._started, self._started_monotonic = time.time(), time.monotonic()
-        self._store = (
-            ReplyStore(Path(config.store), read_only=config.cache == "only")
-            if config.cache != "off"
-            else None
-        )
+        self._known = KnownReplies(config)
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
-        self._calls = Calls(config, self.counters, lambda: self.on_first_call(), on_stop)
+
+        def stopped(reason: str) -> None:
+            self._known.stop_waiting(RunStopped(reason))
+            on_stop(reason)
+
+        self._calls = Calls(config, self.counters, lambda: self.on_first_call(), stopped)
         self._served: dict[str, Served] = {}
         self._in_work: dict[str, asyncio.Future[Reply]] = {}
-        self._not_again: set[str] = set()
-        #: latest replies with --llm-cache off, so that a request of many items (rules of a concept) is sent once
-        self._recent: OrderedDict[str, Reply] = OrderedDict()
+        self._is_closed = False
 
     def _now(self) -> float:
         """Return the Unix time of a clock that nobody sets during the run, so that a new reply never looks old."""
@@ -103,11 +98,11 @@ class Broker:
             self._note(role, served, request, computed, kept=False)
             return computed
         self.counters.requests += 1
-        reply = self._stored(served.model, key)
         self._begin_list_check(served)
+        reply = None if key in self._in_work else await self._find(served.model, key)
         if reply is None:
             reply = await self._joined(label, served, key, request)
-        elif self._store is None:
+        elif not self._known.has_store:
             self.counters.joined += 1
         else:
             self.counters.cache_hits += 1
@@ -123,16 +118,21 @@ class Broker:
         """Ask the server of an unpinned model for its list of models, once per run."""
         if (
             served.listed_since is None
-            and self._store is not None
+            and self._known.has_store
             and self.config.cache != "only"
             and not served.model.pinned
             and hasattr(served.model, "model_list")
         ):
-            served.listed_since = asyncio.ensure_future(self._listed_since(served.model, self._store))
+            served.listed_since = asyncio.ensure_future(self._listed_since(served.model))
 
-    async def _listed_since(self, model: Any, store: ReplyStore) -> float:
+    async def _listed_since(self, model: Any) -> float:
         listed = await model.model_list()
-        return store.listed_since(str(model.identity["base_url"]), listed) if listed else 0.0
+        if not listed:
+            return 0.0
+        # The replies decide whether a store can be used.
+        with contextlib.suppress(StoreError):
+            return await self._known.listed_since(str(model.identity["base_url"]), listed)
+        return 0.0
 
     async def _note_age(self, served: Served, reply: Reply) -> None:
         """Count a stored reply that an earlier version of the model may have given."""
@@ -173,12 +173,14 @@ class Broker:
         served.breaker.success(empty=False)
         return dataclasses.replace(reply, key=key, deviations=tuple(served.model.deviations()))
 
-    def _stored(self, model: Model, key: str) -> Reply | None:
-        if self._store is None:
-            return self._recent.get(key)
-        if self.config.cache == "refresh" and key not in self._not_again:
-            return None
-        return self._store.get(key, not_before=0.0 if model.pinned else self.config.not_before)
+    async def _find(self, model: Model, key: str) -> Reply | None:
+        try:
+            reply = await self._known.find(model, key)
+        except StoreError as error:
+            raise self.stop(f"{error}; the replies so far are stored, so the same command goes on") from None
+        if self._is_closed:
+            raise asyncio.CancelledError
+        return reply
 
     async def _joined(self, label: str, served: Served, key: str, request: Request) -> Reply:
         """Return the reply to one call that all equal requests in progress share."""
@@ -196,10 +198,14 @@ class Broker:
 
     async def _call(self, label: str, served: Served, key: str, request: Request) -> Reply:
         together = served.together
-        if together is not None and isinstance(request, Chat) and together.takes(request):
-            reply = await together.send(request)
-        else:
-            [reply] = await self._calls.replies(label, served, [request])
+        try:
+            if together is not None and isinstance(request, Chat) and together.takes(request):
+                reply = await together.send(request)
+            else:
+                [reply] = await self._calls.replies(label, served, [request])
+        except BaseException:
+            self._known.release(key)
+            raise
         reply = dataclasses.replace(
             reply,
             key=key,
@@ -207,16 +213,10 @@ class Broker:
             deviations=tuple(served.model.deviations()),
         )
         self._count(reply, local=served.model.blocking)
-        if self._store is not None:
-            self._store.put(key, label, reply)
-            self._not_again.add(key)
-        else:
-            self._recent[key] = reply
-            if len(self._recent) > RECENT:
-                self._recent.popitem(last=False)
         reason = served.breaker.success(empty=_is_empty(reply))
         if reason:
             self.stop(f"{label}: {reason}")
+        await self._known.keep(label, reply)
         return reply
 
     def _count(self, reply: Reply, *, local: bool) -> None:
@@ -239,21 +239,24 @@ class Broker:
         """Stop the run: all open and later requests fail with the reason of the returned exception."""
         return self._calls.stop(reason)
 
-    def count_stored(self, asked: Iterable[tuple[str, Request]]) -> int:
+    async def count_stored(self, asked: Iterable[tuple[str, Request]]) -> int:
         """Return how many (model label, request) pairs need no call: a stored reply or a computed one answers them.
 
         The counters do not change.
+
+        :raises StoreError: if the store cannot be used.
         """
-        count = 0
+        computed, keys = 0, []
         for label, request in asked:
             served = self._serve(label)
-            key = request_key(served.model.identity, request)
-            count += served.computed is not None or self._stored(served.model, key) is not None
-        return count
+            computed += served.computed is not None
+            if served.computed is None:
+                keys.append((served.model, request_key(served.model.identity, request)))
+        return computed + await self._known.count(keys)
 
     def notes(self) -> list[str]:
         """Return notes for the summary: problems of the store, and what servers do not accept."""
-        notes = list(self._store.notes) if self._store else []
+        notes = self._known.notes()
         if self._limit_note:
             notes.insert(0, self._limit_note)
         for label, served in self._served.items():
@@ -272,6 +275,7 @@ class Broker:
 
     async def close(self) -> None:
         """Cancel open calls, free the models, and close the store and the log."""
+        self._is_closed = True
         for future in list(self._in_work.values()):
             future.cancel()
         await asyncio.gather(*self._in_work.values(), return_exceptions=True)
@@ -290,8 +294,7 @@ class Broker:
                     served.model.close()
                 else:
                     await closing()
-        if self._store:
-            self._store.close()
+        await self._known.close()
         if self._log:
             self._log.close()
 

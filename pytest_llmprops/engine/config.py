@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pytest_llmprops.engine.store import CacheMode
+from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.spec import ModelSpec
 

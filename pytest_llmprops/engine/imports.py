@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.store import holds_replies
+from pytest_llmprops.engine.store.location import holds_replies
 from pytest_llmprops.models.registry import Backend, find_backend
 
 
@@ -33,7 +32,7 @@ def import_sdks(config: BrokerConfig) -> None:
 def _import(needed: Sequence[tuple[str, Backend]], config: BrokerConfig) -> None:
     reuses = config.cache == "reuse"
     for label, backend in needed:
-        if backend.prepare is None or (reuses and holds_replies(Path(config.store), label)):
+        if backend.prepare is None or (reuses and holds_replies(config.store, label)):
             continue
         # The first call reports a failed import.
         with contextlib.suppress(Exception):

@@ -65,7 +65,7 @@ class Server:
             return {"reply": reply.to_json(), "key": reply.key, "cached": reply.cached}
         if message["op"] == "stored":
             asked = [(label, request_from_json(request)) for label, request in message["asked"]]
-            return {"count": self._broker.count_stored(asked)}
+            return {"count": await self._broker.count_stored(asked)}
         if message["op"] == "report":
             return {"report": self._broker.report()}
         if message["op"] == "post":

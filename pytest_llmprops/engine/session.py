@@ -184,8 +184,6 @@ async def _count_stored(
 ) -> int:
     if isinstance(broker, NoBroker):
         return 0
-    if isinstance(broker, Broker):
-        return broker.count_stored(asked)
     return await broker.count_stored(asked)
 
 

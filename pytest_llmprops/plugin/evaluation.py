@@ -135,7 +135,7 @@ class Evaluation:
 
     def broker_config(self) -> BrokerConfig:
         """Return the broker's configuration, from the session's options."""
-        from pytest_llmprops.engine.store import default_store
+        from pytest_llmprops.engine.store.location import default_store
 
         settings = self._settings
         age = settings.cache_age

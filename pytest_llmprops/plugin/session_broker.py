@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from pytest_llmprops.core.broker_report import BrokerReport
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.run_facts import CallFacts
 from pytest_llmprops.engine.session import BrokerProcess, Engine
-from pytest_llmprops.engine.store import ReplyStore
+from pytest_llmprops.engine.store.location import open_store
 from pytest_llmprops.plugin.evaluation import Evaluation
 
 #: report of a run that needs no broker and costs nothing
@@ -44,7 +43,7 @@ class SessionBroker:
         if config.cache != "off":
             try:
                 # Open it once here to report a bad file before the run starts.
-                store = ReplyStore(Path(config.store), read_only=config.cache == "only")
+                store = open_store(config.store, read_only=config.cache == "only")
             except LLMPropsError as error:
                 raise pytest.UsageError(str(error)) from None
             notes += store.notes

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.strict_json import is_unicode
-from pytest_llmprops.engine.store import default_store
+from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.dotenv_file import read_dotenv
 from pytest_llmprops.plugin.hooks import CaseHooks
 from pytest_llmprops.plugin.options import resolve_options

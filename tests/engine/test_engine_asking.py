@@ -13,7 +13,7 @@ from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError, Us
 from pytest_llmprops.core.requests import Chat, Segment
 from pytest_llmprops.engine import retries
 from pytest_llmprops.engine.asking import OneModel
-from pytest_llmprops.engine.store import default_store
+from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.fake import FakeModel
 from pytest_llmprops.models.registry import parse_spec

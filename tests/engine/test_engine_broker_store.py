@@ -110,13 +110,21 @@ def test_counting_stored_replies_sends_no_request(make_broker: MakeBroker) -> No
     """A plan learns how many of its requests the store can answer, and no counter changes."""
     model = FakeModel(lambda chat: "x")
     ask_all(make_broker(model), ["a", "b"])
+
+    def counted(broker: Broker, prompts: str) -> int:
+        async def work() -> int:
+            count = await broker.count_stored(("m", Chat.user(p)) for p in prompts)
+            await broker.close()
+            return count
+
+        return asyncio.run(work())
+
     broker = make_broker(model)
-    assert broker.count_stored(("m", Chat.user(p)) for p in "abcd") == 2
+    assert counted(broker, "abcd") == 2
     assert broker.counters.requests == 0
-    ask_all(broker, [])
-    refreshed = make_broker(model, cache="refresh")
-    assert refreshed.count_stored([("m", Chat.user("a"))]) == 0
-    ask_all(refreshed, [])
+    assert counted(make_broker(model, cache="refresh"), "a") == 0
+    model.pinned = False
+    assert counted(make_broker(model, not_before=time.time() + 1000), "a") == 0
     assert len(model.requests) == 2
 
 
@@ -194,7 +202,7 @@ def test_off_remembers_no_errors(make_broker: MakeBroker) -> None:
 
 def test_off_forgets_the_oldest(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is limited: the oldest reply is forgotten, and its request is sent again."""
-    monkeypatch.setattr("pytest_llmprops.engine.broker.RECENT", 2)
+    monkeypatch.setattr("pytest_llmprops.engine.known.RECENT", 2)
     model = FakeModel(lambda chat: "x")
     one_by_one(make_broker(model, cache="off"), ["a", "b", "c", "c", "b", "a"])
     assert [r.prompt for r in model.requests] == ["a", "b", "c", "a"]

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.stores import put
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.imports import import_sdks
-from pytest_llmprops.engine.store import CacheMode, ReplyStore
+from pytest_llmprops.engine.store.base import CacheMode
+from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always, parse_spec
@@ -56,8 +58,8 @@ def test_sdks_of_models_without_replies_are_imported(
 ) -> None:
     """An SDK is imported early unless the store has replies of its model; a failing import affects no other."""
     path = tmp_path / "replies.sqlite"
-    store = ReplyStore(path)
-    store.put("k", "a", Reply("text", stored=1.0))
+    store = SQLiteStore(path)
+    put(store, "k", Reply("text", stored=1.0), model="a")
     store.close()
     models = {"a": parse_spec("one"), "b": parse_spec("broken"), "c": parse_spec("two")}
     imported(BrokerConfig(models, cache=cache, store=str(path)))

@@ -133,8 +133,13 @@ def test_a_plan_needs_no_calls_for_them(make_broker: MakeBroker) -> None:
     """Computed replies are not calls of the plan, and the plan computes nothing."""
     model = Vectors()
     broker = make_broker(model)
-    assert broker.count_stored([("m", Embed("a")), ("m", Embed("b"))]) == 2
-    ask_all(broker, [])
+
+    async def work() -> int:
+        count = await broker.count_stored([("m", Embed("a")), ("m", Embed("b"))])
+        await broker.close()
+        return count
+
+    assert asyncio.run(work()) == 2
     assert model.asked == []
 
 

@@ -314,7 +314,7 @@ def test_withheld_sample_affects_no_other(make_broker: MakeBroker) -> None:
     assert len(model.calls) == 1
 
 
-def test_closing_drops_open_sets(make_broker: MakeBroker) -> None:
+def test_closing_drops_open_sets(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing the broker ends both a set in flight and one that still gathers samples."""
 
     model = Several(delay=30)
@@ -324,10 +324,9 @@ def test_closing_drops_open_sets(make_broker: MakeBroker) -> None:
         broker = make_broker(model)
         asking = [asyncio.ensure_future(broker.ask("m", "subject", r)) for r in eleven()]
         await asyncio.sleep(0.05)
+        monkeypatch.setattr(samples, "TOGETHER_SECONDS", 30)
         asking += [asyncio.ensure_future(broker.ask("m", "subject", r)) for r in eleven("late")]
-        # One turn for the caller, one for the request to reach the waiting set.
-        for _ in range(2):
-            await asyncio.sleep(0)
+        await asyncio.sleep(0.05)
         await broker.close()
         assert asyncio.all_tasks() - set(asking) == others
         await asyncio.sleep(0.02)

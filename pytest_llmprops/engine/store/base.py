@@ -1,0 +1,166 @@
+"""What every reply store can do, and the form in which it keeps a reply."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, NamedTuple, Protocol, TypeVar
+
+from pytest_llmprops.core.requests import Reply
+from pytest_llmprops.core.strict_json import parsed_json
+
+T = TypeVar("T")
+CacheMode = Literal["reuse", "refresh", "off", "only"]
+#: maximum number of rows per statement; larger statements are hardly faster
+STATEMENT_ROWS = 50
+#: A claim ends if its process has not reported for this long, for example because its machine was turned off.
+LEASE_SECONDS = 60.0
+#: how often a process with claims reports that it runs
+BEAT_SECONDS = 15.0
+#: the version of the tables
+VERSION = 1
+_PLAIN_KEY = re.compile(r"[!-~]{1,200}")
+
+
+class Row(NamedTuple):
+    """A stored reply.
+
+    :param stored: Unix time of the call. :param model: label of the model. :param reply: the reply as JSON.
+    """
+
+    key: str
+    stored: float
+    model: str
+    reply: str
+
+
+class ModelReplies(NamedTuple):
+    """The stored replies of one model.
+
+    :param oldest: Unix time of the oldest reply. :param newest: that of the newest one.
+    """
+
+    model: str
+    replies: int
+    oldest: float
+    newest: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """What a store holds.
+
+    :param size: bytes of the file or the tables, indexes included.
+    :param models: by label. :param runs: number of processes that have claims.
+    """
+
+    version: int
+    size: int
+    models: Sequence[ModelReplies]
+    runs: int
+    claims: int
+
+
+class Store(Protocol):
+    """Replies by request key (:func:`~pytest_llmprops.core.requests.request_key`), shared by any number of runs.
+
+    A run claims a request before it sends it, so that other runs wait for the reply. Errors of models are not stored.
+    All methods block, and one thread at a time may call them. They raise StoreError if the store cannot be used.
+    """
+
+    #: problems that a run survives, for its summary
+    notes: list[str]
+
+    @property
+    def place(self) -> str:
+        """The file or the URL, without a password."""
+
+    def get_many(self, keys: Collection[str]) -> dict[str, Reply]:
+        """Return the stored replies to ``keys``; those that are missing or unreadable are left out."""
+
+    def put_many(self, rows: Collection[Row], *, only_newer: bool = False) -> int:
+        """Store replies and end this process's claims on them. Return the number of replies that were stored.
+
+        :param only_newer: keep a stored reply that is as new as the given one, or newer.
+        """
+
+    def claim(self, keys: Collection[str]) -> set[str]:
+        """Return the ``keys`` that this process has claimed: those without a claim of another process that runs."""
+
+    def release(self, keys: Collection[str]) -> None:
+        """End this process's claims on ``keys``."""
+
+    def beat(self) -> None:
+        """Report that this process runs, if it has claimed anything, and remove the claims of those that ended."""
+
+    def listed_since(self, url: str, models: str) -> float:
+        """Return the Unix time since which a server lists these models, as far as runs with this store know.
+
+        0 if this is the first list of the server, or the store cannot tell.
+
+        :param models: a hash of the list, which is kept for later runs.
+        """
+
+    def holds_replies(self, model: str) -> bool:
+        """Return whether the store has any reply of the model with this label."""
+
+    def info(self) -> StoreInfo:
+        """Return what the store holds."""
+
+    def page(self, after: str, rows: int) -> Sequence[Row]:
+        """Return up to ``rows`` rows in the order of their keys, from the first key behind ``after``."""
+
+    def prune(self, *, before: float, model: str | None) -> int:
+        """Delete the replies from before the Unix time ``before``, and return their number.
+
+        :param model: only those of the model with this label.
+        """
+
+    def close(self) -> None:
+        """End all claims of this process and close the store."""
+
+
+def row_of(key: str, model: str, reply: Reply) -> Row:
+    """Return the row of a reply."""
+    data = reply.to_json()
+    text = json.dumps(data, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Lone surrogates of an untrusted reply: escapes preserve them.
+        text = json.dumps(data)
+    return Row(key, reply.stored, safe_label(model), text)
+
+
+def reply_of(key: str, text: str) -> Reply:
+    """Return the reply of a row.
+
+    :raises ValueError: if it cannot be read.
+    """
+    try:
+        return Reply.from_json(parsed_json(text), key=key, cached=True)
+    except (KeyError, TypeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def safe_key(key: str) -> str:
+    """Return the key as every database can keep it: a key that is not short printable ASCII becomes a hash."""
+    if _PLAIN_KEY.fullmatch(key):
+        return key
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def safe_label(label: str) -> str:
+    """Return the label of a model as every database can keep it, with lone surrogates and NUL escaped."""
+    return label.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def statements(values: Iterable[T]) -> Iterator[list[T]]:
+    """Yield the values in lists of up to ``STATEMENT_ROWS``."""
+    iterator = iter(values)
+    while part := list(islice(iterator, STATEMENT_ROWS)):
+        yield part

@@ -1,0 +1,286 @@
+"""The reply store in one SQLite file, for the runs of one machine."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.errors import StoreError
+from pytest_llmprops.core.requests import Reply
+from pytest_llmprops.engine.store.base import (
+    LEASE_SECONDS,
+    ModelReplies,
+    Row,
+    StoreInfo,
+    reply_of,
+    safe_key,
+    safe_label,
+    statements,
+)
+from pytest_llmprops.engine.store.owners import Owner
+from pytest_llmprops.engine.store.sqlite_file import (
+    is_damaged,
+    open_for_writing,
+    open_read_only,
+    set_aside,
+)
+
+_TAKEN = (
+    "SELECT key FROM claims JOIN processes ON processes.id = claims.owner"
+    " WHERE key IN (KEYS) AND owner != ? AND beat BETWEEN ? AND ?"
+)
+
+
+class SQLiteStore:
+    """A :class:`~pytest_llmprops.engine.store.base.Store` in one file.
+
+    A damaged file is renamed and reported in ``notes``; it is never emptied. The database of another program is refused
+    and not changed. If claims cannot be written, for example on a full disk, the run goes on without them.
+
+    :param read_only: open an existing file without writing to it, so that it may be on a read-only disk.
+    :raises StoreError: if the file cannot be opened.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
+        self.path = path
+        self.notes: list[str] = []
+        self._owner = Owner()
+        self._has_claimed = False
+        self._claims_fail = False
+        self._read_only = read_only and path.is_file()
+        self._db = self._open()
+
+    @property
+    def place(self) -> str:
+        """The path of the file."""
+        return str(self.path)
+
+    def _open(self) -> sqlite3.Connection:
+        open_file = open_read_only if self._read_only else open_for_writing
+        try:
+            return open_file(self.path)
+        except sqlite3.DatabaseError as error:
+            if self._read_only or not is_damaged(error):
+                raise StoreError(
+                    f"reply store {self.path}: {error}; give another with --llm-store FILE"
+                ) from None
+            return self._replaced(error)
+
+    def _replaced(self, error: sqlite3.DatabaseError) -> sqlite3.Connection:
+        """Rename the damaged file and return a new store."""
+        aside = set_aside(self.path)
+        self.notes.append(
+            f"reply store {self.path} is damaged ({error}); set aside as {aside.name}, a new one is used"
+        )
+        self._has_claimed = False
+        return open_for_writing(self.path)
+
+    def _error(self, error: Exception) -> StoreError:
+        return StoreError(f"reply store {self.path}: {error}")
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """Make all changes of a ``with`` block, or none if it fails."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._db
+            self._db.execute("COMMIT")
+        except BaseException:
+            # SQLite itself rolls back after some errors, such as a full disk.
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def get_many(self, keys: Collection[str]) -> dict[str, Reply]:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
+        names = {safe_key(key): key for key in keys}
+        texts: dict[str, str] = {}
+        try:
+            for part in statements(names):
+                texts.update(
+                    self._db.execute(
+                        _with_keys("SELECT key, reply FROM replies WHERE key IN (KEYS)", part), part
+                    )
+                )
+        except sqlite3.DatabaseError as error:
+            if self._read_only or not is_damaged(error):
+                raise self._error(error) from None
+            self._db.close()
+            self._db = self._replaced(error)
+            return {}
+        replies = {}
+        for name, text in texts.items():
+            try:
+                replies[names[name]] = reply_of(names[name], text)
+            except ValueError:
+                self.notes.append(
+                    f"reply store {self.path}: the entry {name[:12]} is unreadable and is asked again"
+                )
+        return replies
+
+    def put_many(self, rows: Collection[Row], *, only_newer: bool = False) -> int:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
+        upsert = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)"
+        if only_newer:
+            upsert = (
+                "INSERT INTO replies VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET stored = excluded.stored,"
+                " model = excluded.model, reply = excluded.reply WHERE excluded.stored > replies.stored"
+            )
+        safe = [row._replace(key=safe_key(row.key)) for row in rows]
+        try:
+            with self._changing() as db:
+                before = db.total_changes
+                db.executemany(upsert, safe)
+                stored = db.total_changes - before
+                self._end_claims([row.key for row in safe])
+        except sqlite3.DatabaseError as error:
+            raise self._error(error) from None
+        return stored
+
+    def claim(self, keys: Collection[str]) -> set[str]:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
+        if self._claims_fail:
+            return set(keys)
+        names = {safe_key(key): key for key in keys}
+        try:
+            if not self._has_claimed:
+                self._report()
+                self._has_claimed = True
+            free = names.keys() - self._taken(names)
+            if free:
+                # Another process may have claimed some of them since.
+                with self._changing() as db:
+                    free -= self._taken(free)
+                    db.executemany(
+                        "INSERT OR REPLACE INTO claims VALUES (?, ?)",
+                        [(name, self._owner.id) for name in free],
+                    )
+        except sqlite3.DatabaseError as error:
+            self._claims_fail = True
+            self.notes.append(
+                f"reply store {self.path}: {error}; other runs do not wait for the requests of this run"
+            )
+            return set(keys)
+        return {names[name] for name in free}
+
+    def _taken(self, names: Iterable[str]) -> set[str]:
+        """Return the keys that other processes, which run, have claimed."""
+        now = time.time()
+        # The clock may be set back: the time of a report may be in the future.
+        values = (self._owner.id, now - LEASE_SECONDS, now + LEASE_SECONDS)
+        return {
+            row[0]
+            for part in statements(names)
+            for row in self._db.execute(_with_keys(_TAKEN, part), (*part, *values))
+        }
+
+    def release(self, keys: Collection[str]) -> None:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
+        with suppress(sqlite3.DatabaseError):
+            self._end_claims([safe_key(key) for key in keys])
+
+    def _end_claims(self, names: Sequence[str]) -> None:
+        if self._has_claimed:
+            self._db.executemany(
+                "DELETE FROM claims WHERE key = ? AND owner = ?", [(name, self._owner.id) for name in names]
+            )
+
+    def beat(self) -> None:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
+        if not self._has_claimed or self._claims_fail:
+            return
+        try:
+            self._report()
+        except sqlite3.DatabaseError as error:
+            raise self._error(error) from None
+
+    def _report(self) -> None:
+        owner, now = self._owner, time.time()
+        with self._changing() as db:
+            others = db.execute("SELECT id, host, pid, beat FROM processes WHERE id != ?", (owner.id,))
+            ended = [
+                (row[0],)
+                for row in others.fetchall()
+                if abs(now - row[3]) > LEASE_SECONDS or owner.knows_ended(row[1], row[2])
+            ]
+            db.executemany("DELETE FROM claims WHERE owner = ?", ended)
+            db.executemany("DELETE FROM processes WHERE id = ?", ended)
+            values = (owner.id, owner.host, owner.pid, now)
+            db.execute("INSERT OR REPLACE INTO processes VALUES (?, ?, ?, ?)", values)
+
+    def listed_since(self, url: str, models: str) -> float:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
+        try:
+            row = self._db.execute("SELECT models, since FROM servers WHERE url = ?", (url,)).fetchone()
+            if row is not None and row[0] == models:
+                return float(row[1])
+            since = time.time() if row is not None else 0.0
+            self._db.execute("INSERT OR REPLACE INTO servers VALUES (?, ?, ?)", (url, models, since))
+        except sqlite3.DatabaseError:
+            # The replies decide whether a store can be used.
+            return 0.0
+        return since
+
+    def holds_replies(self, model: str) -> bool:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
+        row = self._read("SELECT 1 FROM replies WHERE model = ? LIMIT 1", safe_label(model))
+        return bool(row)
+
+    def info(self) -> StoreInfo:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
+        models = self._read(
+            "SELECT model, count(*), min(stored), max(stored) FROM replies GROUP BY model ORDER BY model"
+        )
+        [[version]] = self._read("PRAGMA user_version")
+        runs = claims = 0
+        if version:
+            [[runs, claims]] = self._read(
+                "SELECT count(DISTINCT owner), count(*) FROM claims JOIN processes ON processes.id = claims.owner"
+            )
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        size = sum(file.stat().st_size for file in files if file.exists())
+        return StoreInfo(version, size, [ModelReplies(*row) for row in models], runs, claims)
+
+    def page(self, after: str, rows: int) -> Sequence[Row]:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
+        found = self._read(
+            "SELECT key, stored, model, reply FROM replies WHERE key > ? ORDER BY key LIMIT ?", after, rows
+        )
+        return [Row(*row) for row in found]
+
+    def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        try:
+            return self._db.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise self._error(error) from None
+
+    def prune(self, *, before: float, model: str | None) -> int:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
+        label = None if model is None else safe_label(model)
+        try:
+            deleted = self._db.execute(
+                "DELETE FROM replies WHERE stored < ? AND (? IS NULL OR model = ?)", (before, label, label)
+            ).rowcount
+            # Another run may use the file; SQLite then reuses the space later.
+            with suppress(sqlite3.OperationalError):
+                self._db.execute("VACUUM")
+        except sqlite3.DatabaseError as error:
+            raise self._error(error) from None
+        return deleted
+
+    def close(self) -> None:
+        """End all claims and close the file. SQLite merges the write-ahead log if no other run uses the file."""
+        if self._has_claimed:
+            with suppress(sqlite3.DatabaseError), self._changing() as db:
+                db.execute("DELETE FROM claims WHERE owner = ?", (self._owner.id,))
+                db.execute("DELETE FROM processes WHERE id = ?", (self._owner.id,))
+        self._db.close()
+
+
+def _with_keys(query: str, keys: Sequence[str]) -> str:
+    """Return a query with a placeholder for each key."""
+    return query.replace("KEYS", ", ".join("?" * len(keys)))

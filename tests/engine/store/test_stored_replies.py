@@ -1,0 +1,240 @@
+"""Replies for an event loop: requests share statements, and wait for each other across runs."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.engine_models import MakeBroker, ask_all
+from fixtures.stores import REPLY, age_claims, put
+from pytest_llmprops.core.errors import RunStopped, StoreError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.store import replies, sqlite_file
+from pytest_llmprops.engine.store.base import LEASE_SECONDS, Store
+from pytest_llmprops.engine.store.replies import StoredReplies
+from pytest_llmprops.models.fake import FakeModel
+
+Open = Callable[[], Store]
+
+
+def run(opened: Open, work: Callable[..., Awaitable[Any]], runs: int = 1) -> Any:
+    """Return the result of ``work`` on the replies of several runs, in one event loop; a hang is a failure."""
+
+    async def session() -> Any:
+        several = [StoredReplies(opened()) for _ in range(runs)]
+        try:
+            return await asyncio.wait_for(work(*several), 10)
+        finally:
+            for one in several:
+                await one.close()
+
+    return asyncio.run(session())
+
+
+def test_old_replies_are_ignored_on_request(opened: Open, store: Store) -> None:
+    """A reply from before ``not_before`` is ignored; one from exactly that time is used."""
+    put(store, "k", REPLY)
+
+    async def work(one: StoredReplies) -> list[Reply | None]:
+        times = (1000.0, 1000.1, 0.0)
+        return [await one.find("k", not_before=t, claim=True) for t in times]
+
+    assert run(opened, work) == [REPLY, None, REPLY]
+
+
+def test_requests_of_one_moment_share_statements(opened: Open) -> None:
+    """Requests that arrive together are one job of the thread, and the event loop is free meanwhile."""
+    calls: list[tuple[str, int, bool]] = []
+
+    async def work(one: StoredReplies) -> None:
+        loop_thread = threading.get_ident()
+        for name in ("get_many", "put_many", "claim"):
+            method = getattr(one.store, name)
+
+            def counted(values: Any, name: str = name, method: Any = method) -> Any:
+                calls.append((name, len(values), threading.get_ident() == loop_thread))
+                return method(values)
+
+            setattr(one.store, name, counted)
+        await asyncio.gather(*(one.find(f"k{n}", claim=True) for n in range(120)))
+        await asyncio.gather(*(one.put(f"k{n}", "m", REPLY) for n in range(120)))
+
+    run(opened, work)
+    assert calls == [(name, 120, False) for name in ("get_many", "claim", "get_many", "put_many")]
+
+
+def test_a_request_waits_for_the_run_that_sends_it(opened: Open) -> None:
+    """The second run gets the reply of the first one, or the request if the first one fails."""
+
+    async def work(one: StoredReplies, two: StoredReplies) -> list[Reply | None]:
+        assert await one.find("a", claim=True) is None
+        assert await one.find("b", claim=True) is None
+        waiting = [asyncio.ensure_future(two.find(key, claim=True)) for key in ("a", "b", "c")]
+        await asyncio.sleep(0.1)
+        assert [future.done() for future in waiting] == [False, False, True]
+        await one.put("a", "m", REPLY)
+        one.release("b")
+        results = await asyncio.gather(*waiting)
+        assert (one.awaited, two.awaited) == (0, 1)
+        return results
+
+    assert run(opened, work, 2) == [replace(REPLY, key="a"), None, None]
+
+
+def test_a_wait_ends_with_the_lease(opened: Open, location: str) -> None:
+    """A request of a run that no longer reports is sent by the run that waits."""
+
+    async def work(one: StoredReplies, two: StoredReplies) -> Reply | None:
+        await one.find("a", claim=True)
+        waiting = asyncio.ensure_future(two.find("a", claim=True))
+        await asyncio.sleep(0.05)
+        age_claims(location, LEASE_SECONDS + 1)
+        return await waiting
+
+    assert run(opened, work, 2) is None
+
+
+def test_a_stopped_run_waits_for_no_other(opened: Open) -> None:
+    """The end of a run ends its waits for other runs, and those that begin later."""
+
+    async def work(one: StoredReplies, two: StoredReplies) -> list[Any]:
+        await one.find("a", claim=True)
+        waiting = asyncio.ensure_future(two.find("a", claim=True))
+        await asyncio.sleep(0.05)
+        two.stop_waiting(RunStopped("over"))
+        later = two.find("a", claim=True)
+        return [*await asyncio.gather(waiting, later, return_exceptions=True)]
+
+    assert [str(error) for error in run(opened, work, 2)] == ["over", "over"]
+
+
+def test_cancelled_requests_claim_nothing(opened: Open) -> None:
+    """A request whose caller is gone is left to other runs."""
+
+    async def work(one: StoredReplies, two: StoredReplies) -> Reply | None:
+        task = asyncio.ensure_future(one.find("a", claim=True))
+        await asyncio.sleep(0)
+        task.cancel()
+        return await asyncio.wait_for(two.find("a", claim=True), 5)
+
+    assert run(opened, work, 2) is None
+
+
+def test_two_runs_pay_once(make_broker: MakeBroker) -> None:
+    """Two runs that ask the same at the same time make each call once, and get the same replies."""
+    prompts = [str(n) for n in range(150)]
+    sent: list[str] = []
+
+    async def respond(chat: Chat) -> str:
+        sent.append(chat.prompt)
+        await asyncio.sleep(0.002)
+        return f"{chat.prompt}!"
+
+    async def work() -> list[list[Reply]]:
+        brokers = [make_broker(FakeModel(respond), concurrency=8) for _ in range(2)]
+        asked = (
+            asyncio.gather(*(broker.ask("m", "subject", Chat.user(p)) for p in prompts)) for broker in brokers
+        )
+        results = await asyncio.gather(*asked)
+        counters = [broker.counters for broker in brokers]
+        assert sum(c.sent for c in counters) == len(prompts)
+        assert sum(c.cache_hits for c in counters) == len(prompts)
+        notes = [note for broker in brokers for note in broker.notes()]
+        assert any("replies came from another run that used the same store" in note for note in notes)
+        for broker in brokers:
+            await broker.close()
+        return results
+
+    one, two = asyncio.run(asyncio.wait_for(work(), 20))
+    assert [r.text for r in one] == [r.text for r in two] == [f"{p}!" for p in prompts]
+    assert sorted(sent) == sorted(prompts)
+
+
+def test_replies_that_cannot_be_stored_are_set_aside(
+    make_broker: MakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the store takes no replies, the run goes on, and the replies are in a store in its folder."""
+    monkeypatch.setattr(sqlite_file, "BUSY_SECONDS", 0.02)
+    run_dir, path = tmp_path / "run", tmp_path / "replies.sqlite"
+    run_dir.mkdir()
+    model = FakeModel(lambda chat: chat.prompt.upper())
+    ask_all(make_broker(model), ["before"])
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        asked = ask_all(make_broker(model, run_dir=str(run_dir)), ["a", "b", "before"])
+        other.execute("COMMIT")
+    assert asked.texts == ["A", "B", "BEFORE"]
+    aside = run_dir / "replies.sqlite"
+    assert asked.broker.notes()[1:] == [
+        f"reply store {path}: database is locked; 2 replies are in {aside} instead: llmprops store copy {aside} {path}"
+    ]
+    again = ask_all(make_broker(model, store=str(aside), cache="only"), ["a", "b"])
+    assert again.texts == ["A", "B"]
+    assert len(model.requests) == 3
+
+
+def test_replies_that_are_lost_are_counted(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """Without a run folder, the summary says how many replies are not stored."""
+    broker = make_broker(FakeModel(lambda chat: "x"))
+    with closing(sqlite3.connect(tmp_path / "replies.sqlite")) as db, db:
+        db.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON replies BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
+        )
+    asked = ask_all(broker, ["a", "b"])
+    assert asked.texts == ["x", "x"]
+    [note] = broker.notes()
+    assert note.endswith("disk is full; 2 replies are not stored")
+
+
+def test_a_store_that_cannot_be_read_stops_the_run(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """A store that fails is one line that says how to go on, and no further call is made."""
+    model = FakeModel(lambda chat: "x")
+    broker = make_broker(model)
+    with closing(sqlite3.connect(tmp_path / "replies.sqlite")) as db, db:
+        db.execute("DROP TABLE replies")
+    asked = ask_all(broker, ["a", "b"])
+    assert {type(result) for result in asked.results} == {RunStopped}
+    assert str(asked.results[0]) == (
+        f"reply store {tmp_path / 'replies.sqlite'}: no such table: replies; the replies so far are stored, so the same"
+        " command goes on"
+    )
+    assert model.requests == []
+
+
+def test_a_store_that_does_not_answer_ends_no_loop(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing waits a limited time for a store that hangs."""
+    monkeypatch.setattr(replies, "CLOSE_SECONDS", 0.1)
+    ended = threading.Event()
+
+    async def work(one: StoredReplies) -> None:
+        finding = asyncio.ensure_future(one.run(lambda store: ended.wait(10)))
+        await asyncio.sleep(0)
+        begun = time.monotonic()
+        await one.close()
+        assert time.monotonic() - begun < 5
+        ended.set()
+        await finding
+
+    run(opened, work)
+
+
+def test_errors_of_the_thread_reach_the_caller(opened: Open) -> None:
+    """An exception of work on the store is raised where the work was started."""
+
+    def fail(store: Store) -> None:
+        raise StoreError("no")
+
+    async def work(one: StoredReplies) -> None:
+        with pytest.raises(StoreError, match="no"):
+            await one.run(fail)
+
+    run(opened, work)
