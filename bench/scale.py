@@ -1,7 +1,10 @@
-"""Measure what a case costs as runs grow: ``python -m bench.scale [--cases N ...] [--workers 0 2]``.
+"""Measure what a case and a request cost as runs grow: ``python -m bench.scale [--cases N ...] [--workers 0 2]``.
 
 Each run has one benchmark of N items, one call each, and a fake model that answers at once, so that the time is that of
 pytest and this plugin. Prints the CPU time per case of all processes, their memory, and both per added case.
+
+``--requests N`` writes ``requests.jsonl`` with N requests, whose prompts have heads of 2,000 characters, reads it as
+``llmprops report`` does, and exports it to Parquet.
 """
 
 from __future__ import annotations
@@ -35,6 +38,37 @@ def test_numbers(verdict):
     assert verdict
 """
 
+WRITE_REQUESTS = """
+import sys
+from pathlib import Path
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.request_log import RequestLog
+
+log = RequestLog(Path(sys.argv[1]))
+for n in range(int(sys.argv[2])):
+    head = f"Task {n // 1000}\\n" + "an example\\n" * 180
+    log.add("subject", Chat.user(f"{head}question {n}"), Reply(f"reply {n}", key=f"{n:064x}"))
+log.close()
+"""
+READ_REQUESTS = """
+import sys
+from pathlib import Path
+from pytest_llmprops.runs.replies import read_requests
+
+requests = read_requests(Path(sys.argv[1]))
+assert requests[f"{int(sys.argv[2]) // 2:064x}"].reply == f"reply {int(sys.argv[2]) // 2}"
+"""
+EXPORT_REQUESTS = """
+import sys
+from pathlib import Path
+from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.runs.export import tables, write_parquet
+from pytest_llmprops.runs.reader import Run
+
+folder = Path(sys.argv[1])
+write_parquet(tables([Run(folder, RunFacts("run"), ())], "requests"), folder / "t.parquet")
+"""
+
 
 class Scale:
     """Runs of generated benchmarks in a folder."""
@@ -51,10 +85,10 @@ class Scale:
         self._runs += 1
         suite, run = self.folder / f"test_{cases}.py", self.folder / f"run-{self._runs}"
         suite.write_text(SUITE.format(cases=cases), encoding="utf-8")
+        store = self.folder / f"store-{self._runs}"
         command = [
             sys.executable, "-m", "pytest", suite.name, *PLAIN, "-q", "-p", "no:cacheprovider", "-n", str(workers),
-            "--model", "fake:constant?text=A", "--llm-run", str(run),
-            "--llm-store", str(self.folder / f"store-{self._runs}"), *self._options,
+            "--model", "fake:constant?text=A", "--llm-run", str(run), "--llm-store", str(store), *self._options,
         ]  # fmt: skip
         done = measure(command, cwd=self.folder, env=self.env)
         assert done.code == 0, done.output[-2000:]
@@ -62,6 +96,15 @@ class Scale:
         assert facts["complete"], done.output[-2000:]
         assert facts["summary"][0]["correct"] == cases, done.output[-2000:]
         return done
+
+    def requests(self, count: int) -> None:
+        """Print the time and memory of processes that write, read and export ``count`` requests."""
+        programs = {"written": WRITE_REQUESTS, "read": READ_REQUESTS, "exported": EXPORT_REQUESTS}
+        for name, program in programs.items():
+            command = [sys.executable, "-c", program, str(self.folder), str(count)]
+            done = measure(command, cwd=self.folder, env=self.env)
+            assert done.code == 0, done.output[-2000:]
+            print(f"{count:>9,} requests {name}: CPU {done.cpu:.1f} s, {done.peak_mb:.0f} MB", flush=True)
 
 
 def main() -> None:
@@ -72,9 +115,13 @@ def main() -> None:
     parser.add_argument(
         "--option", action="append", default=[], help="an option of the runs, such as --llm-cache=off"
     )
+    parser.add_argument("--requests", type=int, help="number of requests")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="llmprops-scale-") as folder:
         scale = Scale(Path(folder), tuple(options.option))
+        if options.requests is not None:
+            scale.requests(options.requests)
+            return
         for workers in options.workers:
             before: tuple[int, Measured] | None = None
             for cases in options.cases:
@@ -83,8 +130,8 @@ def main() -> None:
                 line += f" {done.peak_mb:6.0f} MB"
                 if before is not None:
                     added, less = cases - before[0], before[1]
-                    line += f"; each added case: {(done.cpu - less.cpu) / added * 1e6:.0f} us CPU,"
-                    line += f" {(done.wall - less.wall) / added * 1e6:.0f} us wall,"
+                    line += f"; each added case: {(done.wall - less.wall) / added * 1e6:.0f} us wall,"
+                    line += f" {(done.cpu - less.cpu) / added * 1e6:.0f} us CPU,"
                     line += f" {(done.peak_mb - less.peak_mb) / added * 1e3:.2f} kB"
                 before = (cases, done)
                 print(line, flush=True)

@@ -102,18 +102,17 @@ def _export(options: argparse.Namespace) -> int:
     if options.parquet is None and options.csv is None:
         raise LLMPropsError("give the file to write with --parquet FILE or --csv FILE")
     from pytest_llmprops.runs.catalog import find_run
-    from pytest_llmprops.runs.export import table, write_csv, write_parquet
+    from pytest_llmprops.runs.export import tables, write_csv, write_parquet
     from pytest_llmprops.runs.reader import read_run
 
     runs = [read_run(find_run(text)) for text in options.runs]
-    frame = table(runs, options.table)
     for run in runs:
         for note in run.notes:
             print(f"llmprops: note: {run.run_id}: {note}", file=sys.stderr)
     if options.parquet is not None:
-        write_parquet(frame, options.parquet)
+        write_parquet(tables(runs, options.table), options.parquet)
     if options.csv is not None:
-        write_csv(frame, options.csv)
+        write_csv(tables(runs, options.table), options.csv)
     return wrote(path for path in (options.parquet, options.csv) if path is not None)
 
 

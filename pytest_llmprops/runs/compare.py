@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
-from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.runs.benchmark_facts import IsWeighted, cluster_weighted, headline, tasks_by_answer
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.pairing import (
@@ -24,7 +23,7 @@ from pytest_llmprops.runs.pairing import (
     with_tasks_of,
 )
 from pytest_llmprops.runs.reader import Run
-from pytest_llmprops.runs.replies import read_requests, reply_of
+from pytest_llmprops.runs.replies import Requests, read_requests, reply_of
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import PairedResult
@@ -134,7 +133,7 @@ def compare(runs: Sequence[Run], *, all_pairs: bool = False) -> Comparison:
             notes += note
     rows = [row for column in columns for row in column.run.facts.summary]
     task_keys = tuple(dict.fromkeys(task_key_of(row) for row in rows))
-    replies: dict[int, dict[str, RequestRecord]] = {}
+    replies: dict[int, Requests] = {}
     contrasts = tuple(_contrast(*pair, replies) for pair in chosen)
     return Comparison(tuple(columns), task_keys, contrasts, tuple(notes))
 
@@ -159,7 +158,7 @@ def _models(one: list[Column], other: list[Column]) -> tuple[list[tuple[Column, 
     return same, [note] if note else []
 
 
-def _contrast(baseline: Column, candidate: Column, replies: dict[int, dict[str, RequestRecord]]) -> Contrast:
+def _contrast(baseline: Column, candidate: Column, replies: dict[int, Requests]) -> Contrast:
     decided = tasks_by_answer(baseline.run.facts, candidate.run.facts)
     after = with_one_task(candidate.records, decided)
     before = with_tasks_of(baseline.records, after, decided)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
-from pytest_llmprops.core.records import SearchRecord
+from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.runs.reader import Run
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Table = Literal["verdicts", "summary", "metrics", "requests", "searches"]
+T = TypeVar("T")
+#: rows of a table that are in memory at once
+MOST_ROWS = 50_000
 TABLES: tuple[Table, ...] = get_args(Table)
 #: columns of the longer tables, so that an empty table has them too
 VERDICTS = (
@@ -35,7 +39,19 @@ SEARCHES = (
 
 
 def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
-    """Return one table of all ``runs``; its first column is ``run_id``.
+    """Return one table of all ``runs`` with all its rows; see :func:`tables`."""
+    parts = list(tables(runs, name))
+    if len(parts) == 1:
+        return parts[0]
+    import pandas as pd
+
+    return pd.concat(parts, ignore_index=True)
+
+
+def tables(runs: Sequence[Run], name: Table = "verdicts") -> Iterator[pd.DataFrame]:
+    """Yield one table of all ``runs`` in parts of at most ``MOST_ROWS`` rows; its first column is ``run_id``.
+
+    There is at least one part, and all have the same columns and types.
 
     - ``verdicts``: ``values`` become float columns ``value_<name>``, empty if a benchmark has no such number;
       ``requests`` is a list of texts, and ``evidence`` is JSON text, null if it is empty.
@@ -55,16 +71,32 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
     if repeated is not None:
         raise UsageError(f"two of the runs are called '{repeated}': their rows could not be distinguished")
     if name == "verdicts":
-        return _verdicts(pd, runs)
+        records = [record for run in runs for record in run.records]
+        names = list(dict.fromkeys(name for record in records for name in _numbers(record)))
+        pairs = ((run.run_id, record) for run in runs for record in run.records)
+        return (_verdicts(pd, part, names) for part in _parts(pairs))
     if name == "requests":
-        rows = [_request(run.run_id, record) for run in runs for record in read_requests(run.folder).values()]
-        # pandas gives a column without any text no type.
-        texts = dict.fromkeys(("reply", "reply_value"), "string")
-        return pd.DataFrame(rows, columns=list(REQUESTS)).astype(texts)
+        rows = (_request(run.run_id, record) for run in runs for record in read_requests(run.folder).each())
+        # pandas gives a column without any text no type, and one whose numbers are all whole another one.
+        types = dict.fromkeys(("reply", "reply_value"), "string") | {"seconds": "float64"}
+        return (pd.DataFrame(part, columns=list(REQUESTS)).astype(types) for part in _parts(rows))
     if name == "searches":
-        rows = [_search(run.run_id, record) for run in runs for record in run.searches]
+        rows = (_search(run.run_id, record) for run in runs for record in run.searches)
         texts = dict.fromkeys(("why", "counterexample"), "string")
-        return pd.DataFrame(rows, columns=list(SEARCHES)).astype(texts)
+        return (pd.DataFrame(part, columns=list(SEARCHES)).astype(texts) for part in _parts(rows))
+    return iter([_facts(pd, runs, name)])
+
+
+def _parts(rows: Iterable[T]) -> Iterator[list[T]]:
+    """Yield the rows in lists of at most ``MOST_ROWS``; one empty list if there are none."""
+    remaining = iter(rows)
+    part = list(islice(remaining, MOST_ROWS))
+    yield part
+    while part := list(islice(remaining, MOST_ROWS)):
+        yield part
+
+
+def _facts(pd: Any, runs: Sequence[Run], name: Table) -> pd.DataFrame:
     rows = [{"run_id": run.run_id, **row.to_json()} for run in runs for row in getattr(run.facts, name)]
     frame = pd.DataFrame(rows)
     for column in ("accuracy", "value", "ci_low", "ci_high", "between_items", "within_items"):
@@ -74,8 +106,13 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
     return frame
 
 
-def _verdicts(pd: Any, runs: Sequence[Run]) -> pd.DataFrame:
-    rows = [{"run_id": run.run_id, **record.to_json()} for run in runs for record in run.records]
+def _numbers(record: VerdictRecord) -> dict[str, float]:
+    return {name: value for name, value in record.values.items() if isinstance(value, int | float)}
+
+
+def _verdicts(pd: Any, pairs: Sequence[tuple[str, VerdictRecord]], names: Sequence[str]) -> pd.DataFrame:
+    """Return the verdicts of ``pairs`` of a run's id and a record, with a column for each of ``names``."""
+    rows = [{"run_id": run_id, **record.to_json()} for run_id, record in pairs]
     frame = pd.DataFrame(rows, columns=list(VERDICTS))
     # Every benchmark has its own keys, and Parquet needs one type per column.
     texts = [json.dumps(row["evidence"], ensure_ascii=False) if row["evidence"] else None for row in rows]
@@ -83,8 +120,7 @@ def _verdicts(pd: Any, runs: Sequence[Run]) -> pd.DataFrame:
     frame["score"] = frame["score"].astype("float64")
     keys = [[str(key) for key in row["requests"]] for row in rows]
     frame["requests"] = pd.Series(keys, index=frame.index, dtype="object")
-    numbers = [{k: v for k, v in row["values"].items() if isinstance(v, int | float)} for row in rows]
-    names = list(dict.fromkeys(name for values in numbers for name in values))
+    numbers = [_numbers(record) for _, record in pairs]
     values = {f"value_{n}": [float(v.get(n, "nan")) for v in numbers] for n in names}
     return pd.concat([frame, pd.DataFrame(values, index=frame.index, dtype="float64")], axis=1)
 
@@ -118,8 +154,8 @@ def _has_keys(frame: pd.DataFrame) -> bool:
     return "requests" in frame and frame["requests"].dtype == "object"
 
 
-def write_parquet(frame: pd.DataFrame, path: Path) -> None:
-    """Write ``frame`` as Parquet, atomically.
+def write_parquet(parts: Iterable[pd.DataFrame], path: Path) -> None:
+    """Write the parts of a table as Parquet, each as a row group, atomically.
 
     :raises MissingExtra: without pyarrow. :raises UsageError: if the folder does not exist.
     """
@@ -128,23 +164,41 @@ def write_parquet(frame: pd.DataFrame, path: Path) -> None:
         import pyarrow.parquet as pq
     except ImportError:
         raise MissingExtra("writing Parquet", package="pyarrow", extra="report") from None
-    schema = pa.Schema.from_pandas(frame, preserve_index=False)
-    if _has_keys(frame):
-        # If no record has a request, pyarrow cannot infer the type.
-        index = schema.get_field_index("requests")
-        schema = schema.set(index, pa.field("requests", pa.list_(pa.string())))
-    data = pa.Table.from_pandas(frame, schema=schema, preserve_index=False)
-    write_whole(path, lambda new: pq.write_table(data, new, compression="zstd"))
+
+    def write(new: Path) -> None:
+        writer = None
+        try:
+            for frame in parts:
+                if writer is None:
+                    schema = pa.Schema.from_pandas(frame, preserve_index=False)
+                    if _has_keys(frame):
+                        # If no record has a request, pyarrow cannot infer the type.
+                        index = schema.get_field_index("requests")
+                        schema = schema.set(index, pa.field("requests", pa.list_(pa.string())))
+                    writer = pq.ParquetWriter(new, schema, compression="zstd")
+                writer.write_table(pa.Table.from_pandas(frame, schema=writer.schema, preserve_index=False))
+        finally:
+            if writer is not None:
+                writer.close()
+
+    write_whole(path, write)
 
 
-def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Write ``frame`` as CSV, atomically; lists become JSON.
+def write_csv(parts: Iterable[pd.DataFrame], path: Path) -> None:
+    """Write the parts of a table as CSV, atomically; lists become JSON.
 
     :raises UsageError: if the folder does not exist.
     """
-    if _has_keys(frame):
-        frame = frame.assign(requests=[json.dumps(keys) for keys in frame["requests"]])
-    write_whole(path, lambda new: frame.to_csv(new, index=False, encoding="utf-8"))
+
+    def write(new: Path) -> None:
+        with open(new, "w", encoding="utf-8", newline="") as file:
+            for number, part in enumerate(parts):
+                frame = part
+                if _has_keys(part):
+                    frame = part.assign(requests=[json.dumps(keys) for keys in part["requests"]])
+                frame.to_csv(file, index=False, header=number == 0)
+
+    write_whole(path, write)
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:

@@ -14,6 +14,7 @@ from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, Ve
 from pytest_llmprops.core.run_facts import SCHEMA, RunFacts
 from pytest_llmprops.runs.benchmark_facts import cluster_weighted
 from pytest_llmprops.runs.integrity import VERDICTS, changed_content, file_hashes, problems, status_counts
+from pytest_llmprops.runs.json_lines import JsonLines
 from pytest_llmprops.runs.searches import FILE as SEARCHES
 from pytest_llmprops.runs.searches import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
@@ -81,12 +82,12 @@ def read_run(folder: Path) -> Run:
     facts = _facts(raw, folder)
     path = folder / VERDICTS
     writing = is_being_written(folder)
-    lines, truncated = _verdicts(path)
+    lines, truncated = _lines(path, VerdictRecord.from_json)
     if not writing and facts.finished is None:
         # The writer may have finished after run.json was read.
         raw = read_run_json(folder)
         facts = _facts(raw, folder)
-        lines, truncated = _verdicts(path)
+        lines, truncated = _lines(path, VerdictRecord.from_json)
     if facts.summary and not path.exists():
         raise DataError(f"{path}: is missing; copy the run's whole folder")
     latest = {r.key: r for r in lines}
@@ -102,10 +103,10 @@ def read_run(folder: Path) -> Run:
         )
     facts, settled = _settle(facts, records, lines, writing)
     notes += settled
-    searches, truncated = json_lines(folder / SEARCHES, SearchRecord.from_json)
+    searches, truncated = _lines(folder / SEARCHES, SearchRecord.from_json)
     if truncated:
         notes.append(f"{SEARCHES}: its last line is truncated and was ignored")
-    latest_searches = tuple({search.key: search for _, search in searches}.values())
+    latest_searches = tuple({search.key: search for search in searches}.values())
     if latest_searches:
         facts = replace(facts, searches=search_counts(latest_searches))
     return Run(folder, facts, records, tuple(notes), writing, latest_searches, inconsistent)
@@ -170,44 +171,10 @@ def is_being_written(folder: Path) -> bool:
     return False
 
 
-def json_lines(path: Path, read: Callable[[dict[str, Any]], T]) -> tuple[list[tuple[int, T]], bool]:
-    """Return the records of a JSON Lines file with their line numbers, and whether a truncated last line was ignored.
-
-    :param read: converts an object to a record; raises ValueError with a phrase that completes "line 7 …".
-    :raises DataError: for a damaged line that is not the last, and for a last line that is JSON but not valid.
-    """
-    try:
-        # Not as text: a reply may contain characters that str.splitlines() treats as line ends.
-        raw = path.read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return [], False
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
-    last = max((n for n, line in enumerate(raw, 1) if line.strip()), default=0)
-    rows: list[tuple[int, T]] = []
-    for number, line in enumerate(raw, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line.decode())
-        except (ValueError, RecursionError):
-            if number == last:
-                return rows, True
-            raise DataError(
-                f"{path}: line {number} is damaged (not JSON); restore the file or delete the line"
-            ) from None
-        try:
-            if not isinstance(row, dict):
-                raise ValueError("is no object")
-            rows.append((number, read(row)))
-        except ValueError as error:
-            raise DataError(f"{path}: line {number} {error}; restore the file or delete the line") from None
-    return rows, False
-
-
-def _verdicts(path: Path) -> tuple[list[VerdictRecord], bool]:
-    rows, truncated = json_lines(path, VerdictRecord.from_json)
-    return [row for _, row in rows], truncated
+def _lines(path: Path, read: Callable[[dict[str, Any]], T]) -> tuple[list[T], bool]:
+    """Return the records of a JSON Lines file, and whether a truncated last line was ignored."""
+    lines = JsonLines(path, read)
+    return list(lines), lines.is_truncated
 
 
 def _settle(

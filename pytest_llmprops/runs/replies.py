@@ -3,34 +3,131 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from array import array
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
-from pytest_llmprops.runs.reader import json_lines
+from pytest_llmprops.runs.json_lines import JsonLines
+
+#: number of long prefixes in memory
+_KEPT_PREFIXES = 64
 
 
-def read_requests(folder: Path) -> dict[str, RequestRecord]:
-    """Return the logged requests of a run by key.
+class Prefixes(Mapping[str, str]):
+    """The long prefixes of a file's requests by id. Only the latest used are in memory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offsets: dict[str, int] = {}
+        self._latest: dict[str, str] = {}
+
+    def define(self, prefix_id: str, text: str, offset: int) -> None:
+        """Add a prefix whose line begins at ``offset``."""
+        self._offsets[prefix_id] = offset
+        self._keep(prefix_id, text)
+
+    def _keep(self, prefix_id: str, text: str) -> str:
+        self._latest.pop(prefix_id, None)
+        self._latest[prefix_id] = text
+        if len(self._latest) > _KEPT_PREFIXES:
+            del self._latest[next(iter(self._latest))]
+        return text
+
+    def __getitem__(self, prefix_id: str) -> str:
+        text = self._latest.get(prefix_id)
+        if text is None:
+            [line] = _lines_at(self._path, [self._offsets[prefix_id]])
+            text = str(line["text"])
+        return self._keep(prefix_id, text)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+
+class Requests(Mapping[str, RequestRecord]):
+    """The logged requests of a run by key, in the order of the file; of several with one key, the last.
+
+    Only the places of the lines are in memory, 16 bytes per request. Each access reads its line from the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._prefixes = path, Prefixes(path)
+        # Two different keys have the same hash with a probability of n²/2⁶⁵: 3e-8 for a million requests.
+        hashes, offsets = array("q"), array("q")
+        self._lines = JsonLines(path, self._scan)
+        for record in self._lines:
+            if record is not None:
+                hashes.append(hash(record.key))
+                offsets.append(self._lines.offset)
+        order = np.argsort(np.asarray(hashes), kind="stable")
+        self._hashes, self._offsets = np.asarray(hashes)[order], np.asarray(offsets)[order]
+        if len(order):
+            is_last = np.append(self._hashes[1:] != self._hashes[:-1], True)
+            self._hashes, self._offsets = self._hashes[is_last], self._offsets[is_last]
+
+    def _scan(self, line: dict[str, Any]) -> RequestRecord | None:
+        if "prefix_id" not in line:
+            return RequestRecord.from_json(line, self._prefixes)
+        if not isinstance(line["prefix_id"], str) or not isinstance(line.get("text"), str):
+            raise ValueError("has no texts 'prefix_id' and 'text'")
+        self._prefixes.define(line["prefix_id"], line["text"], self._lines.offset)
+        return None
+
+    def _place(self, key: object) -> int | None:
+        wanted = hash(key)
+        place = int(np.searchsorted(self._hashes, wanted))
+        is_present = place < len(self._hashes) and self._hashes[place] == wanted
+        return int(self._offsets[place]) if is_present else None
+
+    def __contains__(self, key: object) -> bool:
+        return self._place(key) is not None
+
+    def __getitem__(self, key: str) -> RequestRecord:
+        place = self._place(key)
+        if place is None:
+            raise KeyError(key)
+        [record] = self._at([place])
+        return record
+
+    def _at(self, offsets: Any) -> Iterator[RequestRecord]:
+        for line in _lines_at(self._path, offsets):
+            yield RequestRecord.from_json(line, self._prefixes)
+
+    def __iter__(self) -> Iterator[str]:
+        return (record.key for record in self.each())
+
+    def each(self) -> Iterator[RequestRecord]:
+        """Yield the requests in the order of the file."""
+        return self._at(np.sort(self._offsets)) if len(self) else iter(())
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+
+def _lines_at(path: Path, offsets: Any) -> Iterator[dict[str, Any]]:
+    with open(path, "rb") as file:
+        for offset in offsets:
+            file.seek(int(offset))
+            line: dict[str, Any] = json.loads(file.readline())
+            yield line
+
+
+def read_requests(folder: Path) -> Requests:
+    """Return the logged requests of a run.
 
     Empty if the run has no ``requests.jsonl``. A truncated last line is ignored.
 
     :raises DataError: for a damaged line that is not the last.
     """
-    prefixes: dict[str, str] = {}
-
-    def read(line: dict[str, Any]) -> RequestRecord | None:
-        if "prefix_id" not in line:
-            return RequestRecord.from_json(line, prefixes)
-        if not isinstance(line["prefix_id"], str) or not isinstance(line.get("text"), str):
-            raise ValueError("has no texts 'prefix_id' and 'text'")
-        prefixes[line["prefix_id"]] = line["text"]
-        return None
-
-    records, _ = json_lines(folder / "requests.jsonl", read)
-    return {record.key: record for _, record in records if record is not None}
+    return Requests(folder / "requests.jsonl")
 
 
 def reply_of(record: VerdictRecord, requests: Mapping[str, RequestRecord]) -> str:

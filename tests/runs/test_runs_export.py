@@ -14,7 +14,7 @@ from fixtures.recorded import verdict, verdicts, write_run
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine.request_log import RequestLog
-from pytest_llmprops.runs.export import TABLES, Table, table, write_csv, write_parquet, write_whole
+from pytest_llmprops.runs.export import TABLES, Table, table, tables, write_csv, write_parquet, write_whole
 from pytest_llmprops.runs.reader import Run, read_run
 
 
@@ -36,7 +36,7 @@ def two(tmp_path: Path) -> list[Run]:
 def through_parquet(runs: list[Run], name: Table, folder: Path) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    write_parquet(table(runs, name), folder / "t.parquet")
+    write_parquet(tables(runs, name), folder / "t.parquet")
     rows: list[dict[str, Any]] = pq.read_table(folder / "t.parquet").to_pylist()
     return rows
 
@@ -78,7 +78,7 @@ def test_empty_tables_keep_their_types(name: Table, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     run = read_run(write_run(tmp_path / "r", []))
-    write_parquet(table([run], name), tmp_path / "t.parquet")
+    write_parquet(tables([run], name), tmp_path / "t.parquet")
     schema = pq.read_schema(tmp_path / "t.parquet")
     if name == "verdicts":
         assert schema.field("requests").type == pa.list_(pa.string())
@@ -87,7 +87,7 @@ def test_empty_tables_keep_their_types(name: Table, tmp_path: Path) -> None:
 
 def test_csv(two: list[Run], tmp_path: Path) -> None:
     """CSV has the same rows; lists are written as JSON and missing numbers are empty."""
-    write_csv(table(two), tmp_path / "t.csv")
+    write_csv(tables(two), tmp_path / "t.csv")
     with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [json.loads(r["requests"]) for r in rows] == [["k"], [], []]
@@ -96,6 +96,37 @@ def test_csv(two: list[Run], tmp_path: Path) -> None:
         ("2.0", "0.5", "0.0"),
         ("", "", ""),
     ]
+
+
+@pytest.mark.parametrize("name", ["verdicts", "requests"])
+def test_long_tables_are_written_in_parts(
+    name: Table, two: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts become row groups of Parquet and lines of CSV below one header, with the same rows and types."""
+    import pyarrow.parquet as pq
+
+    log = RequestLog(two[1].folder)
+    # JSON writes whole seconds without a point
+    log.add("subject", Chat.user("3 + 3 ="), Reply("six", seconds=2, key="l"))
+    log.close()
+    whole = table(two, name)
+    monkeypatch.setattr("pytest_llmprops.runs.export.MOST_ROWS", 1)
+    write_parquet(tables(two, name), tmp_path / "t.parquet")
+    write_csv(tables(two, name), tmp_path / "t.csv")
+    file = pq.ParquetFile(tmp_path / "t.parquet")
+    assert file.num_row_groups == len(whole) > 1
+    assert file.read().to_pylist() == pa_rows(whole, tmp_path)
+    with open(tmp_path / "t.csv", newline="", encoding="utf-8") as text:
+        assert len(list(csv.DictReader(text))) == len(whole)
+
+
+def pa_rows(frame: Any, folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of a table that is written as one part."""
+    import pyarrow.parquet as pq
+
+    write_parquet([frame], folder / "whole.parquet")
+    rows: list[dict[str, Any]] = pq.read_table(folder / "whole.parquet").to_pylist()
+    return rows
 
 
 def test_two_runs_of_one_name_are_refused(two: list[Run]) -> None:
@@ -119,7 +150,7 @@ def test_missing_package(
 
     monkeypatch.setattr(builtins, "__import__", importing)
     with pytest.raises(MissingExtra, match=rf"'{package}': pip install 'pytest-llmprops\[report\]'"):
-        table(two) if call == "table" else write_parquet(frame, tmp_path / "x.parquet")
+        table(two) if call == "table" else write_parquet([frame], tmp_path / "x.parquet")
     assert not (tmp_path / "x.parquet").exists()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,45 @@ def test_prompts_are_restored_in_full(tmp_path: Path) -> None:
     assert list(requests) == ["k0", "k1", "k2"]
     assert requests["k2"].messages == [("user", f"{EXAMPLES}question 2")]
     assert requests["k2"].reply == "reply 2"
+
+
+def test_requests_stay_in_the_file(tmp_path: Path) -> None:
+    """Reading 3,000 requests with prompts of 2,000 characters, most with heads of their own, keeps 50 bytes of each."""
+    log = RequestLog(tmp_path)
+    for n in range(3_000):
+        head = f"Task {n // 30}\n" + "x" * 1_990 + "\n"
+        log.add("subject", Chat.user(f"{head}question {n}"), Reply(f"reply {n}", key=f"key {n}"))
+    log.close()
+    tracemalloc.start()
+    try:
+        requests = read_requests(tmp_path)
+        kept, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # the latest 64 prefixes are in memory, too
+    assert kept < 3_000 * 50 + 64 * 2_200
+    assert most < 3_000 * 100 + 64 * 2_200
+    assert len(requests) == 3_000
+    # also in another order than that of the file, so that the prefixes are read again
+    for n in (2_999, 31, 0, 1_500, 30):
+        assert requests[f"key {n}"].messages == [("user", f"Task {n // 30}\n{'x' * 1_990}\nquestion {n}")]
+    assert [record.key for record in requests.each()] == list(requests)
+    assert "key 3000" not in requests
+    with pytest.raises(KeyError):
+        requests["key 3000"]
+
+
+def test_the_last_request_with_a_key_counts(tmp_path: Path) -> None:
+    """A resumed run may log a request again; it is one request, with its last reply."""
+    for reply in ("first", "second"):
+        log = RequestLog(tmp_path)
+        for key in ("a", "b"):
+            log.add("subject", Chat.user(key), Reply(f"{reply} {key}", key=key))
+        log.close()
+    requests = read_requests(tmp_path)
+    assert len(requests) == 2
+    assert [record.reply for record in requests.each()] == ["second a", "second b"]
+    assert requests["a"].reply == "second a"
 
 
 def test_no_file(tmp_path: Path) -> None:

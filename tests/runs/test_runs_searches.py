@@ -201,8 +201,8 @@ def test_export(tmp_path: Path) -> None:
     import pandas as pd
 
     frame = table([read_run(searched(tmp_path / "run", row(1), row(2, FOUND)))], "searches")
-    write_csv(frame, tmp_path / "t.csv")
-    write_parquet(frame, tmp_path / "t.parquet")
+    write_csv([frame], tmp_path / "t.csv")
+    write_parquet([frame], tmp_path / "t.parquet")
     for read in (pd.read_csv(tmp_path / "t.csv"), pd.read_parquet(tmp_path / "t.parquet")):
         assert list(read["has_counterexample"]) == [False, True]
         assert list(read["requests"]) == [30, 30]

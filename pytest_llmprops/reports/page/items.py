@@ -37,8 +37,8 @@ def items_of(series: Sequence[Series], requests: Mapping[int, Mapping[str, Reque
     names: dict[str, dict[str, int]] = {name: {} for name in ("benchmark", "task", "language", "source")}
     prefixes = _Prefixes()
     rows: list[list[Any]] = []
-    # The calls of each row, with the group in which their texts share prefixes.
-    calls_of_rows: list[tuple[tuple[Any, ...], list[RequestRecord]]] = []
+    # The keys of the calls of each row, with the run's requests and the group in which their texts share prefixes.
+    calls_of_rows: list[tuple[tuple[Any, ...], Mapping[str, RequestRecord], list[str]]] = []
     kept = _kept(series)
     for s in series:
         logged = requests.get(id(s.run), {})
@@ -53,12 +53,14 @@ def items_of(series: Sequence[Series], requests: Mapping[int, Mapping[str, Reque
                 row += [_cut(getattr(record, name)) for name in ("expected", "given", "reason")]
                 row.append(record.values or 0)
                 rows.append(row)
-                calls = [logged[key] for key in record.requests if key in logged]
-                calls_of_rows.append(((s.index, record.benchmark, record.task), calls))
-    most = _each((len(calls) for _, calls in calls_of_rows), MOST_CALLS)
-    for row, (place, calls) in zip(rows, calls_of_rows, strict=True):
-        row.append([_call(call, place, prefixes) for call in _foremost(calls, most)])
-        row.append(max(0, len(calls) - most))
+                keys = [key for key in record.requests if key in logged]
+                calls_of_rows.append(((s.index, record.benchmark, record.task), logged, keys))
+    most = _each((len(keys) for _, _, keys in calls_of_rows), MOST_CALLS)
+    for row, (place, logged, keys) in zip(rows, calls_of_rows, strict=True):
+        # Each row's calls are read only here: together they may be larger than the memory.
+        calls = _foremost([logged[key] for key in keys], most)
+        row.append([_call(call, place, prefixes) for call in calls])
+        row.append(max(0, len(keys) - most))
     stored = prefixes.finish()
     return {
         "fields": FIELDS,
