@@ -42,9 +42,10 @@ class OpenAIModel:
     blocking = False
 
     def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
-        self._url = _base_url(spec, options)
-        url = normalised_url(self._url)
-        self._official = _is_openai(url)
+        self._urls = _base_urls(spec, options)
+        urls = [normalised_url(url) for url in self._urls]
+        url = ", ".join(urls)
+        self._official = _is_openai(urls[0])
         self._spec, self._options = spec, options
         deviations = Deviations(completion_tokens=self._official)
         self._calls = ApiCalls(spec.name, url, deviations, options.timeout, most_samples=most_samples(spec))
@@ -52,7 +53,7 @@ class OpenAIModel:
         self.identity: Mapping[str, Any] = {
             "backend": "openai",
             "name": spec.name,
-            "base_url": "" if url == OPENAI_URL else url,
+            "base_url": _identity_of(spec, urls),
         }
         self.pinned = pinned_by_name(spec.name)
 
@@ -70,8 +71,12 @@ class OpenAIModel:
         """Return a hash of the server's list of models; empty for OpenAI's own, which says nothing about one model."""
         if self._official:
             return ""
-        key = os.environ.get("OPENAI_API_KEY", "").strip()
-        return await asyncio.to_thread(model_list, self._url.rstrip("/"), key or "none")
+        key = os.environ.get("OPENAI_API_KEY", "").strip() or "none"
+        lists = await asyncio.gather(
+            *(asyncio.to_thread(model_list, url.rstrip("/"), key) for url in self._urls)
+        )
+        # A server that does not answer now has not changed its list.
+        return " ".join(lists) if all(lists) else ""
 
     @property
     def most_samples(self) -> int:
@@ -88,7 +93,7 @@ class OpenAIModel:
 
     def notes(self) -> Sequence[str]:
         """Return notes about the API that do not affect replies."""
-        return self._calls.notes
+        return [*self._calls.notes, *(() if self.client is None else self.client.notes())]
 
     def deviations(self) -> Sequence[str]:
         """Return the parameters that had to be left out or changed so far, one phrase each."""
@@ -119,10 +124,14 @@ class OpenAIModel:
         self._calls.hidden = errors.secrets(key)
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
         from pytest_llmprops.models.openai_client import SdkClient
+        from pytest_llmprops.models.server_pool import ServerPool
 
         try:
             options = self._options
-            self.client = SdkClient(self._url, key or "none", options.timeout, options.concurrency)
+            clients = {
+                url: SdkClient(url, key or "none", options.timeout, options.concurrency) for url in self._urls
+            }
+            self.client = ServerPool(clients)
         except Exception as error:
             # The SDK checks its environment variables; its message is one line.
             return BackendError(errors.clean(str(error), self._calls.hidden), kind="request", fatal=True)
@@ -174,13 +183,22 @@ def normalised_url(url: str, where: str = "--llm-base-url") -> str:
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
 
 
-def _base_url(spec: ModelSpec, options: BackendOptions) -> str:
-    return (
+def _base_urls(spec: ModelSpec, options: BackendOptions) -> list[str]:
+    """Return the addresses of the servers of a model: one, or several separated by commas."""
+    text = (
         spec.params.get("base_url")
         or options.base_url
         or os.environ.get("OPENAI_BASE_URL", "").strip()
         or OPENAI_URL
     )
+    return list(dict.fromkeys(url.strip() for url in text.split(",")))
+
+
+def _identity_of(spec: ModelSpec, urls: Sequence[str]) -> str:
+    """Return where the replies of a model are from: ``?as=NAME``, or its servers, which serve the same model."""
+    if "as" in spec.params:
+        return f"as {spec.params['as']}"
+    return "" if urls == [OPENAI_URL] else ",".join(sorted(urls))
 
 
 def _is_openai(url: str) -> bool:
@@ -189,7 +207,9 @@ def _is_openai(url: str) -> bool:
 
 
 def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
-    spec.only("price_in", "price_out", "n", "base_url")
+    spec.only("price_in", "price_out", "n", "base_url", "as")
+    if spec.params.get("as") == "":
+        raise UsageError(f"--model {spec.text}: write as=NAME, a name for the servers of this model")
     most_samples(spec)
     if spec.params or options.prices:
         price(spec.name, spec.params, options.prices)
@@ -197,11 +217,13 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     if not all(map(importlib.util.find_spec, ("openai", "aiohttp"))):
         raise MissingExtra(f"--model {spec.text}", package="openai[aiohttp]", extra="")
     where = f"--model {spec.text}: base_url" if "base_url" in spec.params else "--llm-base-url"
-    normalised_url(_base_url(spec, options), where)
+    for url in _base_urls(spec, options):
+        normalised_url(url, where)
     return lambda: OpenAIModel(spec, options)
 
 
 def _import_sdk() -> None:
+    importlib.import_module("pytest_llmprops.models.server_pool")
     importlib.import_module("pytest_llmprops.models.openai_client")
 
 

@@ -44,7 +44,7 @@ class ModelSpec:
             base = base.rsplit(".", 1)[0]
         if self.backend == "fake":
             base = f"fake-{base}"
-        base += "".join(f"-{k}={v}" for k, v in sorted(self.params.items()) if k != "base_url")
+        base += "".join(f"-{k}={v}" for k, v in sorted(self.params.items()) if k not in ("base_url", "as"))
         return re.sub(r"[^A-Za-z0-9._=-]+", "_", base)
 
     def number(self, key: str) -> float | None:

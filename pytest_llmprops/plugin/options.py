@@ -80,7 +80,7 @@ def _age(value: str) -> float:
 
 
 def _url(value: str) -> str:
-    if not value.startswith(("http://", "https://")):
+    if not all(url.strip().startswith(("http://", "https://")) for url in value.split(",")):
         raise ValueError("must begin with http:// or https://")
     return value
 
@@ -167,7 +167,11 @@ OPTIONS: tuple[Option, ...] = (
         repeatable=True,
     ),
     Option(
-        "llm-base-url", _url, None, "base URL of an OpenAI-compatible server, usually ending in /v1", "URL"
+        "llm-base-url",
+        _url,
+        None,
+        "base URL of an OpenAI-compatible server, usually ending in /v1; of several servers, separated by commas",
+        "URL",
     ),
     Option(
         "llm-concurrency",
