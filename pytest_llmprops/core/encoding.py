@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from pytest_llmprops.core.errors import DataError
 
 _BOM = b"\xef\xbb\xbf"
+_HIGH = re.compile(rb"[\x80-\xfe]+")
 
 
 def utf8(raw: bytes, name: str) -> str:
@@ -26,6 +29,11 @@ def utf8(raw: bytes, name: str) -> str:
 def _hint(raw: bytes) -> str:
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return " (it starts like UTF-16)"
+    # In Chinese text nearly every character has two bytes above 0x7f. Accented letters are single ones between ASCII
+    # letters, which GBK would read as second bytes.
+    runs = [len(run) for run in _HIGH.findall(raw)]
+    if runs and 2 * runs.count(1) >= len(runs):
+        return " (it looks like Latin-1: `iconv -f WINDOWS-1252 -t UTF-8`)"
     try:
         raw.decode("gbk")
     except UnicodeDecodeError:

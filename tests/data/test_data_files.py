@@ -96,6 +96,16 @@ class TestText:
         assert "offset 0" in message
         assert "iconv -f GBK -t UTF-8" in message
 
+    @pytest.mark.parametrize(
+        "text", ["Le café est là", "naïveté,garçon\n", "Größe,Äpfel", "les élèves “çà”", "déjà-vu,été"]
+    )
+    def test_latin1_is_not_taken_for_gbk(self, folder: DataFolder, text: str) -> None:
+        """The error for accented letters has the command that converts them, also if GBK could decode the bytes."""
+        path = put(folder, "a.csv", text.encode("cp1252"))
+        message = refusal(lambda: folder.csv(path))
+        assert "iconv -f WINDOWS-1252 -t UTF-8" in message
+        assert "GBK" not in message
+
     def test_utf16_is_recognised(self, folder: DataFolder) -> None:
         """The error for text saved as UTF-16 says so."""
         path = put(folder, "a.txt", "night".encode("utf-16"))

@@ -19,7 +19,7 @@ ROLE = """
         (("--llm-protocol", "fast"), "--llm-protocol fast: htest has paper, quick"),
         (
             ("--llm-helper", "raeder=fake:echo"),
-            "--llm-helper raeder=fake:echo: unknown helper role 'raeder'; the roles are homophones: none; htest: rea",
+            "unknown helper role 'raeder'; the roles are homophones: none; htest: reader",
         ),
         (("--llm-set", "htest.cot=true"), "htest needs a helper for the role 'reader'"),
     ],
