@@ -129,7 +129,7 @@ def _same_terms(gate: Gate, facts: RunFacts, theirs: Sequence[VerdictRecord]) ->
 def _why_incomplete(facts: RunFacts, plan: SequentialPlan | None) -> str:
     if facts.stopped_by_gate and plan is None:
         return "it was stopped early by another gate file or for another baseline; measure the rest"
-    return facts.stopped or "cases have no verdict; run again to continue"
+    return facts.stopped or f"cases have no verdict; continue it with 'llmprops retry {facts.run_id}'"
 
 
 def _nothing(gate: Gate, facts: RunFacts, records: Sequence[VerdictRecord]) -> Mapping[str, str]:
