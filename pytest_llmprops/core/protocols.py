@@ -8,6 +8,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any, Generic, TypeVar
 
 from pytest_llmprops.core.errors import UsageError
@@ -112,6 +113,9 @@ def _typed(text: str, expected: Any, where: str) -> Any:
             raise UsageError(f"{where}: must be true or false")
         return words[text.lower()]
     try:
-        return expected(text)
+        value = expected(text)
     except (TypeError, ValueError):
         raise UsageError(f"{where}: must be of type {expected.__name__}") from None
+    if isinstance(value, float) and not isfinite(value):
+        raise UsageError(f"{where}: must be a finite number")
+    return value

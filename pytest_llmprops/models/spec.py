@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite, nan
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -50,14 +51,17 @@ class ModelSpec:
     def number(self, key: str) -> float | None:
         """Return a numeric parameter, or None if it is absent.
 
-        :raises UsageError: if it is not a number.
+        :raises UsageError: if it is not a finite number.
         """
         if key not in self.params:
             return None
         try:
-            return float(self.params[key])
+            value = float(self.params[key])
         except ValueError:
-            raise UsageError(f"--model {self.text}: {key} must be a number") from None
+            value = nan
+        if not isfinite(value):
+            raise UsageError(f"--model {self.text}: {key} must be a number")
+        return value
 
     def only(self, *known: str) -> None:
         """Check that all parameters are in ``known``.

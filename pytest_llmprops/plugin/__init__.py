@@ -84,7 +84,7 @@ def verdict(request: pytest.FixtureRequest) -> Verdict | GroupVerdict:
 
     Waits for the model's replies. A failed call is an error of the case's setup.
     """
-    return request.config.stash[_SESSION].verdicts.wait(request.node)
+    return _session_of(request).verdicts.wait(request.node)
 
 
 @pytest.fixture
@@ -96,4 +96,15 @@ def search(request: pytest.FixtureRequest) -> Search:
     property holds at a point. ``search.run(test)`` runs ``test``, a function under ``@given`` that asserts it, and
     fails with one line on the smallest counterexample. A search has no verdict and is counted separately.
     """
-    return request.config.stash[_SESSION].searching.begin(request.node)
+    return _session_of(request).searching.begin(request.node)
+
+
+def _session_of(request: pytest.FixtureRequest) -> LLMSession:
+    """Return the session, or fail the setup of a test that was not given a case in :func:`pytest_generate_tests`."""
+    if not hasattr(request, "param"):
+        pytest.fail(
+            f"the fixture '{request.fixturename}' needs the marker {MARKER}: write @pytest.mark.{MARKER}(...) above"
+            f' {request.node.name}, with a benchmark\'s name, "htest", or its class, benchmark=MyClass',
+            pytrace=False,
+        )
+    return request.config.stash[_SESSION]

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ SIZES = ("small", "standard", "full")
 CACHE_MODES = ("reuse", "refresh", "off", "only")
 ATTACH = ("all", "failures", "none")
 FAILURES = ("fail", "xfail")
+_encode = json.JSONEncoder(allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,11 @@ def _params(values: Sequence[str]) -> dict[str, Any]:
             value = json.loads(text)
         except ValueError:
             return text
-        if isinstance(value, float) and not isfinite(value):
-            raise ValueError(f"'{text}' must be a finite number")
+        try:
+            _encode(value)
+        except ValueError:
+            # NaN, or a number too large for a float, also inside a list or an object.
+            raise ValueError(f"'{text}' must be a finite number") from None
         return value
 
     params = {name: value_of(text) for name, text in _pairs(values).items()}

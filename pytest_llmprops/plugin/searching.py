@@ -136,10 +136,7 @@ class Searching:
     def begin(self, item: pytest.Item) -> Search:
         """Return the search of the item's case; called in its setup."""
         case, name = self.case_of(item), searched_by(item)
-        if case is None:
-            raise pytest.UsageError(
-                f"{item.nodeid}: the fixture 'search' needs the marker llmprops(benchmark)"
-            )
+        assert case is not None
         self._label(case)
         if case.key in self._failed:
             pytest.skip("not searched: the item's case is an error")

@@ -84,6 +84,8 @@ def test_override_has_the_type_of_its_field(field: str, text: str, value: object
         ("k", "2.5", "of type int"),
         ("k", "none", "of type int"),
         ("temperature", "warm", "of type float"),
+        ("temperature", "nan", "a finite number"),
+        ("temperature", "-inf", "a finite number"),
         ("cot", "maybe", "true or false"),
         ("match", "fuzzy", "one of contains, word"),
         ("shots", "5", "one of 4, 14"),

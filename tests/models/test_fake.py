@@ -192,6 +192,8 @@ def test_price_gives_costs() -> None:
         ("fake:list?file=/no/such/file", "cannot read /no/such/file: No such file"),
         ("fake:echo?text=A", "'text' is not a parameter of fake"),
         ("fake:echo?delay=soon", "delay must be a number"),
+        ("fake:echo?delay=nan", "delay must be a number"),
+        ("fake:echo?delay=inf", "delay must be a number"),
         ("fake:echo?price_in=1", "give price_in and price_out"),
     ],
 )

@@ -66,6 +66,11 @@ def _unreadable(done: Finished, *said: str) -> None:
         (("--model", "fake:echo", "--llm-param", "temperature"), ("NAME=VALUE",)),
         (("--model", "fake:echo", "--llm-param", "temperature=hot"), ("temperature must be a number",)),
         (("--model", "fake:echo", "--llm-param", "temperature=NaN"), ("'NaN' must be a finite number",)),
+        (
+            ("--model", "fake:echo", "--llm-param", "logit_bias=[1e999]"),
+            ("'[1e999]' must be a finite number",),
+        ),
+        (("--model", "fake:echo", "--llm-set", "htest.temperature=nan"), ("must be a finite number",)),
         (("--model", "fake:echo", "--llm-param", "max_tokens=1.5"), ("max_tokens must be a whole number",)),
         (("--model", "fake:echo", "--llm-cache-age", "nan"), ("--llm-cache-age nan", "24h")),
         (("--model", "fake:echo", "--llm-set", "htest.cot=true"), ("--llm-helper reader=SPEC",)),

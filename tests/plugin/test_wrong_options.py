@@ -1,4 +1,4 @@
-"""Options that do not fit the selected benchmarks: one line for the session, before the first call."""
+"""Options and test functions that do not fit a benchmark: one line, before the first call."""
 
 from __future__ import annotations
 
@@ -56,3 +56,19 @@ def test_own_benchmark_may_declare_its_roles(run: Runner, role: str, declares: b
     done = run("--model", "fake:echo", "--llm-helper", f"{role}=fake:echo")
     assert done.code == code
     assert ("unknown helper role 'juge'; the roles are sums: judge" in done.output) == (code == 4)
+
+
+@pytest.mark.parametrize("options", [(), ("--model", "fake:echo")], ids=["without-model", "with-model"])
+def test_fixture_without_marker_is_one_line(run: Runner, options: tuple[str, ...]) -> None:
+    """A test that uses verdict or search without the marker is an error with one line, also without a model."""
+    run.write("test_unmarked.py", "def test_v(verdict): pass\n\n\ndef test_s(search): pass\n")
+    done = run(*options)
+    assert done.code == 1
+    assert "2 errors" in done.output
+    for fixture, function in (("verdict", "test_v"), ("search", "test_s")):
+        assert (
+            f"the fixture '{fixture}' needs the marker llmprops: write @pytest.mark.llmprops" in done.output
+        )
+        assert f"above {function}" in done.output
+    assert "Error: " not in done.output
+    assert "/plugin/" not in done.output

@@ -65,7 +65,10 @@ def test_equal_runs_are_comparable() -> None:
             {"models": {"new": {"served_as": ["a-1", "a-2"]}}},
             "this run mixes replies of 2 served models (a-1, a-2)",
         ),
-        ({"complete": False}, "this run is incomplete: cases have no verdict; continue it with 'llmprops retry run-new'"),
+        (
+            {"complete": False},
+            "this run is incomplete: cases have no verdict; continue it with 'llmprops retry run-new'",
+        ),
         ({"complete": False, "stopped": "wrong key"}, "this run is incomplete: wrong key"),
     ],
 )
