@@ -76,7 +76,7 @@ def can_be_lean(metafunc: pytest.Metafunc, count: int) -> bool:
     if count < SIMPLE_CASES and count < LEAN_CASES:
         return False
     option = metafunc.config.option
-    if inspect.iscoroutinefunction(metafunc.function):
+    if inspect.iscoroutinefunction(metafunc.function) or inspect.isasyncgenfunction(metafunc.function):
         # Pytest reports that nothing awaits it, or a plugin does.
         return False
     if metafunc.cls is not None or not set(metafunc.fixturenames) <= _FIXTURES:
@@ -164,7 +164,13 @@ class LeanItem(pytest.Item):
         self._verdict = self.source.verdict(self)
 
     def runtest(self) -> None:
-        self.source.function(self._verdict)
+        result: Any = self.source.function(self._verdict)
+        if hasattr(result, "__await__") or hasattr(result, "__aiter__"):
+            if hasattr(result, "close"):
+                result.close()
+            pytest.fail(
+                "async def functions are not natively supported: nothing awaits this one", pytrace=False
+            )
 
     def teardown(self) -> None:
         self._verdict = self.outcome = None

@@ -13,6 +13,7 @@ from fixtures.cuts import write_cuts
 from fixtures.runs import Finished, Runner
 
 LEAN = "import pytest_llmprops.plugin.lean_items as lean\nlean.LEAN_CASES = 5\n"
+SIMPLE = "import pytest_llmprops.plugin.lean_items as lean\nlean.SIMPLE_CASES = 5\n"
 
 
 def _lean(run: Runner, more: str = "") -> None:
@@ -270,6 +271,43 @@ def test_other_assertions_of_a_lean_function_are_reported(run: Runner) -> None:
     assert "assert len(verdict.given) < 6" in str(bad)
 
 
+ASYNC = """
+@pytest.mark.llmprops(benchmark=AtOnce)
+async def test_coroutine(verdict):
+    assert verdict
+
+
+@pytest.mark.llmprops(benchmark=AtOnce)
+async def test_generator(verdict):
+    yield verdict
+
+
+def plain(function):
+    def call(verdict):
+        return function(verdict)
+    return call
+
+
+@pytest.mark.llmprops(benchmark=AtOnce)
+@plain
+async def test_decorated(verdict):
+    assert verdict
+"""
+
+
+@pytest.mark.parametrize("conftest", [LEAN, SIMPLE], ids=["lean", "simple"])
+def test_function_that_nothing_awaits_fails(run: Runner, conftest: str) -> None:
+    """A test function that is async, or whose decorator hides it, fails in each case, however many there are."""
+    model = write_cuts(run, 10)
+    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
+    run.write("test_cuts.py", text + ASYNC)
+    run.write("conftest.py", conftest)
+    done = run("--model", model, "-q", "-k", "not test_cuts[")
+    assert "30 failed, 10 deselected" in done.output
+    assert done.output.count("async def functions are not natively supported") >= 30
+    assert len(done.verdicts) == 10
+
+
 def test_lean_items_work_with_calls(run: Runner, workers: str) -> None:
     """Lean items also work with a model that is called through the broker."""
     run.sums(12)
@@ -277,9 +315,6 @@ def test_lean_items_work_with_calls(run: Runner, workers: str) -> None:
     done = run("--model", run.adder, "-n", workers)
     assert "3 failed, 9 passed" in done.output
     assert done.run["calls"]["sent"] == 12
-
-
-SIMPLE = "import pytest_llmprops.plugin.lean_items as lean\nlean.SIMPLE_CASES = 5\n"
 
 
 @pytest.mark.parametrize(
