@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
+from pytest_llmprops.benchmarks.homophones.items import masked
 from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, TASKS, HTest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.items import Item, check_unique
@@ -76,20 +77,20 @@ def test_published_words_with_another_spelling_in_the_sentence(published: Path) 
     english = [i for i in items_of(Homophones(), published) if i.language == "en"]
     asked = [i for i in english if i.task == "asked"]
     assert sum(i["word"] not in i["sentence"] for i in asked) == 28
-    lost = {i.id for i in asked if i["masked"] is None}
+    lost = {i.id for i in asked if masked(i["sentence"], i["word"]) is None}
     assert lost == {i.id for i in asked if i["word"].lower() not in i["sentence"].lower()}
     assert len(lost) == 2
-    masked = {i.base_id for i in english if i.task == "context_only"}
-    assert masked == {i.id for i in asked} - lost
+    with_blank = {i.base_id for i in english if i.task == "context_only"}
+    assert with_blank == {i.id for i in asked} - lost
     assert sum(i.task == "word_only" for i in english) == 100
 
 
 def test_published_masks_hide_the_word(published: Path) -> None:
     """No masked published sentence contains its word in any case."""
-    masked = [i for i in items_of(Homophones(), published) if i.task == "context_only"]
-    assert masked
-    for item in masked:
-        shown = f" {item['masked']} ".casefold().replace("____", " ____ ")
+    controls = [i for i in items_of(Homophones(), published) if i.task == "context_only"]
+    assert controls
+    for item in controls:
+        shown = f" {masked(item['sentence'], item['word'])} ".casefold().replace("____", " ____ ")
         word = item["word"].casefold()
         assert (word if item.language == "zh" else f" {word} ") not in shown, item.id
 
@@ -148,7 +149,7 @@ def test_spanish_file(spanish: Path) -> None:
         {"quiero", "want"},
         {"abuelo", "grandfather"},
     ]
-    assert [i["masked"] for i in asked] == [
+    assert [masked(i["sentence"], i["word"]) for i in asked] == [
         "La ____ da leche",
         "Vamos ____ la playa, dijo él",
         "____ pan",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
+from pytest_llmprops.benchmarks.homophones.items import masked
 from pytest_llmprops.benchmarks.htest.benchmark import TASKS, HTest
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark import Loaded
@@ -113,7 +114,7 @@ def test_homophones_from_own_sentences(tmp_path: Path) -> None:
     words = ("--lang", "en", "--n", 2, "--sentences", own)
     assert run("generate", "homophones", *words, "--out", tmp_path / "set") == 0
     asked = [i for i in generated(Homophones(), tmp_path / "set").items if i.task == "asked"]
-    restored = {i["masked"].replace("____", i["answers"][0]) for i in asked}
+    restored = {str(masked(i["sentence"], i["word"])).replace("____", i["answers"][0]) for i in asked}
     assert restored == {"The farmer carried a heavy bucket.", "My brother painted the kitchen."}
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from pytest_llmprops.benchmarks.dtails.frequency import Baseline, frequency_baseline
 from pytest_llmprops.benchmarks.dtails.items import SELECT, items, train_rows
 from pytest_llmprops.benchmarks.dtails.orders import Slot, slots
-from pytest_llmprops.benchmarks.dtails.prompts import Variations
 from pytest_llmprops.benchmarks.dtails.rows import Row
-from pytest_llmprops.benchmarks.dtails.rule_sentences import choose_sentences
-from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, RulesFile, check_covers, parse_rules_file
 from pytest_llmprops.core.benchmark import DataFiles, Loaded
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import Item
+
+if TYPE_CHECKING:
+    from pytest_llmprops.benchmarks.dtails.prompts import Variations
+    from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, RulesFile
 
 NONE, SELF = "none", "self"
 Sentences = Mapping[str, tuple[str, ...]]
@@ -66,6 +68,8 @@ def with_rules(part: Loaded, files: DataFiles, setting: str) -> Loaded:
     if setting == SELF:
         sentences = _sentences(part.items, files)
         return Loaded(part.items, replace(context, rules_setting=SELF, sentences=sentences))
+    from pytest_llmprops.benchmarks.dtails.rules import parse_rules_file
+
     rules: dict[str, RulesFile] = {}
     for path in (text.strip() for text in setting.split(",")):
         file = parse_rules_file(files.given(path), path)
@@ -83,6 +87,8 @@ def check_rules(selected: Sequence[Item], context: Context) -> None:
     setting = context.rules_setting
     if setting in (NONE, SELF):
         return
+    from pytest_llmprops.benchmarks.dtails.rules import check_covers
+
     concepts_by_language: dict[str, dict[str, tuple[str, str, Variations]]] = {}
     for item in selected:
         if item.task == SELECT:
@@ -102,6 +108,8 @@ def concept_sentences(
     train: Iterable[Row], concept: str, variations: Variations, test_sentences: Iterable[str]
 ) -> Sentences:
     """Return the sentences for one concept's rules, from its train rows with one of these variations."""
+    from pytest_llmprops.benchmarks.dtails.rule_sentences import choose_sentences
+
     forms = {form for variation in variations for form in variation}
     rows = [
         (row.sentence, row.variations[row.label].forms)

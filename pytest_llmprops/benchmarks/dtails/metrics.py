@@ -23,21 +23,6 @@ from pytest_llmprops.core.statistics import clopper_pearson
 Values = Mapping[str, float]
 #: The language of rows over all languages. Position bias is a property of the model, not of a language.
 ALL = "all"
-DIRECTIONS = {
-    "frequency_baseline": "none",
-    # k is the number of variations; each row has its own.
-    "position_rate": "target:1/k",
-    "position_p": "none",
-    "order_invariant": "higher",
-    "accuracy_mean": "higher",
-    "accuracy_sd": "none",
-    "retry_rate": "lower",
-    "longest_decided_rate": "none",
-    "rules_failed_rate": "lower",
-    "found_rate": "higher",
-    "substring_rate": "none",
-    "parser_rate": "none",
-}
 
 
 def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:

@@ -10,7 +10,6 @@ form of a word are data. In the authors' Tamil list, two variations differ only 
 from __future__ import annotations
 
 import ast
-import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -219,13 +218,24 @@ def _label(text: str, variations: Sequence[Variation], place: str) -> int:
 def _clue(text: str, sentence: str, place: str) -> tuple[str, ...]:
     clue = tuple(part.strip() for part in text.split(";") if part.strip())
     for part in clue:
-        if not re.search(rf"(?<!\w){re.escape(part)}(?!\w)", sentence):
+        if not _has_words(sentence, part):
             _fail(
                 place,
                 f"clue {short(part)} is not in the sentence",
                 "copy words of the sentence and join them by ;",
             )
     return clue
+
+
+def _has_words(sentence: str, part: str) -> bool:
+    r"""Return whether ``part`` occurs in the sentence, not inside a longer word (``\w``)."""
+    start = sentence.find(part)
+    while start >= 0:
+        around = sentence[start - 1 : start] + sentence[start + len(part) :][:1]
+        if not any(character.isalnum() or character == "_" for character in around):
+            return True
+        start = sentence.find(part, start + 1)
+    return False
 
 
 def _pos(concept: str, variations: Sequence[Variation], words: Sequence[Entry]) -> str:

@@ -16,12 +16,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 
+from pytest_llmprops.benchmarks.eras.directions import AUTHORS
 from pytest_llmprops.benchmarks.eras.implicit import PairResult, Score, by_paradigm, gper, is_tie, is_wrong
 from pytest_llmprops.benchmarks.eras.implicit_metrics import NO_WIDTH
 from pytest_llmprops.core.metrics import Metric, Place
 
-#: Name of a metric -> its direction.
-DIRECTIONS = {"authors_gper": "lower", "authors_necessity": "lower", "authors_sufficiency": "lower"}
 #: Decimals of the differences in the authors' occlusion values.
 _DECIMALS = 5
 
@@ -109,7 +108,7 @@ def authors_metrics(
     rows = []
     for name, (value, n) in shown.items():
         low, high = limits.get(name, (None, None))
-        rows.append(Metric(*place, name, value, n, "overall", low, high, DIRECTIONS[name]))
+        rows.append(Metric(*place, name, value, n, "overall", low, high, AUTHORS[name]))
     return rows
 
 

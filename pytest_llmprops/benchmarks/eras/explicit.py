@@ -13,20 +13,13 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_llmprops.benchmarks.eras.directions import EXPLICIT_TASK
 from pytest_llmprops.core.metrics import Metric, Place
 from pytest_llmprops.core.segmentation import boundaries, with_whitespace
 from pytest_llmprops.core.statistics import mean_interval
 
 Branching = Literal["left", "right"]
 Canary = Literal["none", "token", "swallowed"]
-
-#: Name of a metric -> its direction; ``difference`` is control minus test, as in the paper's tables.
-DIRECTIONS: Mapping[str, str] = {
-    "test_accuracy": "higher",
-    "control_accuracy": "higher",
-    "difference": "lower",
-    "both_accuracy": "higher",
-}
 
 PROMPT = (
     "请把下面的句子切分成词，词与词之间用一个空格隔开。"
@@ -199,7 +192,7 @@ def _group_rows(place: Place, group: str, members: Sequence[ParadigmScore]) -> l
         "both_accuracy": [s.both for s in members],
     }
     rows = []
-    for name, direction in DIRECTIONS.items():
+    for name, direction in EXPLICIT_TASK.items():
         values = columns[name]
         low, high, _ = mean_interval(values, names, least=-1.0 if name == "difference" else 0.0)
         rows.append(Metric(*place, name, sum(values) / len(values), n, group, low, high, direction))

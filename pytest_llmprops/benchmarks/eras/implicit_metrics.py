@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pytest_llmprops.benchmarks.eras.directions import IMPLICIT_TASK
 from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS, Counts, PairResult, by_paradigm, count, gper
 from pytest_llmprops.core.metrics import Metric, Place
 from pytest_llmprops.core.statistics import mean_interval
@@ -16,15 +17,6 @@ if TYPE_CHECKING:
 
 #: in a narrower bootstrap interval, resampling changed only rounding errors
 NO_WIDTH = 1e-9
-
-#: Name of a metric -> its direction.
-DIRECTIONS = {
-    "pair_accuracy": "target:0.5",
-    "necessity": "lower",
-    "sufficiency": "lower",
-    "gper": "lower",
-    "sentiment_difference": "target:0",
-}
 
 
 def implicit_metrics(
@@ -74,17 +66,17 @@ def _numbers(counts: Counts) -> dict[str, tuple[float | None, int]]:
 
 def _plain_rows(place: Place, group: str, counts: Counts) -> list[Metric]:
     return [
-        Metric(*place, name, value, n, group, direction=DIRECTIONS[name])
+        Metric(*place, name, value, n, group, direction=IMPLICIT_TASK[name])
         for name, (value, n) in _numbers(counts).items()
     ]
 
 
 def _mean_rows(place: Place, group: str, chosen: Sequence[Counts], resamples: int, seed: int) -> list[Metric]:
-    columns = {name: [_numbers(counts)[name] for counts in chosen] for name in DIRECTIONS}
+    columns = {name: [_numbers(counts)[name] for counts in chosen] for name in IMPLICIT_TASK}
     means = {name: _mean([value for value, _ in column]) for name, column in columns.items()}
     means["gper"] = gper(means["pair_accuracy"], means["necessity"])
     rows = []
-    for name, direction in DIRECTIONS.items():
+    for name, direction in IMPLICIT_TASK.items():
         value = means[name]
         limits: tuple[float | None, float | None] = (None, None)
         defined = [number for number, _ in columns[name] if number is not None]

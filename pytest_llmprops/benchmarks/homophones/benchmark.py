@@ -6,16 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MASK, WORD_ONLY, items
-from pytest_llmprops.benchmarks.homophones.reading import Rules, contains_answer, parse_rules, reading
-from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
+from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MASK, WORD_ONLY, items, masked
+from pytest_llmprops.benchmarks.homophones.reading_rules import Rules, parse_rules
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.core.verdicts import Verdict
 
 RULES = "homophones/refusal_rules.json"
@@ -99,6 +98,9 @@ class Homophones(Benchmark):
     async def evaluate(
         self, item: Item, context: Rules, ask: Ask, protocol: Protocol[HomophonesSettings]
     ) -> Verdict:
+        # Few processes that collect the items judge their replies, and the rules take longest to import.
+        from pytest_llmprops.benchmarks.homophones.judging import judge
+
         settings = protocol.settings
         question = ask_about(item)
         chat = Chat.user(question, temperature=settings.temperature, max_tokens=settings.max_tokens)
@@ -141,43 +143,9 @@ def ask_about(item: Item) -> str:
             " can you tell its true meaning?"
         )
     if item.task == CONTEXT_ONLY:
+        blanked = masked(item["sentence"], item["word"])
         return (
-            f"In the sentence '{item['masked']}', one word was left out and '{MASK}' stands in its place,"
+            f"In the sentence '{blanked}', one word was left out and '{MASK}' stands in its place,"
             " can you tell which word it is?"
         )
     return f"The word '{item['word']}' is a homophone word, can you tell its true meaning?"
-
-
-def judge(
-    item: Item, reply: Reply, rules: Rules, match: Literal["contains", "word"], *, asks: int
-) -> Verdict:
-    """Return the verdict on a reply. An empty reply, or one cut off before an answer, is ``unparsed``."""
-    answers: Sequence[str] = item["answers"]
-    result = reading(
-        reply.text, answers, match, item.language, rules, word=item["word"], sentence=item["sentence"]
-    )
-    values = {
-        "several": float(result.several),
-        "answers_named": float(len(result.answers_named)),
-        "function_word": float(item["function_word"]),
-        "spelling_distance": round(spelling_distance(item["word"], answers[0]), 4),
-        "asks": float(asks),
-    }
-    if item["dialect"]:
-        values["dialect"] = float(item["dialect"] != "general")
-    status: Literal["correct", "wrong", "refused", "unparsed"]
-    given, reason = ", ".join(result.answers_named) or reply.text, result.reason
-    if reply.finish_reason == "content_filter":
-        status, reason = "refused", "a content filter refused"
-    elif result.correct:
-        right = (n for n in result.answers_named if contains_answer(n, answers, "word", item.language))
-        status, given = "correct", next(right, answers[0])
-    elif result.empty:
-        status, reason = "unparsed", "the reply is empty"
-    elif result.refused:
-        status, given = "refused", reply.text
-    elif reply.finish_reason == "length" and not result.answers_named:
-        status, reason = "unparsed", "cut off before an answer"
-    else:
-        status = "wrong"
-    return Verdict(status, " / ".join(answers), given, reason, float(status == "correct"), values)

@@ -44,19 +44,21 @@ class Rule:
     """One regular expression; ``name`` appears in the reason of a verdict.
 
     :param source: The regular expression, with all abbreviations replaced.
+    :param is_folded: It searches folded text.
     :param is_weak: A refusal that a mention of the answer outweighs ("no such word").
     """
 
     name: str
     language: str
     source: str
-    flags: int
+    is_folded: bool
     is_weak: bool = False
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """The compiled expression. To compile all rules takes longer than to read all items."""
-        return re.compile(self.source, self.flags)
+        has_no_capital = self.is_folded and _NO_CAPITAL.fullmatch(self.source)
+        return re.compile(self.source, re.MULTILINE if has_no_capital else re.MULTILINE | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +140,7 @@ def _rule(section: str, number: int, rule: object, compiles: bool) -> Rule:
     source = rule["pattern"]
     for short, full in SHORTHANDS.items():
         source = source.replace(short, full)
-    flags = re.MULTILINE
-    if section not in _FOLDED or not _NO_CAPITAL.fullmatch(source):
-        flags |= re.IGNORECASE
-    made = Rule(rule["name"], rule["language"], source, flags, rule.get("weak") is True)
+    made = Rule(rule["name"], rule["language"], source, section in _FOLDED, rule.get("weak") is True)
     if compiles:
         _check_pattern(section, made, where)
     return made

@@ -17,14 +17,12 @@ The paper leaves some details open. This module decides them as follows:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
+from pytest_llmprops.benchmarks.oracle.choices import Whole
 from pytest_llmprops.benchmarks.oracle.trees import Parsed, Tree
 from pytest_llmprops.benchmarks.oracle.vectors import Array, cosines, node_vectors
 
-#: whether a phrase may be mapped to the whole other sentence
-Whole = Literal["bar", "allow"]
 #: cosines closer than this are ties, because means of equal token vectors may differ by rounding
 TIE = 1e-6
 

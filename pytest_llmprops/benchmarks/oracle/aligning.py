@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from pytest_llmprops.benchmarks.oracle.algorithm1 import Whole, align
+from pytest_llmprops.benchmarks.oracle.algorithm1 import align
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments
+from pytest_llmprops.benchmarks.oracle.choices import EMBED, PARSE, Matching, Whole
 from pytest_llmprops.benchmarks.oracle.covering import align_covering
 from pytest_llmprops.benchmarks.oracle.trees import Parsed
 from pytest_llmprops.benchmarks.oracle.vectors import Array, token_vectors
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.requests import PLANNED, Embed, Parse, Reply, Request
 
-PARSE, EMBED = "parse", "embed"
-Matching = Literal["covering", "printed"]
 #: helper -> its output, for messages
 _OUTPUTS = {PARSE: "tree", EMBED: "vectors"}
 #: kinds of errors caused by a text that a helper cannot process (too long, no tokens), not by the helper

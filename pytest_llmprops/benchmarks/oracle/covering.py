@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import re
 
-from pytest_llmprops.benchmarks.oracle.algorithm1 import Whole, in_order, matching_path, most_similar, targets
+from pytest_llmprops.benchmarks.oracle.algorithm1 import in_order, matching_path, most_similar, targets
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
 from pytest_llmprops.benchmarks.oracle.arguments import Argument, arguments, role_in
+from pytest_llmprops.benchmarks.oracle.choices import Whole
 from pytest_llmprops.benchmarks.oracle.trees import Parsed, Span
 from pytest_llmprops.benchmarks.oracle.vectors import Array, cosines, node_vectors
 

@@ -30,9 +30,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_llmprops.benchmarks.oracle.choices import Rule
 from pytest_llmprops.benchmarks.oracle.dependence import Losses, losses
 from pytest_llmprops.benchmarks.oracle.extraction import Names, Samples, contains_words
-from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Rule, Subject, deciding_set
+from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject, deciding_set
 from pytest_llmprops.core.linearity import failing_bits
 
 Kind = Literal["multi-form", "weak", "assumed knowledge", "synonym fault", "unexplained"]

@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from pytest_llmprops.benchmarks.oracle.choices import Rule
 from pytest_llmprops.benchmarks.oracle.extraction import Samples
 from pytest_llmprops.benchmarks.oracle.linear_tests import (
     OneTest,
     Replies,
-    Rule,
     answers_under,
     linear_at,
     one_test,

@@ -10,8 +10,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
+from pytest_llmprops.benchmarks.oracle.choices import Rule
 from pytest_llmprops.benchmarks.oracle.entities import Entity
 from pytest_llmprops.benchmarks.oracle.extraction import (
     PROMPT,
@@ -31,10 +31,6 @@ from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.linearity import is_informative, passing_combinations
 
-#: a test passes if any combination of samples does (the paper's rule), the most frequent sets do, or the first samples
-Rule = Literal["any", "majority", "single"]
-#: in the order of their numbers in a verdict's values
-RULES: tuple[Rule, ...] = ("any", "majority", "single")
 NO_SAMPLES = Samples("", ())
 #: requests for a paraphrase that keeps the entities, before the sentence is used without a paraphrase
 PARAPHRASE_TRIES = 3

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pytest_llmprops.benchmarks.oracle.choices import RULES
 from pytest_llmprops.benchmarks.oracle.documents import document_remarks
-from pytest_llmprops.benchmarks.oracle.linear_tests import RULES
 from pytest_llmprops.benchmarks.oracle.linearity_settings import LinearitySettings, bound_of
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import null_remarks
 from pytest_llmprops.core.records import VerdictRecord

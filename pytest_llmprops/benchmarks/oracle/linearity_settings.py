@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import get_args
 
-from pytest_llmprops.benchmarks.oracle.linear_tests import Rule
+from pytest_llmprops.benchmarks.oracle.choices import Draw, Rule
 from pytest_llmprops.benchmarks.oracle.scheme import AskChat, Bound, Oracle
 from pytest_llmprops.core.linearity import draws, informative_draws, rejection_bound
 from pytest_llmprops.core.linearity_bounds import all_pass, different_draws, needed_tests, vectors_away
 
-#: how x and y of a test are drawn: uniformly from all vectors, as in the paper, or from the informative pairs
-Draw = Literal["uniform", "informative"]
 #: distances for which a bound is printed (section 3)
 EPSILONS = (0.1, 0.05)
 #: printed with every acceptance under ``any``

@@ -48,10 +48,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from pytest_llmprops.benchmarks.oracle.choices import Rule
 from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES
 from pytest_llmprops.benchmarks.oracle.extraction import Names, Samples, most_frequent, normalised
 from pytest_llmprops.benchmarks.oracle.linear_runs import sentences_of
-from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Rule, Subject, deciding_set
+from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject, deciding_set
 from pytest_llmprops.core.linearity import complement
 
 

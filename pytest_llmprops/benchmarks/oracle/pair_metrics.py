@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from pytest_llmprops.benchmarks.oracle.choices import PHIS
 from pytest_llmprops.benchmarks.oracle.metric_names import (
     CATEGORIES,
     DIRECTIONS,
@@ -13,7 +14,7 @@ from pytest_llmprops.benchmarks.oracle.metric_names import (
     REJECTIONS,
 )
 from pytest_llmprops.benchmarks.oracle.nulls import NAMES
-from pytest_llmprops.benchmarks.oracle.paraphrase_record import PHIS, phi_of
+from pytest_llmprops.benchmarks.oracle.paraphrase_record import phi_of
 from pytest_llmprops.core.metrics import Metric, Place, rate
 
 Values = Mapping[str, float]

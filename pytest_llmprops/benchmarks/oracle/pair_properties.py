@@ -22,13 +22,12 @@ from functools import cached_property
 
 from rapidfuzz.distance import Levenshtein
 
+from pytest_llmprops.benchmarks.oracle.choices import SYMMETRY, TRANSITIVITY
 from pytest_llmprops.benchmarks.oracle.items import NO, YES
 from pytest_llmprops.benchmarks.oracle.minimal_edits import KINDS, minimal_edits
 from pytest_llmprops.benchmarks.oracle.neutral_edits import EDITS, edited, neutral_edits
 from pytest_llmprops.benchmarks.oracle.pair_search import Claim, Contradiction, PairSearch, same_words
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
-
-SYMMETRY, TRANSITIVITY = "symmetry", "transitivity"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,23 +15,23 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from dataclasses import replace
+from typing import ClassVar
 
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Rho
+from pytest_llmprops.benchmarks.oracle.choices import PHIS, Phi
 from pytest_llmprops.benchmarks.oracle.json_reply import Paraphrases, ask_answer, ask_paraphrases
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence
 from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import sentences_prompt
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import (
-    PHIS,
     Pair,
-    Phi,
     answer_values,
     candidate_values,
     holds,
     trust_evidence,
     why_no,
 )
+from pytest_llmprops.benchmarks.oracle.paraphrase_settings import ParaphraseSettings
 from pytest_llmprops.benchmarks.oracle.proof import Proof, prove
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.trust import (
@@ -45,41 +45,6 @@ from pytest_llmprops.benchmarks.oracle.trust import (
 
 #: returns the potential alignments of two sentences; ``Alignments.without_trees`` if the parser or encoder fails
 Align = Callable[[str, str], Awaitable[Alignments]]
-
-
-@dataclass(frozen=True, slots=True)
-class ParaphraseSettings:
-    """How a pair is checked. The defaults are the paper's.
-
-    :param phi: the kind of alignment that decides; both kinds are recorded.
-    :param tests: tests of a "no", each with its own coin.
-    :param paraphrases: maximum paraphrases per sentence (prompt 7 asks for five).
-    :param indifferentiable: how indifferentiable paraphrases are identified. ``asked``: by alignments whose phrase
-        pairs the oracle confirms. ``potential``: by the potential alignments, without questions. ``random``: not at
-        all, as in the third sanity check of section 5.2.1.
-    :param ask_identical: also ask whether two phrases with the same words are equivalent.
-    :param source: how the source of a test is drawn. ``even``: by a fair coin if both sentences have paraphrases.
-        ``indifferentiable``: only among sentences with an indifferentiable paraphrase, if there is one.
-    :param reference: also try to prove pairs whose answer is not yes (the reference columns of table 3).
-    :raises ValueError: if there is less than one test or paraphrase.
-    """
-
-    phi: Phi = "or"
-    tests: int = 1
-    paraphrases: int = 5
-    indifferentiable: Literal["asked", "potential", "random"] = "asked"
-    source: Literal["even", "indifferentiable"] = "indifferentiable"
-    ask_identical: bool = True
-    reference: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("tests", "paraphrases"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-
-
-#: no questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof; a fair coin
-QUICK = ParaphraseSettings(indifferentiable="potential", source="even", ask_identical=False, reference=False)
 
 
 class ParaphraseChecker:

@@ -49,16 +49,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.alignment import Rho
+from pytest_llmprops.benchmarks.oracle.choices import PHIS, Phi
 from pytest_llmprops.benchmarks.oracle.json_reply import Answer, Paraphrases
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, TrustTestEvidence
 from pytest_llmprops.benchmarks.oracle.trust import Candidate, Trust
-
-Phi = Literal["or", "and"]
-#: in the order of their numbers in the values
-PHIS: tuple[Phi, Phi] = ("or", "and")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_llmprops.benchmarks.oracle.json_reply import Answer, ask_answer, ask_paraphrases
-from pytest_llmprops.benchmarks.oracle.paraphrase import Align, ParaphraseChecker, ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.paraphrase import Align, ParaphraseChecker
 from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import sentences_prompt
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
+from pytest_llmprops.benchmarks.oracle.paraphrase_settings import ParaphraseSettings
 from pytest_llmprops.benchmarks.oracle.proof import prove
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.trust import usable
@@ -90,20 +90,6 @@ async def own_paraphrase(
         evidence={**evidence, "proof": proof.evidence.to_json()},
         values={**acceptance.values, "said_yes": -1.0 if said is None else float(said), **proof.values},
     )
-
-
-def random_pairs(sentences: Sequence[str], rng: random.Random, count: int) -> tuple[Pair, ...]:
-    """Draw pairs of two different sentences, which are labelled not equivalent (third check).
-
-    :func:`random_checker` checks them.
-
-    :raises ValueError: if there are fewer than two different sentences.
-    """
-    distinct = list(dict.fromkeys(sentences))
-    if len(distinct) < 2:
-        raise ValueError("random pairs need at least two different sentences: add sentences")
-    drawn = [rng.sample(distinct, 2) for _ in range(count)]
-    return tuple(Pair(first, second, label=False) for first, second in drawn)
 
 
 def random_checker(settings: ParaphraseSettings, align: Align) -> ParaphraseChecker:

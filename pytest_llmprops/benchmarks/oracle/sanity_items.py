@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 
 from pytest_llmprops.benchmarks.oracle.items import NO, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
-from pytest_llmprops.benchmarks.oracle.sanity import random_pairs
 from pytest_llmprops.core.items import CONTROL_MARK, Item
 from pytest_llmprops.core.seeds import generator
 
@@ -37,5 +37,16 @@ def sanity_items(items: Sequence[Item]) -> Iterator[Item]:
         firsts = [item["first"] for item in pairs]
         mark = "" if source == "builtin" else source[0]
         for number, pair in enumerate(random_pairs(firsts, rng, count) if count else (), 1):
-            fields = {"first": pair.first, "second": pair.second, "label": False, "level": ""}
+            fields = {"first": pair[0], "second": pair[1], "label": False, "level": ""}
             yield Item(f"oracle/random/{mark}{number:04d}", RANDOM, pairs[0].language, source, "", fields)
+
+
+def random_pairs(sentences: Sequence[str], rng: random.Random, count: int) -> list[tuple[str, str]]:
+    """Draw pairs of two different sentences, which are not equivalent (third check).
+
+    :raises ValueError: if there are fewer than two different sentences.
+    """
+    distinct = list(dict.fromkeys(sentences))
+    if len(distinct) < 2:
+        raise ValueError("random pairs need at least two different sentences: add sentences")
+    return [(first, second) for first, second in (rng.sample(distinct, 2) for _ in range(count))]

@@ -140,6 +140,14 @@ def form(name: str) -> str:
     return letters.replace("#", "9999")
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The rules and the pool of the synonym generator."""
+
+    rules: SynonymRules
+    pool: Pool
+
+
 def parse_rules(document: object, where: str = RULES_FILE) -> SynonymRules:
     """Read the rules from a parsed JSON document.
 

@@ -7,12 +7,12 @@ import math
 import pytest
 
 from pytest_llmprops.benchmarks.eras.authors_metrics import (
-    DIRECTIONS,
     AuthorsCounts,
     authors_counts,
     authors_metrics,
     authors_values,
 )
+from pytest_llmprops.benchmarks.eras.directions import AUTHORS
 from pytest_llmprops.benchmarks.eras.implicit import PairResult, PairScores, Score, is_hit
 from pytest_llmprops.core.metrics import Metric
 
@@ -98,7 +98,7 @@ def test_metric_rows() -> None:
     pairs += [PairResult("02", "-/0", "right", scores(0.4, 0.5, 0.5, 0.5))]  # right, no hit
     pairs += [PairResult("02", "-/0", "right", scores(0.6, 0.5, 0.9, 0.5))]  # wrong, no hit
     rows = rows_of(pairs)
-    assert {name: row.direction for name, row in rows.items()} == DIRECTIONS
+    assert {name: row.direction for name, row in rows.items()} == AUTHORS
     assert rows["authors_necessity"].value == pytest.approx(2 / 3)
     assert rows["authors_sufficiency"].value == 1
     assert rows["authors_gper"].value == pytest.approx((1 - 1 / 4) * 2 / 3)

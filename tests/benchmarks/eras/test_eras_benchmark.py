@@ -11,8 +11,9 @@ import pytest
 
 from fixtures.eras_cases import BENCHMARK
 from pytest_llmprops.benchmark_registry import find_benchmark
-from pytest_llmprops.benchmarks.eras.benchmark import MAX_PAIR_CASES, ErasSettings
+from pytest_llmprops.benchmarks.eras.benchmark import MAX_PAIR_CASES
 from pytest_llmprops.benchmarks.eras.sentences import pair_to_row
+from pytest_llmprops.benchmarks.eras.settings import ErasSettings
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.errors import DataError

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_llmprops.benchmarks.eras.directions import EXPLICIT_TASK
 from pytest_llmprops.benchmarks.eras.explicit import (
-    DIRECTIONS,
     PROMPT,
     ParadigmFacts,
     accuracy_rows,
@@ -170,7 +170,7 @@ def test_means_are_over_paradigms() -> None:
     assert rows["control_accuracy", "right"].value == pytest.approx(0.25)
     assert rows["both_accuracy", "-/0"].value == pytest.approx(0.5)
     assert [rows["test_accuracy", g].n for g in ("overall", "left", "right")] == [15, 11, 4]
-    assert all(row.direction == DIRECTIONS[row.name] for row in rows.values())
+    assert all(row.direction == EXPLICIT_TASK[row.name] for row in rows.values())
     assert not accuracy_rows(PLACE, [], FACTS)
 
 

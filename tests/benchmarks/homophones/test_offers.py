@@ -14,6 +14,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.homophones.answer_forms import forms_of
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about
+from pytest_llmprops.benchmarks.homophones.items import masked
 from pytest_llmprops.benchmarks.homophones.reading import parse_rules, reading
 from pytest_llmprops.benchmarks.homophones.traditional import SIMPLIFIED
 from pytest_llmprops.core.benchmark import Loaded
@@ -110,11 +111,11 @@ def test_an_echo_never_scores(loaded: Loaded) -> None:
     """A reply that repeats the question, the sentence or the sentence with a blank is not correct."""
     for item in loaded.items:
         question = ask_about(item)
-        masked = item["masked"] or item["sentence"]
+        blanked = masked(item["sentence"], item["word"]) or item["sentence"]
         for reply in (
             question,
             item["sentence"],
-            masked,
+            blanked,
             f"{question}\n\n{item['sentence']}",
             question.upper(),
         ):
@@ -153,7 +154,7 @@ def test_the_restored_sentence_scores(loaded: Loaded) -> None:
     """The sentence with the answer in the homophone's place is an answer, even if the sentence has a "not"."""
     for item in asked(loaded):
         sentence = item["sentence"]
-        if item["masked"] is None:
+        if masked(item["sentence"], item["word"]) is None:
             continue
         place = re.search(re.escape(item["word"]), sentence, re.IGNORECASE)
         assert place is not None

@@ -15,8 +15,8 @@ from scipy.stats import binomtest
 
 from fixtures.runs import ROOT, Runner
 from pytest_llmprops import Oracle, Reply
-from pytest_llmprops.benchmarks.oracle.benchmark import OracleSettings
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.core.requests import Chat
 
 PAGE = (ROOT / "docs" / "oracle.md").read_text("utf-8")

@@ -10,10 +10,11 @@ import pytest
 from fixtures.oracle_runs import Subject as Model
 from fixtures.oracle_runs import sentence, verdict_on
 from fixtures.records import verdict as record
+from pytest_llmprops.benchmarks.oracle.choices import RULES, Rule
 from pytest_llmprops.benchmarks.oracle.entities import locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted
 from pytest_llmprops.benchmarks.oracle.extraction_nulls import NAMES, extraction_null_values
-from pytest_llmprops.benchmarks.oracle.linear_tests import RULES, Rule, Subject
+from pytest_llmprops.benchmarks.oracle.linear_tests import Subject
 from pytest_llmprops.benchmarks.oracle.linearity_settings import LinearitySettings
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import null_remarks

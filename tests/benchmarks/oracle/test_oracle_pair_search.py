@@ -13,15 +13,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from fixtures.paraphrase_oracles import FakeOracle, parsed
+from pytest_llmprops.benchmarks.oracle.choices import SYMMETRY, TRANSITIVITY
 from pytest_llmprops.benchmarks.oracle.linear_tests import FIRST_REPLICATED
 from pytest_llmprops.benchmarks.oracle.minimal_edits import KINDS
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairCounterexample
-from pytest_llmprops.benchmarks.oracle.pair_properties import (
-    PAIR_PROPERTIES,
-    SYMMETRY,
-    TRANSITIVITY,
-    NoSearch,
-)
+from pytest_llmprops.benchmarks.oracle.pair_properties import PAIR_PROPERTIES, NoSearch
 from pytest_llmprops.benchmarks.oracle.pair_search import PART, PairSearch
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.core.benchmark import Counterexample

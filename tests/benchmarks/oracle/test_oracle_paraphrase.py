@@ -29,14 +29,11 @@ from fixtures.paraphrase_oracles import (
 from pytest_llmprops.benchmarks.oracle import paraphrase_record
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, TrustTestEvidence
-from pytest_llmprops.benchmarks.oracle.paraphrase import QUICK, ParaphraseChecker, ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
-from pytest_llmprops.benchmarks.oracle.sanity import (
-    own_paraphrase,
-    random_checker,
-    random_pairs,
-    self_consistency,
-)
+from pytest_llmprops.benchmarks.oracle.paraphrase_settings import QUICK, ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
+from pytest_llmprops.benchmarks.oracle.sanity_items import random_pairs
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
@@ -573,10 +570,9 @@ def test_random_pairs() -> None:
     sentences = [*PARAPHRASES, *PARAPHRASES]
     pairs = random_pairs(sentences, generator(0), 20)
     assert len(pairs) == 20
-    assert {pair.sentences for pair in pairs} == {(DOG, CAT), (CAT, DOG)}
-    assert all(pair.label is False for pair in pairs)
+    assert set(pairs) == {(DOG, CAT), (CAT, DOG)}
     checker = random_checker(PAPER, Stub())
-    acceptance = asyncio.run(checker.check(pairs[0], _fake().oracle, generator(0)))
+    acceptance = asyncio.run(checker.check(Pair(*pairs[0], label=False), _fake().oracle, generator(0)))
     assert acceptance.accepted
     assert acceptance.values["phi_or"] == 0
     assert acceptance.values["asked_phrases"] == 0

@@ -24,12 +24,13 @@ from fixtures.oracle_fakes import (
     present,
     sentence_in,
 )
-from pytest_llmprops.benchmarks.oracle.benchmark import Context, OracleChecker
+from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.linear_tests import PARAPHRASE_TRIES, OneTest
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, LinearitySettings
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.search import LinearitySearch, linearity_search, size_of
+from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
 from pytest_llmprops.core.benchmark import Counterexample
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.evidence import object_in

@@ -12,7 +12,8 @@ from scipy.stats import binomtest
 
 from fixtures.paraphrase_oracles import CAT, DOG, OF_CAT, OF_DOG, PAIR, PARAPHRASES, FakeOracle, Stub, perfect
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
-from pytest_llmprops.benchmarks.oracle.paraphrase import QUICK, ParaphraseChecker, ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
+from pytest_llmprops.benchmarks.oracle.paraphrase_settings import QUICK, ParaphraseSettings
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.trust import Candidate, pool_of
 from pytest_llmprops.core.requests import Chat, Reply

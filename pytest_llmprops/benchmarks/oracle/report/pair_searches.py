@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pytest_llmprops.benchmarks.oracle.choices import PAIR_SEARCHES
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairCounterexample
-from pytest_llmprops.benchmarks.oracle.pair_properties import PAIR_PROPERTIES
 from pytest_llmprops.benchmarks.oracle.report.searches import (
     COUNT_COLUMNS,
     Row,
@@ -30,8 +30,8 @@ def pair_search_blocks(measured: Measured) -> list[Block]:
     counts: list[Row] = []
     rows: list[Row] = []
     for s in measured.series:
-        by_property = {c.property: c for c in counts_of(measured, s) if c.property in PAIR_PROPERTIES}
-        for name in (name for name in PAIR_PROPERTIES if name in by_property):
+        by_property = {c.property: c for c in counts_of(measured, s) if c.property in PAIR_SEARCHES}
+        for name in (name for name in PAIR_SEARCHES if name in by_property):
             counts.append((Cell(s.starred), Cell(name), *count_cells(by_property[name])))
             found = [
                 (row, PairCounterexample.from_json(row.counterexample))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pytest_llmprops.benchmarks.oracle.choices import RULES
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
-from pytest_llmprops.benchmarks.oracle.linear_tests import RULES
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.report.cases import linearity_cases, pair_cases
 from pytest_llmprops.benchmarks.oracle.report.documents import document_blocks

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from pytest_llmprops.benchmarks.oracle.choices import RULES
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY
-from pytest_llmprops.benchmarks.oracle.linear_tests import RULES
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Cell, Table

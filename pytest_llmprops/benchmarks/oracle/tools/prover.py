@@ -11,8 +11,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_llmprops.benchmarks.oracle.algorithm1 import Whole
-from pytest_llmprops.benchmarks.oracle.aligning import Aligner, AskHelper, Matching
+from pytest_llmprops.benchmarks.oracle.aligning import Aligner, AskHelper
+from pytest_llmprops.benchmarks.oracle.choices import Matching, Whole
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, YES
 from pytest_llmprops.benchmarks.oracle.minimal_edits import KINDS, minimal_edits
 from pytest_llmprops.core.items import Item

@@ -1,0 +1,30 @@
+"""The settings of an ERAS measurement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class ErasSettings:
+    """How pairs are measured and reported.
+
+    :param script: ``simplified``, or the converter to traditional characters.
+    :param case: What a pytest case is: a pair, a paradigm, or ``auto`` (by the number of pairs). Display only.
+    :param mlm_score: How a masked language model's scores chose the slot words of a generated set.
+    :param chat_score: How to measure a chat model's sentiment. :param samples: Replies per sentence when sampling.
+    :param temperature: Temperature of a chat model for segmentation; ``max_tokens`` is for segmentation too.
+    """
+
+    script: Literal["simplified", "chinese-converter", "opencc"] = "simplified"
+    case: Literal["auto", "pair", "paradigm"] = "auto"
+    mlm_score: Literal["ratio", "absolute"] = "ratio"
+    chat_score: Literal["auto", "logprobs", "sampling"] = "auto"
+    samples: int = 5
+    temperature: float = 0.0
+    max_tokens: int = 256
+
+    def __post_init__(self) -> None:
+        if self.samples < 1 or self.max_tokens < 1 or self.temperature < 0:
+            raise ValueError("samples and max_tokens must be at least 1 and temperature at least 0")

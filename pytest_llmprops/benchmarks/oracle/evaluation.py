@@ -1,0 +1,109 @@
+"""The measurement of one item, and the search for a counterexample, by the checkers of the oracle-checker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pytest_llmprops.benchmarks.oracle.aligning import Aligner
+from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
+from pytest_llmprops.benchmarks.oracle.choices import PAIR_SEARCHES, RULES
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
+from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
+from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
+from pytest_llmprops.benchmarks.oracle.nulls import null_values
+from pytest_llmprops.benchmarks.oracle.pair_properties import PAIR_PROPERTIES
+from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
+from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
+from pytest_llmprops.benchmarks.oracle.reduction import Reducible
+from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.search import linearity_search
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
+from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
+from pytest_llmprops.core.benchmark import Ask, Measured, Searched
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.protocols import Protocol
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.verdicts import Verdict
+
+
+async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[OracleSettings]) -> Verdict:
+    """Return the verdict on one item: whether its checker accepts the model's answer."""
+    settings = protocol.settings
+    oracle = _oracle(ask, settings)
+    rng = protocol.rng(item.id)
+    if item.task == LINEARITY:
+        labels = tuple(name for name, _ in item["entities"])
+        checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
+        acceptance = await checker.check(Sentence(item["text"], labels or None), oracle, rng)
+        return _verdict(acceptance, {"rule": float(RULES.index(settings.rule))})
+    align = Aligner(ask, settings.alignment, settings.whole)
+    if item.task == OWN:
+        acceptance = await own_paraphrase(
+            item["first"], oracle, ParaphraseChecker(settings.pairs(), align), settings.askings
+        )
+        return _verdict(acceptance)
+    pair = Pair(item["first"], item["second"], item["label"])
+    if item.task == CONSISTENCY:
+        return _verdict(await self_consistency(pair, oracle, settings.askings))
+    if item.task == RANDOM:
+        acceptance = await random_checker(settings.pairs(), align).check(pair, oracle, rng)
+        verdict = _verdict(acceptance)
+        if acceptance.values["said_yes"] == 1:
+            return replace(
+                verdict, status="wrong", score=0.0, reason=f"unrelated sentences: {acceptance.why}"
+            )
+        return verdict
+    pairs = ParaphraseChecker(settings.pairs(), align)
+    acceptance = await pairs.check(pair, oracle, rng)
+    verdict = _verdict(acceptance, await null_values(pair, pairs, rng))
+    said = acceptance.values["said_yes"]
+    return verdict if said < 0 else replace(verdict, task=YES if said else NO)
+
+
+async def search(
+    item: Item,
+    context: Context,
+    ask: Ask,
+    protocol: Protocol[OracleSettings],
+    measured: Measured,
+    name: str,
+) -> Searched | str:
+    """Return the search for a counterexample, or the reason why there is none."""
+    settings = protocol.settings
+    if settings.search == "rejected" and (outcome := (await measured()).given) != "rejected":
+        return f"its measurement is {outcome}"
+    if name in PAIR_SEARCHES:
+        return await _pair_search(item, ask, settings, measured, name)
+    checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
+    # The measurement draws this number first, so the synonyms are the same.
+    pool_seed = protocol.rng(item.id).getrandbits(64)
+    oracle = _oracle(ask, settings)
+    most = settings.shrink_calls, settings.replications
+    return await linearity_search(checker, item["text"], oracle, pool_seed, *most)
+
+
+async def _pair_search(
+    item: Item, ask: Ask, settings: OracleSettings, measured: Measured, name: str
+) -> Searched | str:
+    if name in (YES, NO):
+        said = {1.0: YES, 0.0: NO}.get((await measured()).values["said_yes"], "unreadable")
+        if said != name:
+            return f"its answer is {said}"
+    parser = Aligner(ask)
+    first, second = [Reducible(text, await parser.parsed(text)) for text in (item["first"], item["second"])]
+    oracle, most = _oracle(ask, settings), settings.shrink_calls
+    made = PAIR_PROPERTIES[name]
+    return made(first, second, oracle, settings.paraphrases, most, replications=settings.replications)
+
+
+def _oracle(ask: Ask, settings: OracleSettings) -> Oracle:
+    async def to_model(chat: Chat) -> Reply:
+        return await ask(chat)
+
+    return Oracle(to_model, temperature=settings.temperature, max_tokens=settings.max_tokens)
+
+
+def _verdict(acceptance: Acceptance, more_values: dict[str, float] | None = None) -> Verdict:
+    """Return a checker's decision as a verdict, with ``more_values``."""
+    return replace(verdict_of(acceptance), values={**acceptance.values, **(more_values or {})})
