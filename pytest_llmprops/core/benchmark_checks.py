@@ -286,6 +286,16 @@ def checked_search(benchmark: Benchmark, result: object) -> Searched | str:
     raise returned(benchmark, "search", problem)
 
 
+def checked_holds(benchmark: Benchmark, result: object) -> bool | None:
+    """Return the result of ``holds`` of a property.
+
+    :raises ContractError: if it is neither a bool nor None.
+    """
+    if result is None or isinstance(result, bool):
+        return result
+    raise returned(benchmark, "holds", f"{type_name(result)}; return True, False or None")
+
+
 def checked_counterexample(benchmark: Benchmark, result: object) -> Counterexample | None:
     """Return a counterexample that can be recorded.
 
@@ -298,5 +308,10 @@ def checked_counterexample(benchmark: Benchmark, result: object) -> Counterexamp
     for name in ("values", "evidence"):
         problem = json_problem(getattr(result, name), name)
         if problem:
+            raise returned(benchmark, "counterexample", f"a Counterexample whose {problem}")
+    for name in ("replications", "replicated"):
+        count: object = getattr(result, name)
+        if not isinstance(count, int) or count < 0:
+            problem = f"{name} is {shown(count)}; use a whole number"
             raise returned(benchmark, "counterexample", f"a Counterexample whose {problem}")
     return result

@@ -6,9 +6,10 @@ to, and must never reach the record, where it would cost the verdicts of the oth
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import isfinite
 from types import TracebackType
 from typing import Any
@@ -102,6 +103,26 @@ def raised(benchmark: object, method: str, fault: BaseException) -> ContractErro
 def returned(benchmark: object, method: str, problem: str) -> ContractError:
     """Return the error for a value that a method of a benchmark returned; ``problem`` is a phrase."""
     return ContractError(f"{method} of {_name(benchmark)} returned {problem}")
+
+
+async def awaited(benchmark: object, method: str, call: Callable[[], object]) -> object:
+    """Call an async method of a benchmark and return its result.
+
+    :raises LLMPropsError: the method's own; a :class:`ContractError` if it is not async, or raised anything else.
+    """
+    try:
+        work = call()
+        if not hasattr(work, "__await__"):
+            raise returned(benchmark, method, f"{type_name(work)} without async; write 'async def {method}'")
+        result: object = await work
+    except LLMPropsError:
+        raise
+    except BaseException as fault:
+        task = asyncio.current_task()
+        if isinstance(fault, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        raise raised(benchmark, method, fault) from None
+    return result
 
 
 def _name(benchmark: object) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, NoReturn, TypeVar, cast
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
-from pytest_llmprops.core.benchmark import Counterexample, Searched
-from pytest_llmprops.core.benchmark_checks import checked_counterexample
-from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.benchmark import Benchmark, Counterexample, Searched
+from pytest_llmprops.core.benchmark_checks import checked_counterexample, checked_holds
+from pytest_llmprops.core.contracts import awaited
+from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.evaluator import Asking, Case
@@ -50,6 +52,8 @@ class Search:
         self.spent = False
         self.counterexample: Counterexample | None = None
         self.failure: BaseException | None = None
+        #: a mistake of the benchmark that ended the search
+        self._mistake: ContractError | None = None
         self._searched, self._asking, self._wait = searched, asking, wait
         self._on_end, self._stop = on_end, stop
         self._before = len(asking.calls)
@@ -62,7 +66,7 @@ class Search:
         A failed call, the end of the run, or the call limit ends the search.
         """
         self.examples += 1
-        holds = self._awaited(self._searched.holds(*point))
+        holds = self._checked("holds", checked_holds, *point)
         if holds is None:
             self.examples -= 1
             self.spent = True
@@ -118,25 +122,31 @@ class Search:
             try:
                 search_once()
             except _SearchEnded:
-                if self.failure is not None:
+                if self.failure is not None or self._mistake is not None:
                     raise
             except AssertionError as error:
                 failed = error
-            counterexample = self._awaited(self._searched.counterexample())
-            self.counterexample = checked_counterexample(self.case.benchmark, counterexample)
+            self.counterexample = self._checked("counterexample", checked_counterexample)
         except _SearchEnded:
+            if self._mistake is not None:
+                raise self._mistake from None
             if isinstance(self.failure, RunStopped):
                 self._stop(str(self.failure))
             assert self.failure is not None
             raise self.failure from None
         return failed
 
-    def _awaited(self, work: Coroutine[Any, Any, T]) -> T:
+    def _checked(self, method: str, check: Callable[[Benchmark, object], T], *point: int) -> T:
+        """Return the checked result of a method of the property; end hypothesis if there is none."""
+        benchmark = self.case.benchmark
         try:
-            return cast("T", self._wait(work))
+            work = awaited(benchmark, method, partial(getattr(self._searched, method), *point))
+            return check(benchmark, self._wait(work))
+        except ContractError as error:
+            self._mistake = error
         except (BackendError, RunStopped) as error:
             self.failure = error
-            raise _SearchEnded from None
+        raise _SearchEnded
 
     @property
     def requests(self) -> int:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Coroutine, Generator
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import pytest
 
 from pytest_llmprops.core.benchmark_checks import checked_search
-from pytest_llmprops.core.contracts import raised, returned, type_name
+from pytest_llmprops.core.contracts import awaited, raised
 from pytest_llmprops.core.errors import BackendError, ContractError, MissingExtra, RunStopped, UsageError
 from pytest_llmprops.core.evidence import evidence_texts
 from pytest_llmprops.core.texts import terminal_line
@@ -151,20 +152,17 @@ class Searching:
             outcome = await evaluate(case, engine.ask)
             if outcome.stopped is not None:
                 raise RunStopped(outcome.stopped)
-            for failure in (outcome.error, outcome.fault):
-                if failure is not None:
-                    raise failure
+            if outcome.error is not None:
+                raise outcome.error
+            if outcome.fault is not None:
+                raise raised(benchmark, "evaluate", outcome.fault)
             assert outcome.verdict is not None
             return outcome.verdict
 
         benchmark = case.benchmark
-        preparation: object = benchmark.search(case.item, case.context, asking, case.protocol, measured, name)
-        if not isinstance(preparation, Coroutine):
-            raise returned(
-                benchmark, "search", f"{type_name(preparation)} without async; write 'async def search'"
-            )
+        prepare = partial(benchmark.search, case.item, case.context, asking, case.protocol, measured, name)
         try:
-            searched = checked_search(benchmark, self._wait(preparation))
+            searched = checked_search(benchmark, self._wait(awaited(benchmark, "search", prepare)))
         except RunStopped as stop:
             self._evaluation.skip_rest(item, str(stop))
         if isinstance(searched, str):

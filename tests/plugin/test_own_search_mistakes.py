@@ -1,0 +1,127 @@
+"""Mistakes in the search of an own benchmark: one clear line each, and every verdict is kept."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from fixtures.runs import Finished, Runner
+
+FILE = """
+import asyncio, math, sys
+import pytest
+from hypothesis import given, strategies
+from pytest_llmprops import Benchmark, Item, Verdict
+from pytest_llmprops.core.benchmark import Counterexample
+
+
+class Zero:
+    size, bad = 3, None
+
+    async def holds(self, n):
+        self.bad = n or self.bad
+        return not n
+
+    async def counterexample(self):
+        return self.bad and Counterexample("is not 0", {"n": self.bad})
+
+
+class Property(Zero):
+    PROPERTY
+
+
+class CLASS(Benchmark):
+    name = "ID"
+
+    def load(self, files):
+        return [Item("ID/1", "add", "en")]
+
+    async def evaluate(self, item, context, ask, protocol):
+        return Verdict("correct")
+
+    def searches(self, item, settings, name):
+        return True
+
+    async def search(self, item, context, ask, protocol, measured, name):
+        return Property()
+
+    BODY
+
+
+@pytest.mark.llmprops(benchmark=CLASS)
+def test_ID(verdict):
+    assert verdict
+
+
+@pytest.mark.llmprops(benchmark=CLASS)
+def test_ID_search(search):
+    @given(strategies.integers(0, search.size))
+    def is_zero(n):
+        assert search.holds(n)
+
+    search.run(is_zero)
+"""
+SEARCH = "async def search(self, item, context, ask, protocol, measured, name): "
+HOLDS = "async def holds(self, n): "
+COUNTER = "async def counterexample(self): "
+#: name -> (lines of the property, lines of the benchmark, what the line about it says)
+MISTAKES = {
+    "fine": ("", "", "counterexample: is not 0 (n = 1)"),
+    "search_none": ("", SEARCH + "return None", "search of SearchNone returned None; return an object with size"),
+    "search_plain": ("", SEARCH[6:] + "return Zero()", "without async; write 'async def search'"),
+    "search_raises": ("", SEARCH + "{}['q']", "search of SearchRaises raised KeyError: 'q' (test_search_raises.py"),
+    "search_exits": ("", SEARCH + "sys.exit(3)", "search of SearchExits raised SystemExit: 3"),
+    "search_skips": ("", SEARCH + "pytest.skip('no')", "search of SearchSkips raised Skipped: no"),
+    "search_interrupts": ("", SEARCH + "raise KeyboardInterrupt", "SearchInterrupts raised KeyboardInterrupt"),
+    "search_cancels": ("", SEARCH + "raise asyncio.CancelledError", "search of SearchCancels raised CancelledError"),
+    "search_parameters": ("", "async def search(self, item): return Zero()", "SearchParameters raised TypeError"),
+    "no_size": ("", SEARCH + "return Counterexample('x')", "return an object with size, holds and counterexample"),
+    "holds_plain": (HOLDS[6:] + "return True", "", "holds of HoldsPlain returned bool without async"),
+    "holds_text": (HOLDS + "return 'yes'", "", "holds of HoldsText returned str; return True, False or None"),
+    "holds_raises": (HOLDS + "{}['q']", "", "holds of HoldsRaises raised KeyError: 'q' (test_holds_raises.py, line"),
+    "holds_exits": (HOLDS + "sys.exit(3)", "", "holds of HoldsExits raised SystemExit: 3"),
+    "holds_skips": (HOLDS + "pytest.skip('no')", "", "holds of HoldsSkips raised Skipped: no"),
+    "counter_dict": (COUNTER + "return {}", "", "returned dict; return a Counterexample or None"),
+    "counter_plain": (COUNTER[6:] + "return None", "", "counterexample of CounterPlain returned None without async"),
+    "counter_raises": (COUNTER + "{}['q']", "", "counterexample of CounterRaises raised KeyError: 'q'"),
+    "counter_nan": (COUNTER + "return Counterexample('x', {'a': math.nan})", "", "values['a'] is nan"),
+    "counter_set": (COUNTER + "return Counterexample('x', {}, {'a': {1}})", "", "evidence['a'] is set"),
+    "counter_count": (COUNTER + "return Counterexample('x', {}, {}, 'many')", "", "replications is 'many'"),
+}  # fmt: skip
+REFUSED = {
+    "searches_raises": ("def searches(self, item, settings, name): {}['q']", "SearchesRaises raised KeyError"),
+    "odd_properties": ("properties = ('a', 3)", "properties is ('a', 3); use a set of strings"),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", params=["0", "2"], ids=["n0", "n2"])
+def done(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Return one run that searches in all benchmarks."""
+    run = Runner(tmp_path_factory.mktemp("mistakes"))
+    refused = {name: ("", *rest) for name, rest in REFUSED.items()}
+    for name, (of_property, body, _) in (MISTAKES | refused).items():
+        text = FILE.replace("PROPERTY", of_property or "pass").replace("BODY", body)
+        title = "".join(part.capitalize() for part in name.split("_"))
+        run.write(f"test_{name}.py", text.replace("CLASS", title).replace("ID", name))
+    return run("--continue-on-collection-errors", "--model", "fake:echo", "-n", request.param)
+
+
+def test_every_verdict_is_kept(done: Finished) -> None:
+    """The run ends with all verdicts and a record; only the search without a mistake is counted."""
+    assert "INTERNALERROR" not in done.output
+    assert (done.code, done.run["complete"]) == (1, True)
+    assert {v["benchmark"]: v["status"] for v in done.verdicts.values()} == dict.fromkeys(MISTAKES, "correct")
+    assert [(row["benchmark"], row["counterexamples"]) for row in done.run["searches"]] == [("fine", 1)]
+
+
+@pytest.mark.parametrize("name", sorted({*MISTAKES, *REFUSED} - {"fine"}))
+def test_mistake_in_a_search_has_one_line(done: Finished, name: str) -> None:
+    """The search is an error, whose line says what is wrong; a class that cannot be searched is refused."""
+    said = (REFUSED.get(name) or MISTAKES[name])[-1]
+    lines = [line for line in done.output.splitlines() if said in line]
+    assert lines
+    assert all(len(line) < 300 for line in lines)
+    shown = re.search(rf"_ .*test_{name}(?:\.py|_search\[\S*) _+\n(.*\n.*)", done.output)
+    assert shown is not None
+    assert said in shown[1]
