@@ -180,7 +180,15 @@ class Collection:
 
     def add_keywords(self, items: Iterable[pytest.Item]) -> None:
         """Give each case the keyword ``<benchmark>/<task>``, so that ``-k`` selects by task."""
+        lean: dict[tuple[str, str], list[str]] = {}
         for item in items:
+            if isinstance(item, lean_items.LeanItem):
+                for case in cases_in(item.unit):
+                    key = case.benchmark.name, case.item.task
+                    if key not in lean:
+                        lean[key] = _keywords(case)
+                    item.extra_keyword_matches.update(lean[key])
+                continue
             error = unreadable_of(item)
             if error is not None:
                 # Whatever task is selected, the error is selected, too.
@@ -188,9 +196,7 @@ class Collection:
                 continue
             searched = self.searched_by(item)
             for case in self.cases_of(item) if searched is None else (searched,):
-                for task in possible_tasks(case):
-                    # Up to a quarter of a million items share the text.
-                    item.extra_keyword_matches.add(sys.intern(f"{case.benchmark.name}/{task}"))
+                item.extra_keyword_matches.update(_keywords(case))
 
     def only_collects(self, session: pytest.Session) -> bool:
         """Whether pytest runs no tests: as requested, for a plan, or because of errors."""
@@ -317,6 +323,11 @@ class Collection:
 def _skip(metafunc: pytest.Metafunc, reason: str) -> None:
     fixture = "verdict" if "verdict" in metafunc.fixturenames else "search"
     parametrize_skipped(metafunc, fixture, "not-served", reason)
+
+
+def _keywords(case: Case) -> list[str]:
+    # Up to a quarter of a million items share the texts.
+    return [sys.intern(f"{case.benchmark.name}/{task}") for task in possible_tasks(case)]
 
 
 def _group(case: Case) -> Group:

@@ -111,7 +111,7 @@ class Evaluation:
     def engine(self) -> Engine:
         """The engine of this process, started when first used."""
         if self._engine is None:
-            from pytest_llmprops.engine.session import Engine, calm_collector
+            from pytest_llmprops.engine.session import Engine
 
             window = max(128, 2 * self._settings.concurrency)
             socket = self._setup.socket if self._setup is not None else None
@@ -122,7 +122,6 @@ class Evaluation:
                 )
             except LLMPropsError as error:
                 raise pytest.UsageError(str(error)) from None
-            calm_collector()
         return self._engine
 
     def _served_here(self) -> InProcess | None:

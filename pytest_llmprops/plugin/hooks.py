@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.plugin import garbage
 from pytest_llmprops.plugin.lean_items import LeanItem
 from pytest_llmprops.plugin.lean_protocol import run_lean
 from pytest_llmprops.plugin.markers import unreadable_of
@@ -43,9 +44,10 @@ class CaseHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> Generator[None, Any, Any]:
-        items = yield
-        nodeid = f"{collector.nodeid}::{name}"
-        return self._session.collection.replace_by_lean(nodeid, items, self._session.verdicts.wait)
+        with garbage.paused():
+            items = yield
+            nodeid = f"{collector.nodeid}::{name}"
+            return self._session.collection.replace_by_lean(nodeid, items, self._session.verdicts.wait)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -56,6 +58,7 @@ class CaseHooks:
     def pytest_collection_finish(self, session: pytest.Session) -> Generator[None, Any, Any]:
         # Errors of the selection are reported before the first call.
         self._session.settle(session)
+        garbage.calm()
         result = yield
         self._session.begin(session)
         return result

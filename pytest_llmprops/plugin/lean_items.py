@@ -19,7 +19,6 @@ need it (JUnit, workers).
 from __future__ import annotations
 
 import ast
-import gc
 import inspect
 import textwrap
 from collections.abc import Callable, Mapping
@@ -197,17 +196,10 @@ def lean_items(template: Any, units: Mapping[str, Unit], verdict: WaitForVerdict
     name, parent = template.originalname, template.parent
     # Pass the whole node id: newer pytest versions split an id, and do not recognise the parameter in the name.
     stem = f"{parent.nodeid}::{name}"
-    # All of up to a quarter of a million objects stay, so garbage collection would only cost time.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        return [
-            LeanItem.from_parent(parent, name=f"{name}[{p}]", nodeid=f"{stem}[{p}]", source=source, unit=unit)
-            for p, unit in units.items()
-        ]
-    finally:
-        if enabled:
-            gc.enable()
+    return [
+        LeanItem.from_parent(parent, name=f"{name}[{p}]", nodeid=f"{stem}[{p}]", source=source, unit=unit)
+        for p, unit in units.items()
+    ]
 
 
 def _others_read_reports(config: pytest.Config) -> bool:

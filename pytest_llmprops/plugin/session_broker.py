@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_llmprops.core.broker_report import BrokerReport
 from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.run_facts import CallFacts
-from pytest_llmprops.engine.session import BrokerProcess, Engine
-from pytest_llmprops.engine.store.location import open_store
 from pytest_llmprops.plugin.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from pytest_llmprops.engine.session import BrokerProcess, Engine
 
 #: report of a run that needs no broker and costs nothing
 NO_CALLS = BrokerReport(CallFacts(cost_usd=0.0))
@@ -38,9 +40,13 @@ class SessionBroker:
         """
         if self._process is not None:
             return []
+        from pytest_llmprops.engine.session import BrokerProcess
+
         config = dataclasses.replace(self._evaluation.broker_config(), replaced=replaces_workers)
         notes: list[str] = []
         if config.cache != "off":
+            from pytest_llmprops.engine.store.location import open_store
+
             try:
                 # Open it once here to report a bad file before the run starts.
                 store = open_store(config.store, read_only=config.cache == "only")
@@ -59,6 +65,8 @@ class SessionBroker:
         try:
             if self._process is not None:
                 if self._monitor is None:
+                    from pytest_llmprops.engine.session import Engine
+
                     self._monitor = Engine(socket=self._process.socket, window=1)
                 return BrokerReport.from_json(self._monitor.report())
             if self._evaluation.engine_started:

@@ -14,7 +14,7 @@ import pytest
 
 from fixtures.runs import ROOT
 from pytest_llmprops import Benchmark, Registration, __version__, benchmark_registry
-from pytest_llmprops.benchmark_registry import benchmark_names
+from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.cli.init import project_files
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.models import registry
@@ -184,8 +184,20 @@ def test_suites_counts_items_and_calls(capsys: pytest.CaptureFixture[str]) -> No
         ["dtails", "624", "936", "2,184", "216", "936"],
         ["htest", "2,104", "2,104", "2,104", "330", "1,100"],
     ]
+    # Few benchmarks: all are counted in test_docs.
     assert main(["suites", "nosuch"]) == 2
     assert "unknown benchmark 'nosuch'" in capsys.readouterr().err
+
+
+def test_suites_counts_paper_only_for_named_benchmarks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without names, the command leaves out the calls of ``paper``, which take longest to count."""
+    monkeypatch.setattr("pytest_llmprops.cli.suites.registrations", lambda: [find_registration("htest")])
+    assert main(["suites"]) == 0
+    header, line = capsys.readouterr().out.splitlines()
+    assert "paper" not in header
+    assert line.split()[:5] == ["htest", "2,104", "2,104", "330", "1,100"]
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -340,3 +340,11 @@ def test_from_a_few_hundred_cases_only_simple_functions_are_lean(
     run.write("test_cuts.py", text.replace("    assert verdict\n", body))
     run.write("conftest.py", SIMPLE + conftest)
     assert ("<LeanItem" in _collected(run, model)) is is_lean
+
+
+def test_garbage_collection_ignores_collected_items(run: Runner) -> None:
+    """Before the first test, the collector is on again and ignores what was collected, also without evaluation."""
+    model = write_cuts(run, 10)
+    check = "import gc\ndef pytest_runtestloop(): print('\\nKEPT', gc.isenabled(), gc.get_freeze_count() > 1000)\n"
+    run.write("conftest.py", SIMPLE + check)
+    assert "KEPT True True" in run("--model", model, "-s", "--collect-only").output

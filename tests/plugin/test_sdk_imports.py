@@ -60,6 +60,13 @@ import sys
 def pytest_configure(config):
     name = "worker" if hasattr(config, "workerinput") else "controller"
     atexit.register(lambda: open(f"{name}.txt", "w").write(" ".join(sys.modules)))
+    atexit.register(lambda: open("rewritten.txt", "w").write(" ".join(rewritten())))
+
+
+def rewritten():
+    specs = {name: getattr(module, "__spec__", None) for name, module in sys.modules.items()}
+    loaders = {name: type(getattr(spec, "loader", None)).__name__ for name, spec in specs.items()}
+    return {name for name, loader in loaders.items() if loader == "AssertionRewritingHook"}
 """
 
 
@@ -75,3 +82,19 @@ def test_workers_import_only_what_they_use(run: Runner) -> None:
     imported = set((run.folder / "worker.txt").read_text(encoding="utf-8").split())
     assert "pytest_llmprops.benchmarks.oracle.benchmark" in imported
     assert not imported & {"hypothesis", "numpy", "scipy", "openai", "networkx"}
+    # What judges replies is imported by the first measurement: it takes longer than reading all items.
+    parts = [name.removeprefix("pytest_llmprops.benchmarks.") for name in imported]
+    assert not {"htest.evaluation", "oracle.evaluation", "oracle.paraphrase", "oracle.metrics"} & set(parts)
+
+
+def test_modules_are_imported_as_python_compiles_them(run: Runner) -> None:
+    """Pytest rewrites the assertions of test files only: the files that pip compiled serve for all other modules."""
+    run.fresh = True
+    run.sums(3)
+    run.write("conftest.py", MODULES)
+    run("--model", run.adder)
+    rewritten = set((run.folder / "rewritten.txt").read_text(encoding="utf-8").split())
+    assert "test_sums" in rewritten
+    own = {name for name in rewritten if name.startswith("pytest_llmprops")}
+    # They are imported before the plugin can say so.
+    assert own <= {"pytest_llmprops", "pytest_llmprops.plugin", "pytest_llmprops.plugin.own_modules"}
