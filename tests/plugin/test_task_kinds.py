@@ -88,8 +88,7 @@ def test_gate_on_a_task_not_served_is_invalid(run: Runner) -> None:
 )
 def test_tasks_are_selected_by_keyword(run: Runner, expression: str, expected: set[str]) -> None:
     """-k selects the built-in benchmarks' items by task, also if the node id does not name it."""
-    translator = "--llm-helper=fill-mask=fake:echo"
-    done = run(str(ROOT / "suites"), "--model", "fake:echo", translator, "--llm-limit", "1", "-k", expression)
+    done = run(str(ROOT / "suites"), "--model", "fake:echo", "--llm-limit", "1", "-k", expression)
     tasks = {verdict["task"] for verdict in done.verdicts.values()}
     assert tasks == expected, done.output
 
