@@ -19,6 +19,10 @@ RECORD_STATUSES: tuple[RecordStatus, ...] = get_args(RecordStatus)
 _NUMBER = (int, float, type(None))
 
 
+#: the empty ``values`` and ``evidence`` that all records share
+NOTHING: dict[str, Any] = {}
+
+
 class Group(NamedTuple):
     """The model, benchmark, task, language and source that one summary row counts."""
 
@@ -106,7 +110,8 @@ class VerdictRecord:
         shared: dict[str, Any] = {name: sys.intern(line[name]) for name in _REPEATED}
         return cls(
             id=line["id"], sample=sample, score=line["score"], expected=line["expected"],
-            given=line["given"], reason=line["reason"], values=line["values"], evidence=evidence,
+            given=line["given"], reason=line["reason"], values=line["values"] or NOTHING,
+            evidence=evidence or NOTHING,
             requests=tuple(line["requests"]), **shared,
         )  # fmt: skip
 

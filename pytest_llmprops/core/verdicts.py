@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.records import NOTHING, VerdictRecord
 from pytest_llmprops.core.strict_json import JSON
 
 Status = Literal["correct", "wrong", "refused", "unparsed"]
@@ -85,7 +85,7 @@ def record_of(
         expected="" if verdict is None else verdict.expected,
         given="" if verdict is None else verdict.given,
         reason=error if verdict is None else verdict.reason,
-        values={} if verdict is None else verdict.values,
-        evidence={} if verdict is None else verdict.evidence,
+        values=NOTHING if verdict is None else verdict.values or NOTHING,
+        evidence=NOTHING if verdict is None else verdict.evidence or NOTHING,
         requests=tuple(requests),
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -28,6 +27,8 @@ CaseKey = tuple[str, str, str, int]
 _CHAT_FIELDS = ("temperature", "max_tokens", "stop")
 #: A benchmark gets at most this many characters of a reply, so that reading one cannot hold up a run.
 LONGEST_REPLY = 1_000_000
+#: Outcomes that pytest has not fetched. With more, the next cases wait, unless pytest waits for a case itself.
+MOST_WAITING = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a case: a verdict, a backend's error, a stopped run, or an exception in the benchmark."""
+    """The outcome of a case: a verdict, a backend's error, a stopped run, or an exception in the benchmark.
+
+    :param calls: the calls with their requests and replies, which only Allure shows.
+    :param keys: the keys of the answered requests, of an outcome without ``calls``.
+    """
 
     case: Case
     verdict: Verdict | None = None
@@ -76,6 +81,12 @@ class Outcome:
     stopped: str | None = None
     fault: Exception | None = None
     calls: Sequence[Call] = ()
+    keys: tuple[str, ...] = ()
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """The keys of the answered requests, in the order of the calls."""
+        return self.keys or tuple(c.reply.key for c in self.calls if c.reply and c.reply.key)
 
     @property
     def key(self) -> CaseKey:
@@ -103,7 +114,7 @@ class Outcome:
             self.case.benchmark.name,
             self.case.model,
             self.verdict,
-            requests=[c.reply.key for c in self.calls if c.reply and c.reply.key],
+            requests=self.requests,
             error=message,
             sample=self.case.sample,
         )
@@ -230,6 +241,7 @@ class Evaluator:
     The window only limits memory; the broker limits the number of calls in progress.
 
     :param on_stop: called on the loop with the reason if the code of a benchmark fails at every item.
+    :param keeps_calls: outcomes have the calls with their prompts and replies, not only their keys.
     """
 
     def __init__(
@@ -239,15 +251,25 @@ class Evaluator:
         *,
         window: int,
         on_stop: Callable[[str], None] = lambda reason: None,
+        keeps_calls: bool = True,
     ) -> None:
         self._loop = loop
+        self._keeps_calls = keeps_calls
         self._ask = broker_ask
         self._window = window
         self._on_stop = on_stop
         self._faults = Faults()
         #: why the remaining cases are not evaluated; None if they are
         self._stopped: str | None = None
-        self._futures: dict[CaseKey, concurrent.futures.Future[Outcome]] = {}
+        #: keys of the submitted cases that are not finished
+        self._open: set[CaseKey] = set()
+        #: finished and not yet fetched
+        self._outcomes: dict[CaseKey, Outcome] = {}
+        #: keys of the cases for which a thread waits
+        self._awaited: set[CaseKey] = set()
+        # One condition for all cases: a future for each takes 1.5 kB.
+        self._changed = threading.Condition()
+        self._has_room = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: deque[Case] = deque()
         self._unfinished = 0
@@ -257,9 +279,13 @@ class Evaluator:
 
     def submit(self, cases: Iterable[Case]) -> None:
         """Start the evaluation of ``cases``, except those already submitted. Thread-safe."""
-        fresh = [case for case in cases if case.key not in self._futures]
-        for case in fresh:
-            self._futures[case.key] = concurrent.futures.Future()
+        fresh = []
+        with self._changed:
+            for case in cases:
+                key = case.key
+                if key not in self._open and key not in self._outcomes:
+                    self._open.add(key)
+                    fresh.append(case)
         if fresh:
             self.settled.clear()
             self._loop.call_soon_threadsafe(self._start, fresh)
@@ -273,21 +299,42 @@ class Evaluator:
 
     async def _work(self) -> None:
         while self._queue:
+            if len(self._outcomes) >= MOST_WAITING and not self._awaited:
+                await self._room()
+                continue
             case = self._queue.popleft()
-            future = self._futures[case.key]
             try:
-                future.set_result(await self._evaluated(case))
+                self._finish(await self._evaluated(case))
             except asyncio.CancelledError:
-                future.set_result(Outcome(case, stopped=CLOSED))
+                self._finish(Outcome(case, stopped=CLOSED))
                 raise
             except GeneratorExit as fault:
                 # A task of the benchmark raised it: Python then closes the coroutines that await the task.
                 exception = as_exception(case.benchmark, "evaluate", fault)
-                future.set_result(self._counted(Outcome(case, fault=exception)))
+                self._finish(self._counted(Outcome(case, fault=exception)))
             finally:
                 self._unfinished -= 1
                 if not self._unfinished:
                     self.settled.set()
+
+    def _finish(self, outcome: Outcome) -> None:
+        if not self._keeps_calls and outcome.calls:
+            outcome = replace(outcome, calls=(), keys=outcome.requests)
+        key = outcome.key
+        with self._changed:
+            self._open.discard(key)
+            self._outcomes[key] = outcome
+            if key in self._awaited:
+                self._awaited.discard(key)
+                self._changed.notify_all()
+
+    async def _room(self) -> None:
+        """Wait until pytest has fetched half of the outcomes, or waits for a case that may be in the queue."""
+        with self._changed:
+            if self._awaited or len(self._outcomes) < MOST_WAITING:
+                return
+            self._has_room.clear()
+        await self._has_room.wait()
 
     async def _evaluated(self, case: Case) -> Outcome:
         if self._stopped is not None:
@@ -310,23 +357,45 @@ class Evaluator:
 
         :raises TimeoutError: after ``timeout`` seconds.
         """
-        outcome = self._futures[case.key].result(timeout)
-        # A case that is submitted again (a rerun) is evaluated again.
-        del self._futures[case.key]
+        key = case.key
+        with self._changed:
+            if key not in self._outcomes:
+                self._await(key, timeout)
+            # A case that is submitted again (a rerun) is evaluated again.
+            outcome = self._outcomes.pop(key)
+            if len(self._outcomes) == MOST_WAITING // 2:
+                self._resume()
         return outcome
+
+    def _await(self, key: CaseKey, timeout: float | None) -> None:
+        if key not in self._open:
+            raise KeyError(key)
+        self._awaited.add(key)
+        try:
+            self._resume()
+            if not self._changed.wait_for(lambda: key in self._outcomes, timeout):
+                raise TimeoutError
+        finally:
+            self._awaited.discard(key)
+
+    def _resume(self) -> None:
+        if not self._has_room.is_set():
+            self._loop.call_soon_threadsafe(self._has_room.set)
 
     def is_submitted(self, case: Case) -> bool:
         """Return whether the case is unfinished, or finished and not yet fetched."""
-        return case.key in self._futures
+        key = case.key
+        return key in self._open or key in self._outcomes
 
     def has_verdicts(self) -> bool:
         """Return whether a finished verdict has not been fetched."""
-        return any(f.done() and f.result().stopped is None for f in list(self._futures.values()))
+        with self._changed:
+            return any(outcome.stopped is None for outcome in self._outcomes.values())
 
     async def close(self) -> None:
         """Cancel all unfinished cases."""
         for case in self._queue:
-            self._futures[case.key].set_result(Outcome(case, stopped=CLOSED))
+            self._finish(Outcome(case, stopped=CLOSED))
         self._queue.clear()
         for task in self._tasks:
             task.cancel()

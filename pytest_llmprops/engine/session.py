@@ -63,6 +63,7 @@ class Engine:
     """Evaluates cases with its own broker, a connection to one, or no broker.
 
     :param in_process: models that are called directly, without the broker.
+    :param keeps_calls: outcomes have the calls with their prompts and replies, not only their keys.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Engine:
         socket: str | None = None,
         window: int,
         in_process: InProcess | None = None,
+        keeps_calls: bool = False,
     ) -> None:
         self._thread = LoopThread()
         self._in_process = in_process
@@ -84,7 +86,9 @@ class Engine:
             self.broker = NoBroker()
         #: sends a request to a model; await it only in work passed to :meth:`start`
         self.ask: BrokerAsk = self.broker.ask if in_process is None else self._ask
-        self._evaluator = Evaluator(self._thread.loop, self.ask, window=window, on_stop=self._stop_soon)
+        self._evaluator = Evaluator(
+            self._thread.loop, self.ask, window=window, on_stop=self._stop_soon, keeps_calls=keeps_calls
+        )
         self._stopping: asyncio.Task[None] | None = None
         if isinstance(self.broker, Broker):
             self.broker.on_first_call = self._evaluator.settled.set

@@ -10,6 +10,7 @@ import pytest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.worker_messages import CollectionFacts, WorkerSummary
+from pytest_llmprops.plugin import lean_items
 from pytest_llmprops.plugin.benchmark_classes import load_benchmarks
 from pytest_llmprops.plugin.interrupts import Interrupts
 from pytest_llmprops.plugin.progress import Progress
@@ -17,7 +18,13 @@ from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.reporting import detach
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.plugin.session_broker import SessionBroker
-from pytest_llmprops.plugin.terminal import Terminal, header_lines, write_not_served, write_summary
+from pytest_llmprops.plugin.terminal import (
+    Terminal,
+    header_lines,
+    lists_reports,
+    write_not_served,
+    write_summary,
+)
 
 
 class Controller:
@@ -36,6 +43,8 @@ class Controller:
         self._other_failures = 0
         #: a worker ended without its summary
         self.lost_worker = False
+        #: pytest keeps no report of each case, which takes a kilobyte
+        self._forgets_reports = False
         self._refused: str | None = None
         #: no model serves any of the selected items
         self._serves_nothing = False
@@ -75,6 +84,8 @@ class Controller:
         ):
             self.recording.open(collection)
             self._start_progress(collection.items)
+            is_large = collection.items >= lean_items.LEAN_CASES
+            self._forgets_reports = is_large and not lists_reports(self.config)
 
     def _start_progress(self, total: int) -> None:
         """Show the progress line if the output is a terminal."""
@@ -88,14 +99,17 @@ class Controller:
 
     # ---- while it runs
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Iterator[None]:
         message = detach(report)
         if report.failed and not (message is not None and message.by_model):
             self._other_failures += 1
         if message is not None:
             self.terminal.add(report, message)
             self.recording.add(message)
+        yield
+        if self._forgets_reports:
+            self.terminal.forget(report, message, self.config.pluginmanager.get_plugin("terminalreporter"))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._other_failures += report.failed

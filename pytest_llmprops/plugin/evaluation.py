@@ -46,6 +46,8 @@ class Evaluation:
         self.in_process_labels: frozenset[str] = frozenset(setup.in_process if setup is not None else ())
         #: set by the controller before the engine starts
         self.run_dir: Path | None = None
+        #: outcomes have the calls with their prompts and replies, which Allure shows
+        self.keeps_calls = False
         #: called while a case waits; set by the controller of a run without workers
         self.on_wait: Callable[[], None] | None = None
         #: why this process ended the run; None if it did not
@@ -118,7 +120,11 @@ class Evaluation:
             config = self.broker_config() if self._setup is None and self.needs_broker else None
             try:
                 self._engine = Engine(
-                    config=config, socket=socket, window=window, in_process=self._served_here()
+                    config=config,
+                    socket=socket,
+                    window=window,
+                    in_process=self._served_here(),
+                    keeps_calls=self.keeps_calls,
                 )
             except LLMPropsError as error:
                 raise pytest.UsageError(str(error)) from None

@@ -44,6 +44,7 @@ class LLMSession:
         self.dotenv = ""
         self.cases = Cases(settings)
         self.evaluation = Evaluation(settings, self.cases, setup)
+        self.evaluation.keeps_calls = bool(config.getoption("allure_report_dir", None))
         self.gating = _gating(config, settings, read=not self.is_worker)
         #: the record that a resumed run goes on with; None in workers and for a new run
         self.earlier: Earlier | None = None

@@ -32,6 +32,8 @@ class Terminal:
         self._statuses: dict[str, str] = {}
         #: node id -> whether the search ended with an error
         self._searches: dict[str, bool] = {}
+        #: category -> the report that pytest keeps for all cases; see :meth:`forget`
+        self._kept: dict[str, pytest.TestReport] = {}
         #: node ids of items that cannot be searched
         self._not_searched: set[str] = set()
 
@@ -54,6 +56,23 @@ class Terminal:
             self.progress.count("searched", {})
         if status:
             self.progress.count(status, message.group.counts if message.group else None)
+
+    def forget(self, report: pytest.TestReport, message: CaseReport | None, reporter: Any) -> None:
+        """Let pytest's terminal reporter keep one report for all cases that ended alike; it only counts them.
+
+        Errors, which it shows at the end, are kept.
+
+        :param reporter: pytest's terminal reporter; None with ``-p no:terminal``.
+        """
+        has_verdict = message is not None and report.nodeid in self._statuses
+        if reporter is None or not (has_verdict or report.passed):
+            return
+        for category, reports in reporter.stats.items():
+            if reports and reports[-1] is report:
+                first = self._kept.setdefault(category, report)
+                reports[-1] = first
+                if first is not report:
+                    self._statuses.pop(report.nodeid, None)
 
     def clear_progress(self) -> None:
         """Remove the progress line."""
@@ -102,6 +121,13 @@ class Terminal:
         finally:
             if failed:
                 stats["failed"] = failed
+
+
+def lists_reports(config: pytest.Config) -> bool:
+    """Whether pytest shows something of each report at the end: passed or expected failures, or durations."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    shown = set(getattr(reporter, "reportchars", "")) & set("pPxX")
+    return bool(shown or config.option.durations or config.getini("console_output_style") == "times")
 
 
 def header_lines(session: LLMSession) -> list[str]:

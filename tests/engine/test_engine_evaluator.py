@@ -124,6 +124,40 @@ def test_the_window_holds_over_all_submissions(loop: LoopThread) -> None:
     assert gauge.peak == 4
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_unfetched_outcomes_are_bounded(
+    loop: LoopThread, monkeypatch: pytest.MonkeyPatch, is_reversed: bool
+) -> None:
+    """Evaluation pauses while pytest has many outcomes to fetch, but not if pytest waits for a later case."""
+    monkeypatch.setattr("pytest_llmprops.engine.evaluator.MOST_WAITING", 10)
+    answered = 0
+
+    async def counting(label: str, role: str, request: Request) -> Reply:
+        nonlocal answered
+        answered += 1
+        return Reply("x")
+
+    evaluator, cases = Evaluator(loop.loop, counting, window=4), [case(f"i{n}") for n in range(100)]
+    evaluator.submit(cases)
+    assert not evaluator.settled.wait(0.2)
+    assert answered <= 10 + 4
+    for fetched, one in enumerate(reversed(cases) if is_reversed else cases, 1):
+        assert evaluator.outcome(one, timeout=5).case is one
+        assert is_reversed or answered <= fetched + 10 + 4
+    assert answered == 100
+    loop.call(evaluator.close(), 5)
+
+
+def test_outcomes_without_calls(loop: LoopThread) -> None:
+    """Without Allure, a waiting outcome has only the keys of its calls, for the record."""
+    evaluator, one = Evaluator(loop.loop, capitals, window=1, keeps_calls=False), case("a")
+    evaluator.submit([one])
+    outcome = evaluator.outcome(one, timeout=5)
+    loop.call(evaluator.close(), 5)
+    assert not outcome.calls
+    assert outcome.record().requests == ("key of a",)
+
+
 def test_fault_in_a_benchmark_affects_its_case_only(loop: LoopThread) -> None:
     """An exception of the benchmark is stored with its case, and the others get their verdicts."""
     before, faulty, after = outcomes(loop, capitals, case("a"), case("faulty"), case("b"), window=1)

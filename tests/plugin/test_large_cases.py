@@ -161,6 +161,35 @@ def test_lean_items_report_like_ordinary_ones(run: Runner, workers: str) -> None
         assert "Traceback" not in done.output
 
 
+COUNT_REPORTS = """
+def pytest_sessionfinish(session):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not hasattr(session.config, "workerinput"):
+        kept = [f"{name}: {len(set(map(id, reporter.stats[name])))} of {len(reporter.stats[name])}"
+                for name in ("passed", "failed")]
+        reporter.write_line(f"kept {', '.join(kept)}")
+"""
+
+
+def test_large_runs_keep_no_report_of_each_case(run: Runner, workers: str) -> None:
+    """Pytest counts the cases, but keeps one report of those that passed and one of those that failed."""
+    model = write_cuts(run)
+    _lean(run, COUNT_REPORTS)
+    done = run("--model", model, "-n", workers)
+    assert "kept passed: 1 of 27, failed: 1 of 3" in done.output
+    assert "3 failed, 27 passed in" in done.output
+    assert len(done.verdicts) == 30
+    assert "WRONG" not in done.output
+
+
+def test_reports_that_pytest_shows_are_kept(run: Runner) -> None:
+    """With -rp, pytest names each case that passed."""
+    model = write_cuts(run)
+    _lean(run)
+    done = run("--model", model, "-rp")
+    assert len(re.findall(r"^CORRECT test_cuts\.py::", done.output, re.MULTILINE)) == 27
+
+
 def test_selection_options_work_on_lean_items(run: Runner) -> None:
     """Node ids, -k, -m, -x, --maxfail and --durations work on lean items."""
     model = write_cuts(run)
