@@ -47,7 +47,8 @@ class LlamaCppModel:
     """
 
     pinned = True
-    max_batch = 32
+    # Each reply is stored as soon as it is complete, so Ctrl-C loses only the one that is being generated.
+    max_batch = 1
     blocking = True
 
     def __init__(self, file: Path, *, name: str, n_ctx: int, threads: int, seed: int) -> None:

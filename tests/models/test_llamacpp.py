@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import random
 import signal
@@ -18,6 +19,7 @@ import pytest
 from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply
+from pytest_llmprops.engine.lanes import lane
 from pytest_llmprops.models.base import kinds_of
 
 needs_smollm2 = pytest.mark.skipif(
@@ -191,6 +193,24 @@ def test_ctrl_c_reaches_python(model: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
     assert isinstance(model.chat([Chat.user("Hi", max_tokens=1)])[0], Reply)
+
+
+@needs_smollm2
+def test_replies_arrive_one_by_one(model: Any) -> None:
+    """A reply is delivered when it is complete, before the next one is generated, so that Ctrl-C does not lose it."""
+
+    async def first() -> tuple[set[Any], set[Any]]:
+        send = lane(model)
+        tasks = [
+            asyncio.ensure_future(send(question(text, max_tokens=2))) for text in ("kite", "kites", "tree")
+        ]
+        done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.gather(*tasks)
+        return done, waiting
+
+    done, waiting = asyncio.run(first())
+    assert (len(done), len(waiting)) == (1, 2)
+    assert all(isinstance(task.result(), Reply) for task in done | waiting)
 
 
 @needs_smollm2
