@@ -39,6 +39,7 @@ pytest_plugins = [
     "fixtures.browser",
     "fixtures.runs",
     "fixtures.installed",
+    "fixtures.postgres",
     "fixtures.servers",
     "fixtures.stanza_models",
 ]

@@ -1,12 +1,26 @@
-"""Where a store is, and what opens it."""
+"""Where a store is: a file, or the URL of a database. Opens it, and shows it without its password."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from pytest_llmprops.core.errors import LLMPropsError, StoreError
+from pytest_llmprops.core.errors import LLMPropsError, StoreError, UsageError
 from pytest_llmprops.engine.store.base import Store
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
+
+_URL = re.compile(
+    r"(?P<scheme>postgres(?:ql)?://)(?:(?P<user>[^\s:@/?#]*)(?P<password>:[^\s:@/?#]*)?@)?"
+    r"(?P<hosts>(?:\[[\da-fA-F:.%]+\]|[\w.%-]*)(?::\d*)?(?:,(?:\[[\da-fA-F:.%]+\]|[\w.%-]*)(?::\d*)?)*)"
+    r"(?P<database>/[^\s?#@]*)?(?:\?(?P<parameters>\w+=[^\s#&]*(?:&\w+=[^\s#&]*)*))?"
+)
+_ANYWHERE = re.compile(r"postgres(?:ql)?://.*", re.DOTALL)
+#: parameters of a URL that hold no secret; the values of others are not shown
+_SHOWN = {
+    "application_name", "channel_binding", "connect_timeout", "dbname", "gssencmode", "host", "hostaddr", "port",
+    "require_auth", "service", "sslmode", "sslrootcert", "target_session_attrs", "user",
+}  # fmt: skip
+_FORM = "postgresql://USER@HOST:PORT/DATABASE, with % codes for special characters"
 
 
 def default_store() -> Path:
@@ -24,18 +38,59 @@ def default_store() -> Path:
         ) from None
 
 
+def store_location(text: str) -> str:
+    """Return the value of ``--llm-store``.
+
+    :raises UsageError: if it is neither a path nor the URL of a PostgreSQL database.
+    """
+    if _ANYWHERE.match(text):
+        if not _URL.fullmatch(text):
+            raise UsageError(f"must be {_FORM}")
+    elif re.match(r"\w+://", text):
+        raise UsageError(f"must be a file or {_FORM}")
+    return text
+
+
+def is_url(location: str) -> bool:
+    """Return whether a store is a database on a server."""
+    return _ANYWHERE.match(location) is not None
+
+
+def without_password(text: str) -> str:
+    """Return a text, such as an argument of a command, without the password of the URL at its end.
+
+    A URL that cannot be read is cut after ``postgresql://``.
+    """
+    return _ANYWHERE.sub(lambda match: _shown(match[0]), text)
+
+
+def _shown(url: str) -> str:
+    match = _URL.fullmatch(url)
+    if match is None:
+        return "postgresql://…"
+    user = f"{match['user']}:***@" if match["password"] else f"{match['user']}@" if match["user"] else ""
+    pairs = [pair.partition("=") for pair in (match["parameters"] or "").split("&") if pair]
+    shown = "&".join(f"{name}={value if name in _SHOWN else '***'}" for name, _, value in pairs)
+    return f"{match['scheme']}{user}{match['hosts']}{match['database'] or ''}{f'?{shown}' if shown else ''}"
+
+
 def open_store(location: str, *, read_only: bool = False) -> Store:
     """Open the store at a path or URL.
 
     :param read_only: read a store that exists, without writing to it.
     :raises StoreError: if it cannot be opened.
+    :raises MissingExtra: if the package of its database is not installed.
     """
+    if is_url(location):
+        from pytest_llmprops.engine.store.postgres import PostgresStore
+
+        return PostgresStore(location, without_password(location), read_only=read_only)
     return SQLiteStore(Path(location), read_only=read_only)
 
 
 def holds_replies(location: str, model: str) -> bool:
     """Return whether the store has any reply of the model with this label; False if it cannot be read."""
-    if not Path(location).is_file():
+    if not is_url(location) and not Path(location).is_file():
         return False
     try:
         store = open_store(location, read_only=True)

@@ -12,9 +12,11 @@ from pytest_llmprops.engine.store.base import Store
 from pytest_llmprops.engine.store.location import open_store
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return where an empty store of each kind is."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("database"))
     return str(tmp_path / "replies.sqlite")
 
 
