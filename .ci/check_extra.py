@@ -25,6 +25,16 @@ from hypothesis import given
 from pytest_llmprops.suites.strategies import replacements
 given(replacements(3))(lambda vectors: None)()
 """
+POSTGRES = """
+from pytest_llmprops.core.errors import StoreError
+from pytest_llmprops.engine.store.location import open_store
+try:
+    open_store("postgresql:///llmprops?host=/nowhere")
+except StoreError as error:
+    assert "/nowhere" in str(error), error
+else:
+    raise AssertionError("no server is there")
+"""
 #: extra -> arguments of Python, run one after the other in an empty folder. A name of a module is imported.
 CHECKS: dict[str, list[tuple[str, ...]]] = {
     "local": [
@@ -65,6 +75,7 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
         ("-c", "open('.env', 'w').write('LLMPROPS_DATA=here')"),
         ("-c", "from pytest_llmprops.models.dotenv_file import read_dotenv; assert read_dotenv()"),
     ],
+    "postgres": [("-c", POSTGRES)],
     "docs": [("-m", "mkdocs", "--version"), ("-c", "import griffe_sphinx, material, mkdocstrings_handlers.python")],
     "all": [("-c", "import hypothesis, jinja2, litellm, torch")],
 }  # fmt: skip

@@ -20,6 +20,7 @@ from pytest_llmprops.cli import (
     run,
     runs,
     segment,
+    store,
     suites,
 )
 from pytest_llmprops.cli.kit import Command, add_registered
@@ -44,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     for registration in registrations():
         if registration.commands is not None:
             add_registered(groups, registration.name, registration.commands)
-    for module in (segment, runs, gate, compare, report):
+    for module in (segment, runs, gate, compare, report, store):
         module.add(groups)
     completion.add(groups, top)
     return top

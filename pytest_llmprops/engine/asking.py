@@ -19,7 +19,7 @@ _SUBJECT = "subject"
 class OneModel:
     """An :class:`~pytest_llmprops.core.benchmark.Ask` for one model, inside ``async with``.
 
-    :param store: file of the reply store; default: the user's shared store.
+    :param store: file or URL of the reply store; default: the user's file.
     """
 
     roles: frozenset[str] = frozenset()
@@ -29,7 +29,7 @@ class OneModel:
         spec: ModelSpec,
         *,
         base_url: str | None = None,
-        store: Path | None = None,
+        store: str | Path | None = None,
         concurrency: int = 64,
         cache: CacheMode = "reuse",
     ) -> None:

@@ -35,7 +35,8 @@ class BrokerConfig:
     retries: int = 4
     cache: CacheMode = "reuse"
     not_before: float = 0.0
-    store: str = ""
+    # Its URL may have a password.
+    store: str = field(default="", repr=False)
     max_calls: int | None = None
     max_cost: float | None = None
     prices: str | None = None

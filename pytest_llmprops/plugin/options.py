@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import Shard
+from pytest_llmprops.engine.store.location import store_location, without_password
 
 GROUP = "llmprops: measure a language model"
 SOURCES = ("builtin", "published", "all")
@@ -260,7 +261,11 @@ OPTIONS: tuple[Option, ...] = (
         "TIME",
     ),
     Option(
-        "llm-store", Path, None, "file of the reply store (default: in the user's cache directory)", "FILE"
+        "llm-store",
+        store_location,
+        None,
+        "reply store: a file, or postgresql://USER@HOST/DATABASE (default: a file in the user's cache directory)",
+        "FILE|URL",
     ),
     Option("llm-run", str, None, "folder for the run record (default: reports/runs/TIME-MODEL)", "DIR"),
     Option(
@@ -344,7 +349,8 @@ class RunOptions:
     sets: Mapping[str, Mapping[str, str]]
     cache: Any
     cache_age: float | None
-    store: Path | None
+    # Its URL may have a password.
+    store: str | None = field(repr=False)
     run: str | None
     resume: bool
     attach: str
@@ -358,7 +364,9 @@ class RunOptions:
 
 
 def plain_option(value: Any) -> Any:
-    """Return the value of an option as ``run.json`` has it."""
+    """Return the value of an option as ``run.json`` has it: without the password of a URL."""
+    if isinstance(value, str):
+        return without_password(value)
     if isinstance(value, Path):
         return str(value)
     return list(value) if isinstance(value, tuple) else value
@@ -427,7 +435,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
     try:
         return option.parse(value)
     except (UsageError, ValueError) as error:
-        text = " ".join(value) if isinstance(value, list) else value
+        text = without_password(" ".join(value) if isinstance(value, list) else value)
         reason = (
             str(error) if "literal" not in str(error) and "convert" not in str(error) else "must be a number"
         )

@@ -102,7 +102,7 @@ class Recording:
         cases, settings = self._session.cases, self._session.settings
         options = {k: plain_option(getattr(settings, k)) for k in type(settings).__slots__}
         options["selected"] = _selected(self._config.option)
-        options["command"] = [str(a) for a in self._config.invocation_params.args]
+        options["command"] = [plain_option(str(a)) for a in self._config.invocation_params.args]
         return first_facts(
             folder,
             models={label: self._model(spec) for label, spec in cases.models.items()},

@@ -41,9 +41,7 @@ def add_commands(commands: Groups) -> None:
     command.add_argument(
         "--temperature", type=float, default=0.0, metavar="T", help="sampling temperature (default: 0)"
     )
-    command.add_argument(
-        "--store", type=Path, metavar="FILE", help="reply store (default: the same as pytest)"
-    )
+    command.add_argument("--store", metavar="FILE|URL", help="reply store (default: the same as pytest)")
     command.set_defaults(command=_rules)
 
 

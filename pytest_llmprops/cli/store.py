@@ -1,0 +1,112 @@
+"""``llmprops store``: show, prune and copy stores of replies."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_llmprops.cli.kit import Groups, add_group
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.texts import terminal_line
+
+if TYPE_CHECKING:
+    from pytest_llmprops.engine.store.base import Store
+
+STORE = "file or postgresql:// URL (default: the same as pytest)"
+#: replies that are copied at once
+_PAGE = 500
+
+
+def add(groups: Groups) -> None:
+    """Add ``store info``, ``prune`` and ``copy``."""
+    commands = add_group(groups, "store", "show, prune and copy stores of replies")
+    info = commands.add_parser("info", help="show the size of a store and its replies by model")
+    info.add_argument("store", nargs="?", metavar="STORE", help=STORE)
+    info.set_defaults(command=_info)
+    prune = commands.add_parser("prune", help="delete old replies")
+    prune.add_argument("store", nargs="?", metavar="STORE", help=STORE)
+    prune.add_argument(
+        "--older-than", type=float, metavar="DAYS", default=0.0, help="age of the replies in days"
+    )
+    prune.add_argument("--model", metavar="LABEL", help="only replies of this model, as info shows it")
+    prune.set_defaults(command=_prune)
+    copy = commands.add_parser("copy", help="copy replies that the other store lacks, or that are newer")
+    copy.add_argument("source", metavar="FROM", help="file or postgresql:// URL")
+    copy.add_argument("target", metavar="TO", help="file or postgresql:// URL")
+    copy.set_defaults(command=_copy)
+
+
+def _opened(location: str | None, *, read_only: bool = False) -> Store:
+    """Return a store that exists; without a location, the one that pytest uses.
+
+    :raises UsageError: if it does not exist.
+    """
+    from pytest_llmprops.engine.store.location import default_store, is_url, open_store, store_location
+
+    place = store_location(location) if location is not None else str(default_store())
+    if not is_url(place) and not Path(place).is_file():
+        raise UsageError(f"{place}: no such file; name a reply store")
+    return open_store(place, read_only=read_only)
+
+
+def _info(options: argparse.Namespace) -> int:
+    with closing(_opened(options.store)) as store:
+        info = store.info()
+        print(f"{terminal_line(store.place)}: version {info.version}, {info.size / 1e6:.1f} MB")
+        for model in info.models:
+            since, until = (_day(t) for t in (model.oldest, model.newest))
+            print(f"  {terminal_line(model.model)}: {model.replies:,} replies, {since} to {until}")
+        if not info.models:
+            print("  no replies")
+        if info.runs:
+            print(f"  {info.claims:,} requests are being sent by {info.runs} runs")
+        _show_notes(store)
+    return 0
+
+
+def _day(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d")
+    except (OverflowError, ValueError, OSError):
+        return "an unknown day"
+
+
+def _prune(options: argparse.Namespace) -> int:
+    if not options.older_than >= 0:
+        raise UsageError("--older-than must be a number of days of at least 0")
+    if not options.older_than and options.model is None:
+        raise UsageError("say what to delete: --older-than DAYS, --model LABEL, or both")
+    with closing(_opened(options.store)) as store:
+        before = time.time() - options.older_than * 86400 if options.older_than else float("inf")
+        deleted = store.prune(before=before, model=options.model)
+        print(f"{terminal_line(store.place)}: {deleted:,} replies deleted")
+        _show_notes(store)
+    return 0
+
+
+def _copy(options: argparse.Namespace) -> int:
+    from pytest_llmprops.engine.store.location import open_store, store_location
+
+    target_place = store_location(options.target)
+    with (
+        closing(_opened(options.source, read_only=True)) as source,
+        closing(open_store(target_place)) as target,
+    ):
+        seen = copied = 0
+        after = ""
+        while rows := source.page(after, _PAGE):
+            seen, after = seen + len(rows), rows[-1].key
+            copied += target.put_many(rows, only_newer=True)
+        print(f"{terminal_line(target.place)}: {copied:,} replies copied, {seen - copied:,} were there")
+        _show_notes(target)
+    return 0
+
+
+def _show_notes(store: Store) -> None:
+    for note in store.notes:
+        print(f"note: {terminal_line(note)}", file=sys.stderr)
