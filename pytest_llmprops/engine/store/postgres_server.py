@@ -41,6 +41,7 @@ _MIGRATIONS = (
     INSERT INTO llmprops_store VALUES (1);
     """,
 )
+_EXISTS = "SELECT 1 FROM pg_class WHERE relname = 'llmprops_store' AND pg_table_is_visible(oid)"
 #: any number, which other programs are unlikely to lock
 _MIGRATION_LOCK = 0x6C6C6D7072
 
@@ -76,16 +77,25 @@ class Server:
             self._db = self._connect()
         except psycopg.Error as error:
             raise self._error(error) from None
-        self.version = self._version()
-        if self.version < VERSION and not read_only:
-            self.version = self._migrated()
-        if self.version > VERSION:
+        try:
+            self.version = self._checked_version(read_only=read_only)
+        except BaseException:
+            self.close()
+            raise
+
+    def _checked_version(self, *, read_only: bool) -> int:
+        """Return the version of the tables, which are created or migrated if necessary."""
+        version = self._version()
+        if version < VERSION and not read_only:
+            version = self._migrated()
+        if version > VERSION:
             raise StoreError(
-                f"reply store {place}: has version {self.version} of the tables, and this package knows {VERSION};"
+                f"reply store {self._place}: has version {version} of the tables, and this package knows {VERSION};"
                 " upgrade pytest-llmprops, or use another database"
             )
-        if self.version == 0:
-            raise StoreError(f"reply store {place}: has no tables; run once without --llm-cache only")
+        if version == 0:
+            raise StoreError(f"reply store {self._place}: has no tables; run once without --llm-cache only")
+        return version
 
     def _connect(self) -> psycopg.Connection[Any]:
         # No prepared statements: poolers such as PgBouncer may give each statement another connection.
@@ -125,9 +135,8 @@ class Server:
 
     def _version(self) -> int:
         """Return the version of the tables; 0 if there are none."""
-        [[found]] = self.run(
-            lambda db: db.execute("SELECT to_regclass('llmprops_store') IS NOT NULL").fetchall()
-        )
+        # to_regclass() may answer from a cache that does not know what another run has just created.
+        found = self.run(lambda db: db.execute(_EXISTS).fetchall())
         if not found:
             return 0
         rows = self.run(lambda db: db.execute("SELECT version FROM llmprops_store").fetchall())

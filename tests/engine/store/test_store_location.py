@@ -1,0 +1,90 @@
+"""Where a store is: what --llm-store takes, and that no password is shown."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from pytest_llmprops.core.errors import MissingExtra, StoreError, UsageError
+from pytest_llmprops.engine.store.location import open_store, store_location, without_password
+
+SECRET = "geheim"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("replies.sqlite", "replies.sqlite"),
+        ("postgresql://", "postgresql://"),
+        ("postgresql:///db?service=x", "postgresql:///db?service=x"),
+        ("postgresql://u@h:5432/db?sslmode=verify-full", "postgresql://u@h:5432/db?sslmode=verify-full"),
+        (f"postgres://u:{SECRET}@h/db", "postgres://u:***@h/db"),
+        (f"postgresql://u:{SECRET}@[::1]:5,h2/db", "postgresql://u:***@[::1]:5,h2/db"),
+        (f"postgresql://h/db?user=u&password={SECRET}", "postgresql://h/db?user=u&password=***"),
+        (f"postgresql://h/db?sslpassword={SECRET}&host=a", "postgresql://h/db?sslpassword=***&host=a"),
+    ],
+)
+def test_a_location_is_shown_without_its_password(text: str, shown: str) -> None:
+    """Files and URLs are accepted; only the password is replaced, alone or in an argument."""
+    assert store_location(text) == text
+    assert without_password(text) == shown
+    assert without_password(f"--llm-store={text}") == f"--llm-store={shown}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"postgresql://u:{SECRET}/1@h/db",
+        f"postgresql://u:a@{SECRET}@h/db",
+        f"postgresql://u:?{SECRET}@h/db",
+        f"postgresql://u:#{SECRET}@h/db",
+        f"postgresql://u: {SECRET}@h/db",
+        f"postgresql://u:{SECRET}@h:port/db",
+        f"postgresql://h/db?password={SECRET}#x",
+        f"postgresql://h/db?{SECRET}",
+    ],
+)
+def test_a_wrong_url_shows_none_of_its_parts(text: str) -> None:
+    """A URL with a character that belongs encoded is refused with the right form, and not repeated."""
+    with pytest.raises(UsageError, match="must be postgresql://USER@HOST:PORT/DATABASE, with % codes"):
+        store_location(text)
+    assert SECRET not in without_password(text)
+
+
+def test_other_databases_are_refused() -> None:
+    """A URL of another kind is not taken for a file."""
+    with pytest.raises(UsageError, match="must be a file or postgresql://"):
+        store_location("mysql://h/db")
+
+
+def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without psycopg, one line names the extra."""
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtra) as caught:
+        open_store(f"postgresql://u:{SECRET}@h/db")
+    assert str(caught.value) == (
+        "--llm-store postgresql://u:***@h/db needs the package 'psycopg': pip install 'pytest-llmprops[postgres]'"
+    )
+
+
+@pytest.mark.parametrize(
+    "url", [f"postgresql://u:{SECRET}%zz@h/db", f"postgresql://u:{SECRET}@h/db?no_such=1"]
+)
+def test_a_url_that_libpq_refuses_is_one_line(url: str) -> None:
+    """libpq's own message, which may quote the password, is not shown."""
+    pytest.importorskip("psycopg")
+    with pytest.raises(UsageError, match="libpq cannot read this URL") as caught:
+        open_store(url)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_server_that_is_not_there_is_one_line() -> None:
+    """The line has the server's address and libpq's reason."""
+    pytest.importorskip("psycopg")
+    with pytest.raises(StoreError) as caught:
+        open_store(f"postgresql://u:{SECRET}@/db?host=/nowhere")
+    message = str(caught.value)
+    assert message.startswith("reply store postgresql://u:***@/db?host=/nowhere: connection")
+    assert "\n" not in message
+    assert SECRET not in message

@@ -1,0 +1,145 @@
+"""Runs that share a store: no call is paid for twice, no password is written, and a lost server loses nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from bench.stub_server import RunningStub
+from fixtures.postgres import PostgresServer
+from fixtures.runs import Finished, Runner
+from fixtures.stores import age_claims
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.engine.store.base import LEASE_SECONDS
+
+Start = Callable[..., RunningStub]
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return a store for several runs."""
+    if request.param == "postgres":
+        return str(request.getfixturevalue("database"))
+    return str(tmp_path / "shared.sqlite")
+
+
+def options(stub: RunningStub, store: str, *more: str) -> list[str]:
+    """Return the options of a run with the stub server."""
+    return ["--model", "openai:stub", "--llm-base-url", stub.url, "--llm-store", store, *more]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition, at most a minute."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def statuses(done: Finished) -> dict[str, str]:
+    """Return the verdicts of a run by item."""
+    return {id_: row["status"] for id_, row in done.verdicts.items()}
+
+
+def test_two_runs_at_once_make_each_call_once(run: Runner, start_stub: Start, shared: str) -> None:
+    """Two homes ask 1,100 prompts at the same time: 1,100 calls in all, and the same verdicts."""
+    run.sums(1100)
+    stub = start_stub(delay=0.02)
+    with ThreadPoolExecutor(2) as pool:
+        homes = [{"XDG_CACHE_HOME": str(run.folder / f"home-{n}")} for n in range(2)]
+        one, two = pool.map(lambda env: run(*options(stub, shared), env=env), homes)
+    assert stub.stats()["answered"] == 1100
+    assert statuses(one) == statuses(two)
+    assert len(one.verdicts) == 1100
+    calls = [done.run["calls"] for done in (one, two)]
+    assert sum(c["sent"] for c in calls) == sum(c["cache_hits"] for c in calls) == 1100
+
+
+def test_a_killed_run_costs_its_calls_in_flight(run: Runner, start_stub: Start, shared: str) -> None:
+    """One of two runs is killed: the other one sends again at most what was in flight, and measures everything."""
+    run.sums(200)
+    stub = start_stub(delay=0.1)
+    command = run.command(*options(stub, shared, "--llm-concurrency", "8"))
+    killed = subprocess.Popen(
+        command, cwd=run.folder, env=run.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    until(lambda: stub.stats()["answered"] >= 20)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(run, *options(stub, shared, "--llm-concurrency", "8"))
+        before = stub.stats()["answered"]
+        until(lambda: stub.stats()["answered"] >= before + 30)
+        killed.kill()
+        killed.wait()
+        age_claims(shared, LEASE_SECONDS + 1)
+        done = other.result(60)
+    assert len(done.verdicts) == 200
+    assert done.run["complete"] is True
+    stats = stub.stats()
+    assert stats["requests"] - stats["distinct"] <= 8
+
+
+def test_a_lost_server_loses_no_reply(
+    run: Runner,
+    start_stub: Start,
+    start_postgres: Callable[[], PostgresServer],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The run stops with one line and a valid incomplete record. Replies that arrive then are in its folder, and
+    the same command sends again at most what was in flight.
+    """
+    run.sums(200)
+    server = start_postgres()
+    url = server.url()
+    stub = start_stub(delay=0.1)
+    arguments = options(stub, url, "--llm-concurrency", "8")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run, *arguments)
+        until(lambda: stub.stats()["answered"] >= 40)
+        server.kill()
+        stopped = running.result(60)
+    assert stopped.code == 2
+    record = stopped.run
+    assert record["complete"] is False
+    assert record["stopped"].startswith(f"reply store {url}: ")
+    assert record["stopped"].endswith("so the same command goes on")
+    assert "Traceback" not in stopped.output
+    answered = stub.stats()["answered"]
+    assert 40 <= answered < 200
+    server.start()
+    aside = stopped.folder / "replies.sqlite"
+    if aside.exists():
+        assert f"llmprops store copy {aside} {url}" in " ".join(stopped.output.split())
+        assert main(["store", "copy", str(aside), url]) == 0
+    done = run(*arguments)
+    assert len(done.verdicts) == 200
+    # The end of the session cuts off the calls in flight.
+    stats = stub.stats()
+    assert stats["requests"] - stats["distinct"] <= 8
+
+
+def test_no_password_is_written(run: Runner, postgres: PostgresServer, workers: str) -> None:
+    """Neither the output nor any file of a run has the password of the store's URL."""
+    run.sums(6)
+    secret = "sehr%20geheim"
+    url = postgres.url(postgres.new_database(), password=secret)
+    shown = url.replace(secret, "***")
+    done = run("--model", run.adder, "-n", workers, "-l", "-v", "--junitxml", "junit.xml", f"--llm-store={url}")
+    assert len(done.verdicts) == 6
+    assert done.run["options"]["store"] == shown
+    assert f"--llm-store={shown}" in done.run["options"]["command"]
+    texts = [path.read_bytes() for path in run.folder.rglob("*") if path.is_file()]
+    assert not any(b"geheim" in text for text in [done.output.encode(), *texts])
+
+
+def test_a_wrong_url_is_one_line_without_it(run: Runner) -> None:
+    """A URL that cannot be read is refused with the right form, and not repeated."""
+    run.sums(2)
+    done = run("--model", run.adder, "--llm-store", "postgresql://u:ge/heim@h/db")
+    assert done.code == 4
+    assert "--llm-store postgresql://…: must be postgresql://USER@HOST:PORT/DATABASE" in done.output
+    assert "heim" not in done.output
