@@ -128,7 +128,9 @@ def test_no_password_is_written(run: Runner, postgres: PostgresServer, workers: 
     secret = "sehr%20geheim"
     url = postgres.url(postgres.new_database(), password=secret)
     shown = url.replace(secret, "***")
-    done = run("--model", run.adder, "-n", workers, "-l", "-v", "--junitxml", "junit.xml", f"--llm-store={url}")
+    done = run(
+        "--model", run.adder, "-n", workers, "-l", "-v", "--junitxml", "junit.xml", f"--llm-store={url}"
+    )
     assert len(done.verdicts) == 6
     assert done.run["options"]["store"] == shown
     assert f"--llm-store={shown}" in done.run["options"]["command"]
