@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from pytest_llmprops.cli.kit import Groups, terminal_width
@@ -50,7 +51,9 @@ def _gate(options: argparse.Namespace) -> int:
     if options.json:
         import json
 
-        print(json.dumps(result.to_json(), ensure_ascii=False, indent=1))
+        # An escape of the console would not be JSON.
+        is_unicode = sys.stdout.encoding.lower().startswith("utf")
+        print(json.dumps(result.to_json(), ensure_ascii=not is_unicode, indent=1))
     else:
         notes = [f"note: {note}" for r in (run, baseline) if r is not None for note in r.notes]
         print("\n".join([*notes, *gate_lines(result, terminal_width())]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
@@ -53,6 +54,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            # The console may lack Chinese, arrows and the like (cp1252 on Windows). They are escaped.
+            stream.reconfigure(errors="backslashreplace")
     try:
         options = parser().parse_args(arguments)
         read_dotenv()

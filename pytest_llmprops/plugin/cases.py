@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark, registration_of
+from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark, is_registered, registration_of
 from pytest_llmprops.core.benchmark import Benchmark, Loaded
 from pytest_llmprops.core.benchmark_checks import checked_class, checked_texts, loaded, prepared
 from pytest_llmprops.core.contracts import fault_line, own_traceback, raised, returned
@@ -93,7 +93,7 @@ class Cases:
         :raises UsageError: if the benchmark is unknown, or its class is not usable.
         """
         if not isinstance(name_or_class, str):
-            checked_class(name_or_class)
+            _check_name(checked_class(name_or_class))
         name = name_or_class if isinstance(name_or_class, str) else name_or_class.name
         if name not in self._classes:
             benchmark = find_benchmark(name) if isinstance(name_or_class, str) else _created(name_or_class)
@@ -324,6 +324,18 @@ def _created(cls: type[Benchmark]) -> Benchmark:
         return cls()
     except Exception as fault:
         raise UsageError(f"benchmark {cls.__name__} cannot be created: {fault_line(fault)}") from None
+
+
+def _check_name(cls: type[Benchmark]) -> None:
+    """Raise UsageError if another benchmark is installed under this name, whose settings and report would be used."""
+    name = cls.name
+    if name in benchmark_names() and not is_registered(cls):
+        registered = type(find_benchmark(name))
+        if not _is_same(registered, cls):
+            raise UsageError(
+                f"benchmark {name}: {_class_place(cls)} has the name of an installed benchmark; give it another name,"
+                " or replace the installed one with register_benchmark in a conftest.py"
+            )
 
 
 def _is_same(one: type[Benchmark], other: type[Benchmark]) -> bool:

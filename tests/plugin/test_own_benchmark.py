@@ -250,6 +250,23 @@ def test_two_classes_with_one_name_are_refused(run: Runner) -> None:
     )
 
 
+def test_name_of_an_installed_benchmark_is_refused(run: Runner) -> None:
+    """An own class does not get the report section of an installed benchmark, unless it replaces it."""
+    run.sums(3)
+    text = (run.folder / "test_sums.py").read_text(encoding="utf-8").replace('"sums"', '"htest"')
+    run.write("sums.py", text)
+    run.write("test_sums.py", "from sums import *\n")
+    done = run("--model", run.adder)
+    assert done.code == 2
+    assert (
+        "Sums (sums.py, line 6) has the name of an installed benchmark; give it another name" in done.output
+    )
+    replaced = "from pytest_llmprops import Registration, register_benchmark\nfrom sums import Sums\n"
+    run.write("conftest.py", f'{replaced}register_benchmark(Registration(name="htest", benchmark=Sums))\n')
+    done = run("--model", run.adder)
+    assert (done.code, len(done.verdicts)) == (1, 3)
+
+
 def test_process_that_ends_keeps_its_verdicts(run: Runner) -> None:
     """If evaluate ends a worker's process, the verdicts of the others are in the record and in the summary."""
     run.sums(30)

@@ -1,0 +1,83 @@
+"""Consoles that cannot show every character, such as cp1252 on Windows."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixtures.runs import Runner
+from pytest_llmprops.cli.main import main
+
+#: a character that needs two escapes in JSON
+CHINESE = """
+import pytest
+from pytest_llmprops import Benchmark, Item, Verdict
+
+
+class Words(Benchmark):
+    name, title = "words", "词"
+
+    def load(self, files):
+        return [Item(f"words/{n}", "词", "zh") for n in range(3)]
+
+    async def evaluate(self, item, context, ask, protocol):
+        return Verdict.check(False, expected="机器人", given="𠮷 → ≥", reason="错了")
+
+    def remarks(self, records):
+        return ["三个词 ✓"]
+
+
+@pytest.mark.llmprops(benchmark=Words)
+def test_words(verdict):
+    assert verdict
+"""
+GATE = '[[rule]]\nname = "𠮷词"\nbenchmark = "words"\nmin_accuracy = 0.5\n'
+
+
+def _printed(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
+    """Run a command on a console with cp1252 and strict errors; return its status and output."""
+    console = io.BytesIO()
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(
+            sys, name, io.TextIOWrapper(console, "cp1252", errors="strict", write_through=True)
+        )
+    status = main(words)
+    return status, console.getvalue().decode("cp1252")
+
+
+def test_cp1252_console_shows_escapes(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands escape the characters that a console lacks; JSON stays JSON."""
+    run.write("test_words.py", CHINESE)
+    first, second = (str(run("--model", "fake:echo").folder) for _ in range(2))
+    gate = str(run.write("gate.toml", GATE))
+    monkeypatch.chdir(run.folder)
+    for words, status, said in (
+        (["runs", "show", first], 0, "\\u673a\\u5668\\u4eba"),
+        (["runs", "list"], 0, ""),
+        (["compare", first, second], 0, "\\u2192"),
+        (["gate", "--gate", gate, first], 1, "\\U00020bb7\\u8bcd"),
+        (["runs", "show", "没有"], 2, "\\u6ca1\\u6709"),
+    ):
+        got, printed = _printed(words, monkeypatch)
+        assert got == status, printed
+        assert said in printed
+        assert "codec" not in printed
+    _, printed = _printed(["gate", "--gate", gate, first, "--json"], monkeypatch)
+    assert json.loads(printed)["rules"][0]["name"] == "𠮷词"
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2"), ("--llm-plan",)], ids=["n0", "n2", "plan"])
+def test_run_on_a_cp1252_console(run: Runner, options: tuple[str, ...]) -> None:
+    """A run prints its summary, plan and gate with escapes."""
+    run.write("test_words.py", CHINESE)
+    gate = ("--llm-gate", str(run.write("gate.toml", GATE))) if "--llm-plan" not in options else ()
+    done = run("--model", "fake:echo", *gate, *options, env={"PYTHONIOENCODING": "cp1252:strict"})
+    assert "UnicodeEncodeError" not in done.output
+    assert "INTERNALERROR" not in done.output
+    assert done.code == (0 if "--llm-plan" in options else 1)
+    assert "--llm-plan" in options or "\\u673a\\u5668\\u4eba" in done.output
+    assert not Path(done.folder).exists() or len(done.verdicts) == 3
