@@ -76,7 +76,8 @@ def _test_report(
     line: str | None = None,
 ) -> pytest.TestReport:
     report = pytest.TestReport(
-        nodeid=item.nodeid,
+        # pytest 9.2 parses a text again, and keeps the result of each case, 300 bytes.
+        nodeid=getattr(item, "id", item.nodeid),
         location=location,
         keywords=item.source.keywords,
         outcome=outcome,

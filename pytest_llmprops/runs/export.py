@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Table = Literal["verdicts", "summary", "metrics", "requests", "searches"]
 T = TypeVar("T")
 #: rows of a table that are in memory at once
-MOST_ROWS = 50_000
+MOST_ROWS = 10_000
 TABLES: tuple[Table, ...] = get_args(Table)
 #: columns of the longer tables, so that an empty table has them too
 VERDICTS = (
