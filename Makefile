@@ -103,7 +103,7 @@ $(ALLURE_READY):
 	touch $@
 
 bench: $(VENV)/dev
-	$(BIN)/python -m bench
+	$(BIN)/python -m bench --record
 	$(BIN)/python -m bench.sequential_gate
 	$(BIN)/python -m bench.eras_scale
 

@@ -31,6 +31,8 @@ class Bench:
     def __init__(self, runs: int, folder: Path) -> None:
         self.runs = runs
         self.folder = folder
+        #: the figures for the history
+        self.figures: dict[str, float] = {}
         self._count = 0
         # With PYTHONDONTWRITEBYTECODE, which containers often set, every process would compile the package.
         own = ("OPENAI_", "LLMPROPS_", "PYTEST_", "PYTHON")
@@ -58,6 +60,12 @@ class Bench:
             "--llm-store", str(store or self.fresh("store")), "--llm-run", str(run or self.fresh("run")),
             *(args if "-k" in args else (*THOUSAND, *args)),
         ]  # fmt: skip
+
+    def ratio(self, name: str, value: float, limit: float | None = None) -> None:
+        """Print a ratio and its limit, and keep it for the history."""
+        self.figures[name] = value
+        target, good = ("", None) if limit is None else (f"<= {limit}", value <= limit)
+        self.line(name, f"{value:.2f}", target, good)
 
     def line(self, name: str, value: str, target: str, good: bool | None) -> None:
         """Print one figure."""
