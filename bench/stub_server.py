@@ -57,8 +57,8 @@ class StubOptions:
     :param fail_all: every call gets a 500.
     :param html: every call gets a web page.
     :param answer: ``hash`` (A or B by the last user message), ``echo``, ``empty``, ``control`` (escape sequences),
-        ``huge`` (2 MB), ``sample`` (the choice's number), ``oracle`` (an ideal reply to the prompts of the
-        oracle-checker's linearity test) or ``constant:TEXT``.
+        ``huge`` (2 MB), ``sample`` (the choice's number), ``sum`` (of "N + 1", wrong for every fifth N), ``oracle`` (an
+        ideal reply to the prompts of the oracle-checker's linearity test) or ``constant:TEXT``.
     """
 
     port: int = 0
@@ -92,6 +92,9 @@ def answer_text(rule: str, prompt: str, sample: int = 0) -> str:
         return "A\x1b[31mred\x1b[0m\x00\x07\u202e"
     if rule == "sample":
         return str(sample)
+    if rule == "sum":
+        number = int(prompt.split()[0])
+        return str(number + 1 if number % 5 else number)
     if rule == "oracle":
         return _oracle_answer(prompt) or answer_text("hash", prompt, sample)
     if rule == "huge":
@@ -198,7 +201,7 @@ class Stub:
         self.options = options
         self.counts = Counts()
         self._always_fails = self._failure_rule(options.always_500)
-        answer_text(options.answer, "")
+        answer_text(options.answer, "0")
 
     def _failure_rule(self, text: str) -> Callable[[int, str], bool]:
         if not text:

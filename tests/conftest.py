@@ -41,6 +41,8 @@ pytest_plugins = [
     "fixtures.installed",
     "fixtures.postgres",
     "fixtures.servers",
+    "fixtures.batch_server",
+    "fixtures.batch_runs",
     "fixtures.stanza_models",
 ]
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli import (
+    batch,
     compare,
     completion,
     data,
@@ -46,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     for registration in registrations():
         if registration.commands is not None:
             add_registered(groups, registration.name, registration.commands)
-    for module in (segment, runs, gate, compare, report, store):
+    for module in (segment, batch, runs, gate, compare, report, store):
         module.add(groups)
     completion.add(groups, top)
     return top

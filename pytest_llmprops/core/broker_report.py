@@ -29,18 +29,36 @@ class ModelUse:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenBatches:
+    """The batches that a run waits for.
+
+    :param lines: their requests. :param done: those with a result.
+    :param expires: Unix time at which the first of them gives up its open lines; 0 if it is unknown.
+    :param is_unfinished: the run ended while they were open, so that the same command goes on.
+    """
+
+    batches: int = 0
+    lines: int = 0
+    done: int = 0
+    expires: float = 0.0
+    is_unfinished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerReport:
     """What a broker reports while a run goes on, and at its end.
 
     :param stopped: why the broker stopped the run; None if it did not.
     :param notes: lines for the summary.
     :param models: use of each model that served a request, by label.
+    :param batches: None without ``--llm-engine batch``.
     """
 
     counters: CallFacts = field(default_factory=CallFacts)
     stopped: str | None = None
     notes: tuple[str, ...] = ()
     models: Mapping[str, ModelUse] = field(default_factory=dict)
+    batches: OpenBatches | None = None
 
     @classmethod
     def from_json(cls, report: Mapping[str, Any]) -> BrokerReport:
@@ -59,4 +77,5 @@ class BrokerReport:
                 )
                 for label, model in report["models"].items()
             },
+            OpenBatches(**report["batches"]) if report.get("batches") else None,
         )

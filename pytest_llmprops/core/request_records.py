@@ -22,6 +22,7 @@ class RequestRecord:
     :param note: why the reply is not recorded; empty if it is.
     :param cached: whether the reply came from the store.
     :param seconds: duration of the call when it was made.
+    :param via: ``batch`` if the reply came in a provider's batch, at half the price; empty for a call.
     """
 
     key: str
@@ -37,6 +38,7 @@ class RequestRecord:
     usage: Usage = field(default_factory=Usage)
     cached: bool = False
     seconds: float = 0.0
+    via: str = ""
 
     @classmethod
     def of(cls, role: str, request: Request, reply: Reply, *, note: str = "") -> RequestRecord:
@@ -60,6 +62,7 @@ class RequestRecord:
             usage=reply.usage,
             cached=reply.cached,
             seconds=round(reply.seconds, 6),
+            via=reply.via,
         )
 
     @property
@@ -98,6 +101,7 @@ class RequestRecord:
             usage=Usage(**{name: usage.get(name, 0) for name in Usage.__slots__}),
             cached=line.get("cached", False),
             seconds=line.get("seconds", 0.0),
+            via=line.get("via", ""),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -109,7 +113,7 @@ class RequestRecord:
             reply["logprobs"] = list(self.logprobs)
         if self.note:
             reply["note"] = self.note
-        return {
+        line = {
             "key": self.key,
             "role": self.role,
             "kind": self.kind,
@@ -121,10 +125,11 @@ class RequestRecord:
             "cached": self.cached,
             "seconds": self.seconds,
         }
+        return line | {"via": self.via} if self.via else line
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("key", "role", "kind", "finish_reason", "served_model"), str),
+    **dict.fromkeys(("key", "role", "kind", "finish_reason", "served_model", "via"), str),
     **dict.fromkeys(("request", "reply", "usage"), dict),
     "cached": bool,
     "seconds": (int, float),

@@ -206,6 +206,7 @@ class Reply:
     :param deviations: changes to requests that the API had forced so far.
     :param seconds: duration of the call when it was made.
     :param stored: Unix time at which the call was made.
+    :param via: ``batch`` if the reply came in a provider's batch, at half the price; empty for a call.
     :param cached: whether the reply comes from the store.
     """
 
@@ -219,6 +220,7 @@ class Reply:
     deviations: tuple[str, ...] = ()
     seconds: float = 0.0
     stored: float = 0.0
+    via: str = ""
     cached: bool = False
     key: str = ""
 
@@ -244,6 +246,8 @@ class Reply:
             data["cost_usd"] = self.cost_usd
         if self.deviations:
             data["deviations"] = list(self.deviations)
+        if self.via:
+            data["via"] = self.via
         return data
 
     @classmethod
@@ -261,6 +265,7 @@ class Reply:
             deviations=tuple(data.get("deviations", ())),
             seconds=data["seconds"],
             stored=data["stored"],
+            via=data.get("via", ""),
             cached=cached,
             key=key,
         )

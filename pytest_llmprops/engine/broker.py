@@ -7,8 +7,9 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
@@ -23,6 +24,10 @@ from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.engine.samples import Together
 from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.registry import find_backend, import_registrations
+
+if TYPE_CHECKING:  # imported only with --llm-engine batch
+    from pytest_llmprops.engine.batch.activity import Asker
+    from pytest_llmprops.engine.batch.waves import Waves
 
 
 class Broker:
@@ -49,11 +54,20 @@ class Broker:
         self._known = KnownReplies(config)
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
 
+        #: serves requests with batches, with ``--llm-engine batch``
+        self.waves: Waves | None = None
+
         def stopped(reason: str) -> None:
             self._known.stop_waiting(RunStopped(reason))
+            if self.waves is not None:
+                self.waves.stop(reason)
             on_stop(reason)
 
         self._calls = Calls(config, self.counters, lambda: self.on_first_call(), stopped)
+        if config.engine == "batch" and config.cache != "only":
+            from pytest_llmprops.engine.batch.waves import Waves
+
+            self.waves = Waves(config, self._calls, self._keep, self._known.stored)
         self._served: dict[str, Served] = {}
         self._in_work: dict[str, asyncio.Future[Reply]] = {}
         self._is_closed = False
@@ -99,7 +113,7 @@ class Broker:
             return computed
         self.counters.requests += 1
         self._begin_list_check(served)
-        reply = None if key in self._in_work else await self._find(served.model, key)
+        reply = None if key in self._in_work else await self._find(served.model, key, request)
         if reply is None:
             reply = await self._joined(label, served, key, request)
         elif not self._known.has_store:
@@ -113,6 +127,15 @@ class Broker:
             self.counters.sampled_earlier += reply.cached and reply.stored < self._started
         self._note(role, served, request, reply, kept=True)
         return reply
+
+    def asking(self, asker: Asker) -> AbstractContextManager[None]:
+        """Count a request of a process during a ``with`` block; a wave is written when all processes wait."""
+        return contextlib.nullcontext() if self.waves is None else self.waves.askers.asking(asker)
+
+    def idle(self, asker: Asker, answers: int) -> None:
+        """Note that all cases of a process wait for replies, after it received a number of them."""
+        if self.waves is not None:
+            self.waves.askers.idle(asker, answers)
 
     def _begin_list_check(self, served: Served) -> None:
         """Ask the server of an unpinned model for its list of models, once per run."""
@@ -173,9 +196,11 @@ class Broker:
         served.breaker.success(empty=False)
         return dataclasses.replace(reply, key=key, deviations=tuple(served.model.deviations()))
 
-    async def _find(self, model: Model, key: str) -> Reply | None:
+    async def _find(self, model: Model, key: str, request: Request) -> Reply | None:
         try:
-            reply = await self._known.find(model, key)
+            # The ledger of batches divides their requests between runs, also after this run has ended.
+            claims = self.waves is None or not self.waves.takes(model, request)
+            reply = await self._known.find(model, key, claims=claims)
         except StoreError as error:
             raise self.stop(f"{error}; the replies so far are stored, so the same command goes on") from None
         if self._is_closed:
@@ -186,6 +211,8 @@ class Broker:
         """Return the reply to one call that all equal requests in progress share."""
         if self.config.cache == "only":
             raise self.stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
+        if self.waves is not None and self.waves.takes(served.model, request):
+            self.waves.join(key)
         future = self._in_work.get(key)
         if future is None:
             future = self._in_work[key] = asyncio.ensure_future(self._call(label, served, key, request))
@@ -197,6 +224,8 @@ class Broker:
         return await asyncio.shield(future)
 
     async def _call(self, label: str, served: Served, key: str, request: Request) -> Reply:
+        if self.waves is not None and isinstance(request, Chat) and self.waves.takes(served.model, request):
+            return await self.waves.reply(label, served, key, request)
         together = served.together
         try:
             if together is not None and isinstance(request, Chat) and together.takes(request):
@@ -206,11 +235,16 @@ class Broker:
         except BaseException:
             self._known.release(key)
             raise
+        return await self._keep(label, served, key, reply)
+
+    async def _keep(self, label: str, served: Served, key: str, reply: Reply) -> Reply:
+        """Store and count a new reply, and return it with its key."""
         reply = dataclasses.replace(
             reply,
             key=key,
             stored=reply.stored or self._now(),
-            deviations=tuple(served.model.deviations()),
+            # Those of a batch are from the time at which it was written.
+            deviations=reply.deviations if reply.via else tuple(served.model.deviations()),
         )
         self._count(reply, local=served.model.blocking)
         reason = served.breaker.success(empty=_is_empty(reply))
@@ -259,6 +293,8 @@ class Broker:
         notes = self._known.notes()
         if self._limit_note:
             notes.insert(0, self._limit_note)
+        if self.waves is not None:
+            notes += self.waves.notes
         for label, served in self._served.items():
             if served.together is not None:
                 notes += (f"{label}: {note}" for note in cast("SampleModel", served.model).notes())
@@ -271,11 +307,14 @@ class Broker:
             "stopped": self.stopped,
             "notes": self.notes(),
             "models": {label: _facts(served) for label, served in self._served.items()},
+            "batches": None if self.waves is None else self.waves.report(),
         }
 
     async def close(self) -> None:
         """Cancel open calls, free the models, and close the store and the log."""
         self._is_closed = True
+        if self.waves is not None:
+            await self.waves.close()
         for future in list(self._in_work.values()):
             future.cancel()
         await asyncio.gather(*self._in_work.values(), return_exceptions=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeVar, cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request
@@ -22,6 +22,8 @@ from pytest_llmprops.engine.limits import Breaker, RateLimit
 from pytest_llmprops.engine.retries import retrying, worth_retrying
 from pytest_llmprops.engine.samples import Together
 from pytest_llmprops.models.base import Model, SampleModel
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -69,7 +71,7 @@ class Calls:
         self._on_first, self._on_stop = on_first, on_stop
         self._slots = asyncio.Semaphore(config.concurrency)
         self._over = asyncio.Event()
-        self._rate = RateLimit(config.rpm, self._pause)
+        self._rate = RateLimit(config.rpm, self.pause)
 
     def stop(self, reason: str) -> RunStopped:
         """Stop the run: all open and later calls fail with the reason of the returned exception."""
@@ -105,7 +107,7 @@ class Calls:
         if not worth_retrying(first):
             raise first
         result: Sequence[Reply] | BackendError | None = None
-        async for attempt in retrying(self._config.retries, self._pause):
+        async for attempt in retrying(self._config.retries, self.pause):
             with attempt:
                 if result is None:
                     result = first
@@ -123,7 +125,17 @@ class Calls:
         if reason:
             raise self.stop(f"{label}: {reason}")
 
-    async def _pause(self, seconds: float) -> None:
+    async def retried(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of ``call``, which is not a request to a model, with retries.
+
+        :raises BackendError: if the last attempt fails. :raises RunStopped: if the run is stopped.
+        """
+        async for attempt in retrying(self._config.retries, self.pause):
+            with attempt:
+                return await call()
+        raise AssertionError("tenacity reraises")  # pragma: no cover
+
+    async def pause(self, seconds: float) -> None:
         """Sleep until the time is over or the run is stopped."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._over.wait(), seconds)
@@ -146,7 +158,7 @@ class Calls:
         if _too_many(served, requests):
             return []
         counters = self._counters
-        self._check_budget()
+        self.check_budget()
         if not counters.sent:
             self._on_first()
         counters.sent += 1
@@ -161,9 +173,17 @@ class Calls:
             counters.in_flight -= 1
             counters.seconds += time.monotonic() - start
 
-    def _check_budget(self) -> None:
+    def count_sent(self, calls: int) -> None:
+        """Count requests that were sent in a batch as calls."""
+        self._counters.sent += calls
+
+    def check_budget(self, calls: int = 1) -> None:
+        """Check that the limits allow more calls.
+
+        :raises RunStopped: if they do not.
+        """
         max_calls, max_cost = self._config.max_calls, self._config.max_cost
-        if max_calls is not None and self._counters.sent >= max_calls:
+        if max_calls is not None and self._counters.sent + calls > max_calls:
             raise self.stop(f"--llm-max-calls {max_calls} is spent")
         if max_cost is not None and self._counters.cost_usd >= max_cost:
             raise self.stop(f"--llm-max-cost {max_cost:g} is spent: {self._counters.cost_usd:.4f} USD so far")

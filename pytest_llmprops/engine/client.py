@@ -91,6 +91,10 @@ class BrokerClient:
         )
         return Reply.from_json(answer["reply"], key=answer["key"], cached=answer["cached"])
 
+    async def idle(self, answers: int) -> None:
+        """See :meth:`pytest_llmprops.engine.broker.Broker.idle`."""
+        await self.send({"op": "idle", "answers": answers})
+
     async def report(self) -> dict[str, Any]:
         """See :meth:`pytest_llmprops.engine.broker.Broker.report`."""
         report: dict[str, Any] = (await self.send({"op": "report"}))["report"]

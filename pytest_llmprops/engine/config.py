@@ -25,6 +25,9 @@ class BrokerConfig:
     :param run_dir: folder of the ``requests.jsonl`` that the broker appends to; None for no log.
     :param registrations: files whose import registers more models.
     :param replaced: whether pytest-xdist replaces a killed worker, so that the others wait for it.
+    :param engine: ``local`` for calls, ``batch`` for the provider's batches.
+    :param batch_wait: seconds to wait for batches; None to wait until all are done.
+    :param askers: number of processes that evaluate cases.
     """
 
     models: Mapping[str, ModelSpec]
@@ -43,6 +46,9 @@ class BrokerConfig:
     run_dir: str | None = None
     registrations: tuple[str, ...] = field(default=())
     replaced: bool = True
+    engine: str = "local"
+    batch_wait: float | None = None
+    askers: int = 1
 
     @property
     def options(self) -> BackendOptions:

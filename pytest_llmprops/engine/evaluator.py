@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -242,6 +243,8 @@ class Evaluator:
 
     :param on_stop: called on the loop with the reason if the code of a benchmark fails at every item.
     :param keeps_calls: outcomes have the calls with their prompts and replies, not only their keys.
+    :param open_case: called for each case that is evaluated, to count it; returns the function that replaces
+        ``broker_ask``.
     """
 
     def __init__(
@@ -252,12 +255,13 @@ class Evaluator:
         window: int,
         on_stop: Callable[[str], None] = lambda reason: None,
         keeps_calls: bool = True,
+        open_case: Callable[[], AbstractContextManager[BrokerAsk]] | None = None,
     ) -> None:
         self._loop = loop
         self._keeps_calls = keeps_calls
-        self._ask = broker_ask
         self._window = window
         self._on_stop = on_stop
+        self._open_case = open_case or (lambda: nullcontext(broker_ask))
         self._faults = Faults()
         #: why the remaining cases are not evaluated; None if they are
         self._stopped: str | None = None
@@ -339,7 +343,8 @@ class Evaluator:
     async def _evaluated(self, case: Case) -> Outcome:
         if self._stopped is not None:
             return Outcome(case, stopped=self._stopped)
-        return self._counted(await evaluate(case, self._ask))
+        with self._open_case() as ask:
+            return self._counted(await evaluate(case, ask))
 
     def _counted(self, outcome: Outcome) -> Outcome:
         """Count the faults of benchmarks, which may stop the run."""

@@ -48,11 +48,12 @@ class KnownReplies:
         """Whether replies are stored for later runs."""
         return self._stored is not None
 
-    async def find(self, model: Model, key: str) -> Reply | None:
+    async def find(self, model: Model, key: str, *, claims: bool = True) -> Reply | None:
         """Return the known reply to a request; None if it must be sent, which no other run does at the same time.
 
         After None, call :meth:`keep` or :meth:`release`.
 
+        :param claims: False to leave other runs free to send it, too.
         :raises StoreError: if the store cannot be used.
         :raises RunStopped: if the run is stopped while another one sends the request.
         """
@@ -60,7 +61,15 @@ class KnownReplies:
             return self._recent.get(key)
         if self._cache == "refresh" and key not in self._not_again:
             return None
-        return await self._stored.find(key, not_before=self._oldest(model), claim=self._cache != "only")
+        claims = claims and self._cache != "only"
+        return await self._stored.find(key, not_before=self._oldest(model), claim=claims)
+
+    async def stored(self, key: str) -> Reply | None:
+        """Return the stored reply, of any age; None if there is none.
+
+        :raises StoreError: if the store cannot be used.
+        """
+        return None if self._stored is None else await self._stored.find(key)
 
     def _oldest(self, model: Model) -> float:
         return 0.0 if model.pinned else self._not_before

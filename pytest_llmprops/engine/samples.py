@@ -22,6 +22,13 @@ TOGETHER_SECONDS = 0.003
 Ask = Callable[[Sequence[Chat]], Awaitable[Sequence[Reply]]]
 
 
+def prompt_key(request: Chat) -> Any:
+    """Return what the samples of a prompt have in common, as a dictionary key."""
+    # The user's parameters may be lists, which cannot be dictionary keys.
+    limits = (request.temperature, request.max_tokens, request.stop, request.logprobs)
+    return request.messages, limits, repr(request.extra)
+
+
 class Together:
     """Collects the samples of each prompt for one model. All methods run in one event loop.
 
@@ -50,9 +57,7 @@ class Together:
         :raises RunStopped: if the run is stopped.
         """
         loop = asyncio.get_running_loop()
-        # The user's parameters may be lists, which cannot be dictionary keys.
-        limits = (request.temperature, request.max_tokens, request.stop, request.logprobs)
-        group_key = (request.messages, limits, repr(request.extra))
+        group_key = prompt_key(request)
         members = self._open.get(group_key)
         if members is None:
             members = self._open[group_key] = []

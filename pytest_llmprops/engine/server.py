@@ -17,6 +17,7 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import request_from_json
 from pytest_llmprops.engine import wire
+from pytest_llmprops.engine.batch.activity import Asker
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.gathering import GRACE_SECONDS, Gathering
@@ -34,21 +35,24 @@ class Server:
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection; each message is answered as soon as its answer is known."""
         leaving = False
+        asker = Asker()
         while (message := await wire.read(reader)) is not None:
             if message["op"] == "leave":
                 leaving = True
                 continue
-            task = asyncio.create_task(self._answer(message, writer))
+            task = asyncio.create_task(self._answer(message, writer, asker))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         if not leaving:
             self._gathering.lose()
+        if self._broker.waves is not None:
+            self._broker.waves.askers.remove(asker, is_replaced=self._broker.config.replaced and not leaving)
         writer.close()
 
-    async def _answer(self, message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, message: dict[str, Any], writer: asyncio.StreamWriter, asker: Asker) -> None:
         answer: dict[str, Any] = {"id": message["id"]}
         try:
-            answer |= await self._handle(message)
+            answer |= await self._handle(message, asker)
         except BackendError as error:
             answer["error"] = error.to_json()
         except RunStopped as stop:
@@ -58,11 +62,15 @@ class Server:
         if not writer.is_closing():
             writer.write(wire.encode(answer))
 
-    async def _handle(self, message: dict[str, Any]) -> dict[str, Any]:
+    async def _handle(self, message: dict[str, Any], asker: Asker) -> dict[str, Any]:
         if message["op"] == "ask":
             request = request_from_json(message["request"])
-            reply = await self._broker.ask(message["model"], message["role"], request)
+            with self._broker.asking(asker):
+                reply = await self._broker.ask(message["model"], message["role"], request)
             return {"reply": reply.to_json(), "key": reply.key, "cached": reply.cached}
+        if message["op"] == "idle":
+            self._broker.idle(asker, message["answers"])
+            return {}
         if message["op"] == "stored":
             asked = [(label, request_from_json(request)) for label, request in message["asked"]]
             return {"count": await self._broker.count_stored(asked)}

@@ -24,7 +24,8 @@ class SdkClient:
 
     def __init__(self, url: str, key: str, timeout: float, connections: int) -> None:
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-        self._client = openai.AsyncOpenAI(
+        #: the SDK's own client
+        self.sdk = openai.AsyncOpenAI(
             api_key=key,
             base_url=url,
             timeout=timeout,
@@ -37,9 +38,9 @@ class SdkClient:
 
         :raises openai.APIError: or a subclass, as the SDK maps errors.
         """
-        response = await self._client.post("/chat/completions", cast_to=httpx.Response, body=dict(body))
+        response = await self.sdk.post("/chat/completions", cast_to=httpx.Response, body=dict(body))
         return response.content, response.headers
 
     async def aclose(self) -> None:
         """Close all connections."""
-        await self._client.close()
+        await self.sdk.close()

@@ -23,6 +23,7 @@ from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models import errors
 from pytest_llmprops.models.api import ApiCalls, most_samples
 from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.batches import BatchApi
 from pytest_llmprops.models.deviations import Deviations
 from pytest_llmprops.models.model_list import model_list
 from pytest_llmprops.models.prices import price
@@ -50,6 +51,8 @@ class OpenAIModel:
         deviations = Deviations(completion_tokens=self._official)
         self._calls = ApiCalls(spec.name, url, deviations, options.timeout, most_samples=most_samples(spec))
         self.client: Any = None
+        #: the SDK's client of the first server
+        self._sdk: Any = None
         self.identity: Mapping[str, Any] = {
             "backend": "openai",
             "name": spec.name,
@@ -90,6 +93,22 @@ class OpenAIModel:
             if error is not None:
                 return error
         return await self._calls.samples(request, count, self._post)
+
+    def batches(self) -> BatchApi:
+        """Return the model's batches.
+
+        :raises BackendError: if the key is missing or wrong, or there are several servers.
+        """
+        if len(self._urls) > 1:
+            text = f"{self._spec.text}: a batch is sent to one server; give one address"
+            raise BackendError(text, kind="url", fatal=True)
+        if self.client is None:
+            error = self._open()
+            if error is not None:
+                raise error
+        from pytest_llmprops.models.openai_batches import OpenAIBatches
+
+        return OpenAIBatches(self._sdk, self._calls)
 
     def notes(self) -> Sequence[str]:
         """Return notes about the API that do not affect replies."""
@@ -132,6 +151,7 @@ class OpenAIModel:
                 url: SdkClient(url, key or "none", options.timeout, options.concurrency) for url in self._urls
             }
             self.client = ServerPool(clients)
+            self._sdk = clients[self._urls[0]].sdk
         except Exception as error:
             # The SDK checks its environment variables; its message is one line.
             return BackendError(errors.clean(str(error), self._calls.hidden), kind="request", fatal=True)
@@ -227,4 +247,4 @@ def _import_sdk() -> None:
     importlib.import_module("pytest_llmprops.models.openai_client")
 
 
-BACKEND = Backend(_check, always("chat"), prepare=_import_sdk)
+BACKEND = Backend(_check, always("chat"), prepare=_import_sdk, batches=True)

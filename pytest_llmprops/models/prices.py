@@ -57,6 +57,10 @@ class Price:
         """Return the price of one call in USD."""
         return usage.prompt_tokens * self.input_per_token + usage.completion_tokens * self.output_per_token
 
+    def scaled(self, factor: float) -> Price:
+        """Return the price times ``factor``."""
+        return Price(self.input_per_token * factor, self.output_per_token * factor, self.source)
+
     @property
     def usd_per_million(self) -> tuple[float, float]:
         """The USD per million input and output tokens."""

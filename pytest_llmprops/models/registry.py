@@ -44,6 +44,7 @@ class Backend:
         imports. Default helpers are chosen by it. Default: always true.
     :param prepare: function that imports what the first call needs. It runs in a thread while pytest collects.
     :param in_worker: its models are cheap and deterministic; the pytest processes serve them, without broker and store.
+    :param batches: its models are :class:`~pytest_llmprops.models.batches.BatchModel`, for ``--llm-engine batch``.
     """
 
     check: Check
@@ -51,6 +52,7 @@ class Backend:
     ready: Callable[[ModelSpec], bool] = _always_ready
     prepare: Callable[[], object] | None = None
     in_worker: bool = False
+    batches: bool = False
 
     def factory(self, spec: ModelSpec, options: BackendOptions) -> Model:
         """Check ``spec`` and create its model.

@@ -196,6 +196,12 @@ class Controller:
         )
         if (self.recording.lacks_metrics or is_lost) and status == pytest.ExitCode.OK:
             status = pytest.ExitCode.TESTS_FAILED
+        if self.recording.waits_for_batches and status not in (
+            pytest.ExitCode.USAGE_ERROR,
+            pytest.ExitCode.INTERNAL_ERROR,
+        ):
+            # A script runs the same command again while the status is 2.
+            return pytest.ExitCode.INTERRUPTED
         if self.recording.stopped and status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             status = pytest.ExitCode.INTERRUPTED
         return status

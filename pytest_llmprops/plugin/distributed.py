@@ -103,7 +103,8 @@ class Distributed:
         if evaluation.needs_broker or self._session.collection.is_sequential:
             # pytest-xdist's option is a string.
             replaces_workers = str(node.config.option.maxworkerrestart) != "0"
-            recording.notes += broker.start_process(replaces_workers=replaces_workers)
+            workers = int(node.workerinput["workercount"])
+            recording.notes += broker.start_process(workers=workers, replaces_workers=replaces_workers)
         setup = WorkerSetup(
             broker.socket, sorted(evaluation.in_process_labels), str(folder.absolute()), self._session.kept
         )

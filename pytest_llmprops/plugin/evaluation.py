@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSetup
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.evaluator import CLOSED, Case, CaseKey, Outcome
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SETTLE_SECONDS = 2.0
 #: with a gate, maximum age in seconds of stored replies of a model whose version is not pinned
 CACHE_AGE = 24 * 3600.0
+#: the same with --llm-engine batch, whose waves take up to a day each
+BATCH_CACHE_AGE = 7 * 24 * 3600.0
 #: maximum number of cases per batch for a model inside this process
 BATCH_SIZE = 1000
 Unit = Case | CaseGroup
@@ -44,6 +46,8 @@ class Evaluation:
         self._engine: Engine | None = None
         self._in_process: InProcess | None = None
         self.in_process_labels: frozenset[str] = frozenset(setup.in_process if setup is not None else ())
+        #: number of processes that evaluate cases; set in workers before the engine starts
+        self.processes = 1
         #: set by the controller before the engine starts
         self.run_dir: Path | None = None
         #: outcomes have the calls with their prompts and replies, which Allure shows
@@ -77,6 +81,11 @@ class Evaluation:
             backend.check(spec, self._options())
             if backend.in_worker:
                 in_process.add(label)
+            elif self._settings.engine == "batch" and label in self._cases.models and not backend.batches:
+                raise UsageError(
+                    f"--llm-engine batch: {spec.text} has no batches; name a model of OpenAI, or of a server with"
+                    " OpenAI's files and batches as openai:NAME with --llm-base-url URL, or leave out --llm-engine"
+                )
         self.in_process_labels = frozenset(in_process)
 
     def _options(self) -> BackendOptions:
@@ -116,6 +125,11 @@ class Evaluation:
             from pytest_llmprops.engine.session import Engine
 
             window = max(128, 2 * self._settings.concurrency)
+            has_batches = self._settings.engine == "batch"
+            if has_batches:
+                from pytest_llmprops.engine.batch.waves import MOST_CASES
+
+                window = max(1, MOST_CASES // self.processes)
             socket = self._setup.socket if self._setup is not None else None
             config = self.broker_config() if self._setup is None and self.needs_broker else None
             try:
@@ -125,6 +139,7 @@ class Evaluation:
                     window=window,
                     in_process=self._served_here(),
                     keeps_calls=self.keeps_calls,
+                    reports_waiting=has_batches,
                 )
             except LLMPropsError as error:
                 raise pytest.UsageError(str(error)) from None
@@ -145,7 +160,7 @@ class Evaluation:
         settings = self._settings
         age = settings.cache_age
         if age is None and settings.gate is not None:
-            age = CACHE_AGE
+            age = BATCH_CACHE_AGE if settings.engine == "batch" else CACHE_AGE
         return BrokerConfig(
             models=dict(self._cases.model_specs()),
             base_url=settings.base_url,
@@ -161,6 +176,8 @@ class Evaluation:
             prices=str(settings.prices) if settings.prices else None,
             run_dir=str(self.run_dir) if self.run_dir else None,
             registrations=tuple(registration_files()),
+            engine=settings.engine,
+            batch_wait=settings.batch_wait,
         )
 
     @property

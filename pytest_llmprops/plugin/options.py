@@ -21,6 +21,7 @@ SIZES = ("small", "standard", "full")
 CACHE_MODES = ("reuse", "refresh", "off", "only")
 ATTACH = ("all", "failures", "none")
 FAILURES = ("fail", "xfail")
+ENGINES = ("local", "batch")
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 
@@ -69,6 +70,13 @@ def _amount(value: str) -> float:
     number = float(value)
     if not 0 < number < float("inf"):
         raise ValueError("must be a number above 0")
+    return number
+
+
+def _seconds(value: str) -> float:
+    number = float(value)
+    if not 0 <= number < float("inf"):
+        raise ValueError("must be a number of at least 0")
     return number
 
 
@@ -183,6 +191,22 @@ OPTIONS: tuple[Option, ...] = (
         64,
         "maximum number of calls in flight, over all workers (default: 64)",
         "N",
+    ),
+    Option(
+        "llm-engine",
+        _text,
+        "local",
+        "how requests are sent: local (default) makes calls; batch uses the provider's batches, at half the price",
+        "ENGINE",
+        choices=ENGINES,
+    ),
+    Option(
+        "llm-batch-wait",
+        _seconds,
+        None,
+        "how long to wait for batches (default: until all are done); then the run ends with status 2, and the same"
+        " command goes on",
+        "SECONDS",
     ),
     Option("llm-rpm", _amount, None, "maximum number of calls per minute (default: no limit)", "N"),
     Option("llm-timeout", _amount, 120.0, "timeout of one call, in seconds (default: 120)", "SECONDS"),
@@ -334,6 +358,8 @@ class RunOptions:
     helpers: Mapping[str, str]
     base_url: str | None
     concurrency: int
+    engine: str
+    batch_wait: float | None
     rpm: float | None
     timeout: float
     retries: int

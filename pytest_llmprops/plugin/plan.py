@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pytest_llmprops.core.requests import Request
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import SECONDS_PER_CALL, Planned, cost, plan, total_calls
+from pytest_llmprops.models.batches import BATCH_DISCOUNT
 from pytest_llmprops.models.prices import FREE, Price, price
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.options import RunOptions
@@ -22,7 +23,8 @@ def prices_of(cases: Cases) -> dict[str, Price]:
     for label, spec in cases.models.items():
         listed = price(spec.name, spec.params, cases.settings.prices)
         if listed is not None:
-            prices[label] = listed
+            has_batches = cases.settings.engine == "batch"
+            prices[label] = listed.scaled(BATCH_DISCOUNT) if has_batches else listed
         elif spec.backend in ("llamacpp", "smollm2", "hf", "fake"):
             prices[label] = FREE
     return prices
@@ -95,6 +97,7 @@ def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: R
     table: list[tuple[str, ...]] = [
         ("benchmark", "model", "items", "calls", "prompt tokens", "reply tokens", "USD", "minutes")
     ]
+    has_batches = settings.engine == "batch"
     for row in rows:
         amount = cost(row, prices)
         minutes = row.calls * SECONDS_PER_CALL / settings.concurrency / 60
@@ -107,16 +110,21 @@ def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: R
                 f"~{row.prompt_tokens:,}",
                 f"<= {row.completion_tokens:,}" if row.completion_tokens else "?",
                 "unknown" if amount is None else f"~{amount:.4f}",
-                f"~{minutes:.1f}",
+                "?" if has_batches else f"~{minutes:.1f}",
             )
         )
     calls, prompts = total_calls(rows), sum(row.prompts for row in rows)
     batched = (
         f" ({prompts} if the API returns all samples of a prompt in one call)" if prompts < calls else ""
     )
+    duration = (
+        "each wave takes up to 24 hours"
+        if has_batches
+        else f"time estimated at {SECONDS_PER_CALL:g} s per call, {settings.concurrency} calls in parallel"
+    )
     note = (
-        f"  {calls} calls{batched}, fewer if replies are stored; tokens estimated at 4 characters per token; time"
-        f" estimated at {SECONDS_PER_CALL:g} s per call, {settings.concurrency} calls in parallel"
+        f"  {calls} calls{batched}, fewer if replies are stored; tokens estimated at 4 characters per token;"
+        f" {duration}"
     )
     known = price_note(prices)
     dated = [f"  {known}"] if known else []

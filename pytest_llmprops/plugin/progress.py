@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.broker_report import BrokerReport
+from pytest_llmprops.core.broker_report import BrokerReport, OpenBatches
 from pytest_llmprops.core.run_facts import CallFacts
 
 INTERVAL_SECONDS = 0.5
@@ -82,17 +82,21 @@ class Progress:
         try:
             report = self._report()
             if report is not None and not self._over.is_set():
-                self._reporter.rewrite(self._line(report.counters), erase=True)
+                self._reporter.rewrite(self._line(report.counters, report.batches), erase=True)
         finally:
             self._writing.release()
 
-    def _line(self, counters: CallFacts) -> str:
+    def _line(self, counters: CallFacts, batches: OpenBatches | None = None) -> str:
         now, (earlier, answered) = time.monotonic(), self._last
         if now - earlier >= INTERVAL_SECONDS:
             self._rate = (counters.answered - answered) / (now - earlier)
             self._last = (now, counters.answered)
         parts = [f"{self._cases}/{self._total} cases"]
-        if counters.requests or not self._cases:
+        if batches is not None and batches.batches:
+            from pytest_llmprops.engine.batch.describing import described
+
+            parts.append(described(batches))
+        elif counters.requests or not self._cases:
             parts += [f"{self._rate:.0f} calls/s", f"{counters.in_flight} in flight"]
         parts += [f"{n} {status}" for status, n in self._done.items() if n]
         if counters.cache_hits:

@@ -41,6 +41,8 @@ class Recording:
         #: why the run ended early; None if it did not
         self.stopped: str | None = None
         self.is_interrupted = False
+        #: the run ended while batches were open; the same command goes on
+        self.waits_for_batches = False
         #: the code of a benchmark failed after the last call, so that metrics are missing
         self.lacks_metrics = False
         #: the verdicts in the order of the suites, once the run is over
@@ -145,7 +147,8 @@ class Recording:
         assert self.record is not None
         calls, ended_early = self.record.facts.calls, self.is_interrupted or self.stopped is not None
         measured = self.record.records or (self.searches is not None and self.searches.records)
-        asked = calls.sent or calls.cache_hits or calls.in_process
+        # The replies so far are in the store, and the same command goes on with a new record.
+        asked = not self.waits_for_batches and (calls.sent or calls.cache_hits or calls.in_process)
         return ended_early and not (measured or asked or self.record.facts.gate)
 
     def discard(self) -> None:
@@ -182,6 +185,7 @@ class Recording:
         )
         stopped = next((summary.stopped for summary in summaries if summary.stopped), None)
         self.stopped = self.stopped or report.stopped or stopped
+        self.waits_for_batches = report.batches is not None and report.batches.is_unfinished
         late = (note for summary in summaries for note in summary.notes)
         self.notes += [*report.notes, *dict.fromkeys([*collection.notes, *late])]
         self.in_order = in_order(record.records, collection)

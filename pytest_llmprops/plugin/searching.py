@@ -51,7 +51,7 @@ _SEARCH = pytest.StashKey[Search]()
 class Searching:
     """The searches of a session, in each process that runs cases.
 
-    :param is_sequential: a sequential gate ends the run early, so nothing is searched.
+    :param why_not: why nothing is searched in this session; empty if items are searched.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class Searching:
         cases: Cases,
         evaluation: Evaluation,
         *,
-        is_sequential: bool,
+        why_not: str,
     ) -> None:
         self._settings, self._session_cases, self._evaluation = settings, cases, evaluation
-        self._is_sequential = is_sequential
+        self._why_not = why_not
         self._writes_allure = bool(config.getoption("allure_report_dir", None))
         #: benchmark and property -> the case of each parameter
         self._cases: dict[tuple[str, str], dict[str, Case]] = {}
@@ -86,8 +86,8 @@ class Searching:
         reason = ""
         if not cases:
             reason = f"not searched: {name} has no item to search under these settings"
-        elif self._is_sequential:
-            reason = "not searched: a sequential gate ends the run early"
+        elif self._why_not:
+            reason = f"not searched: {self._why_not}"
         elif find_spec("hypothesis") is None:
             reason = f"not searched: {MissingExtra('a search', package='hypothesis', extra='search')}"
         if reason:

@@ -10,6 +10,7 @@ import pytest
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.worker_messages import Kept, WorkerSetup, WorkerSummary
 from pytest_llmprops.plugin.ahead import begin_alone, begin_in_worker, stop_over_budget
+from pytest_llmprops.plugin.batches import check_engine
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collected import report_collection
 from pytest_llmprops.plugin.collection import Collection
@@ -55,6 +56,10 @@ class LLMSession:
             config, settings, self.cases, self.gating, lambda: self.searching, self.kept
         )
         self.verdicts = Verdicts(self.evaluation, self.collection.unit_of)
+        if settings.engine == "batch":
+            check_engine(settings, is_sequential=self.collection.is_sequential)
+            if worker_input is not None:
+                self.evaluation.processes = int(worker_input["workercount"])
         self._searching: Searching | None = None
         #: why the run may not start, set after collection; None if it may
         self.refused: str | None = None
@@ -80,11 +85,18 @@ class LLMSession:
                 self.settings,
                 self.cases,
                 self.evaluation,
-                is_sequential=self.collection.is_sequential,
+                why_not=self._why_not_searched(),
             )
             self.verdicts.on_outcome = self._searching.keep_measurement
             self.config.pluginmanager.register(self._searching, searching.PLUGIN_NAME)
         return self._searching
+
+    def _why_not_searched(self) -> str:
+        if self.collection.is_sequential:
+            return "a sequential gate ends the run early"
+        if self.settings.engine == "batch":
+            return "a search needs one reply after another, which batches cannot give; leave out --llm-engine batch"
+        return ""
 
     def settle(self, session: pytest.Session) -> None:
         """Check and order the selected items, after all plugins have selected and ordered them.

@@ -22,6 +22,10 @@ def start(config: pytest.Config) -> LLMSession:
     # Workers inherit the environment.
     dotenv = read_dotenv() if worker_input is None else ""
     settings = resolve_options(config)
+    if settings.engine == "batch" and worker_input is None:
+        from pytest_llmprops.plugin.batches import resumed
+
+        settings = resumed(config, settings)
     try:
         if settings.store is None and settings.cache != "off":
             # Fail early if the user has no folder for it.

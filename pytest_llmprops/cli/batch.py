@@ -1,0 +1,59 @@
+"""``llmprops batch``: look at, collect and cancel the batches of ``--llm-engine batch``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+
+from pytest_llmprops.cli.kit import Groups, add_group
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.texts import terminal_line
+
+
+def add(groups: Groups) -> None:
+    """Add ``batch status``, ``collect`` and ``cancel``."""
+    commands = add_group(groups, "batch", "show, collect or cancel the batches that runs submitted")
+    for name, about in (
+        ("status", "show the open batches"),
+        ("collect", "store the replies of batches that are over, as the next run would"),
+        ("cancel", "cancel the open batches; lines that were run are paid for, and can be collected"),
+    ):
+        command = commands.add_parser(name, help=about, description=about)
+        command.add_argument(
+            "--llm-store",
+            metavar="FILE",
+            help="file of the reply store (default: in the user's cache directory)",
+        )
+        if name == "collect":
+            command.add_argument(
+                "files", nargs="*", type=Path, metavar="FILE", help="downloaded output file, with --model"
+            )
+            command.add_argument("--model", metavar="SPEC", help="model that gave the replies in the files")
+            command.add_argument(
+                "--llm-base-url", default="", metavar="URL", help="base URL of the model's server"
+            )
+        command.set_defaults(command=_run, name=name)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from pytest_llmprops.engine.store.location import default_store
+
+    if getattr(options, "files", None) and not options.model:
+        raise UsageError("batch collect FILE: name the model that gave the replies with --model SPEC")
+    lines = asyncio.run(_lines(options, options.llm_store or str(default_store())))
+    print("\n".join(map(terminal_line, lines)))
+    return 0
+
+
+async def _lines(options: argparse.Namespace, store: str) -> list[str]:
+    from pytest_llmprops.engine.batch.commands import BatchCommands
+
+    async with BatchCommands(store) as commands:
+        if options.name == "status":
+            return await commands.status()
+        if options.name == "cancel":
+            return await commands.cancel()
+        if options.files:
+            return commands.read(options.files, options.model, options.llm_base_url)
+        return await commands.collect()

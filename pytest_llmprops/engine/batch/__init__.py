@@ -1,0 +1,1 @@
+"""Provider batches: pending requests form waves, which a provider answers within a day at half the price."""

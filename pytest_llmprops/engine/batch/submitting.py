@@ -1,0 +1,179 @@
+"""Submit the pending requests of a model: first one call per shape of request, then batches."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from typing import IO
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Reply
+from pytest_llmprops.engine.batch.ledger import Entry, Ledger, this_process
+from pytest_llmprops.engine.batch.pending import Lane, Pending, Waiting, shape_of
+from pytest_llmprops.engine.calls import Calls
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models.openai_sdk import normalised_url
+
+#: number of different requests of one shape that may fail before the run stops
+CANARIES = 3
+#: what stores and counts the reply to a call
+Keep = Callable[[Pending, Reply], Awaitable[Reply]]
+
+
+class Submitter:
+    """Writes waves.
+
+    :param keep: stores and counts the reply to a call.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, calls: Calls, ledger: Ledger, waiting: Waiting, keep: Keep
+    ) -> None:
+        self._config, self._calls, self._ledger = config, calls, ledger
+        self._waiting, self._keep = waiting, keep
+
+    async def submit(self, lane: Lane, unsent: Sequence[Pending]) -> bool:
+        """Submit the requests of one model that no open batch has.
+
+        :return: whether calls were made instead, whose replies let cases go on.
+        :raises BackendError: if the provider refuses a batch. :raises RunStopped: if the run is stopped.
+        """
+        self._waiting.mark(self._ledger.owners(one.key for one in unsent))
+        groups = lane.groups(one for one in unsent if one.mark is None)
+        if await self._canaries(lane, groups):
+            return True
+        most = self._ledger.most_lines(lane.account)
+        if most is not None:
+            # The provider limits the tokens that wait in batches, so there is one batch at a time.
+            if self._ledger.open_batches({lane.account}):
+                return False
+            groups = groups[:most]
+        while groups:
+            groups = await self._batch(lane, groups)
+        return False
+
+    # ---- canaries
+
+    async def _canaries(self, lane: Lane, groups: Sequence[list[Pending]]) -> bool:
+        """Send one request of each new shape as a call, so that a refused parameter does not cost a wave."""
+        shapes: dict[str, list[list[Pending]]] = {}
+        for group in groups:
+            shape = shape_of(group)
+            if shape not in lane.accepted:
+                shapes.setdefault(shape, []).append(group)
+        await asyncio.gather(*(self._canary(lane, shape, own) for shape, own in shapes.items()))
+        return bool(shapes)
+
+    async def _canary(self, lane: Lane, shape: str, groups: Sequence[list[Pending]]) -> None:
+        for number, group in enumerate(groups[:CANARIES], 1):
+            try:
+                replies = await self._calls.replies(
+                    lane.label, lane.served, [one.request for one in group]
+                ) or await self._calls.replies(lane.label, lane.served, [group[0].request])
+            except BackendError as error:
+                for one in group:
+                    self._waiting.settle(one, error)
+                if number == CANARIES:
+                    text = (
+                        f"{lane.label}: {number} requests failed, so no batch is submitted: {error.message}"
+                    )
+                    raise self._calls.stop(text) from None
+            else:
+                lane.accepted.add(shape)
+                for one, reply in zip(group, replies, strict=False):
+                    self._waiting.settle(one, await self._keep(one, reply))
+                return
+
+    # ---- batches
+
+    async def _batch(self, lane: Lane, groups: Sequence[list[Pending]]) -> list[list[Pending]]:
+        """Submit one batch of the first ``groups``, and return those that do not fit into it."""
+        with tempfile.TemporaryFile() as file:
+            taken, rest = self._write(lane, groups, file)
+            if not taken:
+                return rest
+            self._calls.check_budget(len(taken))
+            entry = self._entry(lane)
+            lines = {group[0].key: [one.key for one in group] for group in taken}
+            others = self._ledger.claim(entry, lines)
+            mine = [group for group in taken if group[0].key not in others]
+            if others:
+                # Another run that shares the store has just submitted them.
+                keys = [one.key for group in taken for one in group]
+                self._waiting.mark(self._ledger.owners(keys))
+            self._waiting.mark(dict.fromkeys((one.key for group in mine for one in group), entry.mark))
+            if mine:
+                with closing(_without(file, [group[0].key in others for group in taken])) as wave:
+                    await self._create(lane, entry, wave, len(mine))
+        return rest
+
+    def _write(
+        self, lane: Lane, groups: Sequence[list[Pending]], file: IO[bytes]
+    ) -> tuple[list[list[Pending]], list[list[Pending]]]:
+        """Write one line per group; return the groups written and those that exceed the limits of a batch."""
+        taken: list[list[Pending]] = []
+        size = 0
+        for position, group in enumerate(groups):
+            try:
+                line = lane.api.line(group[0].key, group[0].request, len(group))
+            except BackendError as error:
+                for one in group:
+                    self._waiting.settle(one, error)
+                continue
+            if taken and (len(taken) == lane.api.most_lines or size + len(line) > lane.api.most_bytes):
+                return taken, list(groups[position:])
+            file.write(line)
+            taken.append(group)
+            size += len(line)
+        return taken, []
+
+    def _entry(self, lane: Lane) -> Entry:
+        spec, model = self._config.models[lane.label], lane.served.model
+        return Entry(
+            mark=uuid.uuid4().hex,
+            account=lane.account,
+            label=lane.label,
+            spec=spec.text,
+            # Without a password, which no file may have.
+            base_url=normalised_url(self._config.base_url) if self._config.base_url else "",
+            owner=this_process(),
+            created=time.time(),
+            state="intent",
+            lines=0,
+            deviations=tuple(model.deviations()),
+            extra_tokens=lane.api.extra_tokens,
+        )
+
+    async def _create(self, lane: Lane, entry: Entry, wave: IO[bytes], lines: int) -> None:
+        try:
+            uploaded = await self._uploaded(lane, wave)
+            state = await lane.api.create(uploaded, entry.mark)
+        except BackendError as error:
+            if error.transient:
+                # The provider may have created the batch. The next poll looks for it.
+                return
+            self._ledger.end(entry.mark, "refused")
+            raise
+        self._ledger.submitted(entry.mark, state.id, state.status, state.expires)
+        self._calls.count_sent(lines)
+
+    async def _uploaded(self, lane: Lane, wave: IO[bytes]) -> str:
+        async def upload() -> str:
+            wave.seek(0)
+            return await lane.api.upload(wave)
+
+        return await self._calls.retried(upload)
+
+
+def _without(file: IO[bytes], left_out: Sequence[bool]) -> IO[bytes]:
+    """Return a file with the lines of ``file`` that are not left out."""
+    kept: IO[bytes] = tempfile.TemporaryFile()
+    file.seek(0)
+    for line, is_out in zip(file, left_out, strict=True):
+        if not is_out:
+            kept.write(line)
+    return kept

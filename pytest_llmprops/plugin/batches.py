@@ -1,0 +1,49 @@
+"""``--llm-engine batch``: what it cannot serve, and the record that the same command goes on with."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.plugin.options import RunOptions
+from pytest_llmprops.runs.reader import read_facts
+
+
+def check_engine(settings: RunOptions, *, is_sequential: bool) -> None:
+    """Check that the options fit batches.
+
+    :raises UsageError: if they do not.
+    """
+    if is_sequential:
+        raise UsageError(
+            "--llm-engine batch: a sequential gate decides after each block of cases, which batches would make wait for"
+            " hours; leave out sequential = true in the gate file, or --llm-engine batch"
+        )
+    if settings.cache in ("refresh", "off"):
+        raise UsageError(
+            f"--llm-engine batch: needs the reply store to go on where an earlier run ended; leave out --llm-cache"
+            f" {settings.cache}, or name a new store with --llm-store FILE"
+        )
+
+
+def resumed(config: pytest.Config, settings: RunOptions) -> RunOptions:
+    """Return the settings, with ``--llm-resume`` if the folder of ``--llm-run`` has a run that waits for batches.
+
+    The same command then goes on with the same record. Workers get the option from ``config``.
+    """
+    if settings.engine != "batch" or settings.run is None or settings.resume:
+        return settings
+    folder = Path(settings.run)
+    if not (folder / "run.json").is_file():
+        return settings
+    try:
+        is_complete = read_facts(folder).complete
+    except LLMPropsError:
+        return settings
+    if is_complete:
+        return settings
+    config.option.llm_resume = True
+    return dataclasses.replace(settings, resume=True)

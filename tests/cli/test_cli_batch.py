@@ -1,0 +1,81 @@
+"""``llmprops batch`` shows, collects and cancels the batches of a store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fixtures.batch_runs import BatchRun, sums
+from fixtures.batch_server import BatchServer
+from pytest_llmprops.cli.main import main
+
+Start = Callable[..., BatchServer]
+
+
+@pytest.fixture
+def server(start_batch_server: Start, tmp_path: Path, fast_batches: None) -> BatchServer:
+    """Return a server with an open batch of 7 lines, and its run's store in ``tmp_path``."""
+    server = start_batch_server(polls=-1)
+    BatchRun(server, tmp_path, sums(8), batch_wait=0)
+    return server
+
+
+def batch(tmp_path: Path, name: str, *args: str) -> int:
+    """Run a command on the store."""
+    return main(["batch", name, "--llm-store", str(tmp_path / "replies.sqlite"), *args])
+
+
+def test_open_batches_are_shown_and_collected(
+    server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``status`` shows open batches; ``collect`` stores replies, so that the run needs no more of them."""
+    assert batch(tmp_path, "status") == 0
+    assert "m: in_progress, 0 of 7 lines done, expires 2" in capsys.readouterr().out
+    assert batch(tmp_path, "collect") == 0
+    assert "m: in_progress, 0 of 7 lines done" in capsys.readouterr().out
+    server.polls = 0
+    assert batch(tmp_path, "collect") == 0
+    assert "m: completed, 7 replies stored" in capsys.readouterr().out
+    assert batch(tmp_path, "status") == 0
+    assert capsys.readouterr().out == "no open batches\n"
+    run = BatchRun(server, tmp_path, sums(8))
+    assert [reply.cached for reply in run.results] == [True] * 8
+    assert len(server.batches) == 1
+
+
+def test_cancelled_batches_are_submitted_again_by_the_run(
+    server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``cancel`` cancels open batches; after ``collect``, the next run submits the lines that were not run."""
+    assert batch(tmp_path, "cancel") == 0
+    assert "m: cancelled, 0 of 7 lines done" in capsys.readouterr().out
+    assert batch(tmp_path, "collect") == 0
+    server.polls = 0
+    assert len(BatchRun(server, tmp_path, sums(8)).texts) == 8
+    assert server.sizes == [7, 6]
+    assert set(server.paid.values()) == {1}
+
+
+def test_an_output_file_alone_fills_a_store(
+    server: BatchServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A downloaded output file fills a store without a ledger; other lines are left out."""
+    server.polls = 0
+    [name] = server.batches
+    server.retrieve(name)
+    [output] = [batch["output_file_id"] for batch in server.batches.values()]
+    file = tmp_path / "output.jsonl"
+    other = json.dumps({"custom_id": "request-1", "response": {"status_code": 200, "body": {}}})
+    file.write_bytes(server.files[output] + other.encode() + b"\nnot JSON\n")
+    for path in tmp_path.glob("replies.sqlite*"):
+        path.unlink()
+    assert batch(tmp_path, "collect", str(file)) == 2
+    assert "name the model that gave the replies with --model SPEC" in capsys.readouterr().err
+    assert batch(tmp_path, "collect", str(file), "--model", "openai:m", "--llm-base-url", server.url) == 0
+    assert capsys.readouterr().out == f"{file}: 7 replies stored\n"
+    run = BatchRun(server, tmp_path, sums(8))
+    assert sorted(reply.cached for reply in run.results) == [False, *[True] * 7]
+    assert len(server.batches) == 1

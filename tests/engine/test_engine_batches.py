@@ -1,0 +1,272 @@
+"""Requests of a broker with ``--llm-engine batch`` are answered by batches, and each line is paid for once."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.batch_runs import BatchRun, sums
+from fixtures.batch_server import BatchServer, Line
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.models.openai_batches import OpenAIBatches
+
+Start = Callable[..., BatchServer]
+
+
+pytestmark = pytest.mark.usefixtures("fast_batches")
+
+
+def right(count: int) -> list[str]:
+    """Return the stub's answers to :func:`sums`."""
+    return [str(n + 1 if n % 5 else n) for n in range(count)]
+
+
+def test_requests_are_one_call_and_one_batch_at_half_the_price(
+    start_batch_server: Start, tmp_path: Path
+) -> None:
+    """The first request of a shape is a call, all others are one batch; a second run takes all from the store."""
+    server = start_batch_server()
+    run = BatchRun(server, tmp_path, sums(12))
+    assert run.texts == right(12)
+    assert server.sizes == [11]
+    assert sum(server.calls.values()) == 1
+    assert set(server.paid.values()) == {1}
+    called, *batched = run.results
+    assert [reply.via for reply in run.results] == ["", *["batch"] * 11]
+    assert called.cost_usd == pytest.approx(2 * batched[0].cost_usd)
+    assert run.report["counters"]["cost_usd"] == pytest.approx(sum(reply.cost_usd for reply in run.results))
+    assert run.report["counters"]["sent"] == 12
+    again = BatchRun(server, tmp_path, sums(12))
+    assert again.texts == right(12)
+    assert [again.results[1].via, again.report["counters"]["sent"]] == ["batch", 0]
+    assert set(server.paid.values()) == {1}
+
+
+def test_expired_lines_are_submitted_again(start_batch_server: Start, tmp_path: Path) -> None:
+    """The output file of an expired batch is read, and only its expired lines form the next batch."""
+    server = start_batch_server(expired=0.3)
+    run = BatchRun(server, tmp_path, sums(40))
+    assert run.texts == right(40)
+    assert server.sizes[0] == 39
+    assert 0 < server.sizes[1] < 30
+    assert set(server.paid.values()) == {1}
+
+
+def test_a_batch_above_the_token_limit_is_divided(start_batch_server: Start, tmp_path: Path) -> None:
+    """A batch that fails with ``token_limit_exceeded`` is halved, and the parts are submitted one after another."""
+    server = start_batch_server(most_open=12)
+    run = BatchRun(server, tmp_path, sums(41))
+    assert run.texts == right(41)
+    assert server.sizes == [40, 20, 10, 10, 10, 10]
+    assert set(server.paid.values()) == {1}
+
+
+def test_result_lines_may_be_repeated_unknown_unreadable_and_missing(
+    start_batch_server: Start, tmp_path: Path
+) -> None:
+    """Lines that cannot be used are ignored and noted; a request without a result is submitted again."""
+
+    def change(done: list[Line], errors: list[Line]) -> tuple[list[Line], list[Line]]:
+        if len(server.batches) > 1:
+            return done, errors
+        unknown = {**done[0], "custom_id": "f" * 64}
+        no_id = {"id": "batch_req_1", "response": {"status_code": 200, "body": {}}}
+        return [unknown, no_id, *done[1:], *done[1:4]], errors
+
+    server = start_batch_server(change=change)
+    run = BatchRun(server, tmp_path, sums(20))
+    assert run.texts == right(20)
+    assert server.sizes == [19, 1]
+    assert len(set(run.texts)) > 10
+    [note] = [note for note in run.report["notes"] if note.startswith("batch ")]
+    assert note.endswith("lines were ignored: 1 unreadable, 1 with an unknown custom_id, 3 repeated")
+
+
+def test_refused_lines_are_errors_of_their_items(start_batch_server: Start, tmp_path: Path) -> None:
+    """A line with status 400 is an error at once, one with status 500 after three batches; no error is stored."""
+    server = start_batch_server(failing={"3 + 1 =": 400, "4 + 1 =": 500})
+    run = BatchRun(server, tmp_path, sums(8))
+    errors = {n: str(r) for n, r in enumerate(run.results) if isinstance(r, BackendError)}
+    assert errors.keys() == {3, 4}
+    assert "refuses the request (status 400): refused" in errors[3]
+    assert "status 500" in errors[4]
+    assert server.sizes == [7, 1, 1]
+    server.failing.clear()
+    assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
+
+
+def test_a_batch_without_an_output_file_has_only_errors(start_batch_server: Start, tmp_path: Path) -> None:
+    """A batch may be completed without an output file."""
+    prompts = {f"{n} + 1 =": 400 for n in range(1, 6)}
+    server = start_batch_server(failing=prompts)
+    run = BatchRun(server, tmp_path, sums(6))
+    assert isinstance(run.results[0], Reply)
+    assert all(isinstance(result, BackendError) for result in run.results[1:])
+    assert [batch["output_file_id"] for batch in server.batches.values()] == [None]
+
+
+@pytest.mark.parametrize(
+    ("ends", "reason"),
+    [
+        ("failed", "failed: The file is not valid."),
+        ("cancelled", "was cancelled; run again to submit its open"),
+    ],
+)
+def test_a_batch_that_failed_or_was_cancelled_stops_the_run(
+    start_batch_server: Start, tmp_path: Path, ends: str, reason: str
+) -> None:
+    """The run ends with one line; what was run is stored, and the same run submits the rest again."""
+    server = start_batch_server(ends=ends)
+    run = BatchRun(server, tmp_path, sums(8))
+    assert reason in run.stopped
+    server.ends = "completed"
+    assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
+    assert set(server.paid.values()) == {1}
+
+
+def test_samples_of_a_prompt_are_one_line(start_batch_server: Start, tmp_path: Path) -> None:
+    """The samples of a prompt are requested with ``n``, and each is stored under its own key."""
+    server = start_batch_server(answer="sample")
+    requests = [request for sample in range(3) for request in sums(4, sample=sample)]
+    run = BatchRun(server, tmp_path, requests)
+    assert run.texts == [str(sample) for sample in range(3) for _ in range(4)]
+    assert server.sizes == [3]
+    assert {body["n"] for body in server.bodies} == {3}
+    assert len({reply.key for reply in run.results}) == 12
+    again = BatchRun(server, tmp_path, requests)
+    assert again.texts == run.texts
+    assert server.sizes == [3]
+
+
+def test_a_server_that_returns_fewer_samples_is_asked_again(
+    start_batch_server: Start, tmp_path: Path
+) -> None:
+    """Samples that are missing in a line get lines of their own."""
+    server = start_batch_server(answer="sample")
+    requests = [request for sample in range(3) for request in sums(2, sample=sample)]
+    run = BatchRun(server, tmp_path, requests, spec="openai:few-of-n")
+    assert all(isinstance(result, Reply) for result in run.results)
+    assert {body.get("n") for body in server.bodies} == {3, None}
+
+
+def test_each_wave_has_the_requests_that_the_last_replies_led_to(
+    start_batch_server: Start, tmp_path: Path
+) -> None:
+    """Requests that depend on replies form the next wave: a chain of three is three waves."""
+
+    async def chain(ask: Any, number: int) -> str:
+        text = ""
+        for _ in range(3):
+            text = (await ask("m", "subject", Chat.user(f"{number}{text} + 1 =", temperature=0.0))).text
+        return text
+
+    server = start_batch_server()
+    run = BatchRun(server, tmp_path, range(1, 9), case=chain)
+    expected = [""] * 8
+    for _ in range(3):
+        numbers = [int(f"{number}{text}") for number, text in enumerate(expected, 1)]
+        expected = [str(n + 1 if n % 5 else n) for n in numbers]
+    assert run.results == expected
+    # The case of the first call is one reply ahead of the others.
+    assert server.sizes == [8, 8, 7]
+
+
+def test_two_runs_with_one_store_submit_each_request_once(start_batch_server: Start, tmp_path: Path) -> None:
+    """A request in an open batch of another run is not submitted again; its reply is taken from there."""
+    server = start_batch_server(polls=3)
+
+    async def both() -> list[Any]:
+        runs = [BatchRun(server, tmp_path, requests, is_begun=False) for requests in (sums(12), sums(20)[4:])]
+        return list(await asyncio.gather(*(run.work() for run in runs)))
+
+    first, second = asyncio.run(asyncio.wait_for(both(), 20))
+    assert [reply.text for reply in first] == right(12)
+    assert [reply.text for reply in second] == right(20)[4:]
+    assert set(server.batched.values()) == {1}
+
+
+@pytest.mark.parametrize(("limit", "value"), [("most_lines", 4), ("most_bytes", 700)])
+def test_a_wave_is_divided_at_the_limits_of_a_batch(
+    start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    """A batch has at most as many lines and bytes as the provider accepts."""
+    monkeypatch.setattr(OpenAIBatches, limit, value)
+    server = start_batch_server()
+    assert BatchRun(server, tmp_path, sums(11)).texts == right(11)
+    assert sum(server.sizes) == 10
+    assert max(server.sizes) in (3, 4)
+    if limit == "most_bytes":
+        assert max(map(len, server.files.values())) < 3000
+
+
+def test_a_refused_parameter_costs_no_wave(start_batch_server: Start, tmp_path: Path) -> None:
+    """A parameter of the user that the API refuses stops the run at the first call."""
+    server = start_batch_server()
+    run = BatchRun(server, tmp_path, sums(8, extra=(("top_k", 3),)), spec="openai:strict")
+    assert "the API refuses --llm-param top_k" in run.stopped
+    assert [server.sizes, server.files] == [[], {}]
+
+
+def test_requests_that_fail_as_calls_cost_no_wave(start_batch_server: Start, tmp_path: Path) -> None:
+    """If the first three requests of a shape fail, the run stops before it submits a batch."""
+    server = start_batch_server()
+    run = BatchRun(server, tmp_path, sums(8), spec="openai:too-long")
+    assert "3 requests failed, so no batch is submitted: the API refuses the request" in run.stopped
+    assert server.sizes == []
+
+
+def test_the_lines_have_what_the_first_call_learned(start_batch_server: Start, tmp_path: Path) -> None:
+    """A parameter that the first call had to leave out is in no line, and every reply names the deviation."""
+    server = start_batch_server(polls=-1)
+    run = BatchRun(server, tmp_path, sums(8), spec="openai:reasoner", batch_wait=0)
+    assert "1 batch open, 0 of 7 lines done" in run.stopped
+    server.polls = 0
+    run = BatchRun(server, tmp_path, sums(8), spec="openai:reasoner")
+    assert "temperature left out" in run.results[5].deviations
+    assert server.sizes == [7]
+    assert all("temperature" not in body for body in server.bodies[-7:])
+
+
+def test_calls_and_lines_count_for_the_budget(start_batch_server: Start, tmp_path: Path) -> None:
+    """A wave that exceeds ``--llm-max-calls`` is not submitted."""
+    server = start_batch_server()
+    run = BatchRun(server, tmp_path, sums(8), max_calls=7)
+    assert run.stopped == "--llm-max-calls 7 is spent"
+    assert server.sizes == []
+
+
+def test_a_batch_whose_creation_was_not_confirmed_is_found(
+    start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the answer to the creation is lost, the batch is found by its mark and not created twice."""
+    create, lost = OpenAIBatches.create, []
+
+    async def losing(self: OpenAIBatches, file: str, mark: str) -> Any:
+        await create(self, file, mark)
+        lost.append(mark)
+        raise BackendError("connection lost", kind="connection", transient=True)
+
+    monkeypatch.setattr(OpenAIBatches, "create", losing)
+    server = start_batch_server()
+    assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
+    assert [server.sizes, len(lost)] == [[7], 1]
+    assert [batch["metadata"] for batch in server.batches.values()] == [{"llmprops": lost[0]}]
+
+
+def test_the_ledger_reserves_nothing_when_all_batches_are_over(
+    start_batch_server: Start, tmp_path: Path
+) -> None:
+    """When all batches are over, no request is reserved any more."""
+    server = start_batch_server(expired=0.3)
+    BatchRun(server, tmp_path, sums(20))
+    with closing(sqlite3.connect(tmp_path / "replies.sqlite.batches")) as ledger:
+        assert ledger.execute("SELECT COUNT(*) FROM lines").fetchone() == (0,)
+        states = ledger.execute("SELECT state, status FROM batches ORDER BY created").fetchall()
+    assert states == [("over", "expired"), ("over", "completed")]

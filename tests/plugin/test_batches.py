@@ -1,0 +1,133 @@
+"""``--llm-engine batch`` gives the verdicts of online runs, ends with status 2 while batches are open, and goes on."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from fixtures.batch_server import BatchServer
+from fixtures.runs import ROOT, Finished, Runner
+
+Start = Callable[..., BatchServer]
+KEY = {"OPENAI_API_KEY": "sk-test-000000"}
+#: writes the number of the process that sends the requests, which the server kills; stores each reply at once
+PREPARED = """
+import os, pathlib
+from pytest_llmprops.engine.batch import collecting
+collecting.CHUNK = 1
+pathlib.Path("pid").write_text(str(os.getpid()))
+"""
+SEQUENTIAL = 'sequential = true\n[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.5\n'
+
+
+def batch(run: Runner, server: BatchServer, *args: str) -> Finished:
+    """Run the suite with batches of the server."""
+    options = ("--model", "openai:m?price_in=10&price_out=20", "--llm-base-url", server.url)
+    return run(*options, "--llm-engine", "batch", *args, env=KEY)
+
+
+def statuses(finished: Finished) -> dict[str, str]:
+    """Return the status of each item."""
+    return {name: row["status"] for name, row in finished.verdicts.items()}
+
+
+def expected(items: int) -> dict[str, str]:
+    """Return the statuses of the sums that the stub answers."""
+    return {f"sums/{n:04d}": "correct" if n % 5 else "wrong" for n in range(items)}
+
+
+def test_a_run_with_workers_is_one_wave(run: Runner, start_batch_server: Start) -> None:
+    """The requests of all workers form one wave, and the verdicts are those of an online run."""
+    server = start_batch_server()
+    run.sums(12)
+    done = batch(run, server, "-n", "4")
+    assert statuses(done) == expected(12), done.output
+    assert done.code == 1
+    assert server.sizes == [11]
+    assert set(server.paid.values()) == {1}
+    assert sorted(row.get("via", "") for row in done.requests) == ["", *["batch"] * 11]
+
+
+def test_a_run_that_does_not_wait_ends_with_status_2(run: Runner, start_batch_server: Start) -> None:
+    """``--llm-batch-wait 0`` submits and ends, and the same command goes on in the same record."""
+    server = start_batch_server(polls=-1)
+    run.sums(12)
+    command = ("-n", "2", "--llm-batch-wait", "0", "--llm-run", str(run.folder / "record"))
+    done = batch(run, server, *command)
+    assert done.code == 2
+    assert "1 batch open, 0 of 11 lines done, expires " in done.output
+    assert "run the same command again to go on" in done.output
+    assert server.sizes == [11]
+    server.polls = 0
+    done = batch(run, server, *command)
+    assert done.code == 1, done.output
+    again = Finished(done.code, done.output, run.folder / "record")
+    assert again.run["complete"] is True
+    assert statuses(again) == expected(12)
+    assert set(server.paid.values()) == {1}
+
+
+def test_a_killed_run_goes_on(run: Runner, start_batch_server: Start) -> None:
+    """After ``kill -9`` at any time, the same command pays for no line again, also if a third of the lines expires."""
+    server = start_batch_server(expired=0.3, victim=run.folder / "pid")
+    run.sums(30)
+    run.write("conftest.py", PREPARED)
+    stored = []
+    for place in ("before create", "after create", "in progress", "half collected"):
+        server.kill_at = place
+        done = batch(run, server)
+        assert done.code not in (0, 1, 2), done.output
+        with closing(sqlite3.connect(run.store)) as store:
+            stored += store.execute("SELECT COUNT(*) FROM replies").fetchone()
+    # The second run makes a first call, too, because the first one had not submitted its batch.
+    assert stored[:3] == [1, 2, 2]
+    assert 2 < stored[3] < 20
+    done = batch(run, server)
+    assert done.code == 1, done.output
+    assert statuses(done) == expected(30)
+    assert server.sizes[0] == 28
+    assert len(server.sizes) == 2
+    assert set(server.paid.values()) == {1}
+    assert len(server.paid) == 30
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--model", "fake:echo"), "--llm-engine batch: fake:echo has no batches; name a model of OpenAI"),
+        (("--model", "openai:m", "--llm-cache", "off"), "leave out --llm-cache off, or name a new store"),
+        (("--model", "openai:m", "--llm-gate", "gate.toml"), "a sequential gate decides after each block"),
+        (("--model", "openai:m", "--llm-batch-wait", "-1"), "--llm-batch-wait -1: must be a number"),
+    ],
+)
+def test_what_batches_cannot_serve_is_one_line(run: Runner, options: tuple[str, ...], message: str) -> None:
+    """Options that do not fit batches end the run before its first call, with exit code 4."""
+    run.sums(4)
+    run.write("gate.toml", SEQUENTIAL)
+    done = run(*options, "--llm-engine", "batch", env=KEY)
+    assert done.code == 4, done.output
+    assert message in done.output
+    assert done.output.count("\n") < 6
+
+
+def test_a_plan_has_half_the_price(run: Runner) -> None:
+    """``--llm-plan`` shows half the cost of calls."""
+    run.sums(4)
+    costs = []
+    for engine in ("local", "batch"):
+        done = run("--model", "openai:m?price_in=1000&price_out=2000", "--llm-engine", engine, "--llm-plan")
+        [row] = [line.split() for line in done.output.splitlines() if line.split()[:1] == ["sums"]]
+        costs.append(next(float(cell[1:]) for cell in row if cell.startswith("~0.")))
+    assert costs[0] > 0
+    assert costs[1] == pytest.approx(costs[0] / 2, abs=0.0001)
+
+
+def test_searches_are_skipped(run: Runner) -> None:
+    """A search needs one reply after another, so it is skipped with a reason."""
+    suite = str(ROOT / "suites" / "test_oracle.py")
+    done = run(suite, "--model", "openai:m", "--llm-engine", "batch", "-k", "search", "-rs", env=KEY)
+    assert "not searched: a search needs one reply after another, which batches cannot give" in done.output
+    assert "failed" not in done.output
