@@ -15,6 +15,7 @@ from fixtures.batch_runs import BatchRun, sums
 from fixtures.batch_server import BatchServer, Line
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.batch.ledger import ledger_path
 from pytest_llmprops.models.openai_batches import OpenAIBatches
 
 Start = Callable[..., BatchServer]
@@ -270,3 +271,10 @@ def test_the_ledger_reserves_nothing_when_all_batches_are_over(
         assert ledger.execute("SELECT COUNT(*) FROM lines").fetchone() == (0,)
         states = ledger.execute("SELECT state, status FROM batches ORDER BY created").fetchall()
     assert states == [("over", "expired"), ("over", "completed")]
+
+
+def test_the_ledger_of_a_database_is_named_without_its_password() -> None:
+    """The ledger is next to a store's file; for a database, its name does not depend on the password."""
+    assert ledger_path("/tmp/replies.sqlite") == Path("/tmp/replies.sqlite.batches")
+    first, second = (ledger_path(f"postgresql://me:{word}@host/db") for word in ("one", "two"))
+    assert first == second != ledger_path("postgresql://me:one@host/other")

@@ -105,9 +105,10 @@ def ledger_path(store: str) -> Path:
         return Path(f"{store}.batches")
     from hashlib import sha256
 
-    from pytest_llmprops.engine.store.location import default_store
+    from pytest_llmprops.engine.store.location import default_store, without_password
 
-    return default_store().with_name(f"batches-{sha256(store.encode()).hexdigest()[:16]}.sqlite")
+    name = sha256(without_password(store).encode()).hexdigest()[:16]
+    return default_store().with_name(f"batches-{name}.sqlite")
 
 
 class Ledger:
