@@ -62,7 +62,7 @@ def test_expired_lines_are_submitted_again(start_batch_server: Start, tmp_path: 
 
 def test_a_batch_above_the_token_limit_is_divided(start_batch_server: Start, tmp_path: Path) -> None:
     """A batch that fails with ``token_limit_exceeded`` is halved, and the parts are submitted one after another."""
-    server = start_batch_server(most_open=12)
+    server = start_batch_server(most_open=12, polls=1)
     run = BatchRun(server, tmp_path, sums(41))
     assert run.texts == right(41)
     assert server.sizes == [40, 20, 10, 10, 10, 10]
@@ -233,6 +233,8 @@ def test_the_lines_have_what_the_first_call_learned(start_batch_server: Start, t
     assert "temperature left out" in run.results[5].deviations
     assert server.sizes == [7]
     assert all("temperature" not in body for body in server.bodies[-7:])
+    # The second run makes no first call, because all of its requests are in the open batch.
+    assert set(server.paid.values()) == {1}
 
 
 def test_calls_and_lines_count_for_the_budget(start_batch_server: Start, tmp_path: Path) -> None:
