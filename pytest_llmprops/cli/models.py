@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import Groups, wrote
+from pytest_llmprops.cli.kit import Groups, terminal_width, wrote
 from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.data.whole_files import write_text
@@ -65,7 +65,7 @@ def _models(options: argparse.Namespace) -> int:
     if options.prices:
         return _prices()
     rows = [("name", "example", "serves", "needs"), *_backends(), *_aliases()]
-    print("\n".join(line.removeprefix("  ") for line in aligned_table(rows)))
+    print("\n".join(line.removeprefix("  ") for line in aligned_table(rows, terminal_width() + 2)))
     return 0
 
 
@@ -79,7 +79,7 @@ def _prices() -> int:
         if known is not None:
             sent, received = known.usd_per_million
             rows.append((name, f"{sent:g}", f"{received:g}", known.source))
-    print("\n".join(line.removeprefix("  ") for line in aligned_table(rows)))
+    print("\n".join(line.removeprefix("  ") for line in aligned_table(rows, terminal_width() + 2)))
     print(
         f"The table of this package is from {shipped_origin()}. The newer of it and an installed litellm is used."
     )

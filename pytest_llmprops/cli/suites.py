@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations
-from pytest_llmprops.cli.kit import Groups, Suggested
+from pytest_llmprops.cli.kit import Groups, Suggested, terminal_width
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.items import sized
@@ -54,7 +54,7 @@ def _suites(options: argparse.Namespace) -> int:
         small, standard = (_of_size(benchmark, quick, size) for size in ("small", "standard"))
         calls = (f"{_calls(cases):,}" for cases in (quick, *others, small, standard))
         table.append((benchmark.name, f"{len(quick):,}", *calls, benchmark.about))
-    print("\n".join(line.removeprefix("  ") for line in aligned_table(table)))
+    print("\n".join(line.removeprefix("  ") for line in aligned_table(table, terminal_width() + 2)))
     return 0
 
 

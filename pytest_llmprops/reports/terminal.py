@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,6 +18,8 @@ from pytest_llmprops.runs.benchmark_facts import headline
 
 #: wrong answers shown per benchmark; all of them are in the run record
 SHOWN = 5
+#: minimum width of a wrapped last column
+_LAST_COLUMN = 24
 HEADER = (
     "task",
     "lang",
@@ -255,8 +258,13 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def aligned_table(table: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table with padded columns; columns of numbers are aligned to the right."""
+def aligned_table(table: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """Return the lines of a table with padded columns; columns of numbers are aligned to the right.
+
+    :param width: wrap the text of the last column within this number of columns; None: do not wrap.
+    """
+    if width is not None and max(map(len, aligned_table(table))) > width:
+        return _wrapped_table(table, width)
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     right = [all(_numeric(cell) for cell in column[1:]) for column in zip(*table, strict=True)]
     lines = []
@@ -266,6 +274,22 @@ def aligned_table(table: Sequence[Sequence[str]]) -> list[str]:
             for cell, width, to_right in zip(row, widths, right, strict=True)
         ]
         lines.append("  " + "  ".join(cells).rstrip())
+    return lines
+
+
+def _wrapped_table(table: Sequence[Sequence[str]], width: int) -> list[str]:
+    *columns, texts = zip(*table, strict=True)
+    room = width - 2 - sum(max(map(len, column)) + 2 for column in columns)
+    lines: list[str] = []
+    if room >= _LAST_COLUMN:
+        wrapped = [textwrap.wrap(text, room) or [""] for text in texts]
+        heads = aligned_table(list(zip(*columns, [parts[0] for parts in wrapped], strict=True)))
+        for head, parts in zip(heads, wrapped, strict=True):
+            lines += [head, *(" " * (width - room) + part for part in parts[1:])]
+        return lines
+    # Too narrow for another column: the text is below.
+    for head, text in zip(aligned_table(list(zip(*columns, strict=True))), texts, strict=True):
+        lines += [head, *textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)]
     return lines
 
 
