@@ -228,13 +228,15 @@ def test_the_lines_have_what_the_first_call_learned(start_batch_server: Start, t
     server = start_batch_server(polls=-1)
     run = BatchRun(server, tmp_path, sums(8), spec="openai:reasoner", batch_wait=0)
     assert "1 batch open, 0 of 7 lines done" in run.stopped
+    first_calls = server.calls.copy()
     server.polls = 0
     run = BatchRun(server, tmp_path, sums(8), spec="openai:reasoner")
     assert "temperature left out" in run.results[5].deviations
     assert server.sizes == [7]
     assert all("temperature" not in body for body in server.bodies[-7:])
     # The second run makes no first call, because all of its requests are in the open batch.
-    assert set(server.paid.values()) == {1}
+    assert server.calls == first_calls
+    assert set(server.batched.values()) == {1}
 
 
 def test_calls_and_lines_count_for_the_budget(start_batch_server: Start, tmp_path: Path) -> None:
