@@ -79,4 +79,6 @@ def _of_size(benchmark: Benchmark, cases: list[Case], size: str) -> list[Case]:
 
 def _calls(cases: list[Case]) -> int:
     """Return the number of different requests to the model under test, if every reply is empty."""
-    return sum(label == _MODEL for row in plan(cases) for label, _ in row.asked)
+    labels: list[str] = []
+    plan(cases, lambda label, request: labels.append(label))
+    return labels.count(_MODEL)

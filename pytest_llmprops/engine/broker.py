@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -48,8 +48,8 @@ class Broker:
             config = dataclasses.replace(config, concurrency=affordable_calls)
         self.config = config
         self.counters = Counters()
-        #: called before the first call to a model, when the store does not have a reply
-        self.on_first_call: Callable[[], None] = lambda: None
+        #: called before each call to a model, when the store does not have a reply
+        self.on_call: Callable[[], None] = lambda: None
         self._started, self._started_monotonic = time.time(), time.monotonic()
         self._known = KnownReplies(config)
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
@@ -63,13 +63,15 @@ class Broker:
                 self.waves.stop(reason)
             on_stop(reason)
 
-        self._calls = Calls(config, self.counters, lambda: self.on_first_call(), stopped)
+        self._calls = Calls(config, self.counters, lambda: self.on_call(), stopped)
         if config.engine == "batch" and config.cache != "only":
             from pytest_llmprops.engine.batch.waves import Waves
 
             self.waves = Waves(config, self._calls, self._keep, self._known.stored)
         self._served: dict[str, Served] = {}
         self._in_work: dict[str, asyncio.Future[Reply]] = {}
+        #: replies to the calls before the run, for the requests of the run
+        self._trials: dict[str, Reply] = {}
         self._is_closed = False
 
     def _now(self) -> float:
@@ -112,10 +114,16 @@ class Broker:
             self._note(role, served, request, computed, kept=False)
             return computed
         self.counters.requests += 1
+        trial = self._trials.pop(key, None)
         self._begin_list_check(served)
-        reply = None if key in self._in_work else await self._find(served.model, key, request)
+        reply = trial
+        if reply is None and key not in self._in_work:
+            reply = await self._find(served.model, key, request)
         if reply is None:
             reply = await self._joined(label, served, key, request)
+        elif trial is not None:
+            # Its call is counted already.
+            pass
         elif not self._known.has_store:
             self.counters.joined += 1
         else:
@@ -180,7 +188,7 @@ class Broker:
     ) -> Reply:
         """Return the reply of a model whose replies are not stored. It is not a call: no budget counts it."""
         if not computed.known(key):
-            self.on_first_call()
+            self.on_call()
         try:
             reply = await computed.reply(key, request)
         except BackendError as error:
@@ -264,6 +272,25 @@ class Broker:
             # A model in this process costs nothing. The price of an API call is unknown.
             counters.unpriced += 1
 
+    async def trial(self, label: str, request: Request) -> None:
+        """Make one call before the run, which the run's own request then does not repeat.
+
+        :raises RunStopped: if the model refuses every call, or cannot be reached.
+        """
+        served = self._serve(label)
+        key = request_key(served.model.identity, request)
+        if await self._find(served.model, key, request) is not None:
+            # From another run, in the meantime.
+            return
+        reply: Reply | None = None
+        try:
+            reply = await self._calls.trial(label, served, request)
+        finally:
+            if reply is None:
+                self._known.release(key)
+        if reply is not None:
+            self._trials[key] = await self._keep(label, served, key, reply)
+
     @property
     def stopped(self) -> str | None:
         """Why the run is stopped; None while it is not."""
@@ -273,20 +300,19 @@ class Broker:
         """Stop the run: all open and later requests fail with the reason of the returned exception."""
         return self._calls.stop(reason)
 
-    async def count_stored(self, asked: Iterable[tuple[str, Request]]) -> int:
-        """Return how many (model label, request) pairs need no call: a stored reply or a computed one answers them.
+    async def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
+        """Return which (model label, request) pairs need no call: a stored reply or a computed one answers them.
 
         The counters do not change.
 
         :raises StoreError: if the store cannot be used.
         """
-        computed, keys = 0, []
-        for label, request in asked:
-            served = self._serve(label)
-            computed += served.computed is not None
-            if served.computed is None:
-                keys.append((served.model, request_key(served.model.identity, request)))
-        return computed + await self._known.count(keys)
+        served = [self._serve(label) for label, _ in asked]
+        keys = [
+            request_key(one.model.identity, request) for one, (_, request) in zip(served, asked, strict=True)
+        ]
+        known = await self._known.known([(one.model, key) for one, key in zip(served, keys, strict=True)])
+        return [one.computed is not None or key in known for one, key in zip(served, keys, strict=True)]
 
     def notes(self) -> list[str]:
         """Return notes for the summary: problems of the store, and what servers do not accept."""

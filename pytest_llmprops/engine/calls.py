@@ -55,7 +55,7 @@ class Served:
 class Calls:
     """Makes all calls of a session: total concurrency, rate limit, retries, budgets, and the stop.
 
-    :param on_first: called before the first call.
+    :param on_call: called before each call.
     :param on_stop: called once, with the reason, when the run is stopped.
     """
 
@@ -63,12 +63,12 @@ class Calls:
         self,
         config: BrokerConfig,
         counters: Counters,
-        on_first: Callable[[], None],
+        on_call: Callable[[], None],
         on_stop: Callable[[str], None],
     ) -> None:
         self.stopped: str | None = None
         self._config, self._counters = config, counters
-        self._on_first, self._on_stop = on_first, on_stop
+        self._on_call, self._on_stop = on_call, on_stop
         self._slots = asyncio.Semaphore(config.concurrency)
         self._over = asyncio.Event()
         self._rate = RateLimit(config.rpm, self.pause)
@@ -99,15 +99,36 @@ class Calls:
                 raise self.stop(f"{label}: {reason}") from None
             raise
 
-    async def _with_retries(self, label: str, served: Served, requests: Sequence[Request]) -> Sequence[Reply]:
+    async def trial(self, label: str, served: Served, request: Request) -> Reply | None:
+        """Return the reply to a call before the run; None if it failed in a way that says nothing about other calls.
+
+        Only a server that cannot be reached is tried again.
+
+        :raises RunStopped: if the model refuses every call, or cannot be reached.
+        """
+        try:
+            [reply] = await self._with_retries(label, served, [request], worth=_is_unreachable)
+        except BackendError as error:
+            if _is_unreachable(error):
+                raise self.stop(f"{label}: {error.message}") from None
+            return None
+        return reply
+
+    async def _with_retries(
+        self,
+        label: str,
+        served: Served,
+        requests: Sequence[Request],
+        worth: Callable[[BaseException], bool] = worth_retrying,
+    ) -> Sequence[Reply]:
         first = await self._attempt(served, requests)
         if not isinstance(first, BackendError):
             return first
         self._count_failure(label, served, first)
-        if not worth_retrying(first):
+        if not worth(first):
             raise first
         result: Sequence[Reply] | BackendError | None = None
-        async for attempt in retrying(self._config.retries, self.pause):
+        async for attempt in retrying(self._config.retries, self.pause, worth):
             with attempt:
                 if result is None:
                     result = first
@@ -159,8 +180,7 @@ class Calls:
             return []
         counters = self._counters
         self.check_budget()
-        if not counters.sent:
-            self._on_first()
+        self._on_call()
         counters.sent += 1
         counters.in_flight += 1
         start = time.monotonic()
@@ -187,6 +207,10 @@ class Calls:
             raise self.stop(f"--llm-max-calls {max_calls} is spent")
         if max_cost is not None and self._counters.cost_usd >= max_cost:
             raise self.stop(f"--llm-max-cost {max_cost:g} is spent: {self._counters.cost_usd:.4f} USD so far")
+
+
+def _is_unreachable(error: BaseException) -> bool:
+    return isinstance(error, BackendError) and error.kind == "connection"
 
 
 def _too_many(served: Served, requests: Sequence[Request]) -> bool:

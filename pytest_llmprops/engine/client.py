@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
@@ -100,10 +100,9 @@ class BrokerClient:
         report: dict[str, Any] = (await self.send({"op": "report"}))["report"]
         return report
 
-    async def count_stored(self, asked: Iterable[tuple[str, Request]]) -> int:
-        """See :meth:`pytest_llmprops.engine.broker.Broker.count_stored`."""
-        pairs = [[label, request_to_json(request)] for label, request in asked]
-        return int((await self.send({"op": "stored", "asked": pairs}))["count"])
+    async def trial(self, label: str, request: Request) -> None:
+        """See :meth:`pytest_llmprops.engine.broker.Broker.trial`."""
+        await self.send({"op": "trial", "model": label, "request": request_to_json(request)})
 
     async def post(self, name: str, value: Any) -> None:
         """Send ``value``, a plain value other than None, to all workers under ``name``; the first value is kept."""

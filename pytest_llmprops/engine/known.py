@@ -106,21 +106,22 @@ class KnownReplies:
         if self._stored is not None:
             self._stored.release(key)
 
-    async def count(self, asked: Sequence[tuple[Model, str]]) -> int:
-        """Return how many of the requests, by model and key, have a known reply.
+    async def known(self, asked: Sequence[tuple[Model, str]]) -> set[str]:
+        """Return the keys of those requests, by model and key, that have a known reply.
 
         :raises StoreError: if the store cannot be used.
         """
         if self._stored is None:
-            return sum(key in self._recent for _, key in asked)
+            return {key for _, key in asked if key in self._recent}
         if self._cache == "refresh":
             asked = [(model, key) for model, key in asked if key in self._not_again]
-        count, iterator = 0, iter(asked)
+        known: set[str] = set()
+        iterator = iter(asked)
         while part := list(islice(iterator, _COUNTED)):
             get = methodcaller("get_many", {key for _, key in part})
             found: dict[str, Reply] = await self._stored.run(get)
-            count += sum(key in found and found[key].stored >= self._oldest(model) for model, key in part)
-        return count
+            known |= {key for model, key in part if key in found and found[key].stored >= self._oldest(model)}
+        return known
 
     async def listed_since(self, url: str, models: str) -> float:
         """Return the Unix time since which a server lists these models; see ``Store.listed_since``."""

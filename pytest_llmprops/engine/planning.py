@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Request, Usage
 from pytest_llmprops.engine.evaluator import Case, evaluate
@@ -47,7 +47,6 @@ class Planned:
     prompts: int = 0
     prompt_characters: int = 0
     completion_tokens: int = 0
-    asked: list[tuple[str, Request]] = field(default_factory=list)
 
     @property
     def prompt_tokens(self) -> int:
@@ -55,15 +54,24 @@ class Planned:
         return round(self.prompt_characters / CHARACTERS_PER_TOKEN)
 
 
-def plan(cases: Iterable[Case]) -> list[Planned]:
-    """Evaluate ``cases`` with a model that returns empty replies, and count the requests; equal ones count once."""
+def plan(
+    cases: Iterable[Case], on_request: Callable[[str, Request], None] = lambda label, request: None
+) -> list[Planned]:
+    """Evaluate ``cases`` with a model that returns empty replies, and count the requests; equal ones count once.
+
+    :param on_request: called with the model's label and each counted request.
+    """
     rows: dict[tuple[str, str], Planned] = {}
     # The coroutine returns nothing: asyncio.run writes its result into a text that nobody reads.
-    asyncio.run(_plan(cases, rows))
+    asyncio.run(_plan(cases, rows, on_request))
     return list(rows.values())
 
 
-async def _plan(cases: Iterable[Case], rows: dict[tuple[str, str], Planned]) -> None:
+async def _plan(
+    cases: Iterable[Case],
+    rows: dict[tuple[str, str], Planned],
+    on_request: Callable[[str, Request], None],
+) -> None:
     known: dict[tuple[str, str, str, Hashable], set[int]] = {}
     for case in cases:
         row = rows.setdefault((case.benchmark.name, case.model), Planned(case.benchmark.name, case.model))
@@ -77,7 +85,7 @@ async def _plan(cases: Iterable[Case], rows: dict[tuple[str, str], Planned]) -> 
                 row.prompts += not samples
                 samples.add(sample)
                 row.calls += 1
-                row.asked.append((label, request))
+                on_request(label, request)
                 if isinstance(request, Chat):
                     row.prompt_characters += len(request.prompt)
                     row.completion_tokens += request.max_tokens or 0

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.errors import BackendError
@@ -29,11 +30,15 @@ def worth_retrying(error: BaseException) -> bool:
     return error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER
 
 
-def retrying(retries: int, sleep: Sleep) -> AsyncRetrying:
+def retrying(
+    retries: int, sleep: Sleep, worth: Callable[[BaseException], bool] = worth_retrying
+) -> AsyncRetrying:
     """Return tenacity's loop for a call whose first attempt has failed, with up to ``retries`` more attempts.
 
     A wait is at least the server's Retry-After, if there is one. Otherwise waits grow exponentially from
     ``FIRST_WAIT``. Random jitter prevents failed calls from returning all at once.
+
+    :param worth: whether to retry after an error.
     """
     from tenacity import (
         AsyncRetrying,
@@ -53,7 +58,7 @@ def retrying(retries: int, sleep: Sleep) -> AsyncRetrying:
 
     # The failed first attempt is the loop's first attempt.
     return AsyncRetrying(
-        retry=retry_if_exception(worth_retrying),
+        retry=retry_if_exception(worth),
         wait=wait,
         stop=stop_after_attempt(retries + 1),
         reraise=True,

@@ -71,9 +71,9 @@ class Server:
         if message["op"] == "idle":
             self._broker.idle(asker, message["answers"])
             return {}
-        if message["op"] == "stored":
-            asked = [(label, request_from_json(request)) for label, request in message["asked"]]
-            return {"count": await self._broker.count_stored(asked)}
+        if message["op"] == "trial":
+            await self._broker.trial(message["model"], request_from_json(message["request"]))
+            return {}
         if message["op"] == "report":
             return {"report": self._broker.report()}
         if message["op"] == "post":

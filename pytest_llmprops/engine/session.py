@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -50,7 +50,11 @@ class LoopThread:
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run ``work`` on the loop and return its result."""
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        return future.result(timeout)
+        try:
+            return future.result(timeout)
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
 
     def close(self) -> None:
         """Stop the loop and wait for the thread."""
@@ -102,7 +106,7 @@ class Engine:
         self._stopping: asyncio.Task[None] | None = None
         self._reporting: set[asyncio.Task[None]] = set()
         if isinstance(self.broker, Broker):
-            self.broker.on_first_call = self._evaluator.settled.set
+            self.broker.on_call = self._evaluator.settled.set
 
     async def _make_broker(self, config: BrokerConfig) -> Broker:
         return Broker(config)
@@ -185,9 +189,23 @@ class Engine:
             return self._thread.call(_as_coroutine(self.broker))
         return self._thread.call(self.broker.report(), CLOSE_SECONDS)
 
-    def count_stored(self, asked: Sequence[tuple[str, Request]]) -> int:
-        """Return how many of the (model label, request) pairs need no call."""
-        return self._thread.call(_count_stored(self.broker, asked))
+    def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
+        """Return which (model label, request) pairs need no call.
+
+        :raises StoreError: if the store cannot be used.
+        """
+        assert not isinstance(self.broker, BrokerClient)
+        return self._thread.call(_are_known(self.broker, asked))
+
+    def trials(self, requests: Mapping[str, Request]) -> None:
+        """Make one call to each of the models before the run; see :meth:`~pytest_llmprops.engine.broker.Broker.trial`.
+
+        :param requests: label -> request.
+        :raises RunStopped: if a model refuses every call, or cannot be reached.
+        :raises BackendError: if the broker process ended.
+        """
+        assert not isinstance(self.broker, NoBroker)
+        self._thread.call(_trials(self.broker, requests))
 
     def post(self, name: str, value: Any) -> None:
         """Send ``value``, a plain value other than None, to the other workers under ``name``; the first value is kept.
@@ -229,12 +247,12 @@ async def _as_coroutine(broker: Broker | NoBroker) -> dict[str, Any]:
     return broker.report()
 
 
-async def _count_stored(
-    broker: Broker | BrokerClient | NoBroker, asked: Sequence[tuple[str, Request]]
-) -> int:
-    if isinstance(broker, NoBroker):
-        return 0
-    return await broker.count_stored(asked)
+async def _are_known(broker: Broker | NoBroker, asked: Sequence[tuple[str, Request]]) -> list[bool]:
+    return [False] * len(asked) if isinstance(broker, NoBroker) else await broker.are_known(asked)
+
+
+async def _trials(broker: Broker | BrokerClient, requests: Mapping[str, Request]) -> None:
+    await asyncio.gather(*(broker.trial(label, request) for label, request in requests.items()))
 
 
 async def _stop(broker: Broker | BrokerClient | NoBroker, reason: str) -> None:

@@ -129,17 +129,10 @@ class OpenAIModel:
 
     def _open(self) -> BackendError | None:
         """Import the SDK and create its client; return the error if that fails."""
+        missing = _missing_key(self._spec, self._options)
+        if missing:
+            return BackendError(missing, kind="key", fatal=True)
         key = os.environ.get("OPENAI_API_KEY", "").strip()
-        if not key and self._official:
-            return BackendError(
-                f"model {self._spec.name} needs a key: set the environment variable OPENAI_API_KEY,"
-                " or give --llm-base-url URL for another server",
-                kind="key",
-                fatal=True,
-            )
-        if not (key.isascii() and key.isprintable()):
-            text = "OPENAI_API_KEY has characters that are not allowed in a key; set it again"
-            return BackendError(text, kind="key", fatal=True)
         self._calls.hidden = errors.secrets(key)
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
         from pytest_llmprops.models.openai_client import SdkClient
@@ -242,9 +235,23 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     return lambda: OpenAIModel(spec, options)
 
 
+def _missing_key(spec: ModelSpec, options: BackendOptions) -> str:
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    if not key and _is_openai(normalised_url(_base_urls(spec, options)[0])):
+        return (
+            f"model {spec.name} needs a key: set the environment variable OPENAI_API_KEY,"
+            " or give --llm-base-url URL for another server"
+        )
+    if not (key.isascii() and key.isprintable()):
+        return "OPENAI_API_KEY has characters that are not allowed in a key; set it again"
+    return ""
+
+
 def _import_sdk() -> None:
     importlib.import_module("pytest_llmprops.models.server_pool")
     importlib.import_module("pytest_llmprops.models.openai_client")
 
 
-BACKEND = Backend(_check, always("chat"), prepare=_import_sdk, batches=True)
+BACKEND = Backend(
+    _check, always("chat"), prepare=_import_sdk, batches=True, remote=True, missing=_missing_key
+)

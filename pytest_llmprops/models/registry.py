@@ -23,12 +23,17 @@ Factory = Callable[[ModelSpec, BackendOptions], Model]
 Maker = Callable[[], Model]
 Check = Callable[[ModelSpec, BackendOptions], Maker]
 KindsOf = Callable[[ModelSpec], frozenset[Kind]]
+Missing = Callable[[ModelSpec, BackendOptions], str]
 ENTRY_POINTS = "pytest_llmprops.models"
 FIRST_OF = "first-of"
 
 
 def _always_ready(spec: ModelSpec) -> bool:
     return True
+
+
+def _nothing_missing(spec: ModelSpec, options: BackendOptions) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,10 @@ class Backend:
     :param prepare: function that imports what the first call needs. It runs in a thread while pytest collects.
     :param in_worker: its models are cheap and deterministic; the pytest processes serve them, without broker and store.
     :param batches: its models are :class:`~pytest_llmprops.models.batches.BatchModel`, for ``--llm-engine batch``.
+    :param remote: its models are called over a network and may cost money. Before a run, their calls and cost are
+        printed, and one call checks that they answer.
+    :param missing: function that returns what a call needs and this machine lacks, such as a key, as one line; empty if
+        nothing is missing. A run whose replies are all stored does not need it.
     """
 
     check: Check
@@ -53,6 +62,8 @@ class Backend:
     prepare: Callable[[], object] | None = None
     in_worker: bool = False
     batches: bool = False
+    remote: bool = False
+    missing: Missing = _nothing_missing
 
     def factory(self, spec: ModelSpec, options: BackendOptions) -> Model:
         """Check ``spec`` and create its model.

@@ -6,26 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import batch_of, turn_of
-from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Unit
-from pytest_llmprops.plugin.options import RunOptions
-
-
-def stop_over_budget(
-    selected: Sequence[Case], settings: RunOptions, cases: Cases, evaluation: Evaluation
-) -> None:
-    """Stop the run before its first call if the plan of the selected cases exceeds a limit."""
-    if settings.max_calls is None and settings.max_cost is None:
-        return
-    from pytest_llmprops.plugin.plan import over_budget
-
-    with_calls = [case for case in selected if case.model not in evaluation.in_process_labels]
-    reason = over_budget(with_calls, settings, cases, evaluation.engine.count_stored)
-    if reason:
-        evaluation.engine.stop(reason)
 
 
 def begin_alone(items: Sequence[pytest.Item], collection: Collection, evaluation: Evaluation) -> None:

@@ -71,7 +71,17 @@ class Cases:
         self.notes: list[str] = []
         #: each item is a separate case, as a sequential gate needs it
         self.ungrouped = False
+        self._check_data()
         self._check_sets()
+
+    def _check_data(self) -> None:
+        source, data = self.settings.source, self.settings.data
+        if source != "builtin" and (data is None or not data.is_dir()):
+            missing = "" if data is None else f"{data}: no such file or folder; "
+            raise UsageError(
+                f"--llm-source {source}: {missing}give the folder of the data with --llm-data DIR or"
+                " LLMPROPS_DATA; 'llmprops data pull --dest DIR' downloads it"
+            )
 
     def _check_sets(self) -> None:
         for name in self.settings.sets:
@@ -253,12 +263,7 @@ class Cases:
         if source in ("builtin", "all"):
             folders.append(DataFolder(data_folder(registration), "builtin", registration.tools))
         if source in ("published", "all"):
-            if data is None or not Path(data).is_dir():
-                missing = "" if data is None else f"{data}: no such file or folder; "
-                raise UsageError(
-                    f"--llm-source {source}: {missing}give the folder of the data with --llm-data DIR or"
-                    " LLMPROPS_DATA; 'llmprops data pull --dest DIR' downloads it"
-                )
+            assert data is not None
             kind = DataFolder(data, "published").source_for(registration.name)
             folders.append(DataFolder(data, kind, registration.tools))
         return folders

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ class Controller:
         self._serves_nothing = False
         #: why the run ended before its first call
         self._not_begun: str | None = None
-        self._pytest_session: pytest.Session | None = None
+        self.main_session: pytest.Session | None = None
 
     # ---- start
 
@@ -59,10 +60,27 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        self._pytest_session = session
+        self.main_session = session
         self._interrupts.install()
 
-    @pytest.hookimpl(tryfirst=True)
+    def start_broker(self, workers: int = 0) -> Path:
+        """Create the run's folder, start the broker's process of a run with workers, and return the folder.
+
+        :param workers: number of workers.
+        :raises pytest.UsageError: if the folder or the reply store cannot be used.
+        """
+        folder, evaluation = self.recording.prepare(), self.session.evaluation
+        # Workers of a sequential gate exchange verdicts through the broker, whatever the model.
+        if self.is_distributed and (evaluation.needs_broker or self.session.collection.is_sequential):
+            # pytest-xdist's option is a string.
+            replaces_workers = str(self.config.option.maxworkerrestart) != "0"
+            self.recording.notes += self.broker.start_process(
+                workers=workers, replaces_workers=replaces_workers
+            )
+        return folder
+
+    # Last, so that a run that is refused or not confirmed has no record.
+    @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         collection = self.session.collection
         if self.is_distributed or collection.only_collects(session):
@@ -125,8 +143,8 @@ class Controller:
     def _end(self, reason: str) -> None:
         """End the session in this process and in the workers."""
         reason = f"llmprops: {reason}"
-        if self._pytest_session is not None:
-            self._pytest_session.shouldstop = reason
+        if self.main_session is not None:
+            self.main_session.shouldstop = reason
         distributed_session = self.config.pluginmanager.get_plugin("dsession")
         if distributed_session is not None:
             distributed_session.shouldstop = reason
@@ -172,8 +190,8 @@ class Controller:
         if not self.is_distributed:
             selections = self.session.cases.selections
             return {name: selection.benchmark for name, selection in selections.items()}, []
-        assert self._pytest_session is not None
-        return load_benchmarks(self.recording.collection.classes, self._pytest_session)
+        assert self.main_session is not None
+        return load_benchmarks(self.recording.collection.classes, self.main_session)
 
     def _exit_status(self, status: int) -> int:
         gate = self.recording.record.facts.gate if self.recording.record is not None else None
@@ -224,6 +242,9 @@ class Controller:
 
     def pytest_unconfigure(self) -> None:
         self.close()
+        if self.recording.record is None:
+            # The session ended before its first hook that may do it: pytest-xdist starts workers earlier.
+            self.recording.discard()
         self._interrupts.restore()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -96,17 +96,12 @@ class Distributed:
         self._controller, self._session = controller, controller.session
 
     def pytest_configure_node(self, node: Any) -> None:
-        recording, broker = self._controller.recording, self._controller.broker
-        evaluation = self._session.evaluation
-        folder = recording.prepare()
-        # Workers of a sequential gate exchange verdicts through the broker, whatever the model.
-        if evaluation.needs_broker or self._session.collection.is_sequential:
-            # pytest-xdist's option is a string.
-            replaces_workers = str(node.config.option.maxworkerrestart) != "0"
-            workers = int(node.workerinput["workercount"])
-            recording.notes += broker.start_process(workers=workers, replaces_workers=replaces_workers)
+        folder = self._controller.start_broker(int(node.workerinput["workercount"]))
         setup = WorkerSetup(
-            broker.socket, sorted(evaluation.in_process_labels), str(folder.absolute()), self._session.kept
+            self._controller.broker.socket,
+            sorted(self._session.evaluation.in_process_labels),
+            str(folder.absolute()),
+            self._session.kept,
         )
         node.workerinput[MESSAGES] = setup.to_json()
 

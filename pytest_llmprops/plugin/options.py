@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -131,6 +132,33 @@ def _params(values: Sequence[str]) -> dict[str, Any]:
         if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
             raise ValueError(f"{name} must be {what}")
     return params
+
+
+class Confirm(NamedTuple):
+    """The cost and the number of calls above which a run needs a confirmation; None: not limited."""
+
+    usd: float | None = None
+    calls: int | None = None
+
+    def __str__(self) -> str:
+        parts = [] if self.usd is None else [f"{self.usd:g} USD"]
+        return ", ".join(parts if self.calls is None else [*parts, f"{self.calls} calls"])
+
+
+_LIMIT = re.compile(r"(\d+(?:\.\d+)?) *(USD|calls)", re.IGNORECASE)
+
+
+def _confirm(value: str) -> Confirm:
+    if value.strip().lower() == "off":
+        return Confirm()
+    limits: dict[str, float] = {}
+    for part in value.split(","):
+        match = _LIMIT.fullmatch(part.strip())
+        if match is None or match[2].lower() in limits:
+            raise ValueError("write a cost, a number of calls or both, such as 5 USD, 20000 calls, or off")
+        limits[match[2].lower()] = float(match[1])
+    calls = limits.get("calls")
+    return Confirm(limits.get("usd"), None if calls is None else int(calls))
 
 
 def _sets(values: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -338,6 +366,20 @@ OPTIONS: tuple[Option, ...] = (
         "USD",
     ),
     Option(
+        "llm-confirm",
+        _confirm,
+        Confirm(5.0, 20_000),
+        'calls and cost above which a run needs a confirmation (default: "5 USD, 20000 calls"; off: never)',
+        "LIMITS",
+    ),
+    Option(
+        "llm-yes",
+        bool,
+        False,
+        "confirm the calls and the cost of the run; scripts and CI are not asked",
+        flag=True,
+    ),
+    Option(
         "llm-prices",
         Path,
         None,
@@ -385,6 +427,8 @@ class RunOptions:
     failures: str
     max_calls: int | None
     max_cost: float | None
+    confirm: Confirm
+    yes: bool
     prices: Path | None
     plan: bool
 

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
-from pytest_llmprops.core.requests import Request
 from pytest_llmprops.engine.evaluator import Case
-from pytest_llmprops.engine.planning import SECONDS_PER_CALL, Planned, cost, plan, total_calls
+from pytest_llmprops.engine.planning import SECONDS_PER_CALL, Planned, cost, total_calls
 from pytest_llmprops.models.batches import BATCH_DISCOUNT
 from pytest_llmprops.models.prices import FREE, Price, price
+from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases import Cases
+from pytest_llmprops.plugin.helpers import HELPER
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.reports.terminal import aligned_table
 
-CountStored = Callable[[Sequence[tuple[str, Request]]], int]
-
 
 def prices_of(cases: Cases) -> dict[str, Price]:
-    """Return the known prices by model label."""
+    """Return the known prices by label; helpers that are not called over a network are free."""
     prices = {}
-    for label, spec in cases.models.items():
+    for label, spec in cases.model_specs().items():
         listed = price(spec.name, spec.params, cases.settings.prices)
         if listed is not None:
             has_batches = cases.settings.engine == "batch"
             prices[label] = listed.scaled(BATCH_DISCOUNT) if has_batches else listed
-        elif spec.backend in ("llamacpp", "smollm2", "hf", "fake"):
+        elif spec.backend in ("llamacpp", "smollm2", "hf", "fake") or (
+            label.startswith(HELPER) and not find_backend(spec.backend).remote
+        ):
             prices[label] = FREE
     return prices
 
@@ -34,42 +35,6 @@ def price_note(prices: Mapping[str, Price]) -> str:
     """Return where the prices are from, with their date; empty if nothing has a price."""
     sources = dict.fromkeys(known.source for known in prices.values() if known.source)
     return f"prices: {', '.join(sources)}" if sources else ""
-
-
-def over_budget(
-    cases: Sequence[Case], settings: RunOptions, session_cases: Cases, count_stored: CountStored
-) -> str | None:
-    """Return why ``cases`` exceed ``--llm-max-calls`` or ``--llm-max-cost``; None if they do not."""
-    rows = plan(cases)
-    pairs = [pair for row in rows for pair in row.asked]
-    calls = total_calls(rows)
-    # With --llm-cache refresh or off, stored replies are not used.
-    stored = count_stored(pairs) if settings.cache in ("reuse", "only") else 0
-    if settings.max_calls is not None and calls - stored > settings.max_calls:
-        return (
-            f"refused to start: the plan needs {calls - stored} calls ({stored} more are stored), above"
-            f" --llm-max-calls {settings.max_calls}; raise the limit, or select fewer items with --llm-limit N"
-        )
-    if settings.max_cost is None:
-        return None
-    prices = prices_of(session_cases)
-    share = (calls - stored) / calls if calls else 0.0
-    total = 0.0
-    for row in rows:
-        amount = cost(row, prices)
-        if amount is None:
-            return (
-                f"refused to start: --llm-max-cost needs a price, and {row.model} has none; add"
-                " ?price_in=X&price_out=Y (USD per million tokens) to the model, or name a file with --llm-prices"
-            )
-        total += amount * share
-    if total > settings.max_cost:
-        return (
-            f"refused to start: the plan costs about {total:.4f} USD ({price_note(prices)}), above --llm-max-cost"
-            f" {settings.max_cost:g};"
-            " raise the limit, or select fewer items with --llm-limit N"
-        )
-    return None
 
 
 def without_calls(cases: Sequence[Case], labels: Container[str]) -> list[Planned]:

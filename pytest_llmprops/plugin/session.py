@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.worker_messages import Kept, WorkerSetup, WorkerSummary
-from pytest_llmprops.plugin.ahead import begin_alone, begin_in_worker, stop_over_budget
+from pytest_llmprops.plugin.ahead import begin_alone, begin_in_worker
 from pytest_llmprops.plugin.batches import check_engine
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collected import report_collection
@@ -133,7 +133,9 @@ class LLMSession:
         """Begin to evaluate the cases that this process will report."""
         if not self.collection.remaining or self.collection.only_collects(session):
             return
-        stop_over_budget(self.collection.remaining, self.settings, self.cases, self.evaluation)
+        if self._worker_input is None and self.config.getoption("dist", "no") != "no":
+            # The controller collects to plan the run; its workers evaluate the cases.
+            return
         if self._worker_input is None:
             begin_alone(session.items, self.collection, self.evaluation)
             return

@@ -62,17 +62,22 @@ class SessionBroker:
             raise pytest.UsageError(str(error)) from None
         return notes
 
+    @property
+    def engine(self) -> Engine:
+        """The engine of a run without workers; with workers, one that is connected to the process."""
+        if self._process is None:
+            return self._evaluation.engine
+        if self._monitor is None:
+            from pytest_llmprops.engine.session import Engine
+
+            self._monitor = Engine(socket=self._process.socket, window=1)
+        return self._monitor
+
     def report(self) -> BrokerReport | None:
         """Return the broker's report; None if the broker does not answer."""
         try:
-            if self._process is not None:
-                if self._monitor is None:
-                    from pytest_llmprops.engine.session import Engine
-
-                    self._monitor = Engine(socket=self._process.socket, window=1)
-                return BrokerReport.from_json(self._monitor.report())
-            if self._evaluation.engine_started:
-                return BrokerReport.from_json(self._evaluation.engine.report())
+            if self._process is not None or self._evaluation.engine_started:
+                return BrokerReport.from_json(self.engine.report())
             has_none = self._is_distributed and not self._evaluation.needs_broker
             return NO_CALLS if has_none else None
         except (LLMPropsError, TimeoutError):

@@ -39,6 +39,7 @@ def start(config: pytest.Config) -> LLMSession:
     controller = None
     if worker_input is None:
         from pytest_llmprops.plugin.controller import Controller
+        from pytest_llmprops.plugin.preflight import Preflight
 
         if settings.plan:
             # A plan makes no calls, so workers would be idle.
@@ -46,6 +47,8 @@ def start(config: pytest.Config) -> LLMSession:
         if config.getoption("dist", "no") != "no":
             _check_unicode(config)
         controller = Controller(config, session)
+        preflight = Preflight(config, controller)
+        preflight.check()
         if settings.plan:
             from pytest_llmprops.plugin.plan_only import PlanOnly
 
@@ -56,6 +59,8 @@ def start(config: pytest.Config) -> LLMSession:
             register(Distributed(controller), "llmprops-distributed")
         elif not config.option.collectonly:
             session.evaluation.import_sdks()
+        # Before the controller, which opens the record.
+        register(preflight, "llmprops-preflight")
         register(controller, "llmprops-controller")
     if config.getoption("allure_report_dir", None):
         from pytest_llmprops.plugin.allure import register_allure

@@ -34,10 +34,8 @@ def new_run_folder(requested: str | None, models: Sequence[str], root: Path) -> 
     :raises UsageError: if the folder cannot be created or already has a run.
     """
     if requested:
-        folder = Path(requested)
-        if any((folder / name).exists() for name in RECORD_FILES):
-            raise UsageError(f"--llm-run {requested}: already holds a run; give a new folder")
-        candidates = [folder]
+        _check_free(requested)
+        candidates = [Path(requested)]
     else:
         stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
         name = f"{stamp}-{re.sub(r'[^A-Za-z0-9._=-]+', '_', '+'.join(models))[:60]}"
@@ -50,10 +48,37 @@ def new_run_folder(requested: str | None, models: Sequence[str], root: Path) -> 
             if requested:
                 raise UsageError(f"--llm-run {requested}: is not a folder") from None
         except OSError as error:
-            raise UsageError(
-                f"run record {folder}: {error.strerror}; give a writable folder with --llm-run DIR"
-            ) from None
+            raise _unusable(folder, error) from None
     raise UsageError(f"run record {candidates[0]}: too many runs in one second")
+
+
+def check_run_folder(requested: str | None, root: Path) -> None:
+    """Check that :func:`new_run_folder` can create the folder of a new run, without creating it.
+
+    :raises UsageError: as :func:`new_run_folder`.
+    """
+    folder = Path(requested) if requested else root / DEFAULT_ROOT
+    try:
+        if requested:
+            _check_free(requested)
+        existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    except OSError as error:
+        raise _unusable(folder, error) from None
+    if not existing.is_dir():
+        raise UsageError(f"--llm-run {folder}: {existing} is not a folder")
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"run record {folder}: no permission to write; give a writable folder with --llm-run DIR"
+        )
+
+
+def _check_free(requested: str) -> None:
+    if any((Path(requested) / name).exists() for name in RECORD_FILES):
+        raise UsageError(f"--llm-run {requested}: already holds a run; give a new folder")
+
+
+def _unusable(folder: Path, error: OSError) -> UsageError:
+    return UsageError(f"run record {folder}: {error.strerror}; give a writable folder with --llm-run DIR")
 
 
 class RunRecord:

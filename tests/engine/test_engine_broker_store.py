@@ -111,20 +111,20 @@ def test_counting_stored_replies_sends_no_request(make_broker: MakeBroker) -> No
     model = FakeModel(lambda chat: "x")
     ask_all(make_broker(model), ["a", "b"])
 
-    def counted(broker: Broker, prompts: str) -> int:
-        async def work() -> int:
-            count = await broker.count_stored(("m", Chat.user(p)) for p in prompts)
+    def counted(broker: Broker, prompts: str) -> list[bool]:
+        async def work() -> list[bool]:
+            known = await broker.are_known([("m", Chat.user(p)) for p in prompts])
             await broker.close()
-            return count
+            return known
 
         return asyncio.run(work())
 
     broker = make_broker(model)
-    assert counted(broker, "abcd") == 2
+    assert counted(broker, "abcd") == [True, True, False, False]
     assert broker.counters.requests == 0
-    assert counted(make_broker(model, cache="refresh"), "a") == 0
+    assert counted(make_broker(model, cache="refresh"), "a") == [False]
     model.pinned = False
-    assert counted(make_broker(model, not_before=time.time() + 1000), "a") == 0
+    assert counted(make_broker(model, not_before=time.time() + 1000), "a") == [False]
     assert len(model.requests) == 2
 
 

@@ -134,12 +134,12 @@ def test_a_plan_needs_no_calls_for_them(make_broker: MakeBroker) -> None:
     model = Vectors()
     broker = make_broker(model)
 
-    async def work() -> int:
-        count = await broker.count_stored([("m", Embed("a")), ("m", Embed("b"))])
+    async def work() -> list[bool]:
+        known = await broker.are_known([("m", Embed("a")), ("m", Embed("b"))])
         await broker.close()
-        return count
+        return known
 
-    assert asyncio.run(work()) == 2
+    assert asyncio.run(work()) == [True, True]
     assert model.asked == []
 
 

@@ -68,14 +68,18 @@ def test_a_plan_counts_what_would_be_asked() -> None:
     """A plan has items, calls, characters and tokens per benchmark and model, with separate requests per
     model.
     """
-    rows = plan([case(Asking(), "m", n) for n in range(3)] + [case(Asking(), "n"), case(Once(), "m")])
+    asked: list[str] = []
+    rows = plan(
+        [case(Asking(), "m", n) for n in range(3)] + [case(Asking(), "n"), case(Once(), "m")],
+        lambda label, request: asked.append(label),
+    )
     assert [(r.benchmark, r.model, r.items, r.calls) for r in rows] == [
         ("asking", "m", 3, 9),
         ("asking", "n", 1, 3),
         ("once", "m", 1, 1),
     ]
     assert total_calls(rows) == 13
-    assert [label for label, _ in rows[1].asked] == ["n", "n", "helper:segmenter"]
+    assert asked[9:12] == ["n", "n", "helper:segmenter"]
     assert rows[0].completion_tokens == 3 * 2 * 5
     assert rows[0].prompt_characters == 3 * (400 + len("x" * 400 + "\n\nagain?"))
     assert rows[2].prompt_tokens == 10

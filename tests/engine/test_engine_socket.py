@@ -102,16 +102,18 @@ def test_a_stop_reaches_every_client(make_broker: MakeBroker, path: str) -> None
     assert model.requests == []
 
 
-def test_client_can_read_counters_and_store(make_broker: MakeBroker, path: str) -> None:
-    """A client can read the counters and the number of requests that the store can answer."""
+def test_client_can_read_counters_and_make_a_call_before_the_run(make_broker: MakeBroker, path: str) -> None:
+    """A client can read the counters, and a call that one client makes before the run answers another's request."""
 
-    async def work(one: BrokerClient, two: BrokerClient) -> tuple[dict[str, Any], int]:
-        await ask(one, "a")
-        return await two.report(), await two.count_stored(("m", Chat.user(p)) for p in "abc")
+    async def work(one: BrokerClient, two: BrokerClient) -> dict[str, Any]:
+        await one.trial("m", Chat.user("a"))
+        await ask(two, "a")
+        return await two.report()
 
-    report, stored = served(path, make_broker(FakeModel(lambda chat: "x")), work)
-    assert report["counters"]["answered"] == 1
-    assert stored == 1
+    model = FakeModel(lambda chat: "x")
+    report = served(path, make_broker(model), work)
+    assert (report["counters"]["answered"], report["counters"]["requests"]) == (1, 1)
+    assert len(model.requests) == 1
 
 
 def test_client_waits_for_a_late_server(make_broker: MakeBroker, path: str) -> None:

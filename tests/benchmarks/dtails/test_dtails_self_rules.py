@@ -303,8 +303,9 @@ def test_a_plan_counts_rules_and_choices() -> None:
         Case(BENCHMARK, item(number=n, sentence=f"They live {n}."), self_context(), protocol, "m", kinds=CHAT)
         for n in range(4)
     ]
-    [planned] = plan(cases)
+    asked: list[Request] = []
+    [planned] = plan(cases, lambda label, request: asked.append(request))
     assert (planned.items, planned.calls) == (4, 3 + 2 * 4)
-    choices = [r.prompt for _, r in planned.asked if isinstance(r, Chat) and not is_about_rules(r)]
+    choices = [r.prompt for r in asked if isinstance(r, Chat) and not is_about_rules(r)]
     assert len(choices) == 8
     assert all(prompt.startswith("Here are rules") for prompt in choices)

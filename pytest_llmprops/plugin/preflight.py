@@ -1,0 +1,220 @@
+"""The checks before a run: folder, keys and prices, its calls and cost, a confirmation, and one call to each model."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.engine.store.location import holds_replies
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import find_backend
+from pytest_llmprops.plugin.controller import Controller
+from pytest_llmprops.plugin.helpers import HELPER
+from pytest_llmprops.plugin.plan import price_note, prices_of
+from pytest_llmprops.plugin.progress import under_ci
+from pytest_llmprops.runs.record import check_run_folder
+
+if TYPE_CHECKING:
+    # Imported only for a run that is planned.
+    from pytest_llmprops.plugin.forecast import Forecast
+
+_LESS = "measure fewer items with --llm-size small or --llm-limit N"
+_NOT_CONFIRMED = "llmprops: not confirmed; nothing was sent, and no run was recorded"
+
+
+class Preflight:
+    """The hooks of the controller before the first case and the first worker."""
+
+    def __init__(self, config: pytest.Config, controller: Controller) -> None:
+        self._config, self._controller = config, controller
+        self._session = controller.session
+        cases = self._session.cases
+        specs = cases.model_specs()
+        chosen = specs.keys() - {HELPER + role for role in cases.helpers.defaults}
+        self._chosen = {label: specs[label] for label in specs if label in chosen}
+        #: the models that are called over a network
+        self._remote = [label for label, spec in self._chosen.items() if find_backend(spec.backend).remote]
+
+    # ---- before collection
+
+    def check(self) -> None:
+        """Check what is known before collection.
+
+        :raises pytest.UsageError: if the run's folder cannot be used, or a key or a price is missing.
+        """
+        settings = self._session.settings
+        if settings.plan or self._config.option.collectonly:
+            return
+        try:
+            if self._session.earlier is None:
+                check_run_folder(settings.run, Path(self._config.rootpath))
+            if settings.max_cost is not None:
+                self._check_prices()
+            self._check_keys()
+        except LLMPropsError as error:
+            raise pytest.UsageError(str(error)) from None
+
+    def _check_prices(self) -> None:
+        prices = prices_of(self._session.cases)
+        for label in self._chosen:
+            if label not in prices and label not in self._session.evaluation.in_process_labels:
+                raise UsageError(
+                    f"--llm-max-cost needs a price, and {label} has none; add ?price_in=X&price_out=Y (USD per million"
+                    " tokens) to the model, or name a file with --llm-prices"
+                )
+
+    def _check_keys(self) -> None:
+        evaluation, cache = self._session.evaluation, self._session.settings.cache
+        if cache == "only" or not self._remote:
+            return
+        config = evaluation.broker_config()
+        options: BackendOptions = config.options
+        for label in self._remote:
+            missing = find_backend(self._chosen[label].backend).missing(self._chosen[label], options)
+            # A run whose replies are all stored needs no key. If one is missing, the call before the run says so.
+            if missing and not (cache == "reuse" and holds_replies(config.store, label)):
+                raise UsageError(missing)
+
+    # ---- between collection and the first case or worker
+
+    # Last, to print after "collected"; the controller, which opens the record, is registered later and comes later.
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        collection = self._session.collection
+        if self._controller.is_distributed or not self._is_needed:
+            return
+        if not collection.remaining or collection.only_collects(session):
+            return
+        from pytest_llmprops.plugin.forecast import forecast_of
+
+        self._controller.start_broker()
+        self._decide(forecast_of(self._session, self._session.evaluation.engine))
+
+    # First, because pytest-xdist's terminal reporter leaves its line open.
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_xdist_setupnodes(self, specs: Sequence[Any]) -> None:
+        session = self._controller.main_session
+        if session is None or not self._is_needed or not self._session.evaluation.needs_broker:
+            return
+        from pytest_llmprops.plugin.forecast import forecast_in_child
+
+        # Its process imports the packages of the models while the child collects.
+        self._controller.start_broker(len(specs))
+        calls = forecast_in_child(self._session, session)
+        if calls is not None:
+            self._decide(calls)
+
+    @property
+    def _is_needed(self) -> bool:
+        """Whether the run has a limit, or may call a model over a network."""
+        settings = self._session.settings
+        has_limit = settings.max_calls is not None or settings.max_cost is not None
+        return has_limit or (bool(self._remote) and settings.cache != "only")
+
+    def _decide(self, forecast: Forecast) -> None:
+        """Print the calls and the cost; refuse the run, ask for a confirmation, or make one call to each model.
+
+        :raises pytest.UsageError: if the run may not start.
+        """
+        calls = sum(own.calls for own in forecast.values())
+        stored = sum(own.stored for own in forecast.values())
+        prices = prices_of(self._session.cases)
+        unpriced = [label for label, own in forecast.items() if own.calls and label not in prices]
+        usd = (
+            None if unpriced else sum(own.cost(prices[label]) for label, own in forecast.items() if own.calls)
+        )
+        note = f" ({price_note(prices)})" if usd and price_note(prices) else ""
+        cost = f"no price of {', '.join(unpriced)}" if usd is None else f"about {usd:.2f} USD{note}"
+        at_most = "at most " if self._session.collection.is_sequential else ""
+        remote = [label for label in self._remote if label in forecast]
+        if remote:
+            self._write(f"llmprops: plan: {at_most}{calls:,} calls, {stored:,} more are stored, {cost}")
+        self._check_limits(calls, stored, usd, note)
+        if remote:
+            self._confirm(calls, usd, f"{at_most}{calls:,} calls, {cost}")
+            self._try(forecast, remote)
+
+    def _check_limits(self, calls: int, stored: int, usd: float | None, note: str) -> None:
+        settings = self._session.settings
+        how = "raise the limit, or select fewer items with --llm-limit N"
+        if settings.max_calls is not None and calls > settings.max_calls:
+            raise pytest.UsageError(
+                f"refused to start: the plan needs {calls} calls ({stored} more are stored), above --llm-max-calls"
+                f" {settings.max_calls}; {how}; no run was recorded"
+            )
+        if settings.max_cost is not None and usd is not None and usd > settings.max_cost:
+            raise pytest.UsageError(
+                f"refused to start: the plan costs about {usd:.4f} USD{note}, above --llm-max-cost"
+                f" {settings.max_cost:g}; {how}; no run was recorded"
+            )
+
+    # ---- confirmation
+
+    def _confirm(self, calls: int, usd: float | None, needed: str) -> None:
+        """Return if the run is below the limits of ``llm_confirm``, or the user confirms it.
+
+        :raises pytest.UsageError: if nobody can be asked.
+        """
+        settings = self._session.settings
+        limits = settings.confirm
+        is_costly = settings.max_cost is None and None not in (usd, limits.usd) and usd > limits.usd  # type: ignore[operator]
+        is_long = settings.max_calls is None and limits.calls is not None and calls > limits.calls
+        if settings.yes or not (is_costly or is_long):
+            return
+        with self._standard_input() as standard_input:
+            if standard_input is not None and standard_input.isatty() and not under_ci():
+                try:
+                    answer = input("llmprops: continue? [y/N] ")
+                except KeyboardInterrupt:
+                    answer = ""
+                except EOFError:
+                    answer = None
+                if answer is not None:
+                    if answer.strip().lower() not in ("y", "yes"):
+                        pytest.exit(_NOT_CONFIRMED, returncode=pytest.ExitCode.INTERRUPTED)
+                    return
+        raise pytest.UsageError(
+            f"this run needs a confirmation: {needed}, above llm_confirm = {limits}; confirm with --llm-yes, or {_LESS}"
+        )
+
+    @contextmanager
+    def _standard_input(self) -> Iterator[Any]:
+        """Yield standard input, which pytest replaces while it captures output."""
+        capture = self._config.pluginmanager.get_plugin("capturemanager")
+        if capture is None:
+            yield sys.stdin
+            return
+        capture.suspend_global_capture(in_=True)
+        try:
+            yield sys.stdin
+        finally:
+            capture.resume_global_capture()
+            # Outside of tests, pytest captures input only.
+            capture.suspend_global_capture()
+
+    # ---- the first call
+
+    def _try(self, forecast: Forecast, remote: list[str]) -> None:
+        """Make one call to each model, with its shortest prompt without a stored reply; the run does not repeat it."""
+        requests = {label: request for label in remote if (request := forecast[label].shortest) is not None}
+        if not requests or self._session.settings.engine == "batch":
+            # A batch of an earlier run may have the request; a refused batch ends the run, too.
+            return
+        try:
+            self._controller.broker.engine.trials(requests)
+        except LLMPropsError as error:
+            reason = self._controller.broker.failure() or str(error)
+            raise pytest.UsageError(terminal_line(reason)) from None
+
+    def _write(self, line: str) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(terminal_line(line))
