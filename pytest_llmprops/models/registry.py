@@ -111,7 +111,12 @@ def always(*kinds: Kind) -> KindsOf:
 
 
 def register_model(
-    name: str, factory: Factory, *, kinds: Iterable[Kind] = ("chat",), in_worker: bool = False
+    name: str,
+    factory: Factory,
+    *,
+    kinds: Iterable[Kind] = ("chat",),
+    in_worker: bool = False,
+    remote: bool = False,
 ) -> None:
     """Register a backend, for ``--model NAME`` or ``--model NAME:MODEL``.
 
@@ -122,6 +127,7 @@ def register_model(
         first request.
     :param kinds: the kinds of request that its models serve.
     :param in_worker: its models are cheap and deterministic; the pytest processes serve them, without broker and store.
+    :param remote: its models are called over a network and may cost money; see :class:`Backend`.
     :raises UsageError: if a built-in backend has this name.
     """
     if name in _BUILT_IN:
@@ -136,7 +142,7 @@ def register_model(
     made = factory.func if isinstance(factory, partial) else factory
     source = getattr(sys.modules.get(made.__module__), "__file__", None) or ""
     check: Check = lambda spec, options: partial(factory, spec, options)  # noqa: E731
-    registered[name] = (Backend(check, always(*served), in_worker=in_worker), source)
+    registered[name] = (Backend(check, always(*served), in_worker=in_worker, remote=remote), source)
 
 
 def registration_files() -> list[str]:

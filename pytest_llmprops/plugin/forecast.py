@@ -124,8 +124,8 @@ def _collect(channel: Connection, session: LLMSession, pytest_session: pytest.Se
     result: Forecast | list[str] | None = None
     try:
         pytest_session.perform_collect()
-        collection = session.collection
-        if collection.remaining and not collection.only_collects(pytest_session):
+        # Workers run what can be collected, also after collection errors.
+        if session.collection.remaining:
             config = dataclasses.replace(session.evaluation.broker_config(), run_dir=None, engine="local")
             engine = Engine(config=config, window=1)
             result = forecast_of(session, engine)

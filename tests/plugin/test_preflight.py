@@ -1,0 +1,264 @@
+"""The checks before a run: what ends it before its first worker, its plan, the confirmation and the first call."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+
+import pytest
+
+from bench.stub_server import RunningStub
+from fixtures.runs import ADDER, Finished, Runner
+from fixtures.terminal import CTRL_C, CTRL_D, answering
+
+#: registers ``api``, a fake model that is called over a network, and lists its calls in a file
+API = (
+    ADDER
+    + """
+import os
+from pathlib import Path
+from pytest_llmprops import BackendError, FakeModel, register_model
+
+
+def respond(chat):
+    with open(Path(__file__).with_name("calls.txt"), "a") as calls:
+        calls.write(chat.prompt + "\\n")
+    if "refused" in os.environ.get("API", ""):
+        return BackendError("the API refuses the key", kind="key", fatal=True)
+    if "too long" in os.environ.get("API", "") and int(chat.prompt.split()[0]) > 8:
+        return BackendError("the prompt is too long", kind="request")
+    if "unreachable" in os.environ.get("API", ""):
+        return BackendError("cannot reach api", kind="connection", transient=True)
+    return reply(chat)
+
+
+register_model("api", lambda spec, options: FakeModel(respond, name=spec.name), remote=True)
+"""
+)
+
+
+@pytest.fixture
+def project(run: Runner) -> Runner:
+    """Return a project with 12 sums and the model ``api:m``."""
+    run.sums()
+    run.write("conftest.py", API)
+    return run
+
+
+def _calls(run: Runner) -> list[str]:
+    """Return the prompts of the calls to ``api``, in order."""
+    file = run.folder / "calls.txt"
+    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+
+def _refused(done: Finished, *said: str) -> str:
+    """Check that a run was refused before any worker, in one line that is returned, and left nothing."""
+    assert done.code == pytest.ExitCode.USAGE_ERROR, done.output
+    [line] = [line for line in done.output.splitlines() if line.startswith("ERROR:")]
+    assert all(part in line for part in said), line
+    assert "2 workers" not in done.output
+    assert "Traceback" not in done.output
+    assert not done.folder.exists()
+    return line
+
+
+def _plan(done: Finished) -> str:
+    [line] = [line for line in done.output.splitlines() if line.startswith("llmprops: plan:")]
+    return line
+
+
+# ---- before collection
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("--model", "gpt-4o"), ("gpt-4o needs a key", "OPENAI_API_KEY")),
+        (("--model", "api:m", "--llm-max-cost", "1"), ("needs a price", "and m has none", "price_in")),
+        (
+            ("--model", "api:m", "--llm-source", "published", "--llm-data", "nosuch"),
+            ("nosuch: no such file", "--llm-data DIR"),
+        ),
+        (("--model", "api:m", "--llm-confirm", "5"), ("--llm-confirm 5", "5 USD, 20000 calls", "off")),
+    ],
+    ids=["key", "price", "data", "confirm"],
+)
+def test_what_is_missing_ends_a_run_before_collection(
+    project: Runner, args: tuple[str, ...], said: tuple[str, ...]
+) -> None:
+    """A missing key, price or data folder is one line; nothing is collected."""
+    project.write("test_sums.py", "raise AssertionError('collected')")
+    _refused(done := project(*args, "-n", "2"), *said)
+    assert "collected" not in done.output
+
+
+def test_folder_of_a_run_is_checked_before_collection(project: Runner) -> None:
+    """A folder that has a run or cannot be created is one line; the run that it has stays."""
+    project.write("test_sums.py", "raise AssertionError('collected')")
+    taken = project.folder / "taken"
+    taken.mkdir()
+    (taken / "run.json").write_text("{}", encoding="utf-8")
+    file = project.write("file", "")
+    for folder, said in ((taken, "already holds a run"), (file / "run", "is not a folder")):
+        done = project("--model", "fake:echo", "--llm-run", str(folder), "-n", "2")
+        _refused(done, str(folder), said)
+    assert [path.name for path in taken.iterdir()] == ["run.json"]
+
+
+def test_a_plan_needs_no_key(run: Runner) -> None:
+    """--llm-plan and --collect-only check neither keys nor folders, and print no other plan."""
+    run.sums()
+    for option in ("--llm-plan", "--collect-only"):
+        done = run("--model", "gpt-4o", option, "-n", "2")
+        assert done.code == 0, done.output
+        assert "llmprops: plan:" not in done.output
+
+
+# ---- the first call
+
+
+@pytest.mark.parametrize(("fault", "calls"), [("refused", 1), ("unreachable", 2)])
+def test_a_model_that_cannot_be_called_ends_a_run(
+    project: Runner, workers: str, fault: str, calls: int
+) -> None:
+    """A refused first call, or a server that no retry reaches, ends the run in one line without workers."""
+    done = project("--model", "api:m", "-n", workers, "--llm-retries", "1", env={"API": fault})
+    _refused(done, "m: " + {"refused": "the API refuses", "unreachable": "cannot reach api"}[fault])
+    assert _calls(project) == ["0 + 1 ="] * calls
+    with closing(sqlite3.connect(project.store)) as db:
+        assert db.execute("SELECT count(*) FROM replies").fetchone() == (0,)
+
+
+def test_the_first_call_is_one_of_the_run(project: Runner, workers: str) -> None:
+    """The run has the same calls, counters, verdicts and log as without the first call."""
+    done = project("--model", "api:m", "-n", workers)
+    assert _plan(done) == "llmprops: plan: 12 calls, 0 more are stored, no price of m"
+    assert _calls(project)[0] == "0 + 1 ="
+    assert len(_calls(project)) == len(set(_calls(project))) == 12
+    calls = done.run["calls"]
+    assert (calls["requests"], calls["sent"], calls["answered"], calls["cache_hits"]) == (12, 12, 12, 0)
+    assert len(done.verdicts) == len(done.requests) == 12
+
+
+def test_stored_replies_need_no_first_call(project: Runner, workers: str) -> None:
+    """The first call has the shortest prompt that is not stored; if all are stored, there is none."""
+    project("--model", "api:m", "-k", "0000")
+    assert _calls(project) == ["0 + 1 ="]
+    refused = {"API": "refused"}
+    _refused(project("--model", "api:m", "-n", workers, env=refused), "the API refuses")
+    assert _calls(project) == ["0 + 1 =", "1 + 1 ="]
+    project("--model", "api:m")
+    done = project("--model", "api:m", env=refused)
+    assert _plan(done) == "llmprops: plan: 0 calls, 12 more are stored, about 0.00 USD"
+    assert len(done.verdicts) == 12
+    assert "llmprops: plan" not in project("--model", "api:m", "--llm-cache", "only", env=refused).output
+
+
+def test_local_models_need_no_first_call(project: Runner) -> None:
+    """A fake model is neither planned nor called before the run, and needs no confirmation."""
+    done = project("--model", project.adder, "--llm-confirm", "1 calls")
+    assert "llmprops: plan:" not in done.output
+    assert len(done.verdicts) == 12
+
+
+def test_a_real_server_that_refuses_the_key(
+    run: Runner, workers: str, start_stub: Callable[..., RunningStub]
+) -> None:
+    """One call is made to a server that refuses the key."""
+    run.sums()
+    stub = start_stub(delay=0.0)
+    key = {"OPENAI_API_KEY": "wrong"}
+    done = run("--model", "gpt-4o", "--llm-base-url", stub.url, "-n", workers, env=key)
+    _refused(done, "gpt-4o: the API refuses the key (status 401)")
+    assert "12 calls, 0 more are stored, about 0.00 USD (prices: " in _plan(done)
+    assert stub.stats()["requests"] == 1
+
+
+#: needs a confirmation
+ASKED = ("--llm-confirm", "5 calls")
+
+
+# ---- resumed runs and collection errors
+
+
+def test_a_resumed_run_plans_what_is_missing(project: Runner, workers: str) -> None:
+    """A resumed run plans the remaining cases; if it is refused, its record stays as it was."""
+    spec = ("--model", "api:m", "--llm-cache", "off")
+    first = project(*spec, env={"API": "too long"})
+    assert [v["status"] for v in first.verdicts.values()].count("error") == 3
+    before = (first.folder / "verdicts.jsonl").read_bytes()
+    resume = (*spec, "-n", workers, "--llm-resume", "--llm-run", str(first.folder))
+    done = project(*resume, env={"API": "refused"})
+    assert done.code == pytest.ExitCode.USAGE_ERROR, done.output
+    assert "plan: 3 calls" in _plan(done)
+    assert (first.folder / "verdicts.jsonl").read_bytes() == before
+    project(*resume)
+    assert len(first.verdicts) == 12
+    assert "error" not in {v["status"] for v in first.verdicts.values()}
+    # The errors, the refused call, and the three calls of the resumed run.
+    assert len(_calls(project)) == 12 + 1 + 3
+
+
+def test_a_run_with_collection_errors_is_planned(project: Runner) -> None:
+    """Workers run what can be collected, so it is planned and confirmed; the error is reported once."""
+    project.write("test_broken.py", "import nosuch_module")
+    spec = ("--model", "api:m", "-n", "2")
+    _refused(project(*spec, *ASKED), "12 calls", "--llm-yes")
+    done = project(*spec)
+    assert done.output.count("ERROR collecting test_broken.py") == 1
+    assert "plan: 12 calls" in _plan(done)
+
+
+# ---- confirmation
+
+
+@pytest.mark.parametrize(
+    ("args", "confirmed"),
+    [
+        ((), False),
+        (("--llm-yes",), True),
+        (("--llm-max-calls", "20"), True),
+        (("--llm-max-cost", "20"), False),
+        (("--llm-confirm", "0.001 USD", "--llm-max-cost", "20"), True),
+        (("--llm-confirm", "off"), True),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_a_script_confirms_a_costly_run(project: Runner, args: tuple[str, ...], confirmed: bool) -> None:
+    """Above a limit of llm_confirm, a script needs --llm-yes, or a limit of its own of that kind."""
+    project.write("pytest.ini", "[pytest]\nllm_confirm = 5 calls\n")
+    project.write(
+        "prices.json", '{"usd_per_million_tokens": {"m": [100, 200]}, "date": "2026-01-01", "source": "us"}'
+    )
+    done = project("--model", "api:m", "--llm-prices", "prices.json", *args)
+    if confirmed:
+        assert len(done.verdicts) == 12
+        return
+    _refused(done, "12 calls", "about 0.02 USD", "above llm_confirm = ", "--llm-yes", "--llm-size small")
+    assert _calls(project) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "n", "code"),
+    [("y\n", "2", 1), ("n\n", "0", 2), (CTRL_C, "2", 2), (CTRL_D, "0", 4)],
+    ids=["yes", "no", "ctrl-c", "end of input"],
+)
+def test_a_terminal_is_asked(project: Runner, answer: str, n: str, code: int) -> None:
+    """On a terminal, only y starts the run; Ctrl-C and the end of the input leave nothing."""
+    status, shown = answering(
+        project, "--model", "api:m", *ASKED, "-n", n, question="continue? [y/N]", answer=answer
+    )
+    assert status == code, shown
+    assert "Traceback" not in shown
+    assert shown.count("plan: 12 calls") == 1
+    assert len(_calls(project)) == (12 if code == 1 else 0)
+    assert (project.folder / "run-1").exists() == (code == 1)
+    if code == 2:
+        assert "not confirmed; nothing was sent" in shown
+
+
+def test_ci_is_not_asked(project: Runner) -> None:
+    """A CI system may have a terminal, but nobody answers."""
+    status, shown = answering(project, "--model", "api:m", *ASKED, env={"CI": "true"})
+    assert (status, "continue?" in shown) == (pytest.ExitCode.USAGE_ERROR, False)
