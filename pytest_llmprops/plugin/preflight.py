@@ -142,17 +142,17 @@ class Preflight:
             self._try(forecast, remote)
 
     def _check_limits(self, calls: int, stored: int, usd: float | None, note: str) -> None:
-        settings = self._session.settings
-        how = "raise the limit, or select fewer items with --llm-limit N"
+        """End the session as a stopped run ends, if the plan is above a limit of the user."""
+        settings, reason = self._session.settings, ""
         if settings.max_calls is not None and calls > settings.max_calls:
-            raise pytest.UsageError(
-                f"refused to start: the plan needs {calls} calls ({stored} more are stored), above --llm-max-calls"
-                f" {settings.max_calls}; {how}; no run was recorded"
-            )
-        if settings.max_cost is not None and usd is not None and usd > settings.max_cost:
-            raise pytest.UsageError(
-                f"refused to start: the plan costs about {usd:.4f} USD{note}, above --llm-max-cost"
-                f" {settings.max_cost:g}; {how}; no run was recorded"
+            reason = f"the plan needs {calls} calls ({stored} more are stored), above --llm-max-calls {settings.max_calls}"
+        elif settings.max_cost is not None and usd is not None and usd > settings.max_cost:
+            reason = f"the plan costs about {usd:.4f} USD{note}, above --llm-max-cost {settings.max_cost:g}"
+        if reason:
+            pytest.exit(
+                f"llmprops: refused to start: {reason}; raise the limit, or select fewer items with --llm-limit N;"
+                " no run was recorded",
+                returncode=pytest.ExitCode.INTERRUPTED,
             )
 
     # ---- confirmation
