@@ -145,7 +145,8 @@ class Preflight:
         """End the session as a stopped run ends, if the plan is above a limit of the user."""
         settings, reason = self._session.settings, ""
         if settings.max_calls is not None and calls > settings.max_calls:
-            reason = f"the plan needs {calls} calls ({stored} more are stored), above --llm-max-calls {settings.max_calls}"
+            reason = f"the plan needs {calls} calls ({stored} more are stored), above --llm-max-calls"
+            reason += f" {settings.max_calls}"
         elif settings.max_cost is not None and usd is not None and usd > settings.max_cost:
             reason = f"the plan costs about {usd:.4f} USD{note}, above --llm-max-cost {settings.max_cost:g}"
         if reason:
