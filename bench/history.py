@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -81,7 +82,8 @@ def plot(runs: Sequence[Mapping[str, Any]]) -> str:
         made.legend(loc="upper left", frameon=False, fontsize=8.5, ncols=2)
         return made
 
-    return draw(figure)[0]
+    # matplotlib ends some lines with a space.
+    return re.sub(r" +$", "", draw(figure)[0], flags=re.MULTILINE)
 
 
 if __name__ == "__main__":
