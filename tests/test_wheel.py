@@ -84,7 +84,7 @@ def test_new_project_is_measured(installed: Environment, project: Path) -> None:
     command = (*PLAIN, "suites/test_htest.py", "example", *options, "-k", "rhyme or capitals")
     installed.run(str(installed.python), "-m", "pytest", *command, status=1, folder=project)
     rows = {row["benchmark"]: row for row in record(project / "run")["summary"]}
-    assert (rows["capitals"]["correct"], rows["capitals"]["wrong"], rows["htest"]["items"]) == (1, 2, 3)
+    assert (rows["cities"]["correct"], rows["cities"]["wrong"], rows["htest"]["items"]) == (1, 2, 3)
 
 
 def workflow_steps(project: Path) -> dict[str, str]:

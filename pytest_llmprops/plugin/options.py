@@ -14,7 +14,6 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import Shard
-from pytest_llmprops.engine.store.location import store_location, without_password
 
 GROUP = "llmprops: measure a language model"
 SOURCES = ("builtin", "published", "all")
@@ -181,6 +180,19 @@ def _shard(value: str) -> Shard:
     return shard
 
 
+def _store(value: str) -> Any:
+    # Without --model, nothing of the engine is imported.
+    from pytest_llmprops.engine.store.location import store_location
+
+    return store_location(value)
+
+
+def _without_password(text: str) -> str:
+    from pytest_llmprops.engine.store.location import without_password
+
+    return without_password(text)
+
+
 def _models(values: Sequence[str]) -> tuple[str, ...]:
     if any(not value.strip() for value in values):
         raise ValueError("must name a model, for example --model smollm2")
@@ -314,7 +326,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "llm-store",
-        store_location,
+        _store,
         None,
         "reply store: a file, or postgresql://USER@HOST/DATABASE (default: a file in the user's cache directory)",
         "FILE|URL",
@@ -436,7 +448,7 @@ class RunOptions:
 def plain_option(value: Any) -> Any:
     """Return the value of an option as ``run.json`` has it: without the password of a URL."""
     if isinstance(value, str):
-        return without_password(value)
+        return _without_password(value)
     if isinstance(value, Path):
         return str(value)
     return list(value) if isinstance(value, tuple) else value
@@ -505,7 +517,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
     try:
         return option.parse(value)
     except (UsageError, ValueError) as error:
-        text = without_password(" ".join(value) if isinstance(value, list) else value)
+        text = _without_password(" ".join(value) if isinstance(value, list) else value)
         reason = (
             str(error) if "literal" not in str(error) and "convert" not in str(error) else "must be a number"
         )

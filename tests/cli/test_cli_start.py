@@ -25,6 +25,12 @@ from pytest_llmprops.reports.allure_pages import VERSION
 SUITES = "pytest_llmprops.suites.test_"
 
 
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Print tables without wrapping."""
+    monkeypatch.setenv("COLUMNS", "1000")
+
+
 class Ended(Exception):
     """Raised in place of a started process."""
 

@@ -120,10 +120,12 @@ def test_dotenv_of_a_run(run: Runner, start_stub: Callable[..., RunningStub]) ->
     pytest.importorskip("dotenv")
     run.sums(1)
     run.write(".env", "OPENAI_API_KEY=sk-from-file\nLLMPROPS_DATA=nowhere\n")
-    done = run(f"--model=openai:x?base_url={start_stub(delay=0.0).url}", "--llm-source", "published")
+    model = f"--model=openai:x?base_url={start_stub(delay=0.0).url}"
+    done = run(model)
     assert "llmprops: LLMPROPS_DATA, OPENAI_API_KEY from .env" in done.output
-    assert "nowhere: no such file or folder" in done.output
-    assert "sk-from-file" not in done.output
+    refused = run(model, "--llm-source", "published")
+    assert "nowhere: no such file or folder" in refused.output
+    assert "sk-from-file" not in done.output + refused.output
 
 
 def test_dotenv_sets_what_is_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

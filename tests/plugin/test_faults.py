@@ -79,15 +79,16 @@ def test_failing_server_stops_the_run(run: Runner, start_stub: Stub, workers: st
 def test_wrong_key_or_model_stops_at_once(
     run: Runner, start_stub: Stub, args: tuple[str, ...], env: dict[str, str], said: str
 ) -> None:
-    """A wrong key or an unknown model stops the run after the first replies, with one line that names it."""
+    """A wrong key or an unknown model ends the run after its first call, with one line that names it, and no record."""
     run.sums(200)
     stub = start_stub(delay=0.01)
     done = run(*args, "--llm-base-url", stub.url, env=env)
-    assert done.code not in (0, 5)
-    [line] = [line for line in done.output.splitlines() if line.startswith("stopped: ")]
+    assert done.code == 4
+    [line] = [line for line in done.output.splitlines() if "ERROR" in line]
     assert said in line
     assert "Traceback" not in done.output
-    assert stub.stats()["requests"] <= 70
+    assert stub.stats()["requests"] == 1
+    assert not done.folder.exists()
 
 
 def test_html_reply_stops_the_run(run: Runner, start_stub: Stub) -> None:

@@ -424,7 +424,9 @@ def test_gate_asks_again_for_replies_older_than_a_day(run: Runner, workers: str)
 
 def _make_older(run: Runner, hours: float) -> None:
     with sqlite3.connect(run.store) as db:
-        assert db.execute("UPDATE replies SET stored = stored - ?", (hours * 3600,)).rowcount == 35
+        reply = "json_set(reply, '$.stored', reply ->> '$.stored' - :s)"
+        earlier = f"UPDATE replies SET stored = stored - :s, reply = {reply}"
+        assert db.execute(earlier, {"s": hours * 3600}).rowcount == 35
 
 
 # ---- header, plan and imports

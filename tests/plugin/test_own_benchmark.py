@@ -88,7 +88,7 @@ def test_published_source_needs_a_data_folder(run: Runner) -> None:
     """--llm-source published without --llm-data stops the run with one line that names the option."""
     run.write("test_cities.py", CITIES)
     done = run("test_cities.py", "--model", "fake:constant?text=yes", "--llm-source", "published")
-    assert done.code == 2
+    assert done.code == 4
     assert "--llm-source published: give the folder of the data with --llm-data DIR" in done.output
 
 

@@ -115,13 +115,13 @@ def test_killed_run_asks_only_for_the_missing_samples(run: Runner, start_stub: S
 
 
 def test_one_call_returns_all_samples_of_an_item(run: Runner, start_stub: Stub, workers: str) -> None:
-    """A server that accepts n gets one call per item, not one per sample."""
+    """A server that accepts n gets one call per item, not one per sample; the call before the run has one sample."""
     run.sums(8)
     stub = start_stub(delay=0.01)
     args = ("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-repeats", "4", *WARM)
     done = run(*args, "-n", workers)
     assert len(lines(done)) == 32
-    assert stub.stats()["requests"] == 8
+    assert stub.stats()["requests"] == 1 + 8
 
 
 def test_plan_and_limits_count_every_sample(run: Runner) -> None:

@@ -188,7 +188,7 @@ def test_unread_sentence_ends_the_tests() -> None:
         ({"delta": 0.1}, "epsilon and delta are set together; epsilon is missing"),
         ({"epsilon": 0.005, "delta": 0.1}, "epsilon must be at least 0.01 and below 1, or none"),
         ({"epsilon": 1, "delta": 0.1}, "epsilon must be at least 0.01 and below 1, or none"),
-        ({"epsilon": "nan", "delta": 0.1}, "epsilon must be at least 0.01 and below 1, or none"),
+        ({"epsilon": "nan", "delta": 0.1}, "epsilon=nan: must be a finite number"),
         ({"epsilon": 0.1, "delta": 0}, "delta must be at least 0.001 and below 1, or none"),
         ({"epsilon": 0.1, "delta": 0.1, "rule": "any"}, "need a rule with a bound: set rule to majority or single"),
         ({"epsilon": 0.1, "delta": 0.1, "draw": "uniform"}, "need tests that can fail: set draw to informative"),

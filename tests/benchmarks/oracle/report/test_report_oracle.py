@@ -521,7 +521,7 @@ def with_two_series(folder: Path, phi: str, *triangular: str, monkeypatch: pytes
             kind = known.get(first)
             return Alignments(one, two, whole if kind else (), whole if kind == "and" else ())
 
-    monkeypatch.setattr("pytest_llmprops.benchmarks.oracle.benchmark.Aligner", Table15)
+    monkeypatch.setattr("pytest_llmprops.benchmarks.oracle.evaluation.Aligner", Table15)
     model = Subject(
         same=lambda first, second: first in triangular,
         paraphrases=lambda text: list(known) if text == DOGS else [],
