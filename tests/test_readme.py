@@ -38,9 +38,9 @@ def test_benchmark_of_the_readme_runs(capitals: Runner, workers: str) -> None:
     """The example gives verdicts, a record and a summary, in one process and with workers."""
     done = capitals("--model", f"fake:rule?file={capitals.folder / 'rules.json'}", "-n", workers)
     assert {n: v["status"] for n, v in done.verdicts.items()} == {
-        "capitals/fr": "correct", "capitals/pe": "correct", "capitals/ke": "wrong",
+        "cities/fr": "correct", "cities/pe": "correct", "cities/ke": "wrong",
     }  # fmt: skip
-    assert done.run["summary"][0]["benchmark"] == "capitals"
+    assert done.run["summary"][0]["benchmark"] == "cities"
     assert any(name.endswith("capitals.jsonl") for name in done.run["data"])
 
 
@@ -54,9 +54,9 @@ def test_options_work_with_the_benchmark_of_the_readme(capitals: Runner) -> None
     """Limit, selection, budget, plan, parameters and settings work with a user's own benchmark."""
     model = ("--model", f"fake:rule?file={capitals.folder / 'rules.json'}")
     assert len(capitals(*model, "--llm-limit", "2").verdicts) == 2
-    assert list(capitals(*model, "-k", "capitals/pe").verdicts) == ["capitals/pe"]
+    assert list(capitals(*model, "-k", "cities/pe").verdicts) == ["cities/pe"]
     assert "refused to start" in capitals(*model, "--llm-max-calls", "1", "--llm-cache", "refresh").output
-    assert "capitals" in capitals(*model, "--llm-plan").output
+    assert "cities" in capitals(*model, "--llm-plan").output
     asked = capitals(*model, "--llm-param", "max_tokens=7").requests
     assert {r["request"]["max_tokens"] for r in asked} == {7}
     assert "known are" in capitals(*model, "--llm-set", "capital.k=1").output
