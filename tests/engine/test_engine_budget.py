@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 
 import pytest
@@ -13,17 +12,18 @@ from pytest_llmprops.models.fake import FakeModel
 
 
 def test_rate_limit_spaces_calls_evenly(make_broker: MakeBroker) -> None:
-    """At 1200 calls per minute each call starts a twentieth of a second after the one before."""
+    """At 1200 calls per minute, no call starts before its turn: one turn each twentieth of a second."""
     times: list[float] = []
 
     def respond(chat: Chat) -> str:
         times.append(time.monotonic())
         return "x"
 
+    start = time.monotonic()
     ask_all(make_broker(FakeModel(respond), rpm=1200), map(str, range(6)))
-    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-    assert times[-1] - times[0] >= 0.24
-    assert min(gaps) > 0.02
+    # A busy machine makes a call late, so that the next one may follow it closely.
+    assert all(moment - start >= 0.05 * turn - 0.005 for turn, moment in enumerate(times))
+    assert len(times) == 6
 
 
 def test_max_calls_is_kept(make_broker: MakeBroker) -> None:

@@ -267,9 +267,9 @@ def test_any_text_can_be_read(match: str, reply: str, word: str, sentence: str) 
 )
 def test_huge_reply_is_read_quickly(piece: str) -> None:
     """A megabyte of any text takes at most a second or two, since the rules search only the beginning."""
-    start = time.perf_counter()
+    start = time.process_time()
     say(piece * (1_000_000 // len(piece)))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_a_reading_says_what_the_rules_left_out() -> None:
