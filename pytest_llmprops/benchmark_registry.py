@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
@@ -59,6 +61,15 @@ def find_benchmark(name: str) -> Benchmark:
     :raises UsageError: if no benchmark has this name.
     """
     return find_registration(name).load_class()()
+
+
+def installed_benchmarks(names: Iterable[str]) -> dict[str, Benchmark]:
+    """Return new benchmarks of these names, without those that are unknown here, next to their suites."""
+    found = {}
+    for name in names:
+        with suppress(UsageError):
+            found[name] = find_benchmark(name)
+    return found
 
 
 def is_registered(benchmark: type[Benchmark]) -> bool:

@@ -9,7 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.benchmark_registry import find_benchmark
+from pytest_llmprops.benchmark_registry import installed_benchmarks
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Shard
 from pytest_llmprops.core.records import Group, VerdictKey, VerdictRecord
@@ -47,10 +47,11 @@ def merge(runs: Sequence[Run], out: Path) -> Merged:
     runs = _in_order(runs)
     _check_records(runs)
     _check_same(runs)
-    facts, notes = _facts(runs)
+    records = _records(runs)
+    facts, notes = _facts(runs, records)
     folder = new_run_folder(str(out), (), Path())
     try:
-        _write(folder, replace(facts, run_id=folder.name, notes=tuple(notes)), runs)
+        _write(folder, replace(facts, run_id=folder.name, notes=tuple(notes)), runs, records)
     except BaseException:
         remove_record(folder)
         raise
@@ -144,8 +145,11 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _facts(runs: Sequence[Run]) -> tuple[RunFacts, list[str]]:
-    """Return the facts of the merged run, without an id, and the notes on it."""
+def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunFacts, list[str]]:
+    """Return the facts of the merged run, without an id, and the notes on it.
+
+    :param records: the verdicts of all shards, in the order of the suites.
+    """
     parts = [run.facts for run in runs]
     first = parts[0]
     shards = [_shard(run) for run in runs]
@@ -156,10 +160,11 @@ def _facts(runs: Sequence[Run]) -> tuple[RunFacts, list[str]]:
     if missing:
         notes.append(f"incomplete: missing shards {first_names(missing)}")
     notes += [f"incomplete: {run.run_id} is shard {_shard(run)}" for run in runs if not run.facts.complete]
-    records = _records(runs)
     expected = [part.expected for part in parts]
     metrics, unknown = computed_metrics(records)
-    remarks, problems = remarks_on(records, _installed(records))
+    remarks, problems = remarks_on(
+        records, installed_benchmarks(dict.fromkeys(record.benchmark for record in records))
+    )
     notes += [*unknown, *problems]
     facts = replace(
         first,
@@ -209,17 +214,6 @@ def _records(runs: Sequence[Run]) -> list[VerdictRecord]:
     return sorted(records, key=lambda record: places.get(record.group, len(places)))
 
 
-def _installed(records: Sequence[VerdictRecord]) -> dict[str, Any]:
-    benchmarks = {}
-    for name in dict.fromkeys(record.benchmark for record in records):
-        try:
-            benchmarks[name] = find_benchmark(name)
-        except UsageError:
-            # It is defined next to its suite; its metrics have a note.
-            continue
-    return benchmarks
-
-
 def _added(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[str, int]]:
     total: dict[str, Counter[str]] = {}
     for part in parts:
@@ -228,7 +222,7 @@ def _added(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[s
     return {name: dict(numbers) for name, numbers in total.items()}
 
 
-def _write(folder: Path, facts: RunFacts, runs: Sequence[Run]) -> None:
+def _write(folder: Path, facts: RunFacts, runs: Sequence[Run], records: Sequence[VerdictRecord]) -> None:
     logs = [path for run in runs if (path := run.folder / REQUESTS).exists()]
     if logs:
         with open(folder / REQUESTS, "wb") as file:
@@ -239,7 +233,7 @@ def _write(folder: Path, facts: RunFacts, runs: Sequence[Run]) -> None:
         for search in run.searches:
             searches.add(search)
     searches.close()
-    RunRecord(folder, facts, _records(runs)).finish(facts)
+    RunRecord(folder, facts, records).finish(facts)
 
 
 def _whole_lines(path: Path) -> Iterator[bytes]:

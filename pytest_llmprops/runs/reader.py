@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_facts import SCHEMA, RunFacts
 from pytest_llmprops.runs.benchmark_facts import cluster_weighted
@@ -231,18 +231,18 @@ def _counts_of_summary(rows: Iterable[SummaryRow]) -> Counter[tuple[str, ...]]:
 
 def computed_metrics(records: Sequence[VerdictRecord]) -> tuple[tuple[MetricRow, ...], list[str]]:
     """Compute the metrics from the verdicts; return also one note for each benchmark for which this is not possible."""
-    from pytest_llmprops.benchmark_registry import find_benchmark
+    from pytest_llmprops.benchmark_registry import installed_benchmarks
 
     rows: list[MetricRow] = []
     notes = []
-    for name in dict.fromkeys(r.benchmark for r in records):
-        members = [r for r in records if r.benchmark == name]
-        try:
-            own, problems = metric_rows(members, {name: find_benchmark(name)})
-        except UsageError:
-            # The benchmark is defined next to its suite and unknown here.
+    names = dict.fromkeys(r.benchmark for r in records)
+    installed = installed_benchmarks(names)
+    for name in names:
+        if name not in installed:
             notes.append(f"metrics of {name} could not be computed again")
             continue
+        members = [r for r in records if r.benchmark == name]
+        own, problems = metric_rows(members, {name: installed[name]})
         rows += own
         # With another version of the benchmark, the values that it needs may not be in the verdicts.
         notes += [f"metrics of {name} could not be computed again: {problem}" for problem in problems[:1]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal, NamedTuple, Protocol, TypeVar
@@ -136,15 +136,21 @@ def row_of(key: str, model: str, reply: Reply) -> Row:
     return Row(key, reply.stored, safe_label(model), text)
 
 
-def reply_of(key: str, text: str) -> Reply:
-    """Return the reply of a row.
+def replies_of(
+    texts: Iterable[tuple[str, str]], names: Mapping[str, str], place: object, notes: list[str]
+) -> dict[str, Reply]:
+    """Return the replies of rows by key, without unreadable ones; add a note for each of those.
 
-    :raises ValueError: if it cannot be read.
+    :param texts: safe keys with replies as JSON. :param names: keys by safe key. :param place: of the store.
     """
-    try:
-        return Reply.from_json(parsed_json(text), key=key, cached=True)
-    except (KeyError, TypeError) as error:
-        raise ValueError(str(error)) from None
+    replies = {}
+    for name, text in texts:
+        key = names[name]
+        try:
+            replies[key] = Reply.from_json(parsed_json(text), key=key, cached=True)
+        except (KeyError, TypeError, ValueError):
+            notes.append(f"reply store {place}: the entry {name[:12]} is unreadable and is asked again")
+    return replies
 
 
 def safe_key(key: str) -> str:

@@ -14,7 +14,7 @@ from pytest_llmprops.engine.store.base import (
     ModelReplies,
     Row,
     StoreInfo,
-    reply_of,
+    replies_of,
     safe_key,
     safe_label,
     statements,
@@ -91,16 +91,8 @@ class PostgresStore:
     def get_many(self, keys: Collection[str]) -> dict[str, Reply]:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
         names = {safe_key(key): key for key in keys}
-        replies = {}
-        for part in statements(names):
-            for name, text in self._run(_GET, (part,)):
-                try:
-                    replies[names[name]] = reply_of(names[name], text)
-                except ValueError:
-                    self.notes.append(
-                        f"reply store {self.place}: the entry {name[:12]} is unreadable and is asked again"
-                    )
-        return replies
+        texts = ((name, text) for part in statements(names) for name, text in self._run(_GET, (part,)))
+        return replies_of(texts, names, self.place, self.notes)
 
     def put_many(self, rows: Collection[Row], *, only_newer: bool = False) -> int:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""

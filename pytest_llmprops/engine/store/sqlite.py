@@ -16,7 +16,7 @@ from pytest_llmprops.engine.store.base import (
     ModelReplies,
     Row,
     StoreInfo,
-    reply_of,
+    replies_of,
     safe_key,
     safe_label,
     statements,
@@ -112,15 +112,7 @@ class SQLiteStore:
             self._db.close()
             self._db = self._replaced(error)
             return {}
-        replies = {}
-        for name, text in texts.items():
-            try:
-                replies[names[name]] = reply_of(names[name], text)
-            except ValueError:
-                self.notes.append(
-                    f"reply store {self.path}: the entry {name[:12]} is unreadable and is asked again"
-                )
-        return replies
+        return replies_of(texts.items(), names, self.path, self.notes)
 
     def put_many(self, rows: Collection[Row], *, only_newer: bool = False) -> int:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
