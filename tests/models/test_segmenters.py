@@ -110,11 +110,13 @@ def test_bad_word_list(raw: bytes | None, said: str, tmp_path: Path) -> None:
 @needs_jieba
 def test_words_match_jieba() -> None:
     """The words are those of jieba itself, with and without its hidden Markov model."""
+    texts = ["他来到了网易杭研大厦", "学生留心机动的书。"]
+    result = words(make("jieba"), *texts)
+    # The model has imported jieba without its warnings, which are given only when its modules are compiled.
     import jieba
 
     jieba.setLogLevel(logging.ERROR)
-    texts = ["他来到了网易杭研大厦", "学生留心机动的书。"]
-    assert words(make("jieba"), *texts) == [jieba.lcut(text) for text in texts]
+    assert result == [jieba.lcut(text) for text in texts]
     assert words(make("jieba?hmm=false"), *texts) == [jieba.lcut(text, HMM=False) for text in texts]
     assert words(make("jieba"), texts[0]) != words(make("jieba?hmm=false"), texts[0])
     check_contract(make("jieba"))
