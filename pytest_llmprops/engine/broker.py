@@ -63,7 +63,7 @@ class Broker:
                 self.waves.stop(reason)
             on_stop(reason)
 
-        self._calls = Calls(config, self.counters, lambda: self.on_call(), stopped)
+        self._calls = Calls(config, self.counters, lambda: self.on_call(), stopped, self._known.settled)
         if config.engine == "batch" and config.cache != "only":
             from pytest_llmprops.engine.batch.waves import Waves
 

@@ -56,6 +56,8 @@ class Calls:
     """Makes all calls of a session: total concurrency, rate limit, retries, budgets, and the stop.
 
     :param on_call: called before each call.
+    :param stored: waits until the replies so far are stored. A call over the network waits for it in its slot, so that
+        a run that is killed has at most as many calls without a stored reply as it has slots.
     :param on_stop: called once, with the reason, when the run is stopped.
     """
 
@@ -65,10 +67,11 @@ class Calls:
         counters: Counters,
         on_call: Callable[[], None],
         on_stop: Callable[[str], None],
+        stored: Callable[[], Awaitable[None]],
     ) -> None:
         self.stopped: str | None = None
         self._config, self._counters = config, counters
-        self._on_call, self._on_stop = on_call, on_stop
+        self._on_call, self._on_stop, self._stored = on_call, on_stop, stored
         self._slots = asyncio.Semaphore(config.concurrency)
         self._over = asyncio.Event()
         self._rate = RateLimit(config.rpm, self.pause)
@@ -170,6 +173,9 @@ class Calls:
         async with self._slots:
             if _too_many(served, requests):
                 return []
+            # Samples that share a call are handed over in the next iteration of the loop.
+            await asyncio.sleep(0)
+            await self._stored()
             await self._rate.wait()
             return await self._send(served, requests)
 

@@ -88,6 +88,11 @@ class KnownReplies:
             self._unsaved_reason = self._unsaved_reason or str(error)
             self._set_aside(label, reply)
 
+    async def settled(self) -> None:
+        """Wait until the replies so far are stored, or set aside."""
+        if self._stored is not None:
+            await self._stored.settled()
+
     def _set_aside(self, label: str, reply: Reply) -> None:
         """Keep a reply that was paid for in the run's folder."""
         try:

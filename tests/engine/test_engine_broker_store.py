@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from fixtures.engine_models import MakeBroker, ask_all
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.store.base import Row
+from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
 
 
@@ -227,3 +229,30 @@ def test_a_clock_that_is_set_back_makes_no_reply_old(
     assert [reply.text for reply in replies] == ["x", "x"]
     assert abs(replies[0].stored - real()) < 60
     assert broker.counters.oldest_seconds < 60
+
+
+def test_a_slot_is_free_when_its_reply_is_stored(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While replies wait for a slow store, no further call is sent: a run that is killed then has paid in vain for as
+    many calls as it has slots.
+    """
+    stored: list[str] = []
+    unstored: list[int] = []
+    put_many = SQLiteStore.put_many
+
+    def slowly(self: SQLiteStore, rows: Collection[Row], **options: Any) -> int:
+        time.sleep(0.02)
+        count = put_many(self, rows, **options)
+        stored.extend(row.key for row in rows)
+        return count
+
+    def respond(chat: Chat) -> str:
+        unstored.append(len(model.requests) - len(stored))
+        return "x"
+
+    monkeypatch.setattr(SQLiteStore, "put_many", slowly)
+    model = FakeModel(respond)
+    ask_all(make_broker(model, concurrency=3), [str(n) for n in range(12)])
+    assert len(unstored) == 12
+    assert max(unstored) == 3

@@ -109,6 +109,7 @@ class StoredReplies:
         self._thread = StoreThread(store)
         self._releases: list[str] = []
         self._puts: list[_Put] = []
+        self._last_put: asyncio.Future[None] | None = None
         self._finds: list[_Find] = []
         self._held: list[_Find] = []
         self._look = FIRST_LOOK
@@ -138,8 +139,15 @@ class StoredReplies:
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._puts.append(_Put(key, model, reply, future))
+        self._last_put = future
         self._start()
         await future
+
+    async def settled(self) -> None:
+        """Wait until the replies so far are stored or cannot be stored."""
+        # Jobs run one after the other, and resolve their replies in order.
+        if self._last_put is not None and not self._last_put.done():
+            await asyncio.wait([self._last_put])
 
     def release(self, key: str) -> None:
         """End the claim on a request that got no reply, so that another run may send it."""
