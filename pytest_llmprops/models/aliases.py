@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pytest_llmprops.models.addresses import without_user
 from pytest_llmprops.models.spec import ModelSpec
 
 
@@ -62,7 +63,7 @@ def resolve_alias(
 ) -> ModelSpec:
     """Return the specification that ``head:name`` stands for.
 
-    :param text: the specification as the user wrote it.
+    :param text: the text of the specification.
     :param base_url: the value of ``--llm-base-url``, which replaces the address of a server.
     """
     alias = ALIASES[head]
@@ -82,5 +83,5 @@ def hint(spec: ModelSpec) -> str:
     head, _, _ = spec.text.partition(":")
     if head not in ALIASES or spec.backend != ALIASES[head].backend:
         return ""
-    where = f" with the base URL {spec.params['base_url']}" if "base_url" in spec.params else ""
+    where = f" with the base URL {without_user(spec.params['base_url'])}" if "base_url" in spec.params else ""
     return f"{spec.text.partition('?')[0]} is {spec.backend}:{spec.name}{where}"

@@ -17,7 +17,7 @@ from pytest_llmprops.models import errors
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.deviations import Deviations, chat_body
 from pytest_llmprops.models.prices import Price
-from pytest_llmprops.models.replies import chat_replies, spent_on_reasoning
+from pytest_llmprops.models.replies import chat_replies, spent_on_reasoning, without_keys
 from pytest_llmprops.models.spec import ModelSpec
 
 #: maximum replies per call; OpenAI's own limit
@@ -35,6 +35,7 @@ class ApiCalls:
     :param url: the base URL for messages.
     :param timeout: seconds for a whole call, from the request to the last byte of the answer.
     :param hidden: texts that no message may show.
+    :param echoes: keys that no reply may show, if a server repeats them.
     :param price: None if the price is unknown.
     :param most_samples: maximum replies per call; set to 1 when the API turns out to return only one.
     """
@@ -45,6 +46,7 @@ class ApiCalls:
     timeout: float
     price: Price | None = None
     hidden: tuple[str, ...] = ()
+    echoes: tuple[str, ...] = ()
     most_samples: int = MOST_SAMPLES
     notes: list[str] = field(default_factory=list)
     #: prompts whose calls with ``n`` were refused, possibly because of ``n``
@@ -112,7 +114,16 @@ class ApiCalls:
             if spent_on_reasoning(answer) and self.deviations.raise_budget(body, budget):
                 continue
             seconds = time.perf_counter() - started
-            return chat_replies(answer, count, self.price, seconds, self.url, self.name)
+            return self.read(answer, count, self.price, seconds)
+
+    def read(
+        self, answer: Mapping[str, Any], count: int, price: Price | None, seconds: float
+    ) -> list[Reply] | BackendError:
+        """Return the replies in an answer, without the keys that a server repeats (see :func:`chat_replies`)."""
+        replies = chat_replies(answer, count, price, seconds, self.url, self.name)
+        if isinstance(replies, BackendError):
+            return replies
+        return [without_keys(reply, self.echoes) for reply in replies]
 
     async def _in_time(
         self, call: Awaitable[Mapping[str, Any] | BackendError]

@@ -10,7 +10,7 @@ import os
 import re
 import ssl
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -18,6 +18,8 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.texts import one_line
 
 LONGEST_MESSAGE = 300
+#: shortest key that is looked for in replies
+_SHORTEST_KEY = 8
 _SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _SECRETS = (
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=*-]{4,}"), r"\1 [key]"),
@@ -52,6 +54,12 @@ def secrets(*keys: str) -> tuple[str, ...]:
     values = {value for name, value in os.environ.items() if _SECRET_NAMES.search(name) and len(value) >= 8}
     # Longest first, because one key may contain another.
     return tuple(sorted(values | {key for key in keys if key}, key=len, reverse=True))
+
+
+def unmistakable(sent: Iterable[str]) -> tuple[str, ...]:
+    """Return those of these keys that no reply has by chance: a local server may take the key ``none`` or ``test``."""
+    found = {key for key in sent if len(key) >= _SHORTEST_KEY and not (key.isalpha() or key.isdigit())}
+    return tuple(sorted(found, key=len, reverse=True))
 
 
 def clean(text: str, hidden: tuple[str, ...] = ()) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError, MissingExtra
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models import errors
+from pytest_llmprops.models.addresses import basic, secrets_of, split_user
 from pytest_llmprops.models.api import ApiCalls, most_samples
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.deviations import Deviations
@@ -89,13 +90,18 @@ class LiteLLMModel:
         """Import litellm at the first call."""
         if self._complete is None:
             self._complete = load_litellm().acompletion
-            self._calls.hidden = errors.secrets()
+            passwords = secrets_of(split_user(self._options.base_url or "")[1])
+            self._calls.hidden = errors.secrets(*passwords)
+            keys = (value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_ACCESS_KEY")))
+            self._calls.echoes = errors.unmistakable((*keys, *passwords))
             self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         settings: dict[str, Any] = {"timeout": self._options.timeout, "num_retries": 0, "max_retries": 0}
         if self._options.base_url:
-            settings["api_base"] = self._options.base_url
+            settings["api_base"], user = split_user(self._options.base_url)
+            if user:
+                settings["extra_headers"] = {"Authorization": basic(user)}
         response = await self._complete(**body, **settings)
         answer: dict[str, Any] = response.model_dump()
         hidden = getattr(response, "_hidden_params", None)

@@ -10,6 +10,7 @@ import urllib.request
 from typing import Any
 
 from pytest_llmprops.core.strict_json import parsed_json
+from pytest_llmprops.models.addresses import basic, split_user
 
 #: An unreachable server must not delay a run whose replies are all stored.
 SECONDS = 3.0
@@ -23,7 +24,9 @@ def model_list(url: str, key: str) -> str:
 
     Names, the files behind them and the times of their creation count.
     """
-    request = urllib.request.Request(f"{url}/models", headers={"Authorization": f"Bearer {key}"})  # noqa: S310
+    url, user = split_user(url)
+    headers = {"Authorization": basic(user) if user else f"Bearer {key}"}
+    request = urllib.request.Request(f"{url}/models", headers=headers)  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
             listed = parsed_json(answer.read(_LARGEST))

@@ -13,7 +13,7 @@ from pytest_llmprops.models import errors
 from pytest_llmprops.models.api import ApiCalls
 from pytest_llmprops.models.batches import BATCH_DISCOUNT, BatchState, LineResult, Status
 from pytest_llmprops.models.deviations import chat_body
-from pytest_llmprops.models.replies import chat_replies, spent_on_reasoning
+from pytest_llmprops.models.replies import spent_on_reasoning
 
 T = TypeVar("T")
 ENDPOINT = "/v1/chat/completions"
@@ -152,7 +152,7 @@ class OpenAIBatches:
         """Return the replies in an answer, at the price of a batch."""
         calls = self._calls
         price = None if calls.price is None else calls.price.scaled(BATCH_DISCOUNT)
-        return chat_replies(answer, count, price, 0.0, calls.url, calls.name)
+        return calls.read(answer, count, price, 0.0)
 
     @property
     def extra_tokens(self) -> int:

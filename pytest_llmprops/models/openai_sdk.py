@@ -21,6 +21,7 @@ from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models import errors
+from pytest_llmprops.models.addresses import secrets_of, split_user, without_user
 from pytest_llmprops.models.api import ApiCalls, most_samples
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.batches import BatchApi
@@ -133,7 +134,8 @@ class OpenAIModel:
         if missing:
             return BackendError(missing, kind="key", fatal=True)
         key = os.environ.get("OPENAI_API_KEY", "").strip()
-        self._calls.hidden = errors.secrets(key)
+        sent = (key, *(text for url in self._urls for text in secrets_of(split_user(url)[1])))
+        self._calls.hidden, self._calls.echoes = errors.secrets(*sent), errors.unmistakable(sent)
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
         from pytest_llmprops.models.openai_client import SdkClient
         from pytest_llmprops.models.server_pool import ServerPool
@@ -190,7 +192,7 @@ def normalised_url(url: str, where: str = "--llm-base-url") -> str:
     except ValueError:
         parts, port = urlsplit(""), ""
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        shown = errors.clean(url)
+        shown = errors.clean(without_user(url))
         raise UsageError(f"{where} {shown}: write http://HOST:PORT/v1 or https://HOST/v1")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import KINDS, Kind
+from pytest_llmprops.models.addresses import without_user
 from pytest_llmprops.models.aliases import ALIASES, resolve_alias, suggested
 from pytest_llmprops.models.base import BackendOptions, Model
 from pytest_llmprops.models.checks import checked_model
@@ -192,6 +193,7 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     if text.startswith(f"{FIRST_OF}:"):
         return _first_of(text)
     name, params = split(text)
+    text = without_user(text)
     head, colon, rest = name.partition(":")
     # Names of models may contain colons: a fine-tuned OpenAI model is called ft:BASE:ORG::ID.
     if colon and head != "ft" and (head in registered or head in _BUILT_IN or head in _entry_points()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -138,6 +138,25 @@ def chat_replies(
         )
         for (choice, message), usage in zip(choices, shares(usage_of(answer), len(choices)), strict=True)
     ]
+
+
+def without_keys(reply: Reply, keys: Sequence[str]) -> Reply:
+    """Return a reply in which ``[key]`` replaces these keys, before any file has it.
+
+    The log probabilities of a text with a key are left out, because their tokens are parts of it.
+    """
+
+    def shown(text: str) -> str:
+        for key in keys:
+            text = text.replace(key, "[key]")
+        return text
+
+    text, served = shown(reply.text), shown(reply.served_model)
+    if (text, served) == (reply.text, reply.served_model):
+        return reply
+    return replace(
+        reply, text=text, served_model=served, logprobs=reply.logprobs if text == reply.text else None
+    )
 
 
 def _reply(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Reply:

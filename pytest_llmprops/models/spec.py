@@ -10,13 +10,14 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.models.addresses import without_user
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSpec:
     """A parsed model specification.
 
-    :param text: the specification as the user wrote it.
+    :param text: the specification as the user wrote it, without users and passwords of web addresses.
     :param backend: the backend's name in the registry.
     :param name: the backend's name for the model (repository, file, API name).
     :param params: the parameters after ``?``.
@@ -86,5 +87,5 @@ def split(text: str) -> tuple[str, dict[str, str]]:
         raise UsageError(f"--model {text!r}: a model name is missing before '?'")
     pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=False)
     if mark and (not query or any("=" not in part for part in query.split("&"))):
-        raise UsageError(f"--model {text}: write parameters as NAME?key=value&key=value")
+        raise UsageError(f"--model {without_user(text)}: write parameters as NAME?key=value&key=value")
     return name, dict(pairs)

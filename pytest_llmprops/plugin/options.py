@@ -189,8 +189,9 @@ def _store(value: str) -> Any:
 
 def _without_password(text: str) -> str:
     from pytest_llmprops.engine.store.location import without_password
+    from pytest_llmprops.models.addresses import without_user
 
-    return without_password(text)
+    return without_user(without_password(text))
 
 
 def _models(values: Sequence[str]) -> tuple[str, ...]:
@@ -446,12 +447,14 @@ class RunOptions:
 
 
 def plain_option(value: Any) -> Any:
-    """Return the value of an option as ``run.json`` has it: without the password of a URL."""
+    """Return the value of an option as ``run.json`` has it: without the passwords of URLs."""
     if isinstance(value, str):
         return _without_password(value)
     if isinstance(value, Path):
         return str(value)
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, Mapping):
+        return {name: plain_option(part) for name, part in value.items()}
+    return list(map(plain_option, value)) if isinstance(value, tuple) else value
 
 
 def add_options(parser: pytest.Parser) -> None:

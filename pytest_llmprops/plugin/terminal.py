@@ -11,6 +11,7 @@ import pytest
 
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.worker_messages import CaseReport, CollectionFacts
+from pytest_llmprops.models.addresses import without_user
 from pytest_llmprops.models.aliases import hint
 from pytest_llmprops.plugin.progress import Progress
 from pytest_llmprops.plugin.recording import Recording
@@ -141,7 +142,7 @@ def header_lines(session: LLMSession) -> list[str]:
     if settings.repeats > 1:
         parts.append(f"repeats {settings.repeats}")
     parts += [f"concurrency {settings.concurrency}", f"cache {settings.cache}"]
-    lines = [f"llmprops: {', '.join(settings.models)} ({', '.join(parts)})"]
+    lines = [f"llmprops: {', '.join(map(without_user, settings.models))} ({', '.join(parts)})"]
     if session.dotenv:
         lines.append(f"llmprops: {session.dotenv}")
     lines += [f"llmprops: {line}" for line in map(hint, session.cases.model_specs().values()) if line]

@@ -57,7 +57,10 @@ def find_allure(requested: str | None = None) -> str:
 
     :raises UsageError: if there is none, or it is not Allure 3.
     """
-    command = requested or (str(LOCAL.absolute()) if LOCAL.exists() else shutil.which("allure"))
+    command = requested or (str(LOCAL) if LOCAL.exists() else shutil.which("allure"))
+    if command is not None and (found := shutil.which(command)) is not None:
+        # Allure runs in another folder.
+        command = str(Path(found).absolute())
     if command is None:
         raise UsageError(
             f"the report needs Allure 3, which needs Node.js: npm install --prefix .venv-allure allure@{VERSION}"

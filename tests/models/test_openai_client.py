@@ -65,6 +65,8 @@ class Server:
     port: int = 0
     connections: int = 0
     first_lines: list[str] = field(default_factory=list)
+    #: headers of the last request
+    head: str = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
@@ -74,6 +76,7 @@ class Server:
                 head = await reader.readuntil(b"\r\n\r\n")
                 await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
                 self.first_lines.append(head.split(b"\r\n")[0].decode())
+                self.head = head.decode()
                 answer = self.answers.pop(0)
                 # Send small pieces, so that the test does not depend on how the bytes arrive.
                 for start in range(0, len(answer or b""), 7):
@@ -346,3 +349,43 @@ def test_unknown_authority_is_a_fatal_error(authority: trustme.CA) -> None:
     refused = error(Server([OK]).run(call, url="https://127.0.0.1:{port}/v1", tls=server_tls(authority)))
     assert (refused.kind, refused.fatal) == ("connection", True)
     assert "certificate cannot be verified" in str(refused)
+
+
+def test_user_of_the_address_is_sent_as_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    """User and password of the base URL are sent in place of the key, and only as the Authorization header."""
+    monkeypatch.setenv("OPENAI_API_KEY", "unused-key-1")
+    server = Server([OK])
+    reply = server.run(call, url="http://user:se%20cret@127.0.0.1:{port}/v1")
+    assert text(reply) == "hello"
+    assert "\r\nauthorization: basic dxnlcjpzzsbjcmv0\r\n" in server.head.lower()
+    assert "unused-key-1" not in server.head
+    assert server.first_lines == ["POST /v1/chat/completions HTTP/1.1"]
+
+
+def test_error_does_not_show_the_password() -> None:
+    """An error message has neither the password of the base URL nor the header's value."""
+    body = b'{"error": {"message": "user:secret9 (dXNlcjpzZWNyZXQ5) is unknown"}}'
+    refusal = b"HTTP/1.1 401 No\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+    message = error(Server([refusal + body]).run(call, url="http://user:secret9@127.0.0.1:{port}/v1")).message
+    assert "user:[key] ([key]) is unknown" in message
+
+
+def test_key_in_a_reply_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that the server repeats in its reply is replaced, and with it the tokens of the text."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-abc-123-echo")
+    tokens = [{"token": part, "logprob": -1.0} for part in ("sk-abc", "-123-echo")]
+    message = {"content": "Your key is sk-abc-123-echo."}
+    choice = {"message": message, "finish_reason": "stop", "logprobs": {"content": tokens}}
+    body = json.dumps({"model": "m of sk-abc-123-echo", "choices": [choice]}).encode()
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    reply = Server([answer]).run(call)
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.served_model, reply.logprobs) == ("Your key is [key].", "m of [key]", None)
+
+
+def test_word_that_is_a_local_servers_key_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A local server may take any word as the key, which stays in replies."""
+    monkeypatch.setenv("OPENAI_API_KEY", "password")
+    body = completion("The password is right.")
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+    assert text(Server([answer]).run(call)) == "The password is right."

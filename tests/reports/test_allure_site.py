@@ -186,3 +186,15 @@ def test_make_installs_the_version_that_is_named_here() -> None:
     )
     [install] = re.findall(r"npm install .*", planned.stdout)
     assert install.endswith(f" allure@{allure_pages.VERSION}")
+
+
+def test_command_may_be_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path to the command is one from the current folder, although Allure runs in another one."""
+    monkeypatch.chdir(tmp_path)
+    command = Path("bin") / "allure"
+    command.parent.mkdir()
+    command.write_text("#!/bin/sh\necho 3.0.0\n", encoding="utf-8")
+    command.chmod(0o755)
+    assert allure_site.find_allure("bin/allure") == str(tmp_path / command)
+    with pytest.raises(UsageError, match="give Allure 3 with --allure FILE"):
+        allure_site.find_allure("bin/other")
