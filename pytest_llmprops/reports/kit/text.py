@@ -57,9 +57,12 @@ def joined(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
 
 
-def counted(n: int, noun: str) -> str:
-    """Return a count with its noun: ``1 item``, ``1,004 items``."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+def counted(n: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun: ``1 item``, ``1,004 items``.
+
+    :param plural: the plural, if it is not the noun with an s.
+    """
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
 
 
 LANGUAGES = {

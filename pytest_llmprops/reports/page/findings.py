@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.kit.compare import compare, reach
@@ -23,6 +23,8 @@ from pytest_llmprops.runs.reader import Run
 if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import PairedResult
 
+#: with this share of unreadable replies, an accuracy says little about the answers
+MANY_UNREAD = 0.3
 DECISIONS = {
     "pass": "The gate passes",
     "fail": "The gate fails",
@@ -62,16 +64,61 @@ def _finding(measured: Measured) -> str:
         return _targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
     if len(shares) == 1:
         return _one(measured, *shares[0], tasks)
-    if len(shares) == 2:
-        return _two(measured, shares[0][0], shares[1][0], tasks)
-    return _several(measured, shares, tasks)
+    groups = _with_common_items(measured, shares, tasks)
+    compared = max(groups, key=len)
+    if len(compared) == 1:
+        return f"{joined([s.starred for s, _ in shares])} have no item of {facts.title} in common"
+    if len(compared) == 2:
+        text = _two(measured, compared[0][0], compared[1][0], tasks)
+    else:
+        text = _several(measured, compared, tasks)
+    others = [s.starred for group in groups if group is not compared for s, _ in group]
+    if others:
+        text += f"; {joined(others)} {'was' if len(others) == 1 else 'were'} measured on other items"
+    unread = [s.starred for s, _ in shares if (counts := _unread(measured, s, tasks)).part == counts.of]
+    return f"{text}; no reply of {joined(unread)} could be read" if unread else text
+
+
+def _with_common_items(
+    measured: Measured, shares: Sequence[tuple[Series, Share]], tasks: list[str]
+) -> list[list[tuple[Series, Share]]]:
+    """Return the series in groups; only those of a group have items in common, directly or through another one."""
+    groups: list[tuple[list[tuple[Series, Share]], set[tuple[str, ...]]]] = []
+    for pair in shares:
+        items: set[tuple[str, ...]] = {
+            (r.language, r.source, r.id) for r in measured.records(pair[0], tasks) if r.status != "error"
+        }
+        members, apart = [pair], []
+        for group, known in groups:
+            if known & items:
+                members, items = [*group, *members], known | items
+            else:
+                apart.append((group, known))
+        groups = [*apart, (members, items)]
+    return [sorted(members, key=lambda pair: pair[0].index) for members, _ in groups]
+
+
+class _Unread(NamedTuple):
+    """The number of replies that could not be read, and of all answers."""
+
+    part: int
+    of: int
+
+
+def _unread(measured: Measured, series: Series, tasks: list[str]) -> _Unread:
+    statuses = [r.status for r in measured.records(series, tasks) if r.status != "error"]
+    return _Unread(statuses.count("unparsed"), len(statuses))
 
 
 def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> str:
-    facts = measured.facts
+    facts, unread = measured.facts, _unread(measured, series, tasks)
+    if unread.part == unread.of:
+        return f"No reply of {series.starred} on {facts.noun} could be read ({counted(unread.of, 'reply', 'replies')})"
     mean = ", as a mean over clusters" if measured.is_cluster_weighted else ""
     text = f"{series.starred} {facts.verb} {percent(share.value)} of {facts.noun}{mean}"
     text += f" ({interval(share.low, share.high)})"
+    if unread.part >= MANY_UNREAD * unread.of:
+        return f"{text}; {unread.part:,} of {counted(unread.of, 'reply', 'replies')} could not be read"
     chance = facts.chance_of()
     if chance is not None and share.low <= chance <= share.high:
         return f"{text}, no better than guessing"

@@ -126,3 +126,53 @@ def test_heading_of_a_task_with_a_target(tmp_path: Path) -> None:
     both = title(tmp_path / "two", *runs)
     assert "where 50.0% is best" in both
     assert "better" not in both
+
+
+def test_models_on_other_items_are_not_ranked(tmp_path: Path) -> None:
+    """A model that has no item in common with the others is neither close to the best nor the best."""
+    runs = [verdicts("asked", n, 100 - n, **HOMOPHONES, model=f"m{n}") for n in (50, 89, 90)]
+    for correct in (0, 20):
+        other = verdicts("asked", correct, 20 - correct, **HOMOPHONES, model="other", source="generated")
+        assert title(tmp_path / str(correct), *runs, other) == (
+            "m90 does best on homophones: 90.0% (82 to 95), not clearly ahead of m89; "
+            "other was measured on other items."
+        )
+
+
+def test_pair_with_common_items_is_compared(tmp_path: Path) -> None:
+    """Of three models, the two on the same items are compared, and the third one is named."""
+    low, high = (verdicts("asked", n, 100 - n, **HOMOPHONES, model=f"m{n}") for n in (60, 90))
+    other = verdicts("asked", 20, 0, **HOMOPHONES, model="other", source="generated")
+    assert title(tmp_path, other, low, high) == (
+        "m90 does better than m60 on homophones (+30.0 points, +20 to +40); other was measured on other items."
+    )
+
+
+def test_heading_says_that_no_item_is_shared_by_any_two_models(tmp_path: Path) -> None:
+    """Three runs on different items are not compared."""
+    runs = [
+        verdicts("asked", 20, 20, **HOMOPHONES, model=name, source=source)
+        for name, source in (("a", "builtin"), ("b", "generated"), ("c", "published"))
+    ]
+    assert title(tmp_path, *runs) == "a, b and c have no item of Homophones in common."
+
+
+def unread(number: int, **more: Any) -> list[VerdictRecord]:
+    """Return unreadable replies on the first items."""
+    return [verdict("asked", n, "unparsed", **HOMOPHONES, **more) for n in range(number)]
+
+
+def test_heading_says_that_no_reply_could_be_read(tmp_path: Path) -> None:
+    """A model whose replies are all unreadable gets no share, and two models are compared with a remark."""
+    assert title(tmp_path / "one", unread(30)) == (
+        "No reply of model on homophones could be read (30 replies)."
+    )
+    pair = title(
+        tmp_path / "two", verdicts("asked", 90, 10, **HOMOPHONES, model="old"), unread(100, model="new")
+    )
+    assert pair.startswith("new does worse than old on homophones (−90.0 points")
+    assert pair.endswith("; no reply of new could be read.")
+    mixed = [*unread(60), *verdicts("asked", 100, 0, **HOMOPHONES)[60:]]
+    assert title(tmp_path / "mixed", mixed) == (
+        "model answers 40.0% of homophones (30 to 50); 60 of 100 replies could not be read."
+    )
