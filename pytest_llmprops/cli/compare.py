@@ -6,22 +6,21 @@ import argparse
 import json
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import Groups, terminal_width
+from pytest_llmprops.cli.kit import BASELINE, RUN, Groups, terminal_width
 from pytest_llmprops.core.errors import UsageError
 
-ABOUT = "compare recorded runs and list the items that flipped; the first run is the baseline"
+ABOUT = "compare recorded runs and list the items that flipped"
 
 
 def add(groups: Groups) -> None:
     """Add ``compare``."""
     command = groups.add_parser("compare", help=ABOUT, description=ABOUT)
-    command.add_argument(
-        "runs", nargs="+", metavar="RUN", help="a run's folder, or its name under reports/runs or baselines"
-    )
+    command.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
+    command.add_argument("--baseline", metavar="RUN", help=BASELINE)
     command.add_argument(
         "--all-pairs",
         action="store_true",
-        help="compare every pair of runs, not only the first run with each other run",
+        help="compare every pair of runs, not only the baseline with each other run",
     )
     command.add_argument("--full", action="store_true", help="print whole replies, not only one line of each")
     command.add_argument(
@@ -39,13 +38,15 @@ def add(groups: Groups) -> None:
 def _compare(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.compare import markdown, terminal_lines, to_json
     from pytest_llmprops.runs.catalog import find_run
-    from pytest_llmprops.runs.compare import compare
+    from pytest_llmprops.runs.compare import compare, with_baseline_first
     from pytest_llmprops.runs.export import write_whole
     from pytest_llmprops.runs.reader import read_run
 
     if options.limit < 0:
         raise UsageError(f"--limit {options.limit}: must not be negative")
-    comparison = compare([read_run(find_run(text)) for text in options.runs], all_pairs=options.all_pairs)
+    baseline = None if options.baseline is None else read_run(find_run(options.baseline))
+    runs = with_baseline_first([read_run(find_run(text)) for text in options.runs], baseline)
+    comparison = compare(runs, all_pairs=options.all_pairs)
     if options.markdown is not None:
         text = markdown(comparison, limit=options.limit, full=options.full)
         write_whole(options.markdown, lambda new: new.write_text(text, encoding="utf-8", errors="replace"))

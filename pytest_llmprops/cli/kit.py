@@ -13,6 +13,10 @@ from pytest_llmprops.data.whole_files import is_stdout
 
 #: help of an argument that names a run
 RUN = "run folder, or name under reports/runs or baselines"
+#: help of ``--baseline`` of a command that compares runs
+BASELINE = (
+    "run to compare with (default: the run that the gate of another one names, otherwise the first one)"
+)
 Command = Callable[[argparse.Namespace], int]
 # argparse has no public name for what add_subparsers() returns.
 Groups: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import Groups, wrote
+from pytest_llmprops.cli.kit import BASELINE, RUN, Groups, wrote
 
 
 def add(groups: Groups) -> None:
@@ -15,12 +15,8 @@ def add(groups: Groups) -> None:
         help="write report.html (self-contained), report.md and figures",
         description="Write report.html, report.md, figures/*.svg and figures/*.png for one or more runs.",
     )
-    report.add_argument(
-        "runs",
-        nargs="+",
-        metavar="RUN",
-        help="run folder, or name under reports/runs or baselines; the first of two runs is the baseline",
-    )
+    report.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
+    report.add_argument("--baseline", metavar="RUN", help=BASELINE)
     report.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="new folder, or folder of an earlier report"
     )
@@ -31,4 +27,5 @@ def _report(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.page.build import write_report
     from pytest_llmprops.runs.catalog import find_run
 
-    return wrote(write_report([find_run(run) for run in options.runs], options.out))
+    baseline = None if options.baseline is None else find_run(options.baseline)
+    return wrote(write_report([find_run(run) for run in options.runs], options.out, baseline))

@@ -18,7 +18,7 @@ NO_REPLY = "(no reply recorded)"
 #: ASCII characters without a meaning in Markdown inside a line
 PLAIN = " .,:;?'\"+-=%/()"
 LEGEND = (
-    "difference: points of accuracy, second run minus first, on the pairs, with its 95% interval",
+    "difference: points of accuracy, candidate (after the arrow) minus baseline, on the pairs, with its 95% interval",
     "finding: a drop or a gain where its one-sided test is significant at 0.05; p is that of a drop",
     "would show: the smallest drop these pairs would have shown with 80% power; above 10 points: inconclusive",
 )

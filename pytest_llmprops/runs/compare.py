@@ -108,6 +108,20 @@ class Comparison:
     notes: tuple[str, ...]
 
 
+def with_baseline_first(runs: Sequence[Run], baseline: Run | None = None) -> list[Run]:
+    """Return the runs with the baseline first: every difference is candidate minus baseline.
+
+    :param baseline: another run, or one of them; by default the one that the gates of others name.
+    """
+    if baseline is None:
+        named = {run.facts.gate.baseline for run in runs if run.facts.gate is not None}
+        known = [run for run in runs if run.run_id in named]
+        if len(known) != 1:
+            return list(runs)
+        baseline = known[0]
+    return [baseline, *(run for run in runs if run.folder.resolve() != baseline.folder.resolve())]
+
+
 def compare(runs: Sequence[Run], *, all_pairs: bool = False) -> Comparison:
     """Compare the first run with each other run, or every pair of runs.
 

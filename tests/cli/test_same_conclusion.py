@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -50,3 +51,52 @@ def test_gate_and_report_agree_with_compare(
     page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert REPORT[expected] in page.splitlines()[0]
     assert f"), {expected}" in page
+
+
+def upgraded(folder: Path, **facts: object) -> tuple[str, str]:
+    """Write a baseline and a better candidate, which has more ``facts``; return their folders."""
+    old = write_run(folder / "current", verdicts("w" * 40 + "c" * 60, model="old"))
+    new = write_run(folder / "candidate", verdicts("w" * 10 + "c" * 90, model="new"), **facts)
+    return str(old), str(new)
+
+
+@pytest.mark.parametrize("how", ["option", "gate", "first"])
+def test_differences_are_candidate_minus_baseline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str
+) -> None:
+    """The baseline is the run of the option, or the one that a gate names, or the first one, in every output."""
+    gate = {"decision": "pass", "passed": True, "line": "pass: met", "baseline": "current"}
+    old, new = upgraded(tmp_path, **({"gate": gate} if how == "gate" else {}))
+    runs = {"option": [new, "--baseline", old], "gate": [new, old], "first": [old, new]}[how]
+    assert main(["compare", *runs]) == 0
+    printed = capsys.readouterr().out
+    assert "A → B: old → new" in printed
+    assert "  30.0  " in printed
+    assert main(["report", *runs, "--out", str(tmp_path / "report")]) == 0
+    page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    assert "new does better than old on sums (+30.0 points" in page
+    assert "Change: new minus old in points" in page
+    assert "| old | new | Change |" in page
+
+
+def test_example_workflow_compares_with_the_baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands of the example workflow and of its page have the differences candidate minus baseline."""
+    monkeypatch.chdir(tmp_path)
+    upgraded(tmp_path)
+    (tmp_path / "baselines").mkdir()
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "current").rename("baselines/current")
+    (tmp_path / "candidate").rename("reports/candidate")
+    root = Path(__file__).parents[2]
+    workflow = (root / "pytest_llmprops" / "cli" / "project" / "model-upgrade.yml").read_text(
+        encoding="utf-8"
+    )
+    page = (root / "docs" / "ci.md").read_text(encoding="utf-8").replace("RUN", "reports/candidate")
+    commands = re.findall(r"llmprops (report .* --out) ", workflow) + re.findall(
+        r"`llmprops (report .* --out) DIR", page
+    )
+    assert len(commands) == 2
+    for number, command in enumerate(commands):
+        assert main([*command.split(), f"report-{number}"]) == 0
+        text = Path(f"report-{number}", "report.md").read_text(encoding="utf-8")
+        assert text.startswith("# new does better than old")

@@ -219,7 +219,8 @@ def _comparison(measured: Measured) -> Table:
     if two:
         columns.append(("Change", True))
         note = (
-            "Change: the second less the first in points, on the items that both have, with its 95% interval."
+            f"Change: {measured.series[1].starred} minus {measured.series[0].starred} in points, on the items that both"
+            " have, with its 95% interval."
         )
     if any_published:
         columns.append(("Published", False))

@@ -10,17 +10,19 @@ from pathlib import Path
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold
+from pytest_llmprops.runs.compare import with_baseline_first
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 
 PACKAGES = ("jinja2", "matplotlib", "pandas")
 
 
-def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
+def write_report(folders: Sequence[Path], out: Path, baseline: Path | None = None) -> list[Path]:
     """Write the report on the runs in ``folders`` into ``out``.
 
     Equal records give equal bytes. Files are replaced atomically, one by one; none is deleted.
 
+    :param baseline: the run to compare with (see :func:`~pytest_llmprops.runs.compare.with_baseline_first`).
     :return: the files, ``report.html`` first, and the folders of additional pages.
     :raises MissingExtra: without jinja2, matplotlib or pandas.
     :raises UsageError: if ``out`` has files but no earlier report, or cannot be written.
@@ -36,6 +38,7 @@ def write_report(folders: Sequence[Path], out: Path) -> list[Path]:
     from pytest_llmprops.reports.page.markdown import to_markdown
 
     runs = [read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
+    runs = with_baseline_first(runs, None if baseline is None else read_run(baseline.resolve()))
     report = report_on(runs, {id(run): read_requests(run.folder) for run in runs})
     drawn = {f.name: draw(f.draw) for section in report.sections for f in figures_in(section.blocks)}
     files: dict[Path, bytes] = {
