@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.records import recorded, verdict
+from fixtures.report_items import ids_of, unpacked
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.repeats import mean_scores
 from pytest_llmprops.core.statistics import mean_interval
@@ -83,9 +84,10 @@ def test_the_page_counts_items_and_samples(run: Run) -> None:
     assert (cells["Items"], cells["Samples"], cells["Wrong"]) == ("10", "30", "7")
     assert cells["Accuracy"].startswith("76.7")
     assert any("Items have 3 samples." in b.text for b in blocks if isinstance(b, Note))
-    ids = [row[report.items["fields"].index("id")] for row in report.items["rows"]]
-    assert len(set(ids)) == 30
-    assert "sums/en/add/0004 #2" in ids
+    ids = ids_of(report.items)
+    samples_of_rows = unpacked(report.items.index)["rows"]["sample"]
+    assert (len(ids), len(set(ids))) == (30, 10)
+    assert ("sums/en/add/0004", 2) in zip(ids, samples_of_rows, strict=True)
     [headline] = report.overview
     assert (headline.value, headline.n) == pytest.approx((23 / 30, 10))
 

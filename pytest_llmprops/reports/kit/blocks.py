@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_llmprops.core.gate_results import GateResult
+from pytest_llmprops.core.records import VerdictRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +121,27 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True)
+class Failures:
+    """The incorrect items of a benchmark: how many, and the first ones with the label of their series."""
+
+    total: int
+    first: tuple[tuple[str, VerdictRecord], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ItemData:
+    """The data of the page's list of items (see ``reports/page/items.py``), compressed, in base64.
+
+    :param index: names, ids and statuses of all rows. :param chunks: the texts of the rows.
+    :param failures: by benchmark.
+    """
+
+    index: str
+    chunks: tuple[str, ...]
+    failures: Mapping[str, Failures]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """A whole report.
 
@@ -128,7 +150,6 @@ class Report:
     :param gates: the gates' results as recorded, with the run's id.
     :param warnings: problems of the runs: incomplete, damaged, errors.
     :param runs: (title, rows of facts) of each run.
-    :param items: the data of the page's list of items (see ``reports/page/items.py``).
     """
 
     title: str
@@ -140,4 +161,4 @@ class Report:
     series: tuple[str, ...]
     sections: tuple[Section, ...]
     runs: tuple[tuple[str, Sequence[tuple[str, str]]], ...]
-    items: Mapping[str, Any]
+    items: ItemData

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import MetricRow, SummaryRow
@@ -21,6 +22,7 @@ from pytest_llmprops.reports.kit.text import (
     words,
 )
 from pytest_llmprops.reports.published import ranked
+from pytest_llmprops.runs.pairing import pair_records
 
 #: maximum number of published results per row
 MOST = 3
@@ -141,18 +143,12 @@ def _counts(measured: Measured) -> Table:
             row = measured.row(s, place)
             if row is None:
                 continue
-            item_filter = {
-                "benchmark": measured.benchmark,
-                "task": place[0],
-                "language": place[1],
-                "series": str(s.index),
-            }
-            item_filter = {name: visible(value) for name, value in item_filter.items()}
+            item_filter = item_link(measured, place, s)
             cells = [Cell(s.starred)] if several else []
             cells += [Cell(words(place[0]), items=item_filter), Cell(language(place[1])), Cell(place[2])]
             cells.append(Cell(f"{row.items:,}", row.items))
             cells += [Cell(f"{row.samples:,}", row.samples)] if has_repeats else []
-            cells.append(share_cell(row))
+            cells.append(replace(share_cell(row), items=item_filter))
             for name in COUNTS:
                 status = "error" if name == "errors" else name
                 link = {**item_filter, "status": status} if getattr(row, name) else {}
@@ -192,11 +188,46 @@ def share_cell(row: SummaryRow | MetricRow | None) -> Cell:
     return Cell(with_interval(row.value, low, high), row.value, low, high)
 
 
+def item_link(
+    measured: Measured, place: Place, series: Series | None = None, /, **more: str
+) -> dict[str, str]:
+    """Return the filter of the page's list that shows the items of a task (see :class:`Cell`).
+
+    :param more: ``status`` of one series; ``tab``, ``baseline`` and ``candidate`` of two.
+    """
+    link = {"benchmark": measured.benchmark, "task": place[0], "language": place[1], "source": place[2]}
+    link |= more if series is None else {"series": str(series.index), **more}
+    return {name: visible(value) for name, value in link.items()}
+
+
+def place_cell(measured: Measured, place: Place, series: Series) -> Cell:
+    """Return a cell with a series' accuracy on a task, which opens the items."""
+    row = measured.row(series, place)
+    cell = share_cell(row)
+    return cell if row is None else replace(cell, items=item_link(measured, place, series))
+
+
+def flip_cells(measured: Measured, place: Place) -> list[Cell]:
+    """Return cells with the numbers of items that the second of two series lost and gained; each opens them."""
+    first, second = measured.series
+    pairs = pair_records(
+        [r for r in measured.aligned(first, second) if place_of(r) == place],
+        [r for r in measured.records(second) if place_of(r) == place],
+    ).pairs
+    sides = {"baseline": str(first.index), "candidate": str(second.index)}
+    lost = sum(pair.candidate < pair.baseline for pair in pairs)
+    gained = sum(pair.candidate > pair.baseline for pair in pairs)
+    return [
+        Cell(f"{n:,}", n, items=item_link(measured, place, tab=tab, **sides) if n else {})
+        for tab, n in (("lost", lost), ("gained", gained))
+    ]
+
+
 def _comparison(measured: Measured) -> Table:
     import pandas as pd
 
     long = [
-        {"place": place, "series": s.index, "cell": share_cell(measured.row(s, place))}
+        {"place": place, "series": s.index, "cell": place_cell(measured, place, s)}
         for place in measured.places
         for s in measured.series
     ]
@@ -208,7 +239,7 @@ def _comparison(measured: Measured) -> Table:
         cells = [Cell(words(place[0])), Cell(language(place[1])), Cell(place[2])]
         cells += [wide.at[place, s.index] for s in measured.series]
         if two:
-            cells.append(change_cell(measured, place))
+            cells += [change_cell(measured, place), *flip_cells(measured, place)]
         if any_published:
             printed = published_beside(measured, place)[:MOST]
             cells.append(Cell(", ".join(f"{model} {100 * value:.1f}" for model, value in printed)))
@@ -217,7 +248,7 @@ def _comparison(measured: Measured) -> Table:
     columns += [(s.starred, True) for s in measured.series]
     note = ""
     if two:
-        columns.append(("Change", True))
+        columns += [("Change", True), ("Lost", True), ("Gained", True)]
         note = (
             f"Change: {measured.series[1].starred} minus {measured.series[0].starred} in points, on the items that both"
             " have, with its 95% interval."

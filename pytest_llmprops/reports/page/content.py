@@ -14,7 +14,7 @@ from pytest_llmprops.reports.kit.blocks import Headline, Report
 from pytest_llmprops.reports.kit.series import Measured, Series, series_of
 from pytest_llmprops.reports.kit.text import counted, joined
 from pytest_llmprops.reports.page.findings import findings
-from pytest_llmprops.reports.page.items import items_of, left_out
+from pytest_llmprops.reports.page.items import items_of
 from pytest_llmprops.reports.published import ranked
 from pytest_llmprops.reports.terminal import old_replies
 from pytest_llmprops.runs.comparable import differences
@@ -36,6 +36,7 @@ def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, RequestRe
     names = list(dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks))
     parts = [Measured(name, tuple(s for s in series if name in s.benchmarks)) for name in names]
     sentences = [_sentence(text) for text in findings(parts, series)]
+    items, _ = items_of(series, requests)
     return Report(
         title=sentences[0],
         findings=tuple(sentences[1:]),
@@ -46,7 +47,7 @@ def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, RequestRe
         series=tuple(s.starred for s in series),
         sections=tuple(section_of(part) for part in parts),
         runs=tuple((run.run_id, run_facts(run)) for run in runs),
-        items=items_of(series, requests),
+        items=items,
     )
 
 
@@ -146,10 +147,6 @@ def _warnings(runs: Sequence[Run], series: Sequence[Series], names: Sequence[str
             lines.append(
                 f"{s.label}: {counted(errors, 'call')} could not be made; they count as errors and are not scored"
             )
-    if omitted := left_out(series):
-        lines.append(
-            f"{omitted:,} items, correct ones first, are not listed on this page; they are in the run records"
-        )
     if len(series) == 2 and series[0].run is not series[1].run:
         first, second = (s.run.facts for s in series)
         common = [n for n in names if all(n in s.benchmarks for s in series)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,9 +16,11 @@ from pytest_llmprops.reports.kit.text import counted, visible
 #: near the beginning of every ``report.html``
 MARK = '<meta name="generator" content="pytest-llmprops report">'
 ASSETS = Path(__file__).parent / "assets"
-SCRIPTS = ("page.js", "items.js")
-#: characters that a script element must not contain, or that end a line in JavaScript
-_ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+SCRIPTS = (
+    "page.js", "data.js", "pairs.js", "diff.js", "address.js", "heatmap.js", "reviews.js", "detail.js", "items.js",
+)  # fmt: skip
+#: the script that starts the page, before the texts of the items are read
+BEGIN = "begin();"
 SHAPES = dict(zip(MARKERS, "●■▲▼◆✚", strict=True))
 _PATH = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9_-]+\.html")
 GLYPHS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
@@ -42,8 +43,11 @@ def to_html(report: Report, figures: Mapping[str, str]) -> bytes:
             mark=Markup(MARK),  # noqa: S704 - a constant
             style=_style(),
             script=Markup(script),  # noqa: S704 - a file of the package
-            script_hash=base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii"),
-            data=Markup(script_json(report.items)),  # noqa: S704 - escaped there
+            # In base64, so nothing has to be escaped.
+            index=Markup(report.items.index),  # noqa: S704
+            chunks=[Markup(chunk) for chunk in report.items.chunks],  # noqa: S704
+            begin=BEGIN,
+            script_hashes=[_hash(script), _hash(BEGIN)],
             cards=_cards(report),
             colours=len(SERIES),
             shape=lambda index: SHAPES[marker(index)],
@@ -51,6 +55,11 @@ def to_html(report: Report, figures: Mapping[str, str]) -> bytes:
         )
     )
     return page.encode("utf-8", "replace")
+
+
+def _hash(script: str) -> str:
+    """Return the hash by which a content security policy allows a script."""
+    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
 
 def pages_html(report: Report) -> dict[str, bytes]:
@@ -120,11 +129,3 @@ def _cards(report: Report) -> list[tuple[str, list[Headline]]]:
 def _shown(value: Any) -> Any:
     """Return text after :func:`visible`; markup, which is the project's own, does not change."""
     return visible(value) if type(value) is str else value
-
-
-def script_json(value: Any) -> str:
-    """Return JSON that is safe in a ``<script>`` element."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=False)
-    for character, escape in _ESCAPES.items():
-        text = text.replace(character, escape)
-    return text

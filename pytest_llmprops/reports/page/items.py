@@ -1,75 +1,133 @@
-"""The data of the page's list of items. Rows have indexes into lists of names; long prefixes are stored once."""
+"""The data of the page's list of items: an index of all rows, and their texts in compressed chunks."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.verdicts import STATUSES
+from pytest_llmprops.reports.kit.blocks import Failures, ItemData
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.reports.kit.text import visible
+from pytest_llmprops.reports.page.again import command_again
+from pytest_llmprops.reports.page.chunks import cut, pack, packed_rows
+from pytest_llmprops.reports.page.usage import Spending
+from pytest_llmprops.runs.benchmark_facts import tasks_by_answer
 
-#: maximum number of rows on the page; incorrect items come first
-MOST_ROWS = 20_000
 #: maximum number of calls on the page; beyond it, the number of calls per item is limited
-MOST_CALLS = 30_000
-#: maximum characters of one text on the page
-MOST = 20_000
-#: minimum length of a shared prefix that is stored once
-SHORTEST_PREFIX = 120
+MOST_CALLS = 100_000
+#: number of incorrect items of a benchmark that ``report.md`` lists
+LISTED = 20
+#: rows per chunk, and the number of chunks above which chunks grow
+CHUNK, MOST_CHUNKS = 200, 400
 ORDER = ("error", *(s for s in STATUSES if s != "correct"), "correct")
 
-#: names of a row's fields, for the page's script
-FIELDS = (
-    "series", "benchmark", "task", "language", "source", "status", "id", "expected", "given", "reason", "values",
-    "calls", "calls_left_out",
-)  # fmt: skip
+#: the names that rows and items refer to by number
+NAMES = ("benchmark", "task", "language", "source")
 
 
-def items_of(series: Sequence[Series], requests: Mapping[int, Mapping[str, RequestRecord]]) -> dict[str, Any]:
-    """Return the data of the list of items, as JSON.
+def items_of(
+    series: Sequence[Series],
+    requests: Mapping[int, Mapping[str, RequestRecord]],
+    pair: tuple[int, int] | None = None,
+) -> tuple[ItemData, Spending]:
+    """Return the data of the list of items, and what the calls of each task needed.
+
+    Rows of one item are neighbours. Items with errors and incorrect answers come first.
 
     :param requests: the logged requests of each run by ``id(run)`` (see ``read_requests``).
+    :param pair: the series that are baseline and candidate when the page opens; by default the first two.
     """
-    names: dict[str, dict[str, int]] = {name: {} for name in ("benchmark", "task", "language", "source")}
-    prefixes = _Prefixes()
-    rows: list[list[Any]] = []
-    # The keys of the calls of each row, with the run's requests and the group in which their texts share prefixes.
-    calls_of_rows: list[tuple[tuple[Any, ...], Mapping[str, RequestRecord], list[str]]] = []
-    kept = _kept(series)
+    groups = _by_item(series)
+    spending = Spending(series)
+    counts = (_logged(record, requests.get(id(s.run), {})) for rows in groups for s, record in rows)
+    most = _each((len(keys) for keys in counts), MOST_CALLS)
+    rows = [row for group in groups for row in group]
+    per_chunk = max(CHUNK, -(-len(rows) // MOST_CHUNKS))
+    texts = _texts(rows, requests, most, spending)
+    chunks = tuple(packed_rows(texts, per_chunk))
+    index = pack({**_index(series, groups), "per_chunk": per_chunk, "pair": list(pair or (0, 1))})
+    return ItemData(index, chunks, _failures(series)), spending
+
+
+def _by_item(series: Sequence[Series]) -> list[list[tuple[Series, VerdictRecord]]]:
+    """Return the records of each item with their series, incorrect ones first.
+
+    Records are of one item if ``pair_records`` pairs them: tasks that depend on the answer may be different.
+    """
+    decided = tasks_by_answer(*(s.run.facts for s in series))
+    items: dict[tuple[str, ...], list[tuple[Series, VerdictRecord]]] = {}
     for s in series:
-        logged = requests.get(id(s.run), {})
         for benchmark in s.benchmarks:
-            for record in s.by_benchmark[benchmark]:
-                if kept is not None and id(record) not in kept:
-                    continue
-                row: list[Any] = [s.index]
-                row += [index.setdefault(getattr(record, name), len(index)) for name, index in names.items()]
-                row.append(ORDER.index(record.status))
-                row.append(_id(record))
-                row += [_cut(getattr(record, name)) for name in ("expected", "given", "reason")]
-                row.append(record.values or 0)
-                rows.append(row)
-                keys = [key for key in record.requests if key in logged]
-                calls_of_rows.append(((s.index, record.benchmark, record.task), logged, keys))
-    most = _each((len(keys) for _, _, keys in calls_of_rows), MOST_CALLS)
-    for row, (place, logged, keys) in zip(rows, calls_of_rows, strict=True):
-        # Each row's calls are read only here: together they may be larger than the memory.
-        calls = _foremost([logged[key] for key in keys], most)
-        row.append([_call(call, place, prefixes) for call in calls])
-        row.append(max(0, len(keys) - most))
-    stored = prefixes.finish()
-    return {
-        "fields": FIELDS,
-        "series": [s.label for s in series],
-        **{name: [visible(text) for text in index] for name, index in names.items()},
-        "status": ORDER,
-        "prefixes": stored,
-        "rows": rows,
+            for r in s.by_benchmark[benchmark]:
+                task = "" if r.task in decided(benchmark) else r.task
+                items.setdefault((benchmark, task, r.language, r.source, r.id), []).append((s, r))
+    for rows in items.values():
+        rows.sort(key=lambda row: (row[0].index, row[1].sample))
+    return sorted(items.values(), key=lambda rows: min(ORDER.index(r.status) for _, r in rows))
+
+
+def _index(
+    series: Sequence[Series], groups: Sequence[Sequence[tuple[Series, VerdictRecord]]]
+) -> dict[str, Any]:
+    """Return the columns of rows and items, with numbers for names."""
+    numbers: dict[str, dict[str, int]] = {name: {} for name in NAMES}
+
+    def number(name: str, record: VerdictRecord) -> int:
+        known = numbers[name]
+        return known.setdefault(getattr(record, name), len(known))
+
+    firsts = [rows[0][1] for rows in groups]
+    records = [record for rows in groups for _, record in rows]
+    columns: dict[str, Any] = {
+        "items": {
+            "id": [visible(first.id) for first in firsts],
+            "rows": [len(rows) for rows in groups],
+            **{
+                name: [number(name, first) for first in firsts]
+                for name in ("benchmark", "language", "source")
+            },
+        },
+        "rows": {
+            "series": [s.index for rows in groups for s, _ in rows],
+            "task": [number("task", record) for record in records],
+            "status": [ORDER.index(record.status) for record in records],
+            "sample": [r.sample for r in records] if any(r.sample for r in records) else [],
+        },
     }
+    return {
+        **columns,
+        **{name: [visible(text) for text in known] for name, known in numbers.items()},
+        "series": [s.label for s in series],
+        "commands": [command_again(s) for s in series],
+        "status": ORDER,
+    }
+
+
+def _logged(record: VerdictRecord, logged: Mapping[str, RequestRecord]) -> list[str]:
+    return [key for key in record.requests if key in logged]
+
+
+def _texts(
+    rows: Iterable[tuple[Series, VerdictRecord]],
+    requests: Mapping[int, Mapping[str, RequestRecord]],
+    most: int,
+    spending: Spending,
+) -> Iterator[tuple[tuple[Any, ...], list[Any], list[tuple[RequestRecord, list[Any]]]]]:
+    """Yield the group in which the prompts of a row share prefixes, its texts, and its calls with their usage.
+
+    The calls of a row are read when it is its turn: together they may be larger than the memory.
+    """
+    for s, record in rows:
+        logged = requests.get(id(s.run), {})
+        calls = [logged[key] for key in _logged(record, logged)]
+        spending.add(s, record, calls)
+        texts = [cut(getattr(record, name)) for name in ("expected", "given", "reason")]
+        shown = [(call, spending.usage(s, call)) for call in _foremost(calls, most)]
+        group = (s.index, record.benchmark, record.task)
+        yield group, [*texts, record.values or 0, max(0, len(calls) - most)], shown
 
 
 def _each(counts: Iterable[int], most: int) -> int:
@@ -91,78 +149,19 @@ def _foremost(calls: list[RequestRecord], most: int) -> list[RequestRecord]:
     return [calls[n] for n in sorted(first)]
 
 
-def left_out(series: Sequence[Series]) -> int:
-    """Return the number of records that the page does not list."""
-    return max(0, sum(len(s.by_benchmark[b]) for s in series for b in s.benchmarks) - MOST_ROWS)
+def _failures(series: Sequence[Series]) -> dict[str, Failures]:
+    """Return the number of incorrect items of each benchmark, and the first ones."""
+    failures: dict[str, Failures] = {}
+    for s in series:
+        for benchmark, records in s.by_benchmark.items():
+            wrong = [record for record in records if record.status != "correct"]
+            known = failures.get(benchmark, Failures(0, ()))
+            listed = [(s.label, record) for record in wrong[: LISTED - len(known.first)]]
+            failures[benchmark] = Failures(known.total + len(wrong), (*known.first, *listed))
+    return failures
 
 
-def _kept(series: Sequence[Series]) -> set[int] | None:
-    """Return ``id()`` of the listed records; None if all are listed."""
-    if not left_out(series):
-        return None
-    records = [r for s in series for b in s.benchmarks for r in s.by_benchmark[b]]
-    records.sort(key=lambda record: record.status == "correct")
-    return {id(record) for record in records[:MOST_ROWS]}
-
-
-def _id(record: VerdictRecord) -> str:
+def row_id(record: VerdictRecord) -> str:
+    """Return the id of a row: the item's, with the number of the repeat."""
     text = visible(record.id)
     return f"{text} #{record.sample}" if record.sample else text
-
-
-def _cut(text: str) -> str:
-    if len(text) <= MOST:
-        return visible(text)
-    return f"{visible(text[:MOST])}… ({len(text) - MOST:,} characters more in the run record)"
-
-
-class _Prefixes:
-    """Stores the common prefix of texts of the same kind (few-shot examples) once."""
-
-    def __init__(self) -> None:
-        self._groups: dict[tuple[Any, ...], list[list[Any]]] = {}
-
-    def hold(self, text: str, group: tuple[Any, ...]) -> list[Any]:
-        """Add a text; return a list that :meth:`finish` turns into ``[number of the prefix or -1, rest]``."""
-        held = [-1, _cut(text)]
-        self._groups.setdefault(group, []).append(held)
-        return held
-
-    def finish(self) -> list[str]:
-        """Remove the common prefixes from the texts, and return the prefixes."""
-        stored: dict[str, int] = {}
-        for held in self._groups.values():
-            texts = [text for _, text in held]
-            common = os.path.commonprefix((min(texts), max(texts)))  # noqa: RUF071 - characters are meant
-            common = common[: common.rfind("\n") + 1]
-            if len(common) < SHORTEST_PREFIX or len(held) < 2:
-                continue
-            number = stored.setdefault(common, len(stored))
-            for one in held:
-                one[:] = [number, one[1][len(common) :]]
-        return list(stored)
-
-
-def _call(call: RequestRecord, place: tuple[Any, ...], prefixes: _Prefixes) -> list[Any]:
-    """Return ``[role, [[speaker, text], …], reply, remarks]``; a request other than a chat is shown as JSON."""
-    messages = call.messages
-    if "messages" not in call.request:
-        fields = {name: value for name, value in call.request.items() if value not in (None, [], {})}
-        messages = [(call.kind, _plain(fields))]
-    texts = [
-        [speaker, prefixes.hold(text, (*place, call.role, number))]
-        for number, (speaker, text) in enumerate(messages)
-    ]
-    reply = call.reply or ("" if call.reply_value is None else _plain(call.reply_value))
-    remarks = []
-    if call.finish_reason not in ("", "stop"):
-        remarks.append(f"ended by {call.finish_reason}")
-    if call.cached:
-        remarks.append("from the store")
-    return [call.role, texts, _cut(reply), ", ".join(map(visible, remarks))]
-
-
-def _plain(value: Any) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False, indent=1)

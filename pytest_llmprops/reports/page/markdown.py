@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.gate import gate_markdown
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Report, Section, Table
+from pytest_llmprops.reports.kit.blocks import (
+    Block,
+    Cell,
+    Failures,
+    Figure,
+    Fold,
+    Note,
+    Report,
+    Section,
+    Table,
+)
+from pytest_llmprops.reports.page.items import row_id
 
-#: maximum number of incorrect items per benchmark; ``report.html`` has all
-SHOWN = 20
 _MARKS = re.compile(r"[\\`*_\[\]<>#!|~$&@]|:(?=\/\/|[\w+-]+:)|(?<=www)\.|^[-+](?= )|(?<=^\d)\.(?= )")
 
 
@@ -24,7 +32,8 @@ def to_markdown(report: Report) -> str:
     for run_id, gate in report.gates:
         lines += [*([f"Run {plain(run_id)}", ""] if len(report.gates) > 1 else []), gate_markdown(gate)]
     for section in report.sections:
-        lines += _section(section, report.items)
+        lines += _section(section)
+        lines += _failures(report.items.failures.get(section.key), several=len(report.series) > 1)
     lines += ["## Runs", ""]
     for run_id, facts in report.runs:
         lines += [f"<details><summary>{plain(run_id)}</summary>", "", "| | |", "|---|---|"]
@@ -33,7 +42,7 @@ def to_markdown(report: Report) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _section(section: Section, items: Mapping[str, Any]) -> Iterator[str]:
+def _section(section: Section) -> Iterator[str]:
     yield f"## {plain(section.title)}"
     yield ""
     if section.about:
@@ -41,7 +50,6 @@ def _section(section: Section, items: Mapping[str, Any]) -> Iterator[str]:
         yield ""
     for block in section.blocks:
         yield from _block(block)
-    yield from _failures(section.key, items)
 
 
 def _block(block: Block) -> Iterator[str]:
@@ -82,26 +90,17 @@ def _cell(cell: Cell) -> str:
     return f"[{plain(cell.text)}]({cell.page})" if cell.page else plain(cell.text)
 
 
-def _failures(benchmark: str, items: Mapping[str, Any]) -> Iterator[str]:
-    fields = {name: n for n, name in enumerate(items["fields"])}
-    statuses = items["status"]
-    bad = [
-        row
-        for row in items["rows"]
-        if items["benchmark"][row[fields["benchmark"]]] == benchmark
-        and statuses[row[fields["status"]]] != "correct"
-    ]
-    if not bad:
+def _failures(failures: Failures | None, *, several: bool) -> Iterator[str]:
+    if failures is None or not failures.total:
         return
-    several = len(items["series"]) > 1
-    yield f"<details><summary>{min(SHOWN, len(bad))} of {len(bad):,} items that are not correct</summary>"
+    yield f"<details><summary>{len(failures.first)} of {failures.total:,} items that are not correct</summary>"
     yield ""
     yield ("| model " if several else "") + "| item | status | expected | given | reason |"
     yield ("|---" if several else "") + "|---|---|---|---|---|"
-    for row in bad[:SHOWN]:
-        cells = [plain(items["series"][row[fields["series"]]])] if several else []
-        cells += [code(row[fields["id"]]), statuses[row[fields["status"]]]]
-        cells += [code(row[fields["expected"]]), code(row[fields["given"]]), code(row[fields["reason"]])]
+    for label, record in failures.first:
+        cells = [plain(label)] if several else []
+        cells += [code(row_id(record)), record.status]
+        cells += [code(record.expected), code(record.given), code(record.reason)]
         yield "| " + " | ".join(cells) + " |"
     yield ""
     yield "</details>"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fixtures.records import exchange, recorded, verdict, verdicts
+from fixtures.report_items import CALLS, LEFT_OUT, ids_of, rows_of, unpacked
 from fixtures.runs import ROOT
 from pytest_llmprops import benchmark_registry
 from pytest_llmprops.core.benchmark import Benchmark
@@ -228,7 +229,8 @@ def test_two_runs_have_a_column_for_the_change(tmp_path: Path) -> None:
     first = recorded(tmp_path / "a", verdicts("add", 50, 50, model="a"))
     second = recorded(tmp_path / "b", verdicts("add", 80, 20, model="b"))
     heading, row = table(report(first, second).sections[0], "Comparison")
-    assert heading[3:] == ["a", "b", "Change"]
+    assert heading[3:] == ["a", "b", "Change", "Lost", "Gained"]
+    assert row[6:] == ["0", "30"]
     assert row[3].startswith("50.0%")
     assert row[4].startswith("80.0%")
     assert row[5].startswith("+30.0 (+")
@@ -351,12 +353,12 @@ def test_shared_prefixes_of_prompts_are_stored_once(tmp_path: Path) -> None:
             for n, prompt in enumerate(prompts)
         ],
     )
-    items = report(run).items
-    assert len(items["prefixes"]) == 1
-    calls = [row[items["fields"].index("calls")][0] for row in items["rows"]]
-    for (role, [[who, (prefix, rest)]], reply, remark), prompt in zip(calls, prompts, strict=True):
+    [chunk] = map(unpacked, report(run).items.chunks)
+    assert len(chunk["prefixes"]) == 1
+    calls = [row[CALLS][0] for row in chunk["rows"]]
+    for (role, [[who, (prefix, rest)]], reply, remark, _), prompt in zip(calls, prompts, strict=True):
         assert (role, who, remark) == ("subject", "user", "ended by length")
-        assert items["prefixes"][prefix] + rest == prompt
+        assert chunk["prefixes"][prefix] + rest == prompt
         assert reply.startswith("reply")
 
 
@@ -369,7 +371,8 @@ def test_a_request_without_messages_is_shown_as_data(tmp_path: Path) -> None:
             exchange("k", "", "", kind="segment", request={"text": "abc"}, reply={"value": ["a", "bc"]})
         ],
     )
-    (_, [[kind, (_, asked)]], reply, _) = report(run).items["rows"][0][-2][0]
+    [row] = rows_of(report(run).items)
+    [(_, [[kind, (_, asked)]], reply, _, _)] = row[CALLS]
     assert kind == "segment"
     assert '"abc"' in asked
     assert '"bc"' in reply
@@ -388,9 +391,7 @@ def test_calls_of_an_item_are_limited(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def shown(most: int) -> list[tuple[list[str], int]]:
         monkeypatch.setattr("pytest_llmprops.reports.page.items.MOST_CALLS", most)
-        items = report(run).items
-        places = [items["fields"].index(name) for name in ("calls", "calls_left_out")]
-        return [([call[2] for call in row[places[0]]], row[places[1]]) for row in items["rows"]]
+        return [([call[2] for call in row[CALLS]], row[LEFT_OUT]) for row in rows_of(report(run).items)]
 
     everything = ["r0", "r1", "r2", "r3", "r4", "r5"]
     assert shown(7) == [(everything, 0), (["r0"], 0)]
@@ -399,10 +400,25 @@ def test_calls_of_an_item_are_limited(tmp_path: Path, monkeypatch: pytest.Monkey
     assert shown(1) == [(["r0"], 5), (["r0"], 0)]
 
 
-def test_items_of_a_page_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a very long run the page lists incorrect items first and says how many items it leaves out."""
-    monkeypatch.setattr("pytest_llmprops.reports.page.items.MOST_ROWS", 30)
-    content = report(recorded(tmp_path / "run", verdicts("add", 90, 20)))
-    statuses = [content.items["status"][row[5]] for row in content.items["rows"]]
-    assert (statuses.count("wrong"), statuses.count("correct")) == (20, 10)
-    assert any("80 items, correct ones first, are not listed" in line for line in content.warnings)
+def test_every_item_is_on_the_page_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long run is cut into chunks of rows, incorrect items first, and no item is left out."""
+    monkeypatch.setattr("pytest_llmprops.reports.page.items.CHUNK", 8)
+    monkeypatch.setattr("pytest_llmprops.reports.page.items.MOST_CHUNKS", 5)
+    items = report(recorded(tmp_path / "run", verdicts("add", 90, 20))).items
+    index = unpacked(items.index)
+    assert [len(unpacked(chunk)["rows"]) for chunk in items.chunks] == [22, 22, 22, 22, 22]
+    assert index["per_chunk"] == 22
+    statuses = [index["status"][status] for status in index["rows"]["status"]]
+    assert statuses == ["wrong"] * 20 + ["correct"] * 90
+    assert len(set(ids_of(items))) == 110
+
+
+def test_rows_of_an_item_are_neighbours(tmp_path: Path) -> None:
+    """The rows of all models on one item follow each other, whatever the order of the records."""
+    two = [
+        recorded(tmp_path / m, order(verdicts("add", right, 10 - right, model=m)))
+        for m, right, order in (("old", 4, list), ("new", 9, lambda records: records[::-1]))
+    ]
+    items = report(*two).items
+    assert unpacked(items.index)["items"]["rows"] == [2] * 10
+    assert unpacked(items.index)["rows"]["series"] == [0, 1] * 10

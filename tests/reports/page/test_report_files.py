@@ -19,6 +19,7 @@ from pytest_llmprops.reports.page.build import write_report
 HOSTILE = (
     "</script><img src=x onerror=alert(1)> ![i](https://evil.example) `tick` | {{ 7 * 7 }} \x1b[31m \u202egnp"
 )
+DATA = ['<script type="text/plain" id="index">', '<script type="text/plain" id="chunk-0">']
 
 
 @pytest.fixture
@@ -167,7 +168,9 @@ def test_hostile_text_is_escaped_in_html(hostile: Path, tmp_path: Path) -> None:
     """A reply, label, note or gate produces no HTML element, and no control character remains."""
     page = write_report([hostile], tmp_path / "out")[0].read_text(encoding="utf-8")
     assert "<img" not in page
-    assert page.count("</script>") == 2
+    # Of scripts there are the page's own and the one that starts it; of data, the index and one chunk.
+    assert re.findall("<script[^>]*>", page) == ["<script>", *DATA[:1], "<script>", *DATA[1:]]
+    assert page.count("</script>") == 4
     assert "\x1b" not in page
     assert "\u202e" not in page
 

@@ -18,7 +18,7 @@ from pytest_llmprops.core.repeats import mean_scores
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
-from pytest_llmprops.reports.kit.generic import detailed, fine_print, share_cell
+from pytest_llmprops.reports.kit.generic import detailed, fine_print, place_cell
 from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.kit.text import counted, joined, language, percent, visible
 
@@ -131,7 +131,7 @@ def _table(measured: Measured, lines: list[Line]) -> Table:
             if row is None:
                 continue
             cells = [Cell(language(origin[0])), Cell(origin[1]), Cell(HEADINGS[line.task]), Cell(line.model)]
-            cells += [Cell(line.rules), share_cell(row)]
+            cells += [Cell(line.rules), place_cell(measured, place, line.series)]
             cells += [_over_runs(measured, line, origin)] if over_runs else []
             items = row.answered
             cells += [Cell(f"{items:,}", items), Cell(f"{row.clusters:,}", row.clusters)]

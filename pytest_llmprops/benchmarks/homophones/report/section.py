@@ -13,9 +13,9 @@ from pytest_llmprops.reports.kit.forest import ForestRow, Mark, panels
 from pytest_llmprops.reports.kit.generic import (
     detailed,
     fine_print,
+    place_cell,
     published_beside,
     published_note,
-    share_cell,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.reports.kit.text import language, points, visible
@@ -101,7 +101,7 @@ def _clues(measured: Measured) -> Table:
                 continue
             cells = [Cell(language(pair[0])), Cell(pair[1])]
             cells += [Cell(s.starred)] if several else []
-            cells += [share_cell(results[task]) for task in (CLUES if controls else [ASKED])]
+            cells += [place_cell(measured, (task, *pair), s) for task in (CLUES if controls else [ASKED])]
             if controls:
                 cells.append(_gain(results[ASKED], results["context_only"]))
             if any_printed:

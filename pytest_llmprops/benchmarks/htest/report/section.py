@@ -6,6 +6,7 @@ Lee & Lim report the grid in Table 6 and the comparison with Letter Geometry in 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest
 from pytest_llmprops.benchmarks.htest.report.lines import Line, lines_over_k
@@ -79,6 +80,10 @@ def _grid(measured: Measured) -> Table:
             tasks = _ab_tasks(measured) if task == ALL else [task]
             share, adjusted = _accuracy(measured.records(s, tasks))
             cell = Cell("–") if share is None else _cell(share, adjusted)
+            if task != ALL:
+                cell = replace(
+                    cell, items={"benchmark": measured.benchmark, "task": task, "series": str(s.index)}
+                )
             long.append({"task": task, "series": s.index, "cell": cell})
     wide = pd.DataFrame(long).pivot(index="task", columns="series", values="cell")
     ks = sorted({k for s in series if (k := _k(s)) is not None})

@@ -1,57 +1,283 @@
-// The list of items: search, filters, pages, and each item with its prompts and replies.
+// The list of items: tabs, search, filters, pages, and one opened item. Its state is in the address.
 const PER_PAGE = 50;
+const TITLES = { series: "Model", benchmark: "Benchmark", task: "Task", language: "Language", source: "Items from" };
 
-function items() {
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const at = Object.fromEntries(data.fields.map((name, index) => [name, index]));
-  const name = (row, field) => data[field][row[at[field]]];
-  const facets = ["series", "benchmark", "task", "language", "source"].filter((field) => data[field].length > 1);
-  const titles = { series: "Model", benchmark: "Benchmark", task: "Task", language: "Language", source: "Items from" };
-  const state = { query: "", status: new Set(), pick: {}, split: false, page: 0, order: null, shown: data.rows };
+async function items() {
+  const data = await itemData();
+  const several = data.series.length > 1;
+  const facets = Object.keys(TITLES).filter((field) => data[field].length > 1);
+  const [baseline, candidate] = data.pair;
+  const start = { tab: "all", from: baseline, to: candidate, query: "", status: new Set(), pick: {}, split: false, selected: "", column: "status", sign: 1, page: 0, item: "" };
+  let state = { ...start };
+  let pairs = null;
+  let shown = [];
+  let hits = { query: "", rows: null };
+  let latest = 0;
+  const answers = new Map();
   const list = document.getElementById("list");
   const search = document.getElementById("search");
-  const several = data.series.length > 1;
-  const columns = ["status", "id", ...(several ? ["series"] : []), "task", "language", "expected", "given"];
-  const headings = { status: "Status", id: "Item", expected: "Expected", given: "Given", ...titles };
-  const optional = new Set(["task", "language", "expected"]);
-  let haystacks = null;
-  let twins = null;
+  const form = document.getElementById("filters");
+  const reviews = reviewMarks(data, () => refresh());
+  const view = details(data, reviews);
+  const correct = data.status.indexOf("correct");
+  const isPaired = () => state.tab !== "all";
 
-  function haystack(row, index) {
-    if (!haystacks) haystacks = new Array(data.rows.length);
-    return (haystacks[index] ??= [
-      row[at.id], row[at.expected], row[at.given], row[at.reason],
-      ...row[at.calls].flatMap((call) => [call[2], ...call[1].map(([, held]) => held[1])]),
-    ].join("\n").toLowerCase());
-  }
+  // An entry of the list is a row, or in the tabs of two models an item.
+  const rowOf = (entry) => (isPaired() ? (pairs.shown[1][entry] >= 0 ? pairs.shown[1][entry] : pairs.shown[0][entry]) : entry);
+  const rowsOf = (entry) => (isPaired() ? [pairs.shown[0][entry], pairs.shown[1][entry]].filter((row) => row >= 0) : [entry]);
+  const number = (entry, field) => (isPaired() && field === "task" ? pairs.taskOf(entry) : data.number(rowOf(entry), field));
+  const itemOf = (entry) => (isPaired() ? entry : data.itemOf[entry]);
+  const idOf = (entry) => (isPaired() ? data.items.id[entry] : data.id(entry));
 
-  function matches(row, except) {
-    if (except !== "status" && state.status.size && !state.status.has(name(row, "status"))) return false;
-    if (state.split && !splits(row)) return false;
-    return facets.every((f) => !state.pick[f] || String(row[at[f]]) === state.pick[f]);
-  }
-
-  function refresh() {
-    const query = state.query.trim().toLowerCase();
-    const matching = data.rows.filter((row, i) => matches(row) && (!query || haystack(row, i).includes(query)));
-    const order = state.order || { column: "status", sign: 1 };
-    const key = (row) => {
-      if (order.column === "status") return { number: row[at.status], text: "" };
-      const text = order.column in data && order.column !== "id" ? name(row, order.column) : row[at[order.column]];
-      return { number: null, text };
+  // The state and the address.
+  function values() {
+    const named = Object.fromEntries(facets.filter((f) => f !== "series" && state.pick[f] !== undefined).map((f) => [f, data[f][state.pick[f]]]));
+    const sorted = state.column !== "status" || state.sign < 0;
+    return {
+      ...named, tab: isPaired() ? state.tab : "", q: state.query.trim(), status: [...state.status].join(","),
+      model: state.pick.series === undefined ? "" : state.pick.series + 1, split: state.split ? 1 : "", selected: state.selected,
+      sort: sorted ? `${state.sign < 0 ? "-" : ""}${state.column}` : "", page: state.page ? state.page + 1 : "", item: state.item,
+      from: state.from !== baseline ? state.from + 1 : "", to: state.to !== candidate ? state.to + 1 : "",
     };
-    const keyed = matching.map((row) => ({ row, key: key(row) }));
-    keyed.sort((a, b) => order.sign * compare(a.key, b.key));
-    state.shown = keyed.map((entry) => entry.row);
-    state.page = 0;
-    chips();
-    draw();
+  }
+  const linkTo = (entry) => () => location.href.split("#")[0] + addressOf({ ...values(), item: keyOf(entry), page: "" });
+
+  // What names an entry in an address: the id, and what distinguishes rows of one item.
+  function keyOf(entry) {
+    const row = rowOf(entry);
+    const parts = [idOf(entry)];
+    if (data.benchmark.length > 1 || data.source.length > 1) parts.push(data.name(row, "benchmark"), data.name(row, "source"));
+    if (!isPaired() && several) parts.push(`model ${data.rows.series[row] + 1}`);
+    return parts.join(" · ");
   }
 
-  function chips() {
+  function restore(found) {
+    const index = (text, of) => (Number(text) >= 1 && Number(text) <= of.length ? Number(text) - 1 : undefined);
+    state = { ...start, status: new Set((found.status || "").split(",").filter((s) => data.status.includes(s))), pick: {} };
+    state.tab = several && OUTCOMES.includes(found.tab) ? found.tab : "all";
+    state.from = index(found.from, data.series) ?? baseline;
+    state.to = index(found.to, data.series) ?? candidate;
+    state.query = found.q || "";
+    state.split = Boolean(found.split);
+    state.selected = found.selected || "";
+    for (const field of facets) {
+      const place = field === "series" ? index(found.model, data.series) ?? -1 : data[field].indexOf(found[field]);
+      if (place >= 0) state.pick[field] = place;
+    }
+    const sort = found.sort || "status";
+    state.column = sort.replace("-", "");
+    state.sign = sort.startsWith("-") ? -1 : 1;
+    state.page = Math.max(0, (Number(found.page) || 1) - 1);
+    state.item = found.item || "";
+    search.value = state.query;
+    for (const select of form.querySelectorAll("select[data-field]")) select.value = state.pick[select.dataset.field] ?? "";
+    for (const select of document.querySelectorAll("select[data-side]")) select.value = state[select.dataset.side];
+    const split = document.getElementById("split");
+    if (split) split.value = state.split ? "split" : "";
+  }
+
+  // Change the state: the list is built again, and Back undoes it.
+  function change(values_, { push = true, keepPage = false } = {}) {
+    Object.assign(state, keepPage ? {} : { page: 0, item: "" }, values_);
+    return refresh({ push });
+  }
+
+  function matches(entry, except) {
+    const row = rowOf(entry);
+    if (except !== "status" && state.status.size && !state.status.has(data.name(row, "status"))) return false;
+    if (state.split && !splits(itemOf(entry))) return false;
+    if (state.selected && patternOf(data, itemOf(entry)) !== state.selected) return false;
+    return facets.every((f) => state.pick[f] === undefined || (f === "series" && isPaired()) || number(entry, f) === state.pick[f]);
+  }
+
+  // Correct for one model and not for another.
+  function splits(item) {
+    const rows = data.rowsOf(item);
+    const right = data.rows.status[rows[0]] === correct;
+    return rows.some((other) => (data.rows.status[other] === correct) !== right);
+  }
+
+  function entries() {
+    if (!isPaired()) return Array.from({ length: data.count }, (_, row) => row);
+    const wanted = OUTCOMES.indexOf(state.tab);
+    const found = [];
+    pairs.outcome.forEach((outcome, item) => outcome === wanted && found.push(item));
+    return found;
+  }
+
+  async function find(query, alive) {
+    if (hits.query === query) return true;
+    const rows = new Uint8Array(data.count);
+    const complete = await eachText(data, (row, text) => {
+      // The lower-case text of a row is kept with its chunk.
+      text.haystack ??= [data.id(row), text[TEXT.expected], text[TEXT.given], text[TEXT.reason],
+        ...text[TEXT.calls].flatMap((call) => [call[2], ...call[1].map(([, held]) => held[1])])].join("\n").toLowerCase();
+      if (text.haystack.includes(query)) rows[row] = 1;
+    }, alive, progress);
+    if (complete) hits = { query, rows };
+    return complete;
+  }
+
+  // The texts by which the list is sorted, cut to what a cell shows.
+  async function sortTexts(column, alive) {
+    if (answers.has(column)) return answers.get(column);
+    const texts = new Array(data.count);
+    if (!await eachText(data, (row, text) => { texts[row] = text[TEXT[column]].slice(0, 100); }, alive, progress)) return null;
+    answers.set(column, texts);
+    return texts;
+  }
+
+  function progress(part) {
+    document.getElementById("count").textContent = `Reading ${Math.round(100 * part)}%…`;
+  }
+
+  async function sorted(matching, alive) {
+    const { column, sign } = state;
+    if (column === "status") {
+      // Entries with equal status keep their order.
+      const by = data.status.map(() => []);
+      for (const entry of matching) by[data.rows.status[rowOf(entry)]].push(entry);
+      return (sign > 0 ? by : by.reverse()).flat();
+    }
+    let key;
+    if (column === "id") {
+      ranks ??= rankOf(data.items.id);
+      key = (entry) => ranks[itemOf(entry)];
+    } else if (column in TEXT) {
+      const texts = await sortTexts(column, alive);
+      if (!texts) return null;
+      const order = rankOf(matching.map((entry) => texts[rowOf(entry)]));
+      const rank = new Map(matching.map((entry, place) => [entry, order[place]]));
+      key = (entry) => rank.get(entry);
+    } else {
+      const order = rankOf(data[column] || []);
+      key = (entry) => order[number(entry, column)];
+    }
+    return matching.sort((a, b) => sign * (key(a) - key(b)));
+  }
+  let ranks = null;
+
+  async function refresh({ push = false, address = true } = {}) {
+    const turn_ = latest += 1;
+    const alive = () => turn_ === latest;
+    if (address) writeAddress(values(), push);
+    if (isPaired() && (!pairs || pairs.baseline !== state.from || pairs.candidate !== state.to)) pairs = pairing(data, state.from, state.to);
+    tabs();
+    const query = state.query.trim().toLowerCase();
+    if (query && !await find(query, alive)) return;
+    const found = (entry) => !query || rowsOf(entry).some((row) => hits.rows[row]);
+    const all = entries();
+    const matching = await sorted(all.filter((entry) => matches(entry) && found(entry)), alive);
+    if (!matching || !alive()) return;
+    shown = matching;
+    chips(all);
+    const wanted = state.item ? shown.findIndex((entry) => keyOf(entry) === state.item) : -1;
+    if (wanted >= 0) state.page = Math.floor(wanted / PER_PAGE);
+    else if (state.item && !location.hash.includes("item=")) state.item = "";
+    await draw(all.length, alive);
+  }
+
+  async function draw(total, alive = () => true) {
+    const pages = Math.max(1, Math.ceil(shown.length / PER_PAGE));
+    state.page = Math.min(state.page, pages - 1);
+    const page = shown.slice(state.page * PER_PAGE, (state.page + 1) * PER_PAGE);
+    const texts = await Promise.all(page.map((entry) => Promise.all(rowsOf(entry).map((row) => data.texts(row)))));
+    const opened = page.find((entry) => state.item && keyOf(entry) === state.item);
+    const content = opened === undefined ? null : await inside(opened);
+    if (!alive()) return;
+    list.classList.toggle("paired", isPaired());
+    heading();
+    list.tBodies[0].replaceChildren(...page.flatMap((entry, n) => {
+      const made = line(entry, texts[n].map(({ text }) => text), entry === opened);
+      return entry === opened ? [made, element("tr", { class: "detail" }, element("td", { colspan: visible() }, content))] : [made];
+    }));
+    const of = total.toLocaleString("en");
+    document.getElementById("count").textContent = `${shown.length.toLocaleString("en")} of ${of} items`;
+    document.getElementById("pages").hidden = pages < 2;
+    document.getElementById("page").textContent = `Page ${state.page + 1} of ${pages}`;
+    document.getElementById("previous").disabled = state.page === 0;
+    document.getElementById("next").disabled = state.page >= pages - 1;
+    list.dataset.total = total;
+  }
+
+  const inside = (entry) => (isPaired()
+    ? view.both([pairs.shown[0][entry], pairs.shown[1][entry]], [data.series[state.from], data.series[state.to]], linkTo(entry))
+    : view.one(entry, linkTo(entry)));
+
+  // Narrow windows hide columns; a colspan above the number of visible columns would squeeze the others.
+  const visible = () => [...list.tHead.rows[0].cells].filter((cell) => cell.offsetParent).length;
+  const columns = () => ["status", "id", ...(several && !isPaired() ? ["series"] : []), "task", "language", "expected", ...(isPaired() ? ["before"] : []), "given"];
+  const optional = new Set(["task", "language", "expected"]);
+
+  function heading() {
+    const names = { status: "Status", id: "Item", expected: "Expected", given: isPaired() ? "Candidate" : "Given", before: "Baseline", ...TITLES };
+    list.tHead.replaceChildren(element("tr", {}, ...columns().map((column) => {
+      const direction = state.column !== column || values().sort === "" ? "none" : state.sign > 0 ? "ascending" : "descending";
+      const sorts = column !== "before";
+      const header = element("th", { scope: "col", "aria-sort": sorts ? direction : null, class: optional.has(column) ? `optional ${column}` : column },
+        sorts ? element("button", { type: "button", "data-column": column }, names[column]) : names[column]);
+      if (sorts) header.firstChild.addEventListener("click", async () => {
+        await change({ column, sign: direction === "ascending" ? -1 : 1 });
+        list.tHead.querySelector(`[data-column="${column}"]`).focus({ preventScroll: true });
+      });
+      return header;
+    })));
+  }
+
+  function line(entry, texts, isOpen) {
+    const row = rowOf(entry);
+    const clip = (text) => foreign("span", text.slice(0, 300), { class: "text clip" });
+    // The sides of a pair that have a row, in order.
+    const [before, after] = isPaired() ? [pairs.shown[0][entry], pairs.shown[1][entry]] : [-1, row];
+    const cell = {
+      status: () => (isPaired()
+        ? [before >= 0 ? mark(data.name(before, "status")) : "–", " → ", after >= 0 ? mark(data.name(after, "status")) : "–"]
+        : [mark(data.name(row, "status"))]),
+      expected: () => [clip(texts.at(-1)[TEXT.expected])],
+      before: () => (before >= 0 ? [clip(texts[0][TEXT.given])] : []),
+      given: () => (after >= 0 ? [clip(texts.at(-1)[TEXT.given])] : []),
+      series: () => [data.name(row, "series")],
+      task: () => [words(data.task[number(entry, "task")])],
+      language: () => [words(data.name(row, "language"))],
+    };
+    const cells = columns().map((column) => {
+      const attributes = { class: optional.has(column) ? `optional ${column}` : column };
+      if (column !== "id") return element("td", attributes, ...cell[column]());
+      return element("th", { ...attributes, scope: "row" },
+        element("button", { type: "button", "aria-expanded": String(isOpen), class: "open" }, ...breakable(idOf(entry))), reviews.badge(rowsOf(entry)));
+    });
+    const made = element("tr", {}, ...cells);
+    made.querySelector(".open").addEventListener("click", () => open(isOpen ? "" : entry));
+    return made;
+  }
+
+  async function open(entry) {
+    const before = state.item;
+    state.item = entry === "" ? "" : keyOf(entry);
+    writeAddress(values(), true);
+    await draw(Number(list.dataset.total));
+    const page = shown.slice(state.page * PER_PAGE, (state.page + 1) * PER_PAGE);
+    const at = page.findIndex((one) => keyOf(one) === (state.item || before));
+    list.querySelectorAll(".open")[at]?.focus({ preventScroll: true });
+    const line_ = list.querySelectorAll(".open")[at]?.closest("tr");
+    if (line_ && state.item) line_.scrollIntoView({ block: "nearest" });
+  }
+
+  // The next or previous item, across pages.
+  async function step(by) {
+    let place = state.item ? shown.findIndex((entry) => keyOf(entry) === state.item) : -1;
+    if (place < 0) place = state.page * PER_PAGE + (by > 0 ? -1 : 0);
+    const next = Math.max(0, place + by);
+    if (next >= shown.length) return;
+    state.page = Math.floor(next / PER_PAGE);
+    await open(shown[next]);
+  }
+
+  function chips(all) {
     const counts = new Map(data.status.map((s) => [s, 0]));
-    for (const row of data.rows) {
-      if (matches(row, "status")) counts.set(name(row, "status"), counts.get(name(row, "status")) + 1);
+    for (const entry of all) {
+      const status = data.name(rowOf(entry), "status");
+      if (matches(entry, "status")) counts.set(status, counts.get(status) + 1);
     }
     for (const chip of document.getElementById("chips").children) {
       const status = chip.dataset.status;
@@ -60,185 +286,136 @@ function items() {
     }
   }
 
-  function draw() {
-    const pages = Math.max(1, Math.ceil(state.shown.length / PER_PAGE));
-    const from = state.page * PER_PAGE;
-    list.tBodies[0].replaceChildren(...state.shown.slice(from, from + PER_PAGE).map(line));
-    const total = data.rows.length.toLocaleString("en");
-    const shown = state.shown.length.toLocaleString("en");
-    document.getElementById("count").textContent = `${shown} of ${total} items`;
-    document.getElementById("pages").hidden = pages < 2;
-    document.getElementById("page").textContent = `Page ${state.page + 1} of ${pages}`;
-    document.getElementById("previous").disabled = state.page === 0;
-    document.getElementById("next").disabled = state.page >= pages - 1;
-  }
-
-  // Narrow windows hide columns; a colspan above the number of visible columns would squeeze the others.
-  const visible = () => [...list.tHead.rows[0].cells].filter((cell) => cell.offsetParent).length;
-
-  function line(row) {
-    const status = name(row, "status");
-    const cells = columns.map((column) => {
-      const attributes = { class: optional.has(column) ? `optional ${column}` : column };
-      if (column === "status") {
-        return element("td", attributes, element("span", { class: `mark ${status}` },
-          element("span", { "aria-hidden": "true" }, GLYPHS[status]), element("span", { class: "word" }, ` ${status}`)));
-      }
-      if (column === "id") {
-        return element("th", { ...attributes, scope: "row" },
-          element("button", { type: "button", "aria-expanded": "false", class: "open" }, ...breakable(row[at.id])));
-      }
-      if (column === "expected" || column === "given") {
-        return element("td", attributes, foreign("span", row[at[column]].slice(0, 300), { class: "text clip" }));
-      }
-      return element("td", attributes, column === "series" ? name(row, column) : words(name(row, column)));
-    });
-    const made = element("tr", {}, ...cells);
-    made.querySelector(".open").addEventListener("click", (event) => {
-      const open = event.currentTarget.getAttribute("aria-expanded") === "true";
-      event.currentTarget.setAttribute("aria-expanded", String(!open));
-      if (open) made.nextSibling.remove();
-      else made.after(element("tr", { class: "detail" }, element("td", { colspan: visible() }, detail(row))));
-    });
-    return made;
-  }
-
-  function detail(row) {
-    const facts = element("dl", { class: "answer" });
-    const add = (title, value) => facts.append(element("div", {}, element("dt", {}, title), element("dd", {}, value)));
-    add("Expected", foreign("span", row[at.expected] || "–"));
-    add("Given", foreign("span", row[at.given] || "–"));
-    if (row[at.reason]) add("Reason", foreign("span", row[at.reason]));
-    const values = Object.entries(row[at.values] || {});
-    if (values.length) add("Values", values.map(([key, value]) => `${words(key)} ${value}`).join(", "));
-    add("Task", `${words(name(row, "task"))}, ${name(row, "language")}, items from ${name(row, "source")}`);
-    const calls = row[at.calls].flatMap((call, number) => exchange(call, number, row[at.calls].length));
-    const more = row[at.calls_left_out];
-    if (more) calls.push(element("p", { class: "note" }, `${more.toLocaleString("en")} further call${more > 1 ? "s" : ""} in the run's requests.jsonl.`));
-    if (!calls.length) calls.push(element("p", { class: "note" }, "No prompt or reply was recorded for this item."));
-    return element("div", { class: "inside" }, facts, ...calls, others(row));
-  }
-
-  function exchange([role, messages, reply, remarks], number, of) {
-    const who = role === "subject" ? "" : ` of the helper ${role}`;
-    const count = of > 1 ? ` ${number + 1} of ${of}` : "";
-    const parts = messages.map(([speaker, [prefix, rest]]) => {
-      const text = element("div", { class: "said" });
-      if (prefix >= 0) {
-        const held = data.prefixes[prefix];
-        text.append(element("details", {}, element("summary", {}, `${held.length.toLocaleString("en")} characters at the beginning of every item of the task`), foreign("pre", held)));
-      }
-      text.append(foreign("pre", rest));
-      const title = speaker === "user" ? `Prompt${who}${count}` : speaker === "assistant" ? "Earlier reply" : words(speaker);
-      return element("section", { class: `turn ${speaker === "assistant" ? "reply" : ""}` }, element("h4", {}, title), text);
-    });
-    const heading = element("h4", {}, `Reply${who}${count}`, remarks ? element("small", {}, ` ${remarks}`) : null);
-    const said = reply ? foreign("pre", reply) : element("p", { class: "note" }, "(empty)");
-    parts.push(element("section", { class: "turn reply" }, heading, said));
-    return parts;
-  }
-
-  const correct = data.status.indexOf("correct");
-
-  // The same item in all models and runs.
-  function sameItem(row) {
-    const key = (one) => `${one[at.benchmark]}\n${one[at.source]}\n${one[at.id]}`;
-    twins ??= Map.groupBy ? Map.groupBy(data.rows, key) : data.rows.reduce(
-      (map, one) => map.set(key(one), [...(map.get(key(one)) || []), one]), new Map());
-    return twins.get(key(row));
-  }
-
-  // Correct for one model and not for another.
-  function splits(row) {
-    const right = row[at.status] === correct;
-    return sameItem(row).some((other) => (other[at.status] === correct) !== right);
-  }
-
-  function others(row) {
-    const same = sameItem(row).filter((other) => other !== row);
-    if (!same.length) return null;
-    return element("section", { class: "turn" }, element("h4", {}, "The same item elsewhere"), element("ul", { class: "others" },
-      ...same.map((other) => element("li", {}, element("span", { class: `mark ${name(other, "status")}` }, `${GLYPHS[name(other, "status")]} ${name(other, "status")}`),
-        ` ${name(other, "series")} `, foreign("span", other[at.given].slice(0, 200))))));
+  function tabs() {
+    if (!several) return;
+    pairs ??= pairing(data, state.from, state.to);
+    if (pairs.baseline !== state.from || pairs.candidate !== state.to) pairs = pairing(data, state.from, state.to);
+    const counts = OUTCOMES.map(() => 0);
+    for (const outcome of pairs.outcome) if (outcome >= 0) counts[outcome] += 1;
+    for (const tab of document.getElementById("tabs").children) {
+      const name = tab.dataset.tab;
+      const isChosen = name === state.tab;
+      tab.setAttribute("aria-selected", String(isChosen));
+      tab.tabIndex = isChosen ? 0 : -1;
+      tab.querySelector("b").textContent = (name === "all" ? data.count : counts[OUTCOMES.indexOf(name)]).toLocaleString("en");
+      if (isChosen) document.getElementById("panel").setAttribute("aria-labelledby", tab.id);
+    }
+    const same = state.from === state.to;
+    document.getElementById("pair-note").textContent = same ? "Baseline and candidate are the same." : "";
+    const field = form.querySelector("select[data-field=series]");
+    if (field) field.closest("label").hidden = isPaired();
   }
 
   // Parts that do not change are built once.
-  list.tHead.append(element("tr", {}, ...columns.map((column) => {
-    const header = element("th", { scope: "col", "aria-sort": "none", class: optional.has(column) ? `optional ${column}` : column },
-      element("button", { type: "button" }, headings[column]));
-    header.firstChild.addEventListener("click", () => {
-      state.order = { column, sign: turn(header) };
-      refresh();
-    });
-    return header;
-  })));
   document.getElementById("selects").append(...facets.map((field) => {
     const select = element("select", { "data-field": field }, element("option", { value: "" }, "all"),
       ...data[field].map((text, index) => element("option", { value: index }, field === "series" ? text : words(text))));
-    select.addEventListener("change", () => {
-      state.pick[field] = select.value;
-      refresh();
-    });
-    return element("label", {}, `${titles[field]} `, select);
+    select.addEventListener("change", () => change({ pick: { ...state.pick, [field]: select.value === "" ? undefined : Number(select.value) } }));
+    return element("label", {}, `${TITLES[field]} `, select);
   }));
   if (several) {
-    const select = element("select", {}, element("option", { value: "" }, "all items"), element("option", { value: "split" }, "right for some models only"));
-    select.addEventListener("change", () => {
-      state.split = select.value === "split";
-      refresh();
-    });
+    const select = element("select", { id: "split" }, element("option", { value: "" }, "all items"), element("option", { value: "split" }, "right for some models only"));
+    select.addEventListener("change", () => change({ split: select.value === "split" }));
     document.getElementById("selects").append(element("label", {}, "Between models ", select));
+    buildTabs();
   }
   document.getElementById("chips").append(...data.status.map((status) => {
     const chip = element("button", { type: "button", class: `chip mark ${status}`, "data-status": status, "aria-pressed": "false" },
       element("span", { "aria-hidden": "true" }, GLYPHS[status]), ` ${status} `, element("b"));
     chip.addEventListener("click", () => {
-      if (!state.status.delete(status)) state.status.add(status);
-      refresh();
+      const status_ = new Set(state.status);
+      if (!status_.delete(status)) status_.add(status);
+      change({ status: status_ });
     });
     return chip;
   }));
+
+  function buildTabs() {
+    const bar = document.getElementById("tabs");
+    document.getElementById("upgrade").hidden = false;
+    bar.append(...["all", ...OUTCOMES].map((name) => {
+      const tab = element("button", { type: "button", role: "tab", id: `tab-${name}`, "data-tab": name, "aria-controls": "panel" }, `${OUTCOME_TITLES[name] || "All"} `, element("b"));
+      tab.addEventListener("click", () => change({ tab: name }));
+      return tab;
+    }));
+    bar.addEventListener("keydown", (event) => {
+      const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!by) return;
+      event.preventDefault();
+      const all = [...bar.children];
+      const next = all[(all.findIndex((tab) => tab.dataset.tab === state.tab) + by + all.length) % all.length];
+      next.focus();
+      next.click();
+    });
+    for (const side of ["from", "to"]) {
+      const select = document.querySelector(`select[data-side=${side}]`);
+      select.append(...data.series.map((text, index) => element("option", { value: index }, text)));
+      select.addEventListener("change", () => change({ [side]: Number(select.value) }));
+    }
+    document.getElementById("swap").addEventListener("click", () => {
+      change({ from: state.to, to: state.from });
+      for (const select of document.querySelectorAll("select[data-side]")) select.value = state[select.dataset.side];
+    });
+  }
+
   new ResizeObserver(() => {
     for (const cell of list.querySelectorAll(".detail > td")) cell.colSpan = visible();
   }).observe(list);
   let waiting;
   search.addEventListener("input", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => {
-      state.query = search.value;
-      refresh();
-    }, 120);
+    waiting = setTimeout(() => change({ query: search.value }, { push: false }), 120);
   });
-  const form = document.getElementById("filters");
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => {
-    state.query = "";
-    state.status.clear();
-    state.pick = {};
-    state.split = false;
-    refresh();
+    clearTimeout(waiting);
+    change({ query: "", status: new Set(), pick: {}, split: false, selected: "" });
   });
-  for (const [id, step] of [["previous", -1], ["next", 1]]) {
-    document.getElementById(id).addEventListener("click", () => {
-      state.page += step;
-      draw();
+  for (const [id, by] of [["previous", -1], ["next", 1]]) {
+    document.getElementById(id).addEventListener("click", async () => {
+      await change({ page: state.page + by, item: "" }, { keepPage: true });
       document.getElementById("items-title").scrollIntoView();
     });
   }
-  document.querySelectorAll("[data-filter]").forEach((button) => button.addEventListener("click", () => {
-    form.reset();
-    const wanted = JSON.parse(button.dataset.filter);
-    if (wanted.status) state.status.add(wanted.status);
-    for (const select of form.querySelectorAll("select[data-field]")) {
-      const field = select.dataset.field;
-      if (!(field in wanted)) continue;
-      const index = field === "series" ? wanted[field] : String(data[field].indexOf(wanted[field]));
-      select.value = state.pick[field] = index;
+
+  // A number in a table opens its items.
+  function reveal(wanted) {
+    const found = { ...wanted, item: "" };
+    for (const [name, old] of [["model", "series"], ["from", "baseline"], ["to", "candidate"]]) {
+      if (old in wanted) found[name] = Number(wanted[old]) + 1;
     }
-    refresh();
+    restore(found);
+    refresh({ push: true });
     document.getElementById("items").scrollIntoView();
     document.getElementById("items-title").focus({ preventScroll: true });
-  }));
-  refresh();
+  }
+  document.querySelectorAll("[data-filter]").forEach((button) => button.addEventListener("click", () => reveal(JSON.parse(button.dataset.filter))));
+
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const isTyping = event.target.matches("input, textarea, select");
+    if (event.key === "Escape" && state.item && !isTyping) open("");
+    if (event.key === "Escape" && event.target === search) search.blur();
+    if (isTyping) return;
+    if (event.key === "/") {
+      event.preventDefault();
+      search.focus();
+    }
+    if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
+  });
+
+  function follow({ scroll = false } = {}) {
+    const found = readAddress();
+    if (!found && location.hash) return refresh({ address: false });
+    restore(found || {});
+    const done = refresh({ address: false });
+    if (found && scroll) done.then(() => (list.querySelector(".open[aria-expanded=true]")?.closest("tr") || document.getElementById("items")).scrollIntoView({ behavior: "instant" }));
+    return done;
+  }
+  addEventListener("popstate", () => {
+    if (readAddress() || !location.hash) follow();
+  });
+  heatMap(data, (pattern) => reveal({ selected: pattern }));
+  await follow({ scroll: true });
   root.dataset.ready = "items";
 }

@@ -15,12 +15,15 @@ function stored(value) {
 const chosen = stored();
 if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
 
-document.addEventListener("DOMContentLoaded", () => {
+// Called where the page ends and the texts of the items begin. Plots and tables are painted before the list is built.
+function begin() {
   theme();
   document.querySelectorAll("table.sortable").forEach(sortable);
-  // Plots and tables are painted before the list of items is built.
-  requestAnimationFrame(() => setTimeout(items));
-});
+  requestAnimationFrame(() => setTimeout(() => items().catch((error) => {
+    const text = "DecompressionStream" in window ? `The list of items cannot be shown: ${error.message}` : "The list of items needs a newer browser: Chrome 80, Firefox 113, Safari 16.4.";
+    document.getElementById("count").textContent = text;
+  })));
+}
 
 function theme() {
   const button = document.getElementById("theme");
@@ -41,6 +44,13 @@ function compare(a, b) {
   if (x !== null && y !== null) return x - y;
   if (x !== null || y !== null) return x !== null ? 1 : -1;
   return collator.compare(a.text, b.text);
+}
+
+// The place of each text in the sorted texts; equal texts have the same.
+function rankOf(texts) {
+  const distinct = [...new Set(texts)].sort(collator.compare);
+  const ranks = new Map(distinct.map((text, rank) => [text, rank]));
+  return texts.map((text) => ranks.get(text));
 }
 
 function turn(header) {

@@ -15,7 +15,7 @@ from fixtures.records import as_schema_1
 from pytest_llmprops.benchmarks.dtails.report import concepts as dtails_concepts
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Kind, Request
-from pytest_llmprops.reports.kit.blocks import Page, Report, Section
+from pytest_llmprops.reports.kit.blocks import ItemData, Page, Report, Section
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.reports.page.html import pages_html
 
@@ -262,7 +262,7 @@ def test_a_page_stays_in_a_folder_of_the_report(path: str) -> None:
     """A benchmark's section cannot write outside the report folder."""
     section = Section((), (Page(path, "t", "concept.html.jinja", None),))
     with pytest.raises(ValueError, match="FOLDER/NAME"):
-        pages_html(Report("t", (), (), (), (), (), (), (section,), (), {}))
+        pages_html(Report("t", (), (), (), (), (), (), (section,), (), ItemData("", (), {})))
 
 
 def test_file_with_the_name_of_the_page_folder(tmp_path: Path) -> None:

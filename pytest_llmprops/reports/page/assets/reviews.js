@@ -1,0 +1,4 @@
+// Review marks, filled in later.
+function reviewMarks() {
+  return { form: () => null, badge: () => null };
+}

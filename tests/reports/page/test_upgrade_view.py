@@ -1,0 +1,312 @@
+"""From a decision to the replies: the tabs of two runs, addresses, keys and the word diff, in headless Chromium."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.records import exchange, recorded, verdict
+from pytest_llmprops.core.records import RecordStatus, VerdictRecord
+from pytest_llmprops.reports.page.build import write_report
+from pytest_llmprops.runs.compare import compare
+from pytest_llmprops.runs.reader import read_run
+
+HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202egnp.exe \x1b[31m ${alert(3)}"
+OLD_REPLY = "The word is owl , because it rhymes with growl."
+NEW_REPLY = "The word is bowl , because it rhymes with growl!"
+PRICE = {"price": {"input": 2.0, "output": 10.0, "source": "2026-01-01"}}
+TABS = ("lost", "gained", "wrong", "right", "apart")
+
+Open = Callable[..., Any]
+
+
+def mixed(folder: Path, model: str, seed: int) -> Path:
+    """Return a run with repeats, errors, items that the other run lacks, and a price."""
+    chosen = random.Random(seed)
+    statuses: list[RecordStatus] = ["correct", "wrong", "refused", "error"]
+    records = [
+        verdict(task, n, chosen.choices(statuses, [6, 3, 1, 2])[0], model=model, sample=sample)
+        for task in ("add", "take")
+        for n in range(30)
+        for sample in range(3)
+        if not (model == "new" and n == 7) and not (model == "old" and n == 9)
+    ]
+    return recorded(folder, records)
+
+
+def told(folder: Path, model: str) -> Path:
+    """Return a run whose replies are read: a flip, a hostile reply, and items that are right or wrong in both."""
+    is_new = model == "new"
+    reply = NEW_REPLY if is_new else OLD_REPLY
+    statuses: list[RecordStatus] = ["wrong" if is_new else "correct", "wrong", "correct"]
+    statuses += ["correct" if is_new else "refused"]
+    records: list[VerdictRecord] = [
+        verdict("rhyme", n, status, model=model, requests=[f"k{n}"]) for n, status in enumerate(statuses)
+    ]
+    usage = {"prompt_tokens": 1000, "completion_tokens": 100}
+    requests = [
+        exchange(
+            f"k{n}", f"Which word rhymes with {n}?", HOSTILE if n == 3 else reply, usage=usage, seconds=1.25
+        )
+        for n in range(4)
+    ]
+    command = ["suites", "--model", model, "-n", "8", "--llm-seed=3"]
+    return recorded(
+        folder, records, requests=requests, models={model: {"spec": model, **PRICE}}, options={"command": command}
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Path]]:
+    """Return the runs of each page."""
+    base = tmp_path_factory.mktemp("upgrade")
+    return {
+        "mixed": [mixed(base / f"mixed-{m}", m, seed) for seed, m in enumerate(("old", "new", "third"))],
+        "told": [told(base / f"told-{m}", m) for m in ("old", "new")],
+    }
+
+
+@pytest.fixture(scope="module")
+def pages(folders: dict[str, list[Path]], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the pages under test."""
+    out = tmp_path_factory.mktemp("pages")
+    return {name: write_report(runs, out / name)[0] for name, runs in folders.items()}
+
+
+@pytest.fixture
+def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
+    """Open a page at an address; at the end, check that it fetched nothing and ran no script from a reply."""
+
+    def go(name: str = "told", address: str = "") -> Any:
+        browser_page.goto("about:blank")
+        browser_page.goto(pages[name].as_uri() + address)
+        browser_page.wait_for_selector("[data-ready]", state="attached")
+        return browser_page
+
+    yield go
+    assert {url.split(":")[0] for url in browser_page.requests_seen} <= {"file", "about"}
+    assert (browser_page.errors_seen, browser_page.dialogs_seen) == ([], [])
+
+
+def counts_of(page: Any) -> dict[str, int]:
+    """Return the numbers in the tabs."""
+    tabs = page.locator("#tabs button").all()
+    return {
+        tab.get_attribute("data-tab"): int(tab.locator("b").inner_text().replace(",", "")) for tab in tabs
+    }
+
+
+def compared(runs: list[Path]) -> dict[str, int]:
+    """Return the numbers of ``llmprops compare`` by tab; it does not tell items right in both from wrong in both."""
+    [contrast] = compare([read_run(folder) for folder in runs]).contrasts
+    tasks = [change for change in contrast.changes if change.task_key is not None]
+    apart = sum(change.only_baseline + change.only_candidate + change.errors for change in tasks)
+    flips = {"lost": len(contrast.lost), "gained": len(contrast.gained), "apart": apart}
+    return {**flips, "same": sum(change.pairs for change in tasks) - flips["lost"] - flips["gained"]}
+
+
+def as_compared(tabs: dict[str, int]) -> dict[str, int]:
+    """Return the numbers of the tabs as :func:`compared` does."""
+    same = tabs["wrong"] + tabs["right"]
+    return {name: tabs[name] for name in ("lost", "gained", "apart")} | {"same": same}
+
+
+def listed(page: Any) -> list[str]:
+    """Return the ids in the list."""
+    return [text.strip() for text in page.locator("#list .open").all_inner_texts()]
+
+
+def count(page: Any, number: int) -> None:
+    """Wait until the list shows this number of matching items."""
+    page.locator("#count").filter(has_text=re.compile(f"^{number:,} of ")).wait_for()
+
+
+def test_tabs_count_what_compare_counts(show: Open, folders: dict[str, list[Path]]) -> None:
+    """With repeats, errors and missing items, every choice of two of three runs has the counts of ``compare``."""
+    page = show("mixed")
+    for one, other in ((0, 1), (2, 1), (1, 0)):
+        page.locator("select[data-side=from]").select_option(str(one))
+        page.locator("select[data-side=to]").select_option(str(other))
+        expected = compared([folders["mixed"][one], folders["mixed"][other]])
+        assert as_compared(counts_of(page)) == expected
+        assert min(expected["lost"], expected["gained"], expected["apart"]) >= 2
+    page.get_by_role("tab", name="Not comparable").click()
+    count(page, counts_of(page)["apart"])
+    assert "from=2&to=1" in page.url
+
+
+def test_a_number_in_a_table_opens_its_tab(show: Open) -> None:
+    """The numbers of lost and gained items in the comparison open them, and Back returns."""
+    page = show()
+    row = page.get_by_role("region", name="Comparison, table").locator("tbody tr", has_text="rhyme")
+    row.get_by_role("button").nth(2).click()
+    count(page, 1)
+    assert listed(page) == ["sums/en/rhyme/0000"]
+    assert page.get_by_role("tab", selected=True).inner_text() == "Lost 1"
+    assert page.locator("#panel").get_attribute("aria-labelledby") == "tab-lost"
+    page.go_back()
+    count(page, 8)
+    assert page.get_by_role("tab", selected=True).inner_text() == "All 8"
+
+
+def test_two_replies_side_by_side_with_their_different_words(show: Open) -> None:
+    """Both replies are shown in full, different words marked, each with tokens, seconds, cost and a command."""
+    page = show(address="#items?tab=lost&item=sums/en/rhyme/0000")
+    old, new = page.locator(".detail .side").all()
+    assert (old.locator("pre").first.inner_text(), new.locator("pre").first.inner_text()) == (
+        OLD_REPLY,
+        NEW_REPLY,
+    )
+    assert (old.locator("del").all_inner_texts(), new.locator("ins").all_inner_texts()) == (
+        ["owl", "."],
+        ["bowl", "!"],
+    )
+    assert new.locator(".usage").inner_text() == "1,000 + 100 tokens · 1.25 s · 0.00300 USD"
+    command = "pytest suites --llm-seed=3 --model new --llm-cache refresh -k 'sums/en/rhyme/0000'"
+    assert new.locator(".again code").inner_text() == command
+    assert "Baseline: old ✓ correct" in old.inner_text()
+    assert "Candidate: new ✗ wrong" in new.inner_text()
+
+
+DIFFS = [
+    ("", ""), ("same", "same"), ("", "all new"), ("x " * 4000, "y " * 4000), ("a  b\n\nc", "a b\nc"),
+    ("篮子和蓝子", "篮子与蓝子"), ("a b c d e", "c d x e f"),
+]  # fmt: skip
+
+
+def test_a_word_diff_keeps_both_texts(show: Open) -> None:
+    """The parts of a diff put together are the texts, and what is not marked is the same in both."""
+    differs = show().evaluate("(pairs) => pairs.map(([a, b]) => wordDiff(a, b))", DIFFS)
+    for parts, texts in zip(differs, DIFFS, strict=True):
+        assert tuple("".join(text for text, _ in side) for side in parts) == texts
+        kept = ["".join(text for text, is_different in side if not is_different) for side in parts]
+        assert kept[0] == kept[1]
+    *_, chinese, letters = differs
+    assert [[text for text, is_different in side if is_different] for side in chinese] == [["和"], ["与"]]
+    assert "".join(text for text, is_different in letters[0] if not is_different).split() == ["c", "d", "e"]
+
+
+def test_address_and_back(show: Open) -> None:
+    """Tab, filters, sort and opened item are in the address; Back undoes each, and a copied address restores all."""
+    page = show()
+    page.get_by_role("tab", name="Both wrong").click()
+    count(page, 1)
+    page.get_by_role("button", name="sums/en/rhyme/0001").click()
+    page.locator(".detail").wait_for()
+    assert page.url.endswith("#items?tab=wrong&item=sums/en/rhyme/0001")
+    page.go_back()
+    page.locator(".detail").wait_for(state="detached")
+    page.go_back()
+    count(page, 8)
+    page.go_forward()
+    count(page, 1)
+    again = show(address="#items?q=rhymes&status=wrong&model=2&sort=-id")
+    count(again, 2)
+    assert listed(again) == ["sums/en/rhyme/0001", "sums/en/rhyme/0000"]
+    assert again.locator("#search").input_value() == "rhymes"
+    assert again.locator("#list thead .id").get_attribute("aria-sort") == "descending"
+
+
+def test_keys(show: Open) -> None:
+    """``/`` goes to the search, ``j`` and ``k`` open the next and previous item, ``Esc`` closes it."""
+    page = show()
+    page.keyboard.press("j")
+    page.locator(".detail").wait_for()
+    first = page.locator("[aria-expanded=true]").inner_text()
+    page.keyboard.press("j")
+    page.locator(f"[aria-expanded=true]:not(:text('{first}'))").wait_for()
+    assert page.evaluate("() => document.activeElement.getAttribute('aria-expanded')") == "true"
+    page.keyboard.press("k")
+    page.locator(f"[aria-expanded=true]:text('{first}')").wait_for()
+    page.keyboard.press("Escape")
+    page.locator(".detail").wait_for(state="detached")
+    assert page.evaluate("() => document.activeElement.className") == "open"
+    page.keyboard.press("/")
+    page.keyboard.type("jk")
+    assert page.locator("#search").input_value() == "jk"
+    page.get_by_role("tab", selected=True).focus()
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_role("tab", selected=True).get_attribute("data-tab") == "lost"
+
+
+def test_copy_buttons(show: Open) -> None:
+    """Prompt, reply, command and link are copied as they are, and a status line says so."""
+    page = show(address="#items?tab=gained&item=sums/en/rhyme/0003")
+    page.evaluate(
+        "() => { window.copies = []; navigator.clipboard.writeText = async (text) => copies.push(text); }"
+    )
+    side = page.locator(".detail .side").nth(1)
+    for name in ("prompt", "reply", "link", "command"):
+        side.get_by_role("button", name=f"Copy {name}").click()
+    page.locator("#said", has_text="Command copied").wait_for(state="attached")
+    prompt, reply, link, command = page.evaluate("() => copies")
+    assert prompt == "Which word rhymes with 3?"
+    assert "<img src=x onerror=alert(1)>" in reply
+    assert not set("\u202e\x1b") & set(page.content())
+    assert link == page.url
+    assert command.endswith("-k 'sums/en/rhyme/0003'")
+
+
+def luminance(colour: str) -> float:
+    """Return the relative luminance of ``rgb(r, g, b)`` (WCAG 2.2)."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_marked_words_and_tabs_can_be_read(show: Open, browser_page: Any, scheme: str) -> None:
+    """New colours have a contrast of at least 4.5:1, and nothing is wider than a window of 390, 800 or 1440 pixels."""
+    browser_page.emulate_media(color_scheme=scheme)
+    page = show(address="#items?tab=lost&item=sums/en/rhyme/0000")
+    colours = """(e) => {
+      let under = e;
+      while (getComputedStyle(under).backgroundColor === 'rgba(0, 0, 0, 0)') under = under.parentElement;
+      return [getComputedStyle(e).color, getComputedStyle(under).backgroundColor];
+    }"""
+    for selector in (
+        "del",
+        "ins",
+        ".tabs button",
+        ".tabs [aria-selected=true]",
+        ".tools button",
+        ".usage",
+        ".again code",
+    ):
+        lighter, darker = sorted(map(luminance, page.locator(selector).first.evaluate(colours)), reverse=True)
+        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, selector
+    for width in (390, 800, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+
+
+def test_twelve_thousand_items_of_two_runs(browser_page: Any, tmp_path: Path) -> None:
+    """All flips of two runs of 12,000 are counted; the page is small, has few nodes and stays usable."""
+
+    def run(model: str, wrong: range) -> Path:
+        words = ("owl", "knight", "flour")
+        records = (
+            verdict("add", n, "wrong" if n in wrong else "correct", model=model, given=f"{words[n % 3]} {n}")
+            for n in range(12_000)
+        )
+        return recorded(tmp_path / model, records)
+
+    runs = [run("old", range(2_000, 3_800)), run("new", range(800, 2_600))]
+    path = write_report(runs, tmp_path / "out")[0]
+    assert path.stat().st_size < 10_000_000
+    browser_page.goto(path.as_uri())
+    browser_page.wait_for_selector("[data-ready]", state="attached")
+    tabs = counts_of(browser_page)
+    assert tabs == {"all": 24_000, "lost": 1_200, "gained": 1_200, "wrong": 600, "right": 9_000, "apart": 0}
+    assert as_compared(tabs) == compared(runs)
+    assert browser_page.evaluate("() => document.querySelectorAll('*').length") < 3_000
+    browser_page.get_by_role("tab", name="Gained").click()
+    count(browser_page, 1_200)
+    browser_page.get_by_label("Search").fill("OWL 3")
+    count(browser_page, 267)
+    assert browser_page.errors_seen == []
