@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.requests import Reply, Request
@@ -282,6 +282,16 @@ def _short_folder() -> Path:
     )
 
 
+def start_server(socket: str, errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    """Start the broker process, with a pipe as its standard input."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest_llmprops.engine.server", socket],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=errors,
+    )
+
+
 class BrokerProcess:
     """The broker process, owned by the controller of a distributed run."""
 
@@ -289,12 +299,7 @@ class BrokerProcess:
         self._folder = _short_folder()
         self.socket = str(self._folder / "broker")
         self._errors = open(self._folder / "stderr", "w+b")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "pytest_llmprops.engine.server", self.socket],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=self._errors,
-        )
+        self.process = start_server(self.socket, self._errors)
         assert self.process.stdin is not None
         self.process.stdin.write(config.to_json().encode() + b"\n")
         self.process.stdin.flush()
