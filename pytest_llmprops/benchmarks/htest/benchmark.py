@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_llmprops.benchmarks.htest import prompts
@@ -34,6 +34,8 @@ TASKS = (
 GEOMETRY = "letter_geometry"
 #: Maximum number of characters of a chain of thought in a verdict.
 MAX_THOUGHT = 300
+#: With a smaller share of readable replies, the accuracy of these says little about the model.
+FEWEST_READ = 0.3
 _ID_PREFIXES = {"published": "p", "generated": "g"}
 
 
@@ -148,10 +150,16 @@ class HTest(Benchmark):
         return _judge(item, reply, reply.text, {"chain_of_thought": _end(thought.text)})
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
-        """Yield ``adjusted_accuracy`` (without unreadable replies, appendix D) and ``format_rate`` per task."""
+        """Yield ``adjusted_accuracy`` (without unreadable replies, appendix D) and ``format_rate`` per task.
+
+        Adjusted accuracy is undefined where fewer than 30% of the replies could be read.
+        """
         for place, members in by_place(records).items():
             parsed = [r for r in members if r.values.get("parsed")]
-            yield rate(place, "adjusted_accuracy", [r.status == "correct" for r in parsed], "higher")
+            adjusted = rate(place, "adjusted_accuracy", [r.status == "correct" for r in parsed], "higher")
+            if len(parsed) < FEWEST_READ * len(members):
+                adjusted = replace(adjusted, value=None, ci_low=None, ci_high=None)
+            yield adjusted
             formatted = [bool(r.values.get("format")) for r in members]
             yield rate(place, "format_rate", formatted, "higher")
 

@@ -325,6 +325,16 @@ def test_adjusted_accuracy_without_a_readable_reply(small: Loaded, measure: Meas
     assert actual["format_rate"].value == 0
 
 
+def test_adjusted_accuracy_of_few_readable_replies(small: Loaded, measure: Measure) -> None:
+    """With fewer than 30% readable replies the adjusted accuracy is undefined; their number is kept."""
+    replies = ["A", "A", "A", *[""] * 7]
+    records = [measure(H, small.items[0], small.context, reply, k=4).record for reply in replies]
+    expected = {10: (1.0, 3), 9: (None, 2)}
+    for count, (value, read) in expected.items():
+        metric = next(m for m in H.metrics(records[-count:]) if m.name == "adjusted_accuracy")
+        assert (metric.value, metric.n, metric.ci_low is None) == (value, read, value is None)
+
+
 # Invalid rows
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest
+from pytest_llmprops.benchmarks.htest.benchmark import FEWEST_READ, GEOMETRY, HTest
 from pytest_llmprops.benchmarks.htest.report.lines import Line, lines_over_k
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import PublishedResult, find
@@ -23,7 +23,9 @@ from pytest_llmprops.reports.kit.text import percent, visible, with_interval, wo
 ALL = "all tasks"
 #: With more series than this, a forest plot is too tall to read.
 MAX_IN_FOREST = 3
-ADJUSTED = "† adjusted accuracy: replies that could not be read are left out (appendix D of the paper)."
+ADJUSTED = (
+    "† adjusted accuracy: of the replies that could be read (appendix D of the paper), if at least 30% could."
+)
 
 
 def section(measured: Measured) -> Section:
@@ -62,12 +64,12 @@ def _tasks_name(measured: Measured) -> str:
     return f"all {'ten' if len(_ab_tasks(measured)) == 10 else len(_ab_tasks(measured))} tasks"
 
 
-def _accuracy(records: Iterable[VerdictRecord]) -> tuple[Share | None, bool]:
-    """Return (accuracy, whether it is adjusted); it is adjusted if some replies could not be read."""
-    members = list(records)
+def _accuracy(records: Iterable[VerdictRecord]) -> tuple[Share | None, Share | None]:
+    """Return the accuracy, and the adjusted one if some replies could not be read, but not too many."""
+    members = [r for r in records if r.status != "error"]
     readable = [r for r in members if r.status in ("correct", "wrong")]
-    adjusted = any(r.status in ("unparsed", "refused") for r in members) and bool(readable)
-    return accuracy(readable if adjusted else members), adjusted
+    is_adjusted = FEWEST_READ * len(members) <= len(readable) < len(members)
+    return accuracy(members), accuracy(readable) if is_adjusted else None
 
 
 def _grid(measured: Measured) -> Table:
@@ -111,8 +113,10 @@ def _best(task: str, k: int) -> Cell:
     return Cell(f"{best.model} {100 * best.value:.1f}", best.value)
 
 
-def _cell(share: Share, adjusted: bool) -> Cell:
-    text = with_interval(share.value, share.low, share.high) + (" †" if adjusted else "")
+def _cell(share: Share, adjusted: Share | None) -> Cell:
+    text = with_interval(share.value, share.low, share.high)
+    if adjusted is not None:
+        text += f"; † {percent(adjusted.value)} of {adjusted.n:,}"
     return Cell(text, share.value, share.low, share.high)
 
 
@@ -204,12 +208,13 @@ def _grid_figure(measured: Measured, ks: list[int]) -> Figure:
 def _geometry(measured: Measured) -> list[Block]:
     spots, rows = [], []
     for s in measured.series:
-        ten, _ = _accuracy(measured.records(s, _ab_tasks(measured)))
-        shape, _ = _accuracy(measured.records(s, [GEOMETRY]))
+        ten, ten_adjusted = _accuracy(measured.records(s, _ab_tasks(measured)))
+        shape, shape_adjusted = _accuracy(measured.records(s, [GEOMETRY]))
         if ten and shape:
             x, y = (Point(s.index, v.value, v.low, v.high) for v in (ten, shape))
             spots.append(Spot(s.starred, x, y, s.index))
-            rows.append((Cell(s.starred), _cell(ten, False), _cell(shape, False), Cell("this report")))
+            cells = (_cell(ten, ten_adjusted), _cell(shape, shape_adjusted))
+            rows.append((Cell(s.starred), *cells, Cell("this report")))
     if not spots:
         return []
     for model, mean, shape_value, k in _references():
@@ -219,7 +224,8 @@ def _geometry(measured: Measured) -> list[Block]:
         cells = (Cell(percent(mean), mean), Cell(percent(shape_value), shape_value))
         rows.append((Cell(model), *cells, Cell(f"paper, k = {k}")))
     columns = (("Model", False), ("Ten tasks", True), ("Letter Geometry", True), ("From", False))
-    table = Table("Ten tasks and Letter Geometry", columns, tuple(rows))
+    is_adjusted = any("†" in cell.text for row in rows for cell in row)
+    table = Table("Ten tasks and Letter Geometry", columns, tuple(rows), ADJUSTED if is_adjusted else "")
     chance = (HTest.chance[""], HTest.chance[GEOMETRY])
     figure = Figure(
         "htest-geometry",
