@@ -8,6 +8,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pytest_llmprops.core.numbers import (
+    count,
+    counted,
+    interval,
+    p_value,
+    percent,
+    point_range,
+    points,
+    size_in_points,
+)
 from pytest_llmprops.core.texts import one_line, terminal_line, visible
 from pytest_llmprops.reports.terminal import aligned_table
 from pytest_llmprops.runs.compare import Change, Column, Comparison, Contrast, Flip, Side
@@ -159,12 +169,12 @@ def _accuracy(column: Column, task_key: TaskKey, *, of: bool) -> str:
     row = column.row(task_key)
     if row is None:
         return "-"
-    errors = f", {row.errors} error{'s' * (row.errors != 1)}" if row.errors else ""
+    errors = f", {counted(row.errors, 'error')}" if row.errors else ""
     if row.estimate is None:
         return f"no answer{errors}"
     value, low, high = row.estimate
-    items = f" of {row.answered}" if of else ""
-    return f"{100 * value:.1f}%{items} ({100 * low:.1f} to {100 * high:.1f}){errors}"
+    items = f" of {count(row.answered)}" if of else ""
+    return f"{percent(value)}{items} ({interval(low, high)}){errors}"
 
 
 def _title(contrast: Contrast) -> str:
@@ -192,17 +202,17 @@ def _change(c: Change) -> tuple[str, ...]:
     result = c.result
     if result is None:
         return (*start, "-", "-", "-", "no pairs", "-")
-    interval = f"{_points(result.low)} to {_points(result.high)}"
-    p = f"{result.p:.3f}" if result.p >= 0.001 else "<0.001"
-    shows = f"{100 * result.detectable:.1f}" if result.detectable is not None else "none"
+    shows = "none" if result.detectable is None else size_in_points(result.detectable).removesuffix(" points")
     if result.conclusion in ("drop", "gain"):
         shows = ""
-    return (*start, _points(result.difference), interval, p, result.conclusion, shows)
-
-
-def _points(share: float) -> str:
-    text = f"{100 * share:.1f}"
-    return "0.0" if text == "-0.0" else text
+    return (
+        *start,
+        points(result.difference),
+        point_range(result.low, result.high),
+        p_value(result.p),
+        result.conclusion,
+        shows,
+    )
 
 
 def _legend(contrast: Contrast) -> list[str]:

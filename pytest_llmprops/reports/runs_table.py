@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts
 from pytest_llmprops.core.strict_json import JSON
@@ -62,7 +63,7 @@ def _accuracies(models: Iterable[str], summary: Sequence[SummaryRow]) -> list[st
         rows = [row for row in summary if row.model == model]
         counts = [row.answered if row.cluster_accuracy is None else row.clusters for row in rows]
         correct = sum(r.estimate[0] * n for r, n in zip(rows, counts, strict=True) if r.estimate is not None)
-        accuracies.append(f"{100 * correct / sum(counts):.1f}%" if sum(counts) else "-")
+        accuracies.append(percent(correct / sum(counts)) if sum(counts) else "-")
     return accuracies
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pytest_llmprops.core.numbers import cost, count, counted, duration, interval, number, percent
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.core.repeats import DIRECTIONS
 from pytest_llmprops.core.run_facts import OldReplies, ProtocolFacts, RunFacts
-from pytest_llmprops.core.statistics import binomial_standard_error
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.published import beside
 from pytest_llmprops.runs.benchmark_facts import headline
@@ -49,7 +48,7 @@ def summary_lines(
             lines += _benchmark(facts, records, model, benchmark)
     for benchmark, models in facts.not_served.items():
         lines += [
-            f"not served: {n} {benchmark} items ({model} serves no such request, or a helper is missing)"
+            f"not served: {count(n)} {benchmark} items ({model} serves no such request, or a helper is missing)"
             for model, n in models.items()
         ]
     if not facts.summary:
@@ -60,14 +59,14 @@ def summary_lines(
     if facts.stopped:
         lines.append(f"stopped: {facts.stopped}")
     expected = facts.expected or 0
-    counted = "samples" if any(row.has_repeats for row in facts.summary) else "cases"
+    unit = "sample" if any(row.has_repeats for row in facts.summary) else "case"
     if facts.stopped_by_gate:
-        lines.append(f"stopped early: the gate was decided after {len(records)} of {expected} {counted}")
-    elif not facts.complete:
-        missing = expected - len(records)
         lines.append(
-            f"INCOMPLETE: {missing} of {expected} {counted} have no verdict; complete it: llmprops retry {folder}"
+            f"stopped early: the gate was decided after {count(len(records))} of {counted(expected, unit)}"
         )
+    elif not facts.complete:
+        missing = f"{count(expected - len(records))} of {counted(expected, unit)}"
+        lines.append(f"INCOMPLETE: {missing} have no verdict; complete it: llmprops retry {folder}")
     lines.append(f"run record: {folder}")
     return [terminal_line(line) for line in lines]
 
@@ -81,17 +80,17 @@ def _benchmark(facts: RunFacts, records: Sequence[VerdictRecord], model: str, be
     lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.name} ({settings}){old}"]
     published = [beside(row, protocol) for row in rows]
     table = [(*HEADER, "published"), *((*_cells(row), p) for row, p in zip(rows, published, strict=True))]
-    counted = headline(rows, facts)
+    averaged = headline(rows, facts)
     if len(rows) > 1:
-        table.append((*_total(rows, counted), ""))
+        table.append((*_total(rows, averaged), ""))
     if not any(published):
         table = [row[:-1] for row in table]
     if not any(row.has_repeats for row in rows):
         kept = [n for n, name in enumerate(table[0]) if name not in OF_REPEATS]
         table = [tuple(row[n] for n in kept) for row in table]
     lines += aligned_table(table)
-    if len(counted) < len(rows):
-        apart = dict.fromkeys(row.task for row in rows if row not in counted)
+    if len(averaged) < len(rows):
+        apart = dict.fromkeys(row.task for row in rows if row not in averaged)
         lines.append(f"  the mean is without {', '.join(apart)}")
     if any(published) and any(r.source != "published" for r in rows):
         lines.append(
@@ -111,25 +110,15 @@ def _benchmark(facts: RunFacts, records: Sequence[VerdictRecord], model: str, be
 
 def _cells(row: SummaryRow) -> tuple[str, ...]:
     if row.estimate is None:
-        accuracy, interval = "-", "-"
+        accuracy, limits = "-", "-"
     else:
         value, low, high = row.estimate
-        accuracy, interval = f"{100 * value:.1f}%", f"{100 * low:.1f} to {100 * high:.1f}"
-        if row.cluster_accuracy is None:
-            accuracy += f" ±{100 * _standard_error(row, value):.1f}"
+        accuracy, limits = percent(value), interval(low, high)
         if row.cluster_accuracy is not None or (row.ci_method and "cluster" in row.ci_method):
-            interval += " (clusters)"
-    counts = (str(getattr(row, name)) for name in ("wrong", "refused", "unparsed", "errors"))
-    items, samples = str(row.items), str(row.samples)
-    return (row.task, row.language, row.source, items, samples, accuracy, interval, *counts, *_variance(row))
-
-
-def _standard_error(row: SummaryRow, accuracy: float) -> float:
-    """Return the standard error of an accuracy; with repeats, from the variance between and within items."""
-    if row.between_items is None or row.within_items is None:
-        return binomial_standard_error(accuracy, row.answered)
-    repeats = (row.samples - row.errors) / row.answered
-    return math.sqrt((row.between_items + row.within_items / repeats) / row.answered)
+            limits += " (clusters)"
+    counts = (count(getattr(row, name)) for name in ("wrong", "refused", "unparsed", "errors"))
+    items, samples = count(row.items), count(row.samples)
+    return (row.task, row.language, row.source, items, samples, accuracy, limits, *counts, *_variance(row))
 
 
 def _variance(row: SummaryRow) -> tuple[str, str]:
@@ -139,16 +128,16 @@ def _variance(row: SummaryRow) -> tuple[str, str]:
     return f"{row.between_items:.3f}", f"{row.within_items:.3f}"
 
 
-def _total(rows: Sequence[SummaryRow], counted: Sequence[SummaryRow]) -> tuple[str, ...]:
-    """Return the last row of a table: the counts of all ``rows``, and the mean accuracy of the ``counted`` ones."""
+def _total(rows: Sequence[SummaryRow], averaged: Sequence[SummaryRow]) -> tuple[str, ...]:
+    """Return the last row of a table: the counts of all ``rows``, and the mean accuracy of the ``averaged`` ones."""
     sums = {
         name: sum(getattr(r, name) for r in rows)
         for name in ("items", "samples", "wrong", "refused", "unparsed", "errors")
     }
-    counts = (str(sums[name]) for name in ("wrong", "refused", "unparsed", "errors"))
-    accuracies = [r.estimate[0] for r in counted if r.estimate is not None]
-    mean = f"{100 * sum(accuracies) / len(accuracies):.1f}% mean" if accuracies else "-"
-    return ("all", "", "", str(sums["items"]), str(sums["samples"]), mean, "", *counts, "", "")
+    counts = (count(sums[name]) for name in ("wrong", "refused", "unparsed", "errors"))
+    accuracies = [r.estimate[0] for r in averaged if r.estimate is not None]
+    mean = f"{percent(sum(accuracies) / len(accuracies))} mean" if accuracies else "-"
+    return ("all", "", "", count(sums["items"]), count(sums["samples"]), mean, "", *counts, "", "")
 
 
 def _metrics(facts: RunFacts, model: str, benchmark: str) -> list[str]:
@@ -164,8 +153,7 @@ def _metrics(facts: RunFacts, model: str, benchmark: str) -> list[str]:
         covered = (row.name, row.task, row.source) in over_all and row.language != "all"
         if not single and not covered:
             place = "/".join(filter(None, (row.task, row.language, row.group)))
-            value = "-" if row.value is None else f"{row.value:.3g}"
-            values_by_name.setdefault(row.name, []).append(f"{place} {value}")
+            values_by_name.setdefault(row.name, []).append(f"{place} {number(row.value)}")
     return [f"  {name}: {', '.join(values)}" for name, values in values_by_name.items()]
 
 
@@ -184,7 +172,7 @@ def _failures(records: Sequence[VerdictRecord], model: str, benchmark: str) -> l
         lines.append(f"  {record.status} {which}{expected} ({one_line(record.reason, 90)})")
     if len(bad) > SHOWN:
         items = " items" if samples.total() > len(samples) else ""
-        lines.append(f"  … and {len(bad) - SHOWN} more{items} in verdicts.jsonl")
+        lines.append(f"  … and {count(len(bad) - SHOWN)} more{items} in verdicts.jsonl")
     return lines
 
 
@@ -193,18 +181,22 @@ def _calls(facts: RunFacts) -> list[str]:
     in_process = []
     if calls.in_process:
         seconds = calls.in_process_seconds or 0.0
-        in_process = ["", f"in-process: {calls.in_process:,} sentences served without calls, {seconds:.1f} s"]
+        in_process = [
+            "",
+            f"in-process: {counted(calls.in_process, 'sentence')} served without calls, {seconds:.1f} s",
+        ]
     if not calls.requests:
         return in_process
     parts = [
-        f"{calls.requests} requests",
-        f"{calls.sent} calls",
-        f"{calls.cache_hits} from the store",
-        *([f"{calls.joined} joined to an equal one"] if calls.joined else []),
-        f"{calls.retries} retries",
-        f"{calls.prompt_tokens:,}+{calls.completion_tokens:,} tokens",
+        counted(calls.requests, "request"),
+        counted(calls.sent, "call"),
+        f"{count(calls.cache_hits)} from the store",
+        *([f"{count(calls.joined)} joined to an equal one"] if calls.joined else []),
+        counted(calls.retries, "retry", "retries"),
+        f"{count(calls.prompt_tokens)}+{count(calls.completion_tokens)} tokens",
     ]
-    parts.append("cost unknown" if calls.cost_usd is None else f"{calls.cost_usd:.4f} USD{_prices(facts)}")
+    if calls.sent:
+        parts.append(f"{cost(calls.sent, calls.cost_usd)}{_prices(facts)}")
     if calls.cache_hits and calls.oldest_seconds:
         parts.append(f"oldest stored reply {duration(calls.oldest_seconds)} old")
     return [*(in_process or [""]), "calls: " + ", ".join(parts)]
@@ -219,12 +211,11 @@ def old_replies(old: OldReplies) -> list[str]:
     """Return what the headline of a model says about stored replies that it might give no longer."""
     phrases = []
     if old.older_than_a_day:
-        phrases.append(
-            f"stored replies of an unpinned model, up to {duration(old.oldest_seconds)} old: {old.older_than_a_day:,}"
-        )
+        age = duration(old.oldest_seconds)
+        phrases.append(f"stored replies of an unpinned model, up to {age} old: {count(old.older_than_a_day)}")
     if old.before_list_change:
         phrases.append(
-            f"stored replies from before the server's list of models changed: {old.before_list_change:,}"
+            f"stored replies from before the server's list of models changed: {count(old.before_list_change)}"
         )
     return phrases
 
@@ -240,22 +231,13 @@ def _stored_samples(facts: RunFacts) -> list[str]:
         return [note]
     if not calls.sampled_earlier:
         return []
-    share = (
-        f"{calls.sampled_earlier:,} of {calls.sampled:,} ({100 * calls.sampled_earlier / calls.sampled:.0f}%)"
-    )
+    earlier, sampled = calls.sampled_earlier, calls.sampled
+    share = f"{count(earlier)} of {count(sampled)} ({percent(earlier / sampled)})"
     note = (
         f"note: {share} replies at a temperature above 0, or the model's default, are stored ones of an earlier run, so"
         " this part repeats its results; --llm-cache refresh samples again, --llm-repeats N takes N samples per item"
     )
     return [note]
-
-
-def duration(seconds: float) -> str:
-    """Return seconds in the largest unit of which there is at least one."""
-    for unit, size in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def aligned_table(table: Sequence[Sequence[str]], width: int | None = None) -> list[str]:

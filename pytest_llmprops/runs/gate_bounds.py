@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pytest_llmprops.core.gate_results import Check, CheckVerdict
+from pytest_llmprops.core.numbers import interval, percent
 from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.runs.gate_checks import (
     POWER,
@@ -35,10 +36,8 @@ from pytest_llmprops.runs.gate_checks import (
     change,
     drop_required,
     limit_of,
-    percent,
     ranked,
     regression_required,
-    span,
 )
 from pytest_llmprops.runs.gate_file import Rule
 
@@ -132,8 +131,8 @@ def _mean_check(
     high: float,
 ) -> Check:
     value = math.fsum(values) / len(values) if values else None
-    so_far = "-" if value is None else percent(value)
-    measured = f"{so_far} so far; all items: {span(low, high)}, {len(values)} drawn of {population.items}"
+    so_far = percent(value)
+    measured = f"{so_far} so far; all items: {interval(low, high)}, {len(values)} drawn of {population.items}"
     return _check(kind, required, measured, verdict, value, low, high)
 
 

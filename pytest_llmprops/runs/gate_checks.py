@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pytest_llmprops.core.gate_results import Check, CheckVerdict
+from pytest_llmprops.core.numbers import interval as interval_shown
+from pytest_llmprops.core.numbers import number, p_value, percent, size_in_points, with_interval
 from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.runs.gate_file import Rule, wrong_side
@@ -26,21 +28,6 @@ class Answer(NamedTuple):
     correct: float
     refused: float
     unparsed: float
-
-
-def percent(share: float) -> str:
-    """Return a fraction as a percentage with one decimal."""
-    return f"{100 * share:.1f}%"
-
-
-def points(difference: float) -> str:
-    """Return a difference of fractions in percentage points."""
-    return f"{100 * difference:.1f} points"
-
-
-def span(low: float, high: float) -> str:
-    """Return an interval of fractions in percent."""
-    return f"{100 * low:.1f} to {100 * high:.1f}"
 
 
 def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
@@ -64,7 +51,7 @@ def accuracy(rule: Rule, answers: Sequence[Answer], noun: str = "item") -> Check
     total = math.fsum(scores)
     value = total / len(scores)
     interval = mean_interval(scores, clusters, level=1 - rule.alpha)
-    measured = f"{percent(value)} ({span(interval.low, interval.high)}), "
+    measured = f"{with_interval(value, interval.low, interval.high)}, "
     measured += f"{total:.6g} of {len(scores)}" if noun == "item" else f"mean of {len(scores)} {noun}s"
     if rule.basis == "point":
         verdict: CheckVerdict = "met" if value >= rule.min_accuracy else "failed"
@@ -131,7 +118,7 @@ def limit_of(rule: Rule, status: Literal["refused", "unparsed"]) -> float:
 
 def regression_required(rule: Rule) -> str:
     """Return the requirement of ``no_regression`` in words."""
-    return f"no drop at alpha {rule.alpha:g}, where {points(rule.detect)} could have been shown"
+    return f"no drop at alpha {rule.alpha:g}, where {size_in_points(rule.detect)} could have been shown"
 
 
 def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tests: int) -> Check:
@@ -147,7 +134,7 @@ def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tes
     result = judge(pairs, alpha=alpha, detect=rule.detect, level=1 - rule.alpha, test=test, tests=tests)
     detectable = math.inf if result.detectable is None else result.detectable
     corrected = f", Holm over {tests} rules" if tests > 1 else ""
-    test_text = f"p = {result.p:.2g} ({result.test_method}{corrected})"
+    test_text = f"p {p_value(result.p)} ({result.test_method}{corrected})"
     measured = f"{_drop(pairs, interval)}; {test_text}; {could_show(detectable)}"
     if result.conclusion == "drop":
         verdict: CheckVerdict = "failed"
@@ -166,7 +153,7 @@ def could_show(detectable: float) -> str:
     """Return the smallest detectable drop in words."""
     if math.isinf(detectable):
         return f"no drop, however large, could have been shown with {POWER:.0%} power"
-    return f"smallest drop they could have shown with {POWER:.0%} power: {points(detectable)}"
+    return f"smallest drop they could have shown with {POWER:.0%} power: {size_in_points(detectable)}"
 
 
 def _flips(pairs: Pairs) -> str:
@@ -176,8 +163,8 @@ def _flips(pairs: Pairs) -> str:
 def change(drop: float, low: float, high: float, *, rest: str = "") -> str:
     """Return a drop with its interval in words; a negative drop is a gain."""
     if drop < 0:
-        return f"gain of {points(-drop)}{rest} ({span(-high, -low)})"
-    return f"drop of {points(drop)}{rest} ({span(low, high)})"
+        return f"gain of {size_in_points(drop)}{rest} ({interval_shown(-high, -low)})"
+    return f"drop of {size_in_points(drop)}{rest} ({interval_shown(low, high)})"
 
 
 def _drop(pairs: Pairs, interval: Interval) -> str:
@@ -199,7 +186,7 @@ def _too_few(rule: Rule, pairs: Pairs, alpha: float) -> str:
 def drop_required(rule: Rule) -> str:
     """Return the requirement of ``max_drop`` in words."""
     assert rule.max_drop is not None
-    return f"drop of at most {points(rule.max_drop)} (upper limit of the {interval_name(rule)})"
+    return f"drop of at most {size_in_points(rule.max_drop)} (upper limit of the {interval_name(rule)})"
 
 
 def max_drop(rule: Rule, pairs: Pairs) -> Check:
@@ -240,7 +227,9 @@ def metric(rule: Rule, row: MetricRow) -> list[Check]:
     limits, basis = (value, value), "estimate"
     if low is not None and high is not None and rule.basis == "interval":
         limits, basis = (low, high), "95% interval"
-    measured = f"{name} {value:.3g}" + (f" ({low:.3g} to {high:.3g})" if low is not None else "")
+    measured = f"{name} {number(value)}"
+    if low is not None and high is not None:
+        measured += f" ({number(low)} to {number(high)})"
     requirements: list[tuple[str, str, Callable[[float, float], CheckVerdict]]] = []
     if rule.min is not None:
         least = rule.min

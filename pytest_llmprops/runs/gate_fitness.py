@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pytest_llmprops.core.gate_results import Check, CheckVerdict
+from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs import gate_bounds
-from pytest_llmprops.runs.gate_checks import percent
 from pytest_llmprops.runs.gate_data import RuleData
 
 

@@ -65,10 +65,10 @@ def test_drop_or_smallest_detectable_drop(capsys: pytest.CaptureFixture[str]) ->
     head = row(text[: text.index("A → C")], "benchmark task")
     assert dict(zip(head, drop, strict=False)) | {"p": "", "95% interval": ""} == {
         "benchmark": "sums", "task": "add", "lang": "en", "source": "builtin", "pairs": "30", "lost": "10",
-        "gained": "0", "difference": "-33.3", "95% interval": "", "p": "", "finding": "drop",
+        "gained": "0", "difference": "−33.3", "95% interval": "", "p": "", "finding": "drop",
     }  # fmt: skip
     shown = dict(zip(head, none, strict=True))
-    assert (shown["finding"], shown["difference"], shown["lost"]) == ("inconclusive", "-3.3", "1")
+    assert (shown["finding"], shown["difference"], shown["lost"]) == ("inconclusive", "−3.3", "1")
     assert 3.3 < float(shown["would show"]) < 60
 
 

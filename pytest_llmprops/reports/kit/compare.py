@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pytest_llmprops.core.numbers import count, size_in_points
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.runs.pairing import judge_pairs, pair_records
 
@@ -33,5 +34,5 @@ def reach(result: PairedResult) -> str:
     """Return the smallest detectable drop in words."""
     nouns = "clusters" if result.noun == "cluster" else "items"
     if result.detectable is None:
-        return f"{result.pairs:,} {nouns} cannot show any drop"
-    return f"{result.pairs:,} {nouns} would show a drop of {100 * result.detectable:.1f} points"
+        return f"{count(result.pairs)} {nouns} cannot show any drop"
+    return f"{count(result.pairs)} {nouns} would show a drop of {size_in_points(result.detectable)}"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from pytest_llmprops.core.numbers import usd
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line
@@ -117,7 +118,7 @@ def _facts(runs: Sequence[Run], series: Sequence[Series]) -> list[tuple[str, str
         facts.append(
             (
                 "Cost",
-                f"{sum(known):,.2f} USD{_rest(len(known), len(costs))}{price_sources(runs)}"
+                f"{usd(sum(known))}{_rest(len(known), len(costs))}{price_sources(runs)}"
                 if known
                 else "not known",
             )
@@ -191,7 +192,7 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
     calls = {k: v for k, v in facts.calls.to_json().items() if v not in (None, 0)}
     rows.append(("Calls", _flat(calls) or "none"))
     cost = facts.calls.cost_usd
-    rows.append(("Cost", "not known" if cost is None else f"{cost:.4f} USD{price_sources([run])}"))
+    rows.append(("Cost", "not known" if cost is None else f"{usd(cost)}{price_sources([run])}"))
     options = {
         k: v for k, v in facts.options.items() if v not in (None, [], {}, False, "") and k != "command"
     }

@@ -45,7 +45,7 @@ def test_a_line_is_cut_with_a_mark() -> None:
 
 def test_number_formats() -> None:
     """Shares are percentages, differences are signed points and a missing number is a dash."""
-    assert with_interval(0.9, 0.84, 0.94) == "90.0% (84 to 94)"
+    assert with_interval(0.9, 0.84, 0.94) == "90.0% (84.0 to 94.0)"
     assert (percent(None), points(-0.125), points(0.01)) == ("–", "−12.5", "+1.0")
     assert [joined([]), joined(["a"]), joined(["a", "b", "c"])] == ["", "a", "a, b and c"]
 

@@ -174,14 +174,14 @@ def test_custom_benchmark_has_a_section(tmp_path: Path) -> None:
     heading, row = table(section, "Results")
     assert dict(zip(heading, row, strict=True)) == {
         "Task": "add", "Language": "English", "Items from": "builtin", "Items": "10",
-        "Accuracy": "77.8% (40 to 97)", "Wrong": "1", "Refused": "1", "Unparsed": "0", "Errors": "1",
+        "Accuracy": "77.8% (40.0 to 97.2)", "Wrong": "1", "Refused": "1", "Unparsed": "0", "Errors": "1",
     }  # fmt: skip
     assert table(section, "Metrics")[1] == [
         "carry rate",
         "add",
         "English",
         "",
-        "25.0% (10 to 50)",
+        "25.0% (10.0 to 50.0)",
         "8",
         "lower",
     ]
@@ -292,7 +292,7 @@ def test_the_documented_section_works(tmp_path: Path, monkeypatch: pytest.Monkey
     run = recorded(tmp_path / "run", verdicts("name", 3, 1, benchmark="capitals"), metrics=[metric])
     section = report(run).sections[0]
     assert section.title == "Capitals"
-    assert table(section, "Islands")[1] == ["model", "50.0% (20 to 80)"]
+    assert table(section, "Islands")[1] == ["model", "50.0% (20.0 to 80.0)"]
 
 
 def test_faults_of_a_run_are_listed(tmp_path: Path) -> None:

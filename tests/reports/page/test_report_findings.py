@@ -25,7 +25,7 @@ def title(tmp_path: Path, *runs: list[VerdictRecord], **facts: Any) -> str:
 def test_heading_gives_the_share_of_one_model(tmp_path: Path) -> None:
     """The heading gives the share with its interval; without a weak spot it mentions none."""
     assert title(tmp_path, verdicts("asked", 90, 10, **HOMOPHONES)) == (
-        "model answers 90.0% of homophones (82 to 95)."
+        "model answers 90.0% of homophones (82.4 to 95.1)."
     )
 
 
@@ -49,7 +49,11 @@ def test_controls_do_not_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("correct", "words"),
-    [(102, "no better than guessing."), (150, "of H-TEST (68 to 81)."), (60, "fewer than guessing would.")],
+    [
+        (102, "no better than guessing."),
+        (150, "of H-TEST (68.4 to 80.8)."),
+        (60, "fewer than guessing would."),
+    ],
 )
 def test_heading_says_no_better_than_guessing(tmp_path: Path, correct: int, words: str) -> None:
     """An A/B accuracy whose interval contains one half is called no better than guessing."""
@@ -60,7 +64,7 @@ def test_the_better_of_two_is_named(tmp_path: Path) -> None:
     """The second run is called better or worse than the first if a one-sided test says so."""
     low, high = (verdicts("asked", n, 100 - n, **HOMOPHONES, model=f"m{n}") for n in (60, 90))
     assert title(tmp_path, low, high) == (
-        "m90 does better than m60 on homophones (+30.0 points, +20 to +40)."
+        "m90 does better than m60 on homophones (+30.0 points, +19.8 to +40.0)."
     )
     worse = title(tmp_path / "again", high, low)
     assert worse.startswith("m60 does worse than m90 on homophones (−30.0 points")
@@ -78,7 +82,7 @@ def test_the_best_of_several_is_named_with_its_rivals(tmp_path: Path) -> None:
     """Among three or more models the heading names the best and those not clearly behind it."""
     runs = [verdicts("asked", n, 100 - n, **HOMOPHONES, model=f"m{n}") for n in (50, 89, 90)]
     assert title(tmp_path, *runs) == (
-        "m90 does best on homophones: 90.0% (82 to 95), not clearly ahead of m89."
+        "m90 does best on homophones: 90.0% (82.4 to 95.1), not clearly ahead of m89."
     )
 
 
@@ -121,7 +125,7 @@ def test_heading_of_a_task_with_a_target(tmp_path: Path) -> None:
     """Accuracy on eras implicit is best at one half: the heading says so and calls no model better."""
     runs = [verdicts("implicit", n, 100 - n, benchmark="eras", language="zh") for n in (41, 80)]
     assert title(tmp_path / "one", runs[0]) == (
-        "Right by the sign on ERAS pairs, where 50.0% is best: model 41.0% (31 to 51)."
+        "Right by the sign on ERAS pairs, where 50.0% is best: model 41.0% (31.3 to 51.3)."
     )
     both = title(tmp_path / "two", *runs)
     assert "where 50.0% is best" in both
@@ -134,7 +138,7 @@ def test_models_on_other_items_are_not_ranked(tmp_path: Path) -> None:
     for correct in (0, 20):
         other = verdicts("asked", correct, 20 - correct, **HOMOPHONES, model="other", source="generated")
         assert title(tmp_path / str(correct), *runs, other) == (
-            "m90 does best on homophones: 90.0% (82 to 95), not clearly ahead of m89; "
+            "m90 does best on homophones: 90.0% (82.4 to 95.1), not clearly ahead of m89; "
             "other was measured on other items."
         )
 
@@ -144,7 +148,7 @@ def test_pair_with_common_items_is_compared(tmp_path: Path) -> None:
     low, high = (verdicts("asked", n, 100 - n, **HOMOPHONES, model=f"m{n}") for n in (60, 90))
     other = verdicts("asked", 20, 0, **HOMOPHONES, model="other", source="generated")
     assert title(tmp_path, other, low, high) == (
-        "m90 does better than m60 on homophones (+30.0 points, +20 to +40); other was measured on other items."
+        "m90 does better than m60 on homophones (+30.0 points, +19.8 to +40.0); other was measured on other items."
     )
 
 
@@ -174,5 +178,5 @@ def test_heading_says_that_no_reply_could_be_read(tmp_path: Path) -> None:
     assert pair.endswith("; no reply of new could be read.")
     mixed = [*unread(60), *verdicts("asked", 100, 0, **HOMOPHONES)[60:]]
     assert title(tmp_path / "mixed", mixed) == (
-        "model answers 40.0% of homophones (30 to 50); 60 of 100 replies could not be read."
+        "model answers 40.0% of homophones (30.3 to 50.3); 60 of 100 replies could not be read."
     )
