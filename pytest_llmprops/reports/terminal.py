@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pytest_llmprops.core.numbers import cost, count, counted, duration, interval, number, percent
+from pytest_llmprops.core.numbers import MISSING, cost, count, counted, duration, interval, number, percent
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.core.repeats import DIRECTIONS
 from pytest_llmprops.core.run_facts import OldReplies, ProtocolFacts, RunFacts
@@ -276,4 +276,4 @@ def _wrapped_table(table: Sequence[Sequence[str]], width: int) -> list[str]:
 
 
 def _numeric(cell: str) -> bool:
-    return not cell or cell in ("-", "?", "unknown") or cell.lstrip("~<=- ")[:1].isdigit()
+    return not cell or cell in ("-", MISSING, "?", "unknown") or cell.lstrip("~<=+−- ")[:1].isdigit()
