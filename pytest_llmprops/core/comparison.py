@@ -34,6 +34,7 @@ class PairedResult:
         difference``, or ``inconclusive`` if the pairs are too few to show the drop that matters.
     :param difference: candidate - baseline, in [-1, 1], with the limits of its interval.
     :param p: one-sided p-value of a drop.
+    :param p_gain: one-sided p-value of a gain; None if the candidate is not better.
     :param detectable: smallest drop that these pairs can show with 80% power; None if they cannot show any.
     :param noun: what a pair is: ``cluster`` if the scores are means of clusters.
     """
@@ -50,6 +51,7 @@ class PairedResult:
     test_method: str
     detectable: float | None
     noun: str = "pair"
+    p_gain: float | None = None
 
 
 def judge(
@@ -72,10 +74,13 @@ def judge(
     test = test or drop_test(pairs)
     interval = drop_interval(pairs, level)
     detectable = detectable_drop_of(pairs, alpha=alpha / tests)
+    p_gain = None
+    if pairs.drop < 0:
+        p_gain = drop_test(Pairs(pairs.candidate, pairs.baseline, pairs.clusters)).p
     conclusion: Conclusion
     if test.p <= alpha:
         conclusion = "drop"
-    elif pairs.drop < 0 and drop_test(Pairs(pairs.candidate, pairs.baseline, pairs.clusters)).p <= alpha:
+    elif p_gain is not None and p_gain <= alpha:
         conclusion = "gain"
     else:
         conclusion = "no clear difference" if detectable <= detect else "inconclusive"
@@ -91,4 +96,5 @@ def judge(
         *test,
         detectable if math.isfinite(detectable) else None,
         pairs.noun,
+        p_gain,
     )

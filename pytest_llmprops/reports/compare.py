@@ -29,7 +29,7 @@ NO_REPLY = "(no reply recorded)"
 PLAIN = " .,:;?'\"+-=%/()"
 LEGEND = (
     "difference: points of accuracy, candidate (after the arrow) minus baseline, on the pairs, with its 95% interval",
-    "finding: a drop or a gain where its one-sided test is significant at 0.05; p is that of a drop",
+    "finding: a drop or a gain where its one-sided test is significant at 0.05; p is that of the change's direction",
     "would show: the smallest drop these pairs would have shown with 80% power; above 10 points: inconclusive",
 )
 
@@ -209,7 +209,7 @@ def _change(c: Change) -> tuple[str, ...]:
         *start,
         points(result.difference),
         point_range(result.low, result.high),
-        p_value(result.p),
+        p_value(result.p if result.p_gain is None else result.p_gain),
         result.conclusion,
         shows,
     )

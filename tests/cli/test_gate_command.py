@@ -163,9 +163,10 @@ def test_ernie_decisions_follow_from_the_counts(
         gained = sum(correct[0][i] < correct[1][i] for i in correct[0])
         n = len(correct[0])
         enough = detectable_drop(lost, gained, n, alpha=0.05) <= 0.1
+        (check,) = result["rules"][0]["checks"]
+        enough |= check["ci_high"] < 0  # the whole interval is a gain
         expected = "fail" if mcnemar_drop(lost, gained) <= 0.05 else "pass" if enough else "inconclusive"
         assert result["decision"] == expected
-        (check,) = result["rules"][0]["checks"]
         assert math.isclose(check["value"], (lost - gained) / n)
         drops[old] = check["value"]
     assert math.isclose(drops["Ernie-3.5"], -drops["Ernie-4.0"])

@@ -71,7 +71,7 @@ def test_differences_are_candidate_minus_baseline(
     assert main(["compare", *runs]) == 0
     printed = capsys.readouterr().out
     assert "A → B: old → new" in printed
-    assert " +30.0  " in printed
+    assert re.search(r"  \+30\.0  \+\S+ to \+\S+  <0\.001  gain", printed)
     assert main(["report", *runs, "--out", str(tmp_path / "report")]) == 0
     page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert "new does better than old on sums (+30.0 points" in page

@@ -16,6 +16,7 @@ from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.power import detectable_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
+from pytest_llmprops.runs.pairing import judge_pairs, pair_records
 
 
 def new(statuses: str, **changes: Any) -> list[VerdictRecord]:
@@ -86,6 +87,39 @@ def test_no_regression_needs_a_small_detectable_drop() -> None:
     assert (met.decision, short.decision) == ("pass", "inconclusive")
     assert f"{100 * reach:.1f} points" in check_of(met, "no_regression").measured
     assert "100 pairs are too few; about" in check_of(short, "no_regression").reason
+
+
+def test_gain_needs_no_small_detectable_drop() -> None:
+    """A gain whose whole interval is above zero is met with few pairs; one whose interval has zero is not."""
+    ours, theirs = paired_runs(30, 9, 36, 25)
+    result = judged(gate_of({"no_regression": True}), ours, theirs)
+    check = check_of(result, "no_regression")
+    assert "gain of 27.0 points (" in check.measured
+    assert f"{100 * detectable_drop(9, 36, 100, alpha=0.05):.1f} points" in check.measured
+    assert detectable_drop(9, 36, 100, alpha=0.05) > 0.10
+    assert (result.decision, check.reason) == ("pass", "the whole interval is a gain")
+    ours, theirs = paired_runs(45, 9, 11, 35)
+    assert judged(gate_of({"no_regression": True}), ours, theirs).decision == "inconclusive"
+
+
+def test_few_clusters_that_all_gain_a_little_are_inconclusive() -> None:
+    """A significant gain does not meet the rule: clusters that fail wholly may not be among five."""
+    ours, theirs = (
+        [
+            v
+            for n in range(5)
+            for v in verdicts("c" * right + "w" * (10 - right), cluster=f"c{n}", model=model)
+        ]
+        for model, right in (("new", 6), ("old", 5))
+    )
+    ours, theirs = (
+        [replace(record, id=f"sums/{n:04d}") for n, record in enumerate(records)]
+        for records in (ours, theirs)
+    )
+    compared = judge_pairs(pair_records(theirs, ours).pairs)
+    assert compared is not None
+    assert compared.conclusion == "gain"
+    assert judged(gate_of({"no_regression": True}), ours, theirs).decision == "inconclusive"
 
 
 def test_advised_number_of_pairs_is_sufficient() -> None:
