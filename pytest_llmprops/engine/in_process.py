@@ -18,9 +18,8 @@ from pytest_llmprops.core.worker_messages import InProcessUse
 from pytest_llmprops.engine.calls import Counters
 from pytest_llmprops.engine.evaluator import Case, Outcome, as_exception
 from pytest_llmprops.engine.faults import Faults
-from pytest_llmprops.engine.lanes import BatchLane, Send, lane
-from pytest_llmprops.models.base import BackendOptions, Model, Result, serve
-from pytest_llmprops.models.checks import checked_results, unexpected
+from pytest_llmprops.engine.lanes import BatchLane, Send, ThreadPlace, lane, served_batch
+from pytest_llmprops.models.base import BackendOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -41,31 +40,11 @@ class Served:
         with self.lock:
             start_time = time.perf_counter()
             for start in range(0, len(requests), self.model.max_batch):
-                results += self._batch(requests[start : start + self.model.max_batch])
+                results += served_batch(self.model, requests[start : start + self.model.max_batch])
             self.requests += len(requests)
             self.seconds += time.perf_counter() - start_time
         self.served_as.update({r.served_model for r in results if isinstance(r, Reply) and r.served_model})
         return results
-
-    def _batch(self, requests: Sequence[Request]) -> list[Result]:
-        try:
-            return checked_results(serve(self.model, requests), len(requests))
-        except BackendError as error:
-            return [error] * len(requests)
-        except (Exception, SystemExit) as error:
-            # An unexpected exception of a backend is an error of these items, not of the run.
-            return [unexpected(error)] * len(requests)
-
-
-class _CountedLane(BatchLane):
-    """A lane that shares the model's lock and counters with other threads."""
-
-    def __init__(self, served: Served) -> None:
-        super().__init__(served.model)
-        self._served = served
-
-    def _serve(self, requests: list[Request]) -> list[Result]:
-        return self._served.serve(requests)
 
 
 class InProcess:
@@ -113,7 +92,10 @@ class InProcess:
             raise RunStopped(self.stopped)
         served = self._of(label)
         if label not in self._lanes:
-            self._lanes[label] = _CountedLane(served).send if served.model.blocking else lane(served.model)
+            model = served.model
+            # The lane shares the model's lock and counters with other threads.
+            places = [ThreadPlace(served.serve)]
+            self._lanes[label] = BatchLane(model.max_batch, places).send if model.blocking else lane(model)
         result = await self._lanes[label](request)
         if isinstance(result, BackendError):
             if result.fatal:

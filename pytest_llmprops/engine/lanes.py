@@ -7,6 +7,8 @@ import bisect
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
@@ -14,12 +16,14 @@ from pytest_llmprops.models.base import Model, Result, SampleModel, serve
 from pytest_llmprops.models.checks import checked_results, unexpected
 
 Send = Callable[[Request], Awaitable[Result]]
+#: how often a request may be lost with the place that serves it; it may be what ends the places
+MOST_LOSSES = 3
 
 
 def lane(model: Model) -> Send:
     """Return the function that sends one request to ``model``."""
     if model.blocking:
-        return BatchLane(model).send
+        return BatchLane(model.max_batch, [ThreadPlace(lambda requests: served_batch(model, requests))]).send
     return SingleLane(model).send
 
 
@@ -31,6 +35,17 @@ async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Rep
         return error
     except Exception as error:
         return unexpected(error)
+
+
+def served_batch(model: Model, requests: Sequence[Request]) -> list[Result]:
+    """Return one result per request, in order, from one call of a blocking model; an exception is their error."""
+    try:
+        return checked_results(serve(model, requests), len(requests))
+    except BackendError as error:
+        return [error] * len(requests)
+    except (Exception, SystemExit) as error:
+        # An unexpected exception of a backend is an error of these items, not of the run.
+        return [unexpected(error)] * len(requests)
 
 
 class SingleLane:
@@ -49,71 +64,169 @@ class SingleLane:
         except BackendError as error:
             return error
         except (Exception, SystemExit) as error:
-            # An unexpected exception of a backend is an error of this item, not of the run.
             return unexpected(error)
 
 
-class BatchLane:
-    """For blocking models: one thread, one batch at a time, with similar prompts in one batch.
+class PlaceLost(Exception):
+    """A place has ended, and the batch that it served has no results."""
 
-    Waiting requests are sorted by kind and prompt and served in that order. A model that caches the prefix of the last
-    prompt can reuse it.
+
+class Place(Protocol):
+    """Where batches of one model are served, one at a time: a thread, or an actor on another machine."""
+
+    async def serve(self, requests: Sequence[Request]) -> Sequence[Result]:
+        """Return one result per request, in order.
+
+        :raises PlaceLost: if the place has ended; it gets no more batches.
+        """
+        ...
+
+
+class ThreadPlace:
+    """A thread of this process.
+
+    :param serve: returns one result per request, in order.
     """
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        self._waiting: list[tuple[tuple[str, str], int, Request, asyncio.Future[Result]]] = []
-        self._numbers = itertools.count()
-        self._position: tuple[str, str] = ("", "")
-        self._busy = False
+    def __init__(self, serve: Callable[[Sequence[Request]], Sequence[Result]]) -> None:
+        self._serve = serve
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="llmprops-model")
 
+    async def serve(self, requests: Sequence[Request]) -> Sequence[Result]:
+        """See :class:`Place`."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._serve, requests)
+
+
+#: what requests are sorted by: kind and prompt
+_Position = tuple[str, str]
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    position: _Position
+    request: Request
+    future: asyncio.Future[Result]
+    losses: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class _Open:
+    """A place, and the position of its last batch; None before the first."""
+
+    place: Place
+    position: _Position | None = None
+    is_busy: bool = False
+
+
+class BatchLane:
+    """For blocking models: batches of similar prompts, one at a time in each of the places that serve the model.
+
+    Waiting requests are sorted by kind and prompt, and each place goes through them in that order from a position of
+    its own. A model that caches the prefix of the last prompt can reuse it. The batch of a place that is lost goes
+    back to the waiting requests.
+
+    :param max_batch: the most requests in a batch. :param places: the first places; others may follow.
+    """
+
+    def __init__(self, max_batch: int, places: Sequence[Place] = ()) -> None:
+        self._max_batch = max_batch
+        self._places = [_Open(place) for place in places]
+        self._waiting: list[tuple[_Position, int, _Waiting]] = []
+        self._numbers = itertools.count()
+        self._is_woken = False
+        self._failure: BackendError | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
     async def send(self, request: Request) -> Result:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
-        place = (request.kind, request.prompt if isinstance(request, Chat) else request.text)
-        bisect.insort(self._waiting, (place, next(self._numbers), request, future))
-        if not self._busy:
-            self._busy = True
-            # Start in the next iteration of the loop, so that requests that arrive together are sorted together.
-            loop.call_soon(lambda: loop.create_task(self._sweep()))
+        """Return the result of a request."""
+        if self._failure is not None:
+            return self._failure
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        text = request.prompt if isinstance(request, Chat) else request.text
+        self._add(_Waiting((request.kind, text), request, future))
         return await future
 
-    def _next_batch(self) -> list[tuple[Request, asyncio.Future[Result]]]:
-        start = bisect.bisect_left(self._waiting, (self._position,))
+    def open(self, place: Place) -> None:
+        """Add a place, which gets batches from now on."""
+        self._places.append(_Open(place))
+        self._wake()
+
+    def fail(self, error: BackendError) -> None:
+        """Give all waiting and later requests this error, because no place will serve them."""
+        self._failure = error
+        waiting, self._waiting = self._waiting, []
+        for _, _, one in waiting:
+            if not one.future.done():
+                one.future.set_result(error)
+
+    def _add(self, one: _Waiting) -> None:
+        bisect.insort(self._waiting, (one.position, next(self._numbers), one))
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            # Start in the next iteration of the loop, so that requests that arrive together are sorted together.
+            asyncio.get_running_loop().call_soon(self._dispatch)
+
+    def _dispatch(self) -> None:
+        """Give each free place a batch."""
+        self._is_woken = False
+        free = [place for place in self._places if not place.is_busy]
+        while free and self._waiting:
+            batch = self._next_batch(free[0], len(free))
+            if batch:
+                place = free.pop(0)
+                place.is_busy = True
+                task = asyncio.get_running_loop().create_task(self._serve(place, batch))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def _next_batch(self, place: _Open, free: int) -> list[_Waiting]:
+        """Remove and return the next requests for one of ``free`` places, which share those that wait."""
+        if place.position is None:
+            # Places that start together start apart.
+            start = len(self._waiting) * self._places.index(place) // len(self._places)
+        else:
+            start = bisect.bisect_left(self._waiting, (place.position,))
         if start == len(self._waiting):
             start = 0
-        kind: Kind = self._waiting[start][2].kind
+        most = min(self._max_batch, -(-len(self._waiting) // free))
+        kind: Kind = self._waiting[start][2].request.kind
         end = start
         while (
-            end < len(self._waiting)
-            and end - start < self._model.max_batch
-            and self._waiting[end][2].kind == kind
+            end < len(self._waiting) and end - start < most and self._waiting[end][2].request.kind == kind
         ):
             end += 1
         taken = self._waiting[start:end]
         del self._waiting[start:end]
-        self._position = taken[-1][0]
+        place.position = taken[-1][0]
         # Skip requests that were cancelled because the run stopped.
-        return [(request, future) for _, _, request, future in taken if not future.done()]
+        return [one for _, _, one in taken if not one.future.done()]
 
-    async def _sweep(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            batch = self._next_batch()
-            if not batch:
+    async def _serve(self, place: _Open, batch: list[_Waiting]) -> None:
+        try:
+            results = await place.place.serve([one.request for one in batch])
+        except PlaceLost as lost:
+            self._places.remove(place)
+            self._return(batch, str(lost))
+        else:
+            place.is_busy = False
+            for one, result in zip(batch, results, strict=True):
+                if not one.future.done():
+                    one.future.set_result(result)
+        self._dispatch()
+
+    def _return(self, batch: list[_Waiting], reason: str) -> None:
+        """Let the requests of a lost batch wait again."""
+        for one in batch:
+            one.losses += 1
+            if one.future.done():
                 continue
-            requests = [request for request, _ in batch]
-            try:
-                results = await loop.run_in_executor(self._thread, self._serve, requests)
-            except BackendError as error:
-                results = [error] * len(batch)
-            except (Exception, SystemExit) as error:
-                results = [unexpected(error)] * len(batch)
-            for (_, future), result in zip(batch, results, strict=True):
-                if not future.done():
-                    future.set_result(result)
-        self._busy = False
-
-    def _serve(self, requests: list[Request]) -> list[Result]:
-        return checked_results(serve(self._model, requests), len(requests))
+            if self._failure is not None:
+                one.future.set_result(self._failure)
+            elif one.losses < MOST_LOSSES:
+                self._add(one)
+            else:
+                error = f"{MOST_LOSSES} replicas ended while they served this request, the last one: {reason}"
+                one.future.set_result(BackendError(error, kind="replica"))

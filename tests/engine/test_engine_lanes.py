@@ -14,7 +14,7 @@ import pytest
 from fixtures.engine_models import Local
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
-from pytest_llmprops.engine.lanes import BatchLane, SingleLane, lane
+from pytest_llmprops.engine.lanes import BatchLane, SingleLane, ThreadPlace, lane, served_batch
 from pytest_llmprops.models.fake import FakeModel
 
 
@@ -26,6 +26,11 @@ def sent(lane_: BatchLane | SingleLane, requests: Sequence[Request]) -> list[Any
         return list(await asyncio.wait_for(together, 5))
 
     return asyncio.run(work())
+
+
+def batch_lane(model: Local) -> BatchLane:
+    """Return a lane with one thread."""
+    return BatchLane(model.max_batch, [ThreadPlace(lambda requests: served_batch(model, requests))])
 
 
 def texts(results: Sequence[Any]) -> list[str]:
@@ -44,7 +49,7 @@ def test_requests_that_arrive_together_are_sorted_into_batches() -> None:
     prompts = [f"{n:02}" for n in range(22)]
     random.Random(1).shuffle(prompts)
     model = Local(max_batch=8, serve=lambda batch: [Reply(f"<{p}>") for p in batch])
-    assert texts(sent(BatchLane(model), [Chat.user(p) for p in prompts])) == [f"<{p}>" for p in prompts]
+    assert texts(sent(batch_lane(model), [Chat.user(p) for p in prompts])) == [f"<{p}>" for p in prompts]
     assert [len(batch) for batch in model.batches] == [8, 8, 6]
     assert [p for batch in model.batches for p in batch] == sorted(prompts)
 
@@ -52,7 +57,7 @@ def test_requests_that_arrive_together_are_sorted_into_batches() -> None:
 def test_equal_prompts_may_wait_together() -> None:
     """Samples of the same prompt are all served."""
     model = Local(max_batch=2)
-    assert texts(sent(BatchLane(model), [Chat.user("q", sample=n) for n in range(5)])) == ["Q"] * 5
+    assert texts(sent(batch_lane(model), [Chat.user("q", sample=n) for n in range(5)])) == ["Q"] * 5
     assert [len(batch) for batch in model.batches] == [2, 2, 1]
 
 
@@ -69,7 +74,7 @@ def test_one_batch_at_a_time_and_never_in_the_loop() -> None:
         inside -= 1
         return [Reply("x") for _ in batch]
 
-    assert texts(sent(BatchLane(Local(2, serve)), [Chat.user(str(n)) for n in range(12)])) == ["x"] * 12
+    assert texts(sent(batch_lane(Local(2, serve)), [Chat.user(str(n)) for n in range(12)])) == ["x"] * 12
     assert len(threads) == 1
     assert threading.get_ident() not in threads
 
@@ -88,7 +93,7 @@ def batches_after(
     model = Local(max_batch, serve)
 
     async def work() -> None:
-        held = BatchLane(model)
+        held = batch_lane(model)
         first = asyncio.create_task(held.send(Chat.user("m")))
         assert await asyncio.to_thread(begun.wait, 5)
         rest = asyncio.create_task(meanwhile(held))
@@ -127,7 +132,7 @@ def test_kinds_are_not_mixed() -> None:
     """A batch has one kind of request, whatever the prompts are."""
     model = Local(max_batch=10)
     requests = [r for n in range(3) for r in (Chat.user(f"{n}"), Segment(f"{n}"))]
-    results = sent(BatchLane(model), requests)
+    results = sent(batch_lane(model), requests)
     assert [r.value for r in results[1::2]] == [["0"], ["1"], ["2"]]
     assert sorted(model.batches) == [["0", "1", "2"], ["segment 0", "segment 1", "segment 2"]]
 
@@ -140,7 +145,7 @@ def test_an_exception_is_the_error_of_its_batch() -> None:
             raise RuntimeError("out of\nmemory")
         return [Reply("x") for _ in batch]
 
-    results = sent(BatchLane(Local(2, serve)), [Chat.user(str(n)) for n in range(6)])
+    results = sent(batch_lane(Local(2, serve)), [Chat.user(str(n)) for n in range(6)])
     bad = "!RuntimeError: out of memory"
     assert texts(results) == ["x", "x", bad, bad, "x", "x"]
     assert all(isinstance(r, BackendError) and not r.transient and not r.fatal for r in results[2:4])
@@ -152,14 +157,14 @@ def test_a_raised_backend_error_keeps_its_meaning() -> None:
     def serve(batch: list[str]) -> list[Reply]:
         raise BackendError("no such model", kind="model", fatal=True)
 
-    [result] = sent(BatchLane(Local(2, serve)), [Chat.user("q")])
+    [result] = sent(batch_lane(Local(2, serve)), [Chat.user("q")])
     assert (result.kind, result.fatal) == ("model", True)
 
 
 def test_error_values_belong_to_one_request() -> None:
     """A batch may contain replies and errors; each goes to its request."""
     model = Local(4, lambda batch: [BackendError("bad") if p == "1" else Reply("x") for p in batch])
-    results = sent(BatchLane(model), [Chat.user(str(n)) for n in range(4)])
+    results = sent(batch_lane(model), [Chat.user(str(n)) for n in range(4)])
     assert texts(results) == ["x", "!bad", "x", "x"]
 
 
@@ -170,7 +175,7 @@ def test_a_wrong_number_of_results_is_an_error_not_a_hang(count: int) -> None:
     def serve(batch: list[str]) -> list[Reply]:
         return [Reply("x")] * (count if batch == ["0", "1"] else len(batch))
 
-    lane_ = BatchLane(Local(2, serve))
+    lane_ = batch_lane(Local(2, serve))
 
     async def work() -> list[Any]:
         together = asyncio.gather(*(lane_.send(Chat.user(str(n))) for n in range(4)))
