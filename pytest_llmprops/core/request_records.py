@@ -22,7 +22,7 @@ class RequestRecord:
     :param note: why the reply is not recorded; empty if it is.
     :param cached: whether the reply came from the store.
     :param seconds: duration of the call when it was made.
-    :param via: ``batch`` if the reply came in a provider's batch, at half the price; empty for a call.
+    :param via: as in :class:`~pytest_llmprops.core.requests.Reply`.
     """
 
     key: str

@@ -206,7 +206,8 @@ class Reply:
     :param deviations: changes to requests that the API had forced so far.
     :param seconds: duration of the call when it was made.
     :param stored: Unix time at which the call was made.
-    :param via: ``batch`` if the reply came in a provider's batch, at half the price; empty for a call.
+    :param via: ``batch`` if the reply came in a provider's batch, at half the price; ``ray`` if a replica in a Ray
+        cluster computed it; empty otherwise.
     :param cached: whether the reply comes from the store.
     """
 

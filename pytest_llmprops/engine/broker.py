@@ -25,9 +25,10 @@ from pytest_llmprops.engine.samples import Together
 from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.registry import find_backend, import_registrations
 
-if TYPE_CHECKING:  # imported only with --llm-engine batch
+if TYPE_CHECKING:  # imported only with --llm-engine batch or ray
     from pytest_llmprops.engine.batch.activity import Asker
     from pytest_llmprops.engine.batch.waves import Waves
+    from pytest_llmprops.engine.replicas.fleets import Fleets
 
 
 class Broker:
@@ -68,6 +69,12 @@ class Broker:
             from pytest_llmprops.engine.batch.waves import Waves
 
             self.waves = Waves(config, self._calls, self._keep, self._known.stored)
+        #: the models that a Ray cluster serves, with ``--llm-engine ray``
+        self._fleets: Fleets | None = None
+        if config.engine.startswith("ray") and config.replicas and config.cache != "only":
+            from pytest_llmprops.engine.replicas.fleets import Fleets
+
+            self._fleets = Fleets(config)
         self._served: dict[str, Served] = {}
         self._in_work: dict[str, asyncio.Future[Reply]] = {}
         #: replies to the calls before the run, for the requests of the run
@@ -78,12 +85,19 @@ class Broker:
         """Return the Unix time of a clock that nobody sets during the run, so that a new reply never looks old."""
         return self._started + time.monotonic() - self._started_monotonic
 
-    def _serve(self, label: str) -> Served:
+    async def _serve(self, label: str) -> Served:
+        fleets = self._fleets if self._fleets is not None and label in self._fleets else None
+        if fleets is not None and label not in self._served:
+            await fleets.connect()
         served = self._served.get(label)
         if served is None:
             spec = self.config.models[label]
-            model = find_backend(spec.backend).factory(spec, self.config.options)
-            served = self._served[label] = Served(model, lane(model), Breaker(), set(), set())
+            options = self.config.options
+            if fleets is not None:
+                options = dataclasses.replace(options, device=fleets.device(label))
+            model = find_backend(spec.backend).factory(spec, options)
+            send = lane(model) if fleets is None else fleets.start(label, model)
+            served = self._served[label] = Served(model, send, Breaker(), set(), set())
             if hasattr(model, "most_samples"):
                 served.together = self._together(label, served)
             if not getattr(model, "stored", True):
@@ -105,7 +119,7 @@ class Broker:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         try:
-            served = self._serve(label)
+            served = await self._serve(label)
         except (Exception, SystemExit) as error:
             raise self.stop(fault_line(error)) from None
         key = request_key(served.model.identity, request)
@@ -277,7 +291,7 @@ class Broker:
 
         :raises RunStopped: if the model refuses every call, or cannot be reached.
         """
-        served = self._serve(label)
+        served = await self._serve(label)
         key = request_key(served.model.identity, request)
         if await self._find(served.model, key, request) is not None:
             # From another run, in the meantime.
@@ -307,7 +321,7 @@ class Broker:
 
         :raises StoreError: if the store cannot be used.
         """
-        served = [self._serve(label) for label, _ in asked]
+        served = [await self._serve(label) for label, _ in asked]
         keys = [
             request_key(one.model.identity, request) for one, (_, request) in zip(served, asked, strict=True)
         ]
@@ -321,6 +335,8 @@ class Broker:
             notes.insert(0, self._limit_note)
         if self.waves is not None:
             notes += self.waves.notes
+        if self._fleets is not None:
+            notes += self._fleets.notes()
         for label, served in self._served.items():
             if served.together is not None:
                 notes += (f"{label}: {note}" for note in cast("SampleModel", served.model).notes())
@@ -359,6 +375,8 @@ class Broker:
                     served.model.close()
                 else:
                     await closing()
+        if self._fleets is not None:
+            await self._fleets.close()
         await self._known.close()
         if self._log:
             self._log.close()

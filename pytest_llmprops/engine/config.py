@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.replicas import Replicas
 from pytest_llmprops.models.spec import ModelSpec
 
 
@@ -25,7 +26,8 @@ class BrokerConfig:
     :param run_dir: folder of the ``requests.jsonl`` that the broker appends to; None for no log.
     :param registrations: files whose import registers more models.
     :param replaced: whether pytest-xdist replaces a killed worker, so that the others wait for it.
-    :param engine: ``local`` for calls, ``batch`` for the provider's batches.
+    :param engine: ``local`` for calls, ``batch`` for the provider's batches, ``ray`` or ``ray://HOST:PORT``.
+    :param replicas: the models that a Ray cluster serves, by label.
     :param batch_wait: seconds to wait for batches; None to wait until all are done.
     :param askers: number of processes that evaluate cases.
     """
@@ -47,6 +49,7 @@ class BrokerConfig:
     registrations: tuple[str, ...] = field(default=())
     replaced: bool = True
     engine: str = "local"
+    replicas: Mapping[str, Replicas] = field(default_factory=dict)
     batch_wait: float | None = None
     askers: int = 1
 
@@ -65,4 +68,5 @@ class BrokerConfig:
         data: dict[str, Any] = json.loads(line)
         data["registrations"] = tuple(data["registrations"])
         data["models"] = {label: ModelSpec.from_json(spec) for label, spec in data["models"].items()}
+        data["replicas"] = {label: Replicas.from_json(own) for label, own in data["replicas"].items()}
         return cls(**data)

@@ -159,6 +159,13 @@ class BatchLane:
             if not one.future.done():
                 one.future.set_result(error)
 
+    async def close(self) -> None:
+        """Give up the batches that are being served."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def _add(self, one: _Waiting) -> None:
         bisect.insort(self._waiting, (one.position, next(self._numbers), one))
         self._wake()
@@ -194,9 +201,7 @@ class BatchLane:
         most = min(self._max_batch, -(-len(self._waiting) // free))
         kind: Kind = self._waiting[start][2].request.kind
         end = start
-        while (
-            end < len(self._waiting) and end - start < most and self._waiting[end][2].request.kind == kind
-        ):
+        while end < len(self._waiting) and end - start < most and self._waiting[end][2].request.kind == kind:
             end += 1
         taken = self._waiting[start:end]
         del self._waiting[start:end]

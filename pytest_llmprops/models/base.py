@@ -149,9 +149,14 @@ class BackendOptions:
     :param timeout: timeout of one call, in seconds.
     :param concurrency: maximum number of calls in flight, over all models.
     :param prices: the file of ``--llm-prices``.
+    :param device: ``cuda`` or ``cpu`` for models that have the choice and do not state it, because they run on other
+        machines; empty to choose by this machine.
+    :param cpus: number of CPU cores that a model may use; 0 for the model's own default.
     """
 
     base_url: str | None = None
     timeout: float = 120.0
     concurrency: int = 64
     prices: str | None = None
+    device: str = ""
+    cpus: int = 0

@@ -248,7 +248,7 @@ def check(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Maker:
     for key, minimum in _MINIMUM.items():
         whole_number(spec, key, minimum, minimum=minimum)
     # The default device needs torch, whose import takes seconds: it is chosen when the model is created.
-    device = _device(spec) if "device" in spec.params else ""
+    device = _device(spec) if "device" in spec.params else options.device
     return lambda: _make(spec, source, kind, device or _device(spec), positive, letters, name)
 
 
@@ -319,4 +319,4 @@ def _make(
     return HfChatModel(load, seed=seed, **settings)
 
 
-BACKEND = Backend(check, kinds)
+BACKEND = Backend(check, kinds, has_gpu=True)

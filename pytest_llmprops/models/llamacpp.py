@@ -239,7 +239,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
         if stream.read(4) != b"GGUF":
             raise UsageError(f"--model {spec.text}: {file} is not a GGUF file")
     n_ctx = whole_number(spec, "n_ctx", N_CTX, minimum=0)
-    threads = whole_number(spec, "threads", _default_threads(), minimum=1)
+    threads = whole_number(spec, "threads", options.cpus or _default_threads(), minimum=1)
     seed = whole_number(spec, "seed", 0, minimum=0)
     name = spec.name if spec.backend == "smollm2" else file.name
     return lambda: LlamaCppModel(file, name=name, n_ctx=n_ctx, threads=threads, seed=seed)

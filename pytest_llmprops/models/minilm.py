@@ -46,4 +46,4 @@ def _ready(spec: ModelSpec) -> bool:
     return _folder() is not None and all(importlib.util.find_spec(package) for package in _REQUIRED)
 
 
-BACKEND = Backend(_check, always("embed"), ready=_ready)
+BACKEND = Backend(_check, always("embed"), ready=_ready, has_gpu=True)

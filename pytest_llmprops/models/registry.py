@@ -50,6 +50,7 @@ class Backend:
         imports. Default helpers are chosen by it. Default: always true.
     :param prepare: function that imports what the first call needs. It runs in a thread while pytest collects.
     :param in_worker: its models are cheap and deterministic; the pytest processes serve them, without broker and store.
+    :param has_gpu: its models run on a GPU if there is one, so each of their replicas gets one.
     :param batches: its models are :class:`~pytest_llmprops.models.batches.BatchModel`, for ``--llm-engine batch``.
     :param remote: its models are called over a network and may cost money. Before a run, their calls and cost are
         printed, and one call checks that they answer.
@@ -62,6 +63,7 @@ class Backend:
     ready: Callable[[ModelSpec], bool] = _always_ready
     prepare: Callable[[], object] | None = None
     in_worker: bool = False
+    has_gpu: bool = False
     batches: bool = False
     remote: bool = False
     missing: Missing = _nothing_missing

@@ -151,7 +151,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     except UsageError as error:
         raise UsageError(f"--model {spec.text}: {error}") from None
     # "auto" needs torch, whose import takes a second: the device is then chosen when the model is created.
-    device = _device(spec) if spec.params.get("device", "auto") != "auto" else None
+    device = _device(spec) if spec.params.get("device", "auto") != "auto" else options.device
     return lambda: _make(spec, folder, device or _device(spec))
 
 
@@ -177,4 +177,4 @@ def _ready(spec: ModelSpec) -> bool:
         return False
 
 
-BACKEND = Backend(_check, always("parse"), ready=_ready)
+BACKEND = Backend(_check, always("parse"), ready=_ready, has_gpu=True)

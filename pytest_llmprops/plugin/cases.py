@@ -23,6 +23,7 @@ from pytest_llmprops.data.manifest import read_manifest
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.groups import CaseGroup
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.replicas import Replicas, split_replicas
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.helpers import HELPER, Helpers, roles_of
 from pytest_llmprops.plugin.markers import Unreadable
@@ -57,8 +58,12 @@ class Cases:
 
     def __init__(self, settings: RunOptions) -> None:
         self.settings = settings
-        self.models: dict[str, ModelSpec] = _labelled(settings)
+        self.models: dict[str, ModelSpec]
+        #: label -> what the command line says about the replicas of a model, also of a helper
+        self.replicas: dict[str, Replicas]
+        self.models, self.replicas = _labelled(settings)
         self.helpers = Helpers(settings)
+        self.replicas |= self.helpers.replicas
         self.selections: dict[str, Selection] = {}
         self.unreadable: dict[str, Unreadable] = {}
         #: benchmark -> why it has no items in ``--llm-data``, although the folder has those of others
@@ -370,12 +375,15 @@ def _file(name: str, benchmark: str) -> str:
     return name if source == "given" or path.startswith(f"{benchmark}/") else f"{source}:{benchmark}/{path}"
 
 
-def _labelled(settings: RunOptions) -> dict[str, ModelSpec]:
+def _labelled(settings: RunOptions) -> tuple[dict[str, ModelSpec], dict[str, Replicas]]:
     models: dict[str, ModelSpec] = {}
+    replicas: dict[str, Replicas] = {}
     for text in settings.models:
-        spec = parse_spec(text, base_url=settings.base_url)
+        spec, own = split_replicas(parse_spec(text, base_url=settings.base_url))
         label, number = spec.label, 2
         while label in models:
             label, number = f"{spec.label}.{number}", number + 1
         models[label] = spec
-    return models
+        if own is not None:
+            replicas[label] = own
+    return models, replicas

@@ -16,9 +16,11 @@ from pytest_llmprops.engine.evaluator import CLOSED, Case, CaseKey, Outcome
 from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, group_outcome
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
+from pytest_llmprops.models.replicas import Replicas
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.helpers import HELPER
 from pytest_llmprops.plugin.options import RunOptions
+from pytest_llmprops.plugin.replicas import check_replicas
 
 if TYPE_CHECKING:
     from pytest_llmprops.engine.in_process import InProcess
@@ -30,6 +32,9 @@ SETTLE_SECONDS = 2.0
 CACHE_AGE = 24 * 3600.0
 #: the same with --llm-engine batch, whose waves take up to a day each
 BATCH_CACHE_AGE = 7 * 24 * 3600.0
+#: number of cases that are evaluated at once, over all processes, with --llm-engine ray: two batches of 64 requests for
+#: each of 64 replicas
+RAY_CASES = 8192
 #: maximum number of cases per batch for a model inside this process
 BATCH_SIZE = 1000
 Unit = Case | CaseGroup
@@ -74,6 +79,8 @@ class Evaluation:
         Default helpers are left out: they are known to be available, and most runs do not call them.
         """
         in_process = set()
+        if self._settings.has_ray or self._cases.replicas:
+            check_replicas(self._settings, self._cases)
         for label, spec in self._cases.model_specs().items():
             if label in self._default_helpers:
                 continue
@@ -130,6 +137,8 @@ class Evaluation:
                 from pytest_llmprops.engine.batch.waves import MOST_CASES
 
                 window = max(1, MOST_CASES // self.processes)
+            if self._settings.has_ray:
+                window = max(window, RAY_CASES // self.processes)
             socket = self._setup.socket if self._setup is not None else None
             config = self.broker_config() if self._setup is None and self.needs_broker else None
             try:
@@ -177,8 +186,16 @@ class Evaluation:
             run_dir=str(self.run_dir) if self.run_dir else None,
             registrations=tuple(registration_files()),
             engine=settings.engine,
+            replicas=self._replicas(),
             batch_wait=settings.batch_wait,
         )
+
+    def _replicas(self) -> dict[str, Replicas]:
+        """Return the models that a Ray cluster serves: those under test, and the helpers that ask for replicas."""
+        if not self._settings.has_ray:
+            return {}
+        tested = dict.fromkeys(self._cases.models.keys() - self.in_process_labels, Replicas())
+        return tested | self._cases.replicas
 
     @property
     def engine_started(self) -> bool:

@@ -14,6 +14,7 @@ from pytest_llmprops.benchmark_registry import (
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.models.registry import available_default, parse_spec
+from pytest_llmprops.models.replicas import Replicas, split_replicas
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.options import RunOptions
 
@@ -29,9 +30,13 @@ class Helpers:
 
     def __init__(self, settings: RunOptions) -> None:
         #: name -> model; the name is the role, or ``ROLE@BENCHMARK`` if two benchmarks have different defaults
-        self.specs: dict[str, ModelSpec] = {
-            role: parse_spec(text, base_url=settings.base_url) for role, text in settings.helpers.items()
-        }
+        self.specs: dict[str, ModelSpec] = {}
+        #: label -> what the command line says about its replicas
+        self.replicas: dict[str, Replicas] = {}
+        for role, text in settings.helpers.items():
+            self.specs[role], replicas = split_replicas(parse_spec(text, base_url=settings.base_url))
+            if replicas is not None:
+                self.replicas[HELPER + role] = replicas
         self._named = frozenset(self.specs)
         #: benchmark -> role -> name in ``specs``
         self._defaults: dict[str, dict[str, str]] = {}

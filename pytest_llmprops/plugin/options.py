@@ -21,7 +21,7 @@ SIZES = ("small", "standard", "full")
 CACHE_MODES = ("reuse", "refresh", "off", "only")
 ATTACH = ("all", "failures", "none")
 FAILURES = ("fail", "xfail")
-ENGINES = ("local", "batch")
+ENGINES = ("local", "batch", "ray")
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 
@@ -91,6 +91,12 @@ def _age(value: str) -> float:
 def _url(value: str) -> str:
     if not all(url.strip().startswith(("http://", "https://")) for url in value.split(",")):
         raise ValueError("must begin with http:// or https://")
+    return value
+
+
+def _engine(value: str) -> str:
+    if value not in ENGINES and not re.fullmatch(r"ray://[^/?#\s]+:\d+", value):
+        raise ValueError(f"must be one of {', '.join(ENGINES)}, ray://HOST:PORT")
     return value
 
 
@@ -235,11 +241,11 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "llm-engine",
-        _text,
+        _engine,
         "local",
-        "how requests are sent: local (default) makes calls; batch uses the provider's batches, at half the price",
+        "how requests are sent: local (default) makes calls; batch uses the provider's batches, at half the price; ray"
+        " and ray://HOST:PORT run replicas of a local model in a Ray cluster",
         "ENGINE",
-        choices=ENGINES,
     ),
     Option(
         "llm-batch-wait",
@@ -444,6 +450,11 @@ class RunOptions:
     yes: bool
     prices: Path | None
     plan: bool
+
+    @property
+    def has_ray(self) -> bool:
+        """Whether a Ray cluster serves local models."""
+        return self.engine.startswith("ray")
 
 
 def plain_option(value: Any) -> Any:

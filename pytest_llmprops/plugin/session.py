@@ -58,8 +58,8 @@ class LLMSession:
         self.verdicts = Verdicts(self.evaluation, self.collection.unit_of)
         if settings.engine == "batch":
             check_engine(settings, is_sequential=self.collection.is_sequential)
-            if worker_input is not None:
-                self.evaluation.processes = int(worker_input["workercount"])
+        if worker_input is not None:
+            self.evaluation.processes = int(worker_input["workercount"])
         self._searching: Searching | None = None
         #: why the run may not start, set after collection; None if it may
         self.refused: str | None = None

@@ -1,0 +1,1 @@
+"""Replicas of local models as actors of a Ray cluster."""

@@ -1,0 +1,103 @@
+"""The connection to a Ray cluster: one that exists, or one of this process's own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.engine.replicas.actor import Replica
+from pytest_llmprops.engine.replicas.placement import Node, Placement
+
+T = TypeVar("T")
+#: size of the object store of an own cluster; a batch of token vectors takes up to 15 MB
+OBJECT_STORE = 512 * 2**20
+_QUIET: Mapping[str, Any] = {"logging_level": logging.CRITICAL, "log_to_driver": False}
+
+
+class Cluster:
+    """A Ray cluster, which all models of the session share.
+
+    :param address: ``ray`` for the cluster that RAY_ADDRESS or Ray's files name, or else one of this process's own;
+        ``ray://HOST:PORT`` for Ray Client.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        # Linux ends the processes of an own cluster with the thread that started them, so it lives until the end.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="llmprops-ray")
+        self._ray: Any = None
+        self._is_own_connection = False
+        #: where the cluster is, for the summary
+        self.where = ""
+
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        """Return the result of a function that blocks, from the thread of this connection."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
+
+    def connect(self) -> None:
+        """Connect to the cluster, or start one.
+
+        :raises UsageError: if the cluster cannot be used.
+        """
+        ray = importlib.import_module("ray")
+        try:
+            if not ray.is_initialized():
+                self.where = self._connect(ray)
+                self._is_own_connection = True
+            self._ray = ray
+        except Exception as error:
+            raise UsageError(
+                f"--llm-engine {self._address}: the Ray cluster cannot be used: {reason(error)}"
+            ) from None
+
+    def _connect(self, ray: Any) -> str:
+        address = os.environ.get("RAY_ADDRESS", "") if self._address == "ray" else self._address
+        if address != "local":
+            try:
+                ray.init(address or "auto", **_QUIET)
+                return f"the Ray cluster at {address}" if address else "the Ray cluster on this machine"
+            except ConnectionError as error:
+                if address:
+                    raise ConnectionError(f"{address} does not answer: {reason(error)}") from None
+        # Ray would report its use to its makers.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init("local", include_dashboard=False, object_store_memory=OBJECT_STORE, **_QUIET)
+        return "a Ray cluster of this run"
+
+    def nodes(self) -> list[Node]:
+        """Return the machines that are alive; none if the cluster is lost."""
+        try:
+            return Node.alive(self._ray.nodes())
+        except Exception:
+            return []
+
+    def start(self, placement: Placement) -> Any:
+        """Return the handle of a new actor, which starts as soon as the cluster has room."""
+        options = {"num_cpus": placement.cpus, "num_gpus": placement.gpus, "max_restarts": 0}
+        actor: Any = self._ray.remote(Replica).options(scheduling_strategy="SPREAD", **options)
+        return actor.remote()
+
+    def end(self, actors: Sequence[Any]) -> None:
+        """End actors."""
+        for actor in actors:
+            # It may be lost, or the cluster with it.
+            with contextlib.suppress(Exception):
+                self._ray.kill(actor)
+
+    def close(self) -> None:
+        """Disconnect; an own cluster ends."""
+        if self._is_own_connection:
+            self._ray.shutdown()
+
+
+def reason(error: Exception) -> str:
+    """Return the first line of an error of Ray, whose other lines are advice and traces."""
+    return one_line(next(filter(str.strip, str(error).splitlines()), type(error).__name__), 250)
