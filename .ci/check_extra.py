@@ -76,6 +76,7 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
         ("-c", "from pytest_llmprops.models.dotenv_file import read_dotenv; assert read_dotenv()"),
     ],
     "postgres": [("-c", POSTGRES)],
+    "ray": [("-c", "import grpc, ray; ray.remote; ray.init")],
     "docs": [("-m", "mkdocs", "--version"), ("-c", "import griffe_sphinx, material, mkdocstrings_handlers.python")],
     "all": [("-c", "import hypothesis, jinja2, litellm, torch")],
 }  # fmt: skip

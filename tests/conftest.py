@@ -40,6 +40,7 @@ pytest_plugins = [
     "fixtures.runs",
     "fixtures.installed",
     "fixtures.postgres",
+    "fixtures.ray_cluster",
     "fixtures.servers",
     "fixtures.batch_server",
     "fixtures.batch_runs",

@@ -233,5 +233,5 @@ class BatchLane:
             elif one.losses < MOST_LOSSES:
                 self._add(one)
             else:
-                error = f"{MOST_LOSSES} replicas ended while they served this request, the last one: {reason}"
+                error = f"{MOST_LOSSES} replicas ended while they served this request; {reason}"
                 one.future.set_result(BackendError(error, kind="replica"))

@@ -47,6 +47,8 @@ class Cluster:
 
         :raises UsageError: if the cluster cannot be used.
         """
+        # Ray prints the errors and logs of lost machines, which it reads when it is imported.
+        os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
         ray = importlib.import_module("ray")
         try:
             if not ray.is_initialized():
@@ -60,6 +62,8 @@ class Cluster:
 
     def _connect(self, ray: Any) -> str:
         address = os.environ.get("RAY_ADDRESS", "") if self._address == "ray" else self._address
+        # After 10 MB of requests, Ray Client would advise to send fewer, with a warning that may be an error.
+        importlib.import_module("ray.util.debug").disable_log_once_globally()
         if address != "local":
             try:
                 ray.init(address or "auto", **_QUIET)
@@ -99,5 +103,10 @@ class Cluster:
 
 
 def reason(error: Exception) -> str:
-    """Return the first line of an error of Ray, whose other lines are advice and traces."""
-    return one_line(next(filter(str.strip, str(error).splitlines()), type(error).__name__), 250)
+    """Return an error of Ray in one line. Its message has many, with traces and advice."""
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    if "RayActorError" not in {cls.__name__ for cls in type(error).__mro__}:
+        return one_line(lines[0], 250)
+    if "creation task" in lines[0] or "failed to import" in str(error):
+        return one_line(lines[-1], 250)
+    return "its process or its machine ended"

@@ -52,7 +52,8 @@ class Fleet:
         self._tasks: set[asyncio.Task[None]] = set()
         self._starting = 0
         self._machines: set[str] = set()
-        self._refused: dict[str, int] = {}
+        self._answered = 0
+        self._refused: dict[str, None] = {}
         self._lost: list[str] = []
         self._lost_in_a_row = 0
         self._returned = 0
@@ -60,12 +61,9 @@ class Fleet:
 
     def start(self) -> None:
         """Start the replicas. Each of them gets batches as soon as it answers."""
+        self._starting = self._placement.count
         for _ in range(self._placement.count):
-            self._start_one()
-
-    def _start_one(self) -> None:
-        self._starting += 1
-        self._begin(self._introduced())
+            self._begin(self._introduced())
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -90,10 +88,12 @@ class Fleet:
         if self._is_closed:
             return
         if problem:
-            self._refused[problem] = self._refused.get(problem, 0) + 1
+            # Replicas on one machine have the same problem.
+            self._refused[problem] = None
             await self._end(actor)
-            self._check(problem)
+            self._check()
             return
+        self._answered += not self._lost
         self._machines.add(introduction.node)
         replica = _Replica(self, actor, introduction.node, self._options.timeout)
         self._open.add(replica)
@@ -123,28 +123,34 @@ class Fleet:
         self._lost.append(why)
         self._lost_in_a_row += 1
         self._returned += requests
-        self._begin(self._replaced(replica, why))
+        self._starting += 1
+        self._begin(self._replaced(replica))
 
-    async def _replaced(self, replica: _Replica, why: str) -> None:
+    async def _replaced(self, replica: _Replica) -> None:
         await self._end(replica.actor)
         if self._lost_in_a_row <= MOST_LOST and await self._has_room():
-            self._start_one()
-        self._check(why)
-        while self._starting and not self._open and not self._is_closed:
-            # The new one waits for a machine; the last machine may be lost meanwhile.
+            self._begin(self._introduced())
+        else:
+            self._starting -= 1
+            self._check()
+        while self._starting and not self._open:
+            # The new ones wait for a machine; the last machine may be lost meanwhile.
             await asyncio.sleep(LOOK_SECONDS)
             if not self._open and not await self._has_room():
-                self._starting = 0
-                self._check(why)
+                self._fail()
+                return
 
     async def _has_room(self) -> bool:
         return self._placement.room(await self._cluster.run(self._cluster.nodes)) > 0
 
-    def _check(self, why: str) -> None:
+    def _check(self) -> None:
         """End the run if no replica is left."""
-        if not (self._open or self._starting or self._is_closed):
-            what = f"no replica is left: {why}" if self._machines else why
-            self._lane.fail(BackendError(what, kind="replica", fatal=True))
+        if not self._open and not self._starting:
+            self._fail()
+
+    def _fail(self) -> None:
+        why = [f"no replica is left; {self._lost[-1]}"] if self._lost else [*self._refused]
+        self._lane.fail(BackendError(why[0], kind="replica", fatal=True))
 
     async def _end(self, actor: Any) -> None:
         if actor is not None:
@@ -154,17 +160,16 @@ class Fleet:
     def notes(self) -> list[str]:
         """Return notes for the summary."""
         notes = []
-        if self._machines:
+        if self._answered:
             notes.append(
-                f"{self._placement.count} replicas with {self._placement} each, in {self._cluster.where}, on"
-                f" {', '.join(sorted(self._machines))}"
+                f"{self._answered} of {self._placement.count} replicas answered, each with {self._placement}, in"
+                f" {self._cluster.where}, on {', '.join(sorted(self._machines))}"
             )
         if self._lost:
             notes.append(
-                f"{len(self._lost)} replicas were lost, the last one: {self._lost[-1]};"
-                f" {self._returned} requests were asked again"
+                f"lost replicas: {len(self._lost)}; {self._lost[-1]}; requests that were asked again: {self._returned}"
             )
-        return [*notes, *(f"{text} ({count} times)" for text, count in self._refused.items())]
+        return [*notes, *self._refused]
 
     async def close(self) -> None:
         """End the replicas."""
@@ -190,13 +195,14 @@ class _Replica:
         try:
             results: Sequence[Result] = await within(limit, self.actor.serve.remote(list(requests)))
         except TimeoutError:
-            why = f"{self._node} did not answer within {limit:.0f} s (--llm-timeout per request)"
+            why = f"no answer within {limit:.0f} s (--llm-timeout for each request)"
         except Exception as error:
-            why = f"{self._node}: {reason(error)}"
+            why = reason(error)
         else:
             self._has_served = True
             self._fleet.served()
             return results
+        why = f"the replica on {self._node} was lost: {why}"
         await self._fleet.lose(self, len(requests), why)
         raise PlaceLost(why)
 
