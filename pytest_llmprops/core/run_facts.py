@@ -292,6 +292,16 @@ class RunFacts:
         return self.sequential is not None and self.sequential.ended
 
     @property
+    def measured_protocols(self) -> dict[str, ProtocolFacts]:
+        """The protocols of the benchmarks with a verdict or a search, without those that ``-k`` deselected.
+
+        If there are none, the protocols of all collected benchmarks.
+        """
+        measured = {row.benchmark for row in self.summary} | {row.benchmark for row in self.searches}
+        measured |= self.not_served.keys()
+        return {n: p for n, p in self.protocols.items() if n in measured} or dict(self.protocols)
+
+    @property
     def price_sources(self) -> list[str]:
         """Where the prices of the models and helpers are from."""
         priced = [

@@ -62,7 +62,7 @@ def environment(facts: RunFacts, earlier: int = 0) -> dict[str, str]:
         entries[f"Model {label}"] = _model(model)
     for role, model in facts.helpers.items():
         entries[f"Helper {role}"] = _model(model)
-    for name, protocol in facts.protocols.items():
+    for name, protocol in facts.measured_protocols.items():
         settings = ", ".join(f"{k} {v}" for k, v in protocol.settings.items())
         entries[f"Protocol {name}"] = f"{protocol.name} ({settings})" if settings else protocol.name
     options = facts.options

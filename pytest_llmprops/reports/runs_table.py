@@ -79,7 +79,7 @@ def show_lines(run: Run) -> list[str]:
     command = facts.options.get("command")
     if isinstance(command, list):
         lines.append(f"  command: pytest {' '.join(map(str, command))}")
-    lines += [f"  protocol of {name}: {_protocol(p)}" for name, p in facts.protocols.items()]
+    lines += [f"  protocol of {name}: {_protocol(p)}" for name, p in facts.measured_protocols.items()]
     lines += [f"  deviation of {m}: {text}" for m, texts in facts.deviations.items() for text in texts]
     lines.append("  versions: " + ", ".join(f"{name} {v}" for name, v in facts.versions.items()))
     if facts.git is not None:

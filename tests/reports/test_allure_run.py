@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.core.texts import visible
-from pytest_llmprops.reports import allure_run
+from pytest_llmprops.reports import allure_run, allure_site
 
 CHECK = {
     "kind": "min_accuracy",
@@ -88,6 +88,17 @@ def test_environment_names_what_was_measured() -> None:
     assert known["Commit"] == "0123456789ab (changed)"
     assert allure_run.EARLIER not in known
     assert allure_run.environment(FACTS, earlier=3)[allure_run.EARLIER].startswith("3 ")
+
+
+def test_environment_and_heading_name_only_measured_benchmarks() -> None:
+    """Benchmarks without a case, which ``-k`` deselected, are in neither; without any verdict, all are."""
+    protocols = dict.fromkeys(("htest", "homophones", "eras", "oracle"), FACTS.protocols["htest"])
+    facts = replace(FACTS, protocols=protocols, not_served={"eras": {"m": 3}})
+    known = allure_run.environment(facts)
+    assert [name for name in known if name.startswith("Protocol ")] == ["Protocol htest", "Protocol eras"]
+    assert allure_site.report_name(known) == "m · H-TEST, ERAS · run-1"
+    empty = allure_run.environment(replace(facts, summary=(), not_served={}))
+    assert sum(name.startswith("Protocol ") for name in empty) == 4
 
 
 def test_categories_begin_with_their_kind() -> None:

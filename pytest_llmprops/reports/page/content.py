@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pytest_llmprops.core.numbers import usd
+from pytest_llmprops.core.numbers import cost, usd
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line
@@ -112,15 +112,16 @@ def _facts(runs: Sequence[Run], series: Sequence[Series]) -> list[tuple[str, str
         facts.append(("Items from", joined([SOURCES.get(name, name) for name in sources])))
     if dates:
         facts.append(("Measured", dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"))
-    costs = [run.facts.calls.cost_usd for run in runs]
-    if any(run.facts.calls.requests for run in runs):
+    # Imported runs made no calls.
+    costs = [run.facts.calls.cost_usd for run in runs if run.facts.calls.requests]
+    if costs:
         known = [c for c in costs if c is not None]
         facts.append(
             (
                 "Cost",
                 f"{usd(sum(known))}{_rest(len(known), len(costs))}{price_sources(runs)}"
                 if known
-                else "not known",
+                else "cost unknown",
             )
         )
     return facts
@@ -133,7 +134,7 @@ def price_sources(runs: Sequence[Run]) -> str:
 
 
 def _rest(known: int, every: int) -> str:
-    return "" if known == every else f" for {known} of {every} runs"
+    return "" if known == every else f" for {known} of {every} runs with calls"
 
 
 def _warnings(runs: Sequence[Run], series: Sequence[Series], names: Sequence[str]) -> list[str]:
@@ -191,8 +192,7 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
             rows.append((f"Protocol of {name}", _flat(protocol.to_json())))
     calls = {k: v for k, v in facts.calls.to_json().items() if v not in (None, 0)}
     rows.append(("Calls", _flat(calls) or "none"))
-    cost = facts.calls.cost_usd
-    rows.append(("Cost", "not known" if cost is None else f"{usd(cost)}{price_sources([run])}"))
+    rows.append(("Cost", cost(facts.calls.requests, facts.calls.cost_usd) + price_sources([run])))
     options = {
         k: v for k, v in facts.options.items() if v not in (None, [], {}, False, "") and k != "command"
     }

@@ -335,6 +335,24 @@ def test_refusals_and_errors_are_shown_under_the_figure(tmp_path: Path) -> None:
     assert report(recorded(tmp_path / "run", records)).overview[0].rest == "2 refused, 1 error"
 
 
+def test_runs_without_calls_have_no_cost(tmp_path: Path) -> None:
+    """The cost is that of the runs that made calls; an imported run made none."""
+    imported = [recorded(tmp_path / n, verdicts("add", 3, 1, model=n), calls={"cost_usd": 0.0}) for n in "ab"]
+    asked = recorded(tmp_path / "c", verdicts("add", 3, 1, model="c"), calls={"requests": 4, "cost_usd": 1.5})
+    unknown = recorded(tmp_path / "d", verdicts("add", 3, 1, model="d"), calls={"requests": 4})
+    assert "Cost" not in dict(report(*imported).facts)
+    assert dict(report(*imported, asked).facts)["Cost"] == "1.50 USD"
+    assert dict(report(*imported, unknown).facts)["Cost"] == "cost unknown"
+    both = report(*imported, asked, unknown)
+    assert dict(both.facts)["Cost"] == "1.50 USD for 1 of 2 runs with calls"
+    assert [dict(facts)["Cost"] for _, facts in both.runs] == [
+        "no calls",
+        "no calls",
+        "1.50 USD",
+        "cost unknown",
+    ]
+
+
 def test_facts_of_a_run_are_kept(tmp_path: Path) -> None:
     """Model, revision, date, calls, cost, protocol, versions and data are on the page."""
     run = recorded(
