@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from fixtures.browser import ARGUMENTS, CHROMIUM, served
+from fixtures.browser import ARGUMENTS, CHROMIUM
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAIN = ["-p", "no:hypothesispytest", "-p", "no:timeout", "-p", "no:cacheprovider", "-q", "--no-header"]
@@ -119,16 +119,16 @@ def size(folder: Path) -> tuple[int, float, float]:
     return len(stats), sum(s.st_size for s in stats) / 1e6, sum(s.st_blocks * 512 for s in stats) / 1e6
 
 
-def first_view(site: Path) -> float:
-    """Return the seconds from opening the page until the tree of cases is visible."""
+def first_view(page_file: Path) -> float:
+    """Return the seconds from opening the report until the tree of cases is visible."""
     from playwright.sync_api import sync_playwright
 
     chromium = next(path for path in CHROMIUM if path.exists())
-    with sync_playwright() as playwright, served(site) as address:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(chromium), args=list(ARGUMENTS))
         page = browser.new_page()
         start = time.perf_counter()
-        page.goto(address)
+        page.goto(page_file.as_uri())
         page.locator("[data-testid=tree-leaf], [data-testid=tree-section]").first.wait_for()
         seconds = time.perf_counter() - start
         browser.close()
@@ -156,20 +156,19 @@ def main() -> None:
         for kind in both:
             wall, cpu = (1000 * kind.cost(index) / options.cases for index in (0, 1))
             files, content, disk = size(kind.results)
-            site, history = kind.folder / "report", kind.folder / "history.jsonl"
+            page, history = kind.folder / "report.html", kind.folder / "history.jsonl"
             start = time.perf_counter()
             subprocess.run(
-                [*SITE, "--results", str(kind.results), "--out", str(site), "--history", str(history)],
+                [*SITE, "--results", str(kind.results), "--out", str(page), "--history", str(history)],
                 cwd=ROOT,
                 env=os.environ | {"PYTHONPATH": str(ROOT)},
                 stdout=subprocess.DEVNULL,
                 check=True,
             )
             generated = time.perf_counter() - start
-            _, _, report = size(site)
             print(
                 f"{kind.name:<16} {wall:9.2f} {cpu:7.2f} {files:7d} {content:7.1f} {disk:11.1f} {generated:8.1f} s"
-                f" {report:10.1f} {first_view(site):9.1f} s   history"
+                f" {page.stat().st_size / 1e6:10.1f} {first_view(page):9.1f} s   history"
                 f" {history.stat().st_size / 1e6:.1f} MB"
             )
 

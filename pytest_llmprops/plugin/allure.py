@@ -25,8 +25,10 @@ from allure_commons.model2 import (
     StatusDetails,
     TestStepResult,
 )
+from allure_commons.utils import md5
 
 from pytest_llmprops.core.contracts import fault_line
+from pytest_llmprops.core.texts import visible
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome
 from pytest_llmprops.plugin.case_items import OUTCOME, UNIT
@@ -115,6 +117,10 @@ class AllureCases:
         result.name = name if len(models) == 1 else f"{name} · {case.model}"
         # Allure's history identifies a case by these and the function's name, so they do not hold the item's text.
         result.parameters = [Parameter("item", name), Parameter("model", case.model)]
+        if self._session.settings.allure_identity == "item":
+            result.parameters[1].excluded = True
+            # For Allure 2, which does not compute it.
+            result.historyId = md5(result.fullName, name)
         result.labels = _labels(result.labels, allure_case.labels(case.benchmark, case.item, case.model))
         doc = getattr(getattr(current.item, "function", None), "__doc__", None) or ""
         result.description = None
@@ -236,6 +242,9 @@ def _set_message(result: Any, outcome: Outcome | GroupOutcome) -> None:
         details.message, details.trace = details.trace or details.message, None
     elif result.status in (Status.FAILED, Status.BROKEN):
         details.message = allure_case.message(allure_case.EXPECTATION, details.message or "")
+    if details.trace:
+        # pytest shows the values of an assertion, such as the reply.
+        details.trace = visible(details.trace)
 
 
 class CaseLogger(AllureFileLogger):

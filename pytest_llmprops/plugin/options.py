@@ -20,6 +20,7 @@ SOURCES = ("builtin", "published", "all")
 SIZES = ("small", "standard", "full")
 CACHE_MODES = ("reuse", "refresh", "off", "only")
 ATTACH = ("all", "failures", "none")
+ALLURE_IDENTITIES = ("model", "item")
 FAILURES = ("fail", "xfail")
 ENGINES = ("local", "batch", "ray")
 _encode = json.JSONEncoder(allow_nan=False).encode
@@ -354,6 +355,15 @@ OPTIONS: tuple[Option, ...] = (
         "CASES",
         choices=ATTACH,
     ),
+    Option(
+        "llm-allure-identity",
+        _text,
+        "model",
+        "what Allure's history takes for one case: an item with its model (model, the default), or an item, so that an"
+        " upgrade shows new failures and fixed cases (item)",
+        "NAME",
+        choices=ALLURE_IDENTITIES,
+    ),
     Option("llm-gate", Path, None, "gate file: rules that decide whether the run passes", "FILE"),
     Option(
         "llm-baseline",
@@ -441,6 +451,7 @@ class RunOptions:
     run: str | None
     resume: bool
     attach: str
+    allure_identity: str
     gate: Path | None
     baseline: str | None
     failures: str
@@ -504,6 +515,10 @@ def resolve_options(config: pytest.Config) -> RunOptions:
         raise pytest.UsageError(
             f"--llm-shard {values['shard']}: a gate does not judge one shard; leave out --llm-gate, merge the"
             " shards with 'llmprops runs merge', and judge the merged run with 'llmprops gate'"
+        )
+    if values["allure_identity"] == "item" and len(values["models"]) > 1:
+        raise pytest.UsageError(
+            "--llm-allure-identity item: Allure would take the models' cases for retries of one case; give one --model"
         )
     if values["data"] is None and os.environ.get("LLMPROPS_DATA"):
         values["data"] = Path(os.environ["LLMPROPS_DATA"])

@@ -1,7 +1,7 @@
-"""The Allure report as a folder of pages: ``python -m pytest_llmprops.reports.allure_site``, or ``make report``.
+"""The Allure report as one HTML file: ``python -m pytest_llmprops.reports.allure_site``, or ``make report``.
 
-Allure 3 (npm's package ``allure``) builds the pages. Afterwards the request to Google's tag manager is removed, and a
-content security policy prevents requests to other hosts.
+Allure 3 (npm's package ``allure``) builds the pages. Afterwards the request to Google's tag manager is removed, a
+content security policy prevents requests to other hosts, and everything is put into one file.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.reports import allure_run
+from pytest_llmprops.reports.allure_file import is_report, pack
+from pytest_llmprops.reports.allure_history import RUNS_KEPT, forget, reduce
 from pytest_llmprops.reports.allure_pages import VERSION, fold, make_private
 from pytest_llmprops.runs.benchmark_facts import title_of
 
 RESULTS = Path("reports") / "allure-results"
-OUT = Path("reports") / "allure-report"
+OUT = Path("reports") / "allure-report.html"
 HISTORY = Path("reports") / "allure-history.jsonl"
 RUNS = Path("reports") / "runs"
 #: Allure as installed by ``make``
 LOCAL = Path(".venv-allure") / "node_modules" / ".bin" / "allure"
-#: maximum number of runs in the history and in the page's trends
-KEPT = 10
 RUN_FIRST = f"pytest suites/ --model SPEC --alluredir {RESULTS} --clean-alluredir"
 #: labels that repeat others or name the machine
 HIDDEN = ("host", "thread", "framework", "language", "package", "parentSuite", "suite", "subSuite")
@@ -86,8 +86,8 @@ def build(results: Path, out: Path, history: Path | None, *, allure: str) -> lis
     """
     if not any(results.glob("*-result.json")):
         raise UsageError(f"no Allure results in {results}: run {RUN_FIRST} first")
-    if out.exists() and not (out / "index.html").is_file() and any(out.iterdir()):
-        raise UsageError(f"{out} is not a report and is not changed: give another folder with --out")
+    if out.exists() and not is_report(out):
+        raise UsageError(f"{out} is not an Allure report and is not changed: give another file with --out")
     known = _environment(results)
     if history is not None:
         history.parent.mkdir(parents=True, exist_ok=True)
@@ -118,9 +118,11 @@ def build(results: Path, out: Path, history: Path | None, *, allure: str) -> lis
         make_private(site)
         fold(site)
         notes = _notes(site, known, gate)
-        if out.exists():
-            shutil.rmtree(out)
-        site.rename(out)
+        if history is not None:
+            reduce(history)
+        page = folder / "report.html"
+        pack(site, page)
+        page.replace(out)
     return notes
 
 
@@ -144,7 +146,7 @@ def config(results: Path, site: Path, history: Path | None) -> dict[str, Any]:
             "awesome": {
                 "options": {
                     "groupBy": tree,
-                    "defaultSortBy": "name,asc",
+                    "defaultSortBy": "status,asc",
                     "stepTreeExpansion": "expanded",
                 }
             },
@@ -164,7 +166,7 @@ def config(results: Path, site: Path, history: Path | None) -> dict[str, Any]:
                 for key in keys
             },
         },
-        **({} if history is None else {"historyPath": str(history.absolute()), "historyLimit": KEPT}),
+        **({} if history is None else {"historyPath": str(history.absolute()), "historyLimit": RUNS_KEPT}),
     }
 
 
@@ -177,23 +179,6 @@ def report_name(known: Mapping[str, str]) -> str:
 
 def _after(prefix: str, known: Mapping[str, str]) -> list[str]:
     return [name.removeprefix(prefix) for name in known if name.startswith(prefix)]
-
-
-def forget(history: Path, name: str) -> None:
-    """Remove a report from the history, so that a report that is built twice is one point of the trends."""
-    if not history.is_file():
-        return
-    lines = history.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if not _is_named(line, name)]
-    if len(kept) < len(lines):
-        history.write_text("".join(kept), encoding="utf-8")
-
-
-def _is_named(line: str, name: str) -> bool:
-    try:
-        return bool(json.loads(line).get("name") == name)
-    except (ValueError, AttributeError):
-        return False
 
 
 def write_gate(path: Path, gate: GateResult) -> None:
@@ -246,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--results", type=Path, default=RESULTS, help=f"folder given to --alluredir ({RESULTS})"
     )
-    parser.add_argument("--out", type=Path, default=OUT, help=f"folder of the report ({OUT})")
+    parser.add_argument("--out", type=Path, default=OUT, help=f"file of the report ({OUT})")
     parser.add_argument("--history", type=Path, default=HISTORY, help=f"file of earlier outcomes ({HISTORY})")
     parser.add_argument("--allure", help="the command allure of Allure 3")
     options = parser.parse_args(arguments)
@@ -257,11 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     for note in notes:
         sys.stdout.write(f"note: {note}\n")
-    sys.stdout.write(
-        f"report: {options.out / 'index.html'}\n"
-        "browsers open it from a server only: "
-        f"python -m http.server --bind 127.0.0.1 --directory {options.out} 8000, then http://127.0.0.1:8000\n"
-    )
+    sys.stdout.write(f"report: {options.out.resolve().as_uri()}\n")
     return 0
 
 

@@ -153,6 +153,40 @@ def test_two_models_have_separate_results(run: Runner) -> None:
     assert len({labels(r)["parentSuite"] for r in by_title.values()}) == 2
 
 
+def test_identity_may_leave_out_the_model(run: Runner) -> None:
+    """With --llm-allure-identity item, two models' cases have one history; two models in one run are refused."""
+    run.sums(2)
+    by_model = []
+    for n, model in enumerate((run.adder, "fake:constant?text=1")):
+        folder = run.folder / f"results-{n}"
+        run("--model", model, "--llm-allure-identity", "item", "--alluredir", str(folder))
+        by_model.append(results(folder))
+    for name in ("sums/0000", "sums/0001"):
+        first, second = by_model[0][name], by_model[1][name]
+        assert first["historyId"] == second["historyId"]
+        # Allure 3 leaves out what is excluded.
+        assert [p["name"] for p in first["parameters"] if not p.get("excluded")] == ["item"]
+        assert first["parameters"][1]["value"] != second["parameters"][1]["value"]
+    done = run("--model", run.adder, "--model", "fake:constant?text=1", "--llm-allure-identity", "item")
+    assert done.code == 4
+    assert "Allure would take the models' cases for retries of one case; give one --model" in done.output
+
+
+def test_bidirectional_controls_are_spelled_out(run: Runner) -> None:
+    """An override in a reply turns no text around: not in attachments, messages or pytest's traceback."""
+    run.sums(2)
+    test = (run.folder / "test_sums.py").read_text(encoding="utf-8")
+    test = test.replace("reply.text.strip() ==", 'item["n"] == 0 or reply.text ==')
+    run.write("test_sums.py", f"{test}    assert verdict.given == '1', verdict.given\n")
+    run.write("mirrored.py", "def reply(chat):\n    return '1 \\u202e2'\n")
+    folder = run.folder / "results"
+    run("--model", "fake:call?file=mirrored.py", "--alluredir", str(folder), "--llm-attach", "all")
+    messages = {name: str(result["statusDetails"]) for name, result in results(folder).items()}
+    assert messages["sums/0000"].count("1 [U+202E]2") >= 2
+    assert "wrong: " in messages["sums/0001"]
+    assert "\u202e" not in "".join(path.read_text(encoding="utf-8") for path in folder.iterdir())
+
+
 def test_step_lasts_as_long_as_its_call(run: Runner) -> None:
     """A step lasts as long as its call; a stored reply takes no time."""
     run.sums(1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import re
 import subprocess
@@ -12,11 +14,14 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.reports import allure_pages, allure_run, allure_site
+from pytest_llmprops.reports import allure_file, allure_history, allure_pages, allure_run, allure_site
 
 PAGE = """<!DOCTYPE html>
-<html><head><meta charset="utf-8"><link href="styles.css"></head>
-<body><div id="app"></div><script src="app.js"></script>MORE</body></html>"""
+<html><head><meta charset="utf-8"><link href="data:,"></head>
+<body><div id="app"></div><script src="app.js"></script>MORE
+<script async>
+  window.allureReportDataReady = true;
+</script></body></html>"""
 ANALYTICS = """<script async src="https://www.googletagmanager.com/gtag/js?id=G-1"></script>
     <script>
         window.dataLayer = window.dataLayer || [];
@@ -26,7 +31,8 @@ ANALYTICS = """<script async src="https://www.googletagmanager.com/gtag/js?id=G-
 
 def site(folder: Path, more: str, leaves: int = 1) -> Path:
     """Return a small report as Allure writes it."""
-    (folder / "widgets").mkdir()
+    (folder / "widgets").mkdir(parents=True)
+    (folder / "app.js").write_text("app()", encoding="utf-8")
     (folder / "index.html").write_text(PAGE.replace("MORE", more), encoding="utf-8")
     tree = {
         "leavesById": {str(n): {} for n in range(leaves)},
@@ -92,16 +98,17 @@ def test_without_results_one_line_says_what_to_run(
     )
 
 
-def test_folder_that_is_not_a_report_is_unchanged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["thesis.html", "folder"])
+def test_what_is_not_a_report_is_unchanged(tmp_path: Path, name: str) -> None:
     """--out never replaces anything except a report."""
-    results, out = tmp_path / "results", tmp_path / "out"
+    results, out = tmp_path / "results", tmp_path / name
     results.mkdir()
-    out.mkdir()
     (results / "1-result.json").write_text("{}")
-    (out / "thesis.txt").write_text("mine")
-    with pytest.raises(UsageError, match="is not a report and is not changed"):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "thesis.html").write_text("mine")
+    with pytest.raises(UsageError, match="is not an Allure report and is not changed: give another file"):
         allure_site.build(results, out, None, allure="allure")
-    assert (out / "thesis.txt").read_text() == "mine"
+    assert (tmp_path / "thesis.html").read_text() == "mine"
 
 
 @pytest.mark.parametrize(("says", "expected"), [("2.30.0", "is version 2.30.0"), ("", "is version unknown")])
@@ -118,27 +125,94 @@ def test_other_versions_of_allure_are_refused(tmp_path: Path, says: str, expecte
 
 def test_failing_allure_is_one_line_and_keeps_the_old_report(tmp_path: Path) -> None:
     """When Allure fails, its last line is shown and the old report is kept."""
-    results, out = tmp_path / "results", tmp_path / "out"
+    results, out = tmp_path / "results", tmp_path / "out.html"
     results.mkdir()
-    out.mkdir()
     (results / "1-result.json").write_text("{}")
-    (out / "index.html").write_text("old")
+    allure_file.pack(site(tmp_path / "old", ""), out)
+    old = out.read_bytes()
     command = tmp_path / "allure"
     command.write_text("#!/bin/sh\necho first >&2\necho broken pipe >&2\nexit 3\n")
     command.chmod(0o755)
     with pytest.raises(UsageError, match="allure generate failed: broken pipe"):
         allure_site.build(results, out, None, allure=str(command))
-    assert (out / "index.html").read_text() == "old"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["allure", "out", "results"]
+    assert out.read_bytes() == old
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["allure", "old", "out.html", "results"]
 
 
 def test_rebuilt_report_is_in_the_history_once(tmp_path: Path) -> None:
     """The old history entry of a rebuilt report is removed; unreadable lines are kept."""
     history = tmp_path / "history.jsonl"
-    allure_site.forget(history, "a")
+    allure_history.forget(history, "a")
     history.write_text('{"name": "a"}\n{"name": "b"}\nnot json\n[1]\n')
-    allure_site.forget(history, "a")
+    allure_history.forget(history, "a")
     assert history.read_text() == '{"name": "b"}\nnot json\n[1]\n'
+
+
+def test_history_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last report's entry loses labels that no chart uses; the oldest reports go when the file is too large."""
+    history = tmp_path / "history.jsonl"
+    result = {
+        "status": "failed",
+        "message": "m" * 1000,
+        "labels": [{"name": "host", "value": "h"}, {"name": "epic", "value": "e"}],
+    }
+    lines = [json.dumps({"name": str(n), "testResults": {"a": result}}) for n in range(3)]
+    history.write_text("\n".join(["not json", *lines]))
+    allure_history.reduce(history)
+    *earlier, last = history.read_text().splitlines()
+    assert earlier == ["not json", *lines[:2]]
+    [kept] = json.loads(last)["testResults"].values()
+    assert kept["labels"] == [{"name": "epic", "value": "e"}]
+    assert kept["message"] == "m" * 299 + "…"
+    monkeypatch.setattr(allure_history, "MOST_BYTES", len(lines[1]) + len(last.encode()) + 2)
+    allure_history.reduce(history)
+    assert [json.loads(line)["name"] for line in history.read_text().splitlines()] == ["1", "2"]
+    monkeypatch.setattr(allure_history, "MOST_BYTES", 10)
+    allure_history.reduce(history)
+    assert [json.loads(line)["name"] for line in history.read_text().splitlines()] == ["2"]
+
+
+def test_all_data_are_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every data file is in a compressed chunk, and the index says where."""
+    monkeypatch.setattr(allure_file, "CHUNK", 100)
+    folder = site(tmp_path / "site", "")
+    contents = {f"data/attachments/{n}.txt": f"text {n} ü\n".encode() * n for n in range(20)}
+    (folder / "data" / "attachments").mkdir(parents=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    page = tmp_path / "report.html"
+    allure_file.pack(folder, page)
+    text = page.read_text(encoding="utf-8")
+    chunks = {
+        name: gzip.decompress(base64.b64decode(encoded))
+        for name, encoded in re.findall(r'<script type="application/gzip" id="chunk-(\w+)">([^<]+)<', text)
+    }
+    index = json.loads(chunks["index"])
+    assert len(chunks) > 5
+    assert {name: chunks[str(n)][start:end] for name, (n, start, end) in index.items()} == {
+        **contents,
+        "widgets/tree.json": (folder / "widgets" / "tree.json").read_bytes(),
+    }
+    assert base64.b64encode(b"app()").decode() in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('href="data:,"', 'href="styles.css"'),
+        ('<script src="app.js"></script>', ""),
+        ("allureReportDataReady", "otherReady"),
+        ("</head>", ""),
+    ],
+)
+def test_pages_of_another_kind_are_refused(tmp_path: Path, old: str, new: str) -> None:
+    """A page with parts that the file would lack is refused with the version to use."""
+    folder = site(tmp_path / "site", "")
+    page = folder / "index.html"
+    page.write_text(page.read_text().replace(old, new))
+    with pytest.raises(UsageError, match=f"build with allure@{allure_pages.VERSION}"):
+        allure_file.pack(folder, tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_configuration_follows_the_results(tmp_path: Path) -> None:
