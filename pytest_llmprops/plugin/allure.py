@@ -120,7 +120,7 @@ class AllureCases:
         if self._session.settings.allure_identity == "item":
             result.parameters[1].excluded = True
             # For Allure 2, which does not compute it.
-            result.historyId = md5(result.fullName, name)
+            result.historyId = md5(result.fullName, name)  # type: ignore[no-untyped-call]
         result.labels = _labels(result.labels, allure_case.labels(case.benchmark, case.item, case.model))
         doc = getattr(getattr(current.item, "function", None), "__doc__", None) or ""
         result.description = None
