@@ -76,6 +76,8 @@ class Cases:
         self.notes: list[str] = []
         #: each item is a separate case, as a sequential gate needs it
         self.ungrouped = False
+        #: the limit applies later, to what pytest selects
+        self.limits_late = False
         self._check_data()
         self._check_sets()
 
@@ -180,17 +182,14 @@ class Cases:
         return 1
 
     def _served(self, selection: Selection, label: str, kinds: frozenset[Kind], part: Loaded) -> list[Item]:
-        """Return the items within the limit that the model serves, and count the others."""
+        """Return the items of the size that the model serves, within the limit unless it comes later; count the others.
+
+        Nothing selects the items that are not served: those within the limit are counted.
+        """
         benchmark, settings = selection.benchmark, self.settings
-        items = limited(
-            sized(part.items, benchmark.sizes.get(settings.size, {})),
-            settings.limit,
-            seed=settings.seed,
-            per_cluster=benchmark.limit_per_cluster,
-        )
-        if settings.shard is not None:
-            # Last, so that the shards of a limited run are parts of it.
-            items = settings.shard.part_of(items, benchmark.name)
+        every = sized(part.items, benchmark.sizes.get(settings.size, {}))
+        within = within_limit(every, benchmark, settings)
+        items = every if self.limits_late else within
         tasks = dict.fromkeys(item.task for item in items)
         for task in tasks:
             checked_texts(benchmark, "kinds_of", benchmark.kinds_of(task))
@@ -208,7 +207,7 @@ class Cases:
         selection.available += sum(item.task not in refused for item in part.items)
         if not refused:
             return items
-        others = [item for item in items if item.task in refused]
+        others = [item for item in within if item.task in refused]
         selection.not_served[label] = selection.not_served.get(label, 0) + len(others)
         selection.places_not_served |= {(benchmark.name, i.task, i.language, i.source) for i in others}
         return [item for item in items if item.task not in refused]
@@ -320,6 +319,13 @@ class Cases:
     def model_specs(self) -> Mapping[str, ModelSpec]:
         """Return the specifications of all models by label, helpers under ``helper:ROLE``."""
         return self.models | {HELPER + name: spec for name, spec in self.helpers.specs.items()}
+
+
+def within_limit(items: Sequence[Item], benchmark: Benchmark, settings: RunOptions) -> list[Item]:
+    """Return the items that ``--llm-limit`` and ``--llm-shard`` leave, in their order."""
+    left = limited(items, settings.limit, seed=settings.seed, per_cluster=benchmark.limit_per_cluster)
+    # Last, so that the shards of a limited run are parts of it.
+    return left if settings.shard is None else settings.shard.part_of(left, benchmark.name)
 
 
 def _is_of_others(folder: DataFolder, benchmark: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,11 +15,11 @@ from pytest_llmprops.core.records import Group
 from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts, Kept
 from pytest_llmprops.engine.evaluator import Case, CaseKey
-from pytest_llmprops.engine.groups import CaseGroup
 from pytest_llmprops.plugin import lean_items
 from pytest_llmprops.plugin.benchmark_classes import class_reference, find_class
-from pytest_llmprops.plugin.case_items import UNIT, cases_in, possible_tasks, set_unit
+from pytest_llmprops.plugin.case_items import UNIT, cases_in, possible_tasks
 from pytest_llmprops.plugin.cases import Cases, Selection
+from pytest_llmprops.plugin.deselection import apply_limit, deselect_done, may_deselect
 from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.markers import (
     Unreadable,
@@ -29,7 +29,6 @@ from pytest_llmprops.plugin.markers import (
     name_of,
     parametrize_skipped,
     parametrize_unreadable,
-    searched_by,
     unreadable_of,
 )
 from pytest_llmprops.plugin.options import RunOptions
@@ -85,6 +84,7 @@ class Collection:
         """Give the marked function one parameter per case."""
         try:
             benchmark = benchmark_of(marker)
+            self._cases.limits_late = self._limits_late()
             selection = self._cases.select(benchmark)
             self._check_class(metafunc, benchmark)
         except UsageError as error:
@@ -113,6 +113,10 @@ class Collection:
         else:
             params = self._params(metafunc, selection)
             metafunc.parametrize("verdict", params, indirect=True, ids=params)
+
+    def _limits_late(self) -> bool:
+        """Whether the limit applies to what pytest selects. If that is all, fewer pytest items are created."""
+        return self._settings.limit is not None and may_deselect(self._config)
 
     def _check_class(self, metafunc: pytest.Metafunc, benchmark: str | type[Benchmark]) -> None:
         """Note the test file of a benchmark, from which the controller loads its class."""
@@ -214,6 +218,8 @@ class Collection:
             if unreadable is not None and unreadable.is_usage:
                 # One line for all functions and benchmarks with the same problem.
                 raise UsageError(unreadable.error)
+        if self._limits_late():
+            apply_limit(session, self._parts, self._settings)
         # After a collection error, cases may be missing only because they could not be collected.
         is_whole = not session.testsfailed and not self._cases.unreadable
         if is_whole:
@@ -230,33 +236,16 @@ class Collection:
                 self._order_by_blocks(session, list(units.values()))
         self.selected = [case for item in session.items for case in self.cases_of(item)]
         if self._kept.cases or self._kept.searches:
-            self._deselect_kept(session)
+            deselect_done(session, self._parts, self._kept)
         self.remaining = [case for item in session.items for case in self.cases_of(item)]
         self._items = sum(
             self.unit_of(item) is not None or self.searched_by(item) is not None for item in session.items
         )
 
-    def _deselect_kept(self, session: pytest.Session) -> None:
-        """Deselect the items with a verdict in the record of a resumed run; a group keeps its other cases."""
-        remaining: list[pytest.Item] = []
-        done: list[pytest.Item] = []
-        for item in session.items:
-            cases, searched = self.cases_of(item), self.searched_by(item)
-            if searched is not None:
-                key = (searched.model, searched.benchmark.name, searched.item.id, searched_by(item))
-                (done if key in self._kept.searches else remaining).append(item)
-                continue
-            missing = tuple(case for case in cases if case.key not in self._kept.cases)
-            if cases and not missing:
-                done.append(item)
-                continue
-            remaining.append(item)
-            unit = self.unit_of(item)
-            if isinstance(unit, CaseGroup) and len(missing) < len(cases):
-                set_unit(item, CaseGroup(unit.name, missing))
-        session.items[:] = remaining
-        if done:
-            self._config.hook.pytest_deselected(items=done)
+    def _parts(self, item: pytest.Item) -> tuple[Unit | None, Sequence[Case]]:
+        unit = self.unit_of(item)
+        searched = self.searched_by(item) if unit is None else None
+        return unit, cases_in(unit) if searched is None else (searched,)
 
     def _order_by_blocks(self, session: pytest.Session, units: list[Unit]) -> None:
         from pytest_llmprops.plugin.sequential import SequentialSchedule

@@ -104,13 +104,14 @@ def _only_asserts_verdict(function: Callable[..., object]) -> bool:
 def _are_phases_watched(definition: pytest.Item) -> bool:
     """Whether a plugin or a ``conftest.py`` that may use the phases of a test has hooks for them."""
     return any(
-        not _module_of(impl.plugin).startswith(_WITHOUT_EFFECT)
+        not module_of(impl.plugin).startswith(_WITHOUT_EFFECT)
         for name in _PHASES
         for impl in getattr(definition.ihook, name).get_hookimpls()
     )
 
 
-def _module_of(plugin: object) -> str:
+def module_of(plugin: object) -> str:
+    """Return the name of the module of a plugin."""
     return plugin.__name__ if isinstance(plugin, ModuleType) else type(plugin).__module__
 
 
