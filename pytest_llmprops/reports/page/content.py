@@ -14,6 +14,7 @@ from pytest_llmprops.reports.kit.benchmarks import section_of
 from pytest_llmprops.reports.kit.blocks import Headline, Report
 from pytest_llmprops.reports.kit.series import Measured, Series, series_of
 from pytest_llmprops.reports.kit.text import counted, joined
+from pytest_llmprops.reports.page.costs import cost_section
 from pytest_llmprops.reports.page.findings import findings
 from pytest_llmprops.reports.page.items import items_of
 from pytest_llmprops.reports.published import ranked
@@ -37,7 +38,8 @@ def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, RequestRe
     names = list(dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks))
     parts = [Measured(name, tuple(s for s in series if name in s.benchmarks)) for name in names]
     sentences = [_sentence(text) for text in findings(parts, series)]
-    items, _ = items_of(series, requests)
+    items, spending = items_of(series, requests)
+    costs = cost_section(parts, series, spending.by_task)
     return Report(
         title=sentences[0],
         findings=tuple(sentences[1:]),
@@ -46,7 +48,7 @@ def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, RequestRe
         warnings=tuple(_warnings(runs, series, names)),
         overview=tuple(h for part in parts for h in _headlines(part)),
         series=tuple(s.starred for s in series),
-        sections=tuple(section_of(part) for part in parts),
+        sections=(*(section_of(part) for part in parts), *([costs] if costs else [])),
         runs=tuple((run.run_id, run_facts(run)) for run in runs),
         items=items,
     )

@@ -29,16 +29,13 @@ NAMES = ("benchmark", "task", "language", "source")
 
 
 def items_of(
-    series: Sequence[Series],
-    requests: Mapping[int, Mapping[str, RequestRecord]],
-    pair: tuple[int, int] | None = None,
+    series: Sequence[Series], requests: Mapping[int, Mapping[str, RequestRecord]]
 ) -> tuple[ItemData, Spending]:
     """Return the data of the list of items, and what the calls of each task needed.
 
     Rows of one item are neighbours. Items with errors and incorrect answers come first.
 
     :param requests: the logged requests of each run by ``id(run)`` (see ``read_requests``).
-    :param pair: the series that are baseline and candidate when the page opens; by default the first two.
     """
     groups = _by_item(series)
     spending = Spending(series)
@@ -48,8 +45,17 @@ def items_of(
     per_chunk = max(CHUNK, -(-len(rows) // MOST_CHUNKS))
     texts = _texts(rows, requests, most, spending)
     chunks = tuple(packed_rows(texts, per_chunk))
-    index = pack({**_index(series, groups), "per_chunk": per_chunk, "pair": list(pair or (0, 1))})
+    index = pack({**_index(series, groups), "per_chunk": per_chunk, "pair": _pair(series)})
     return ItemData(index, chunks, _failures(series)), spending
+
+
+def _pair(series: Sequence[Series]) -> list[int]:
+    """Return the series that are baseline and candidate when the page opens: the first of the first run, and the same
+    model of another run, if there is one.
+    """
+    others = [s for s in series if s.run is not series[0].run]
+    same = [s for s in others if s.model == series[0].model]
+    return [0, [*same, *others, *series[1:], *series][0].index] if series else [0, 0]
 
 
 def _by_item(series: Sequence[Series]) -> list[list[tuple[Series, VerdictRecord]]]:

@@ -173,6 +173,30 @@ def test_two_replies_side_by_side_with_their_different_words(show: Open) -> None
     assert "Candidate: new ✗ wrong" in new.inner_text()
 
 
+def test_heat_map_selects_into_the_list(show: Open) -> None:
+    """Combinations of results come by disagreement and add up to all items; the picture and a button list the items."""
+    page = show("mixed")
+    buttons = page.locator("#heat-patterns button")
+    labels = [button.get_attribute("aria-label") or "" for button in buttons.all()]
+    numbers = [int(label.split(": ")[1].split()[0]) for label in labels]
+    assert sum(numbers) == 60
+    agree = [
+        n
+        for n, label in enumerate(labels)
+        if label.count(" not right") in (0, 3) and "no verdict" not in label
+    ]
+    assert agree
+    assert agree[0] > 2
+    buttons.nth(1).click()
+    page.locator("#selected", has_text=labels[1].split(":")[0]).wait_for()
+    assert len({name.split(" #")[0] for name in listed(page)}) == numbers[1]
+    canvas = page.locator("#heat canvas")
+    canvas.click(position={"x": 2, "y": 5})
+    page.locator("#selected", has_text=labels[0].split(":")[0]).wait_for()
+    page.get_by_role("button", name="Show all").click()
+    page.locator("#selected:empty").wait_for(state="attached")
+
+
 DIFFS = [
     ("", ""), ("same", "same"), ("", "all new"), ("x " * 4000, "y " * 4000), ("a  b\n\nc", "a b\nc"),
     ("篮子和蓝子", "篮子与蓝子"), ("a b c d e", "c d x e f"),

@@ -59,7 +59,7 @@ async function items() {
     state.to = index(found.to, data.series) ?? candidate;
     state.query = found.q || "";
     state.split = Boolean(found.split);
-    state.selected = found.selected || "";
+    state.selected = several && new RegExp(`^[01-]{${data.series.length}}$`).test(found.selected) ? found.selected : "";
     for (const field of facets) {
       const place = field === "series" ? index(found.model, data.series) ?? -1 : data[field].indexOf(found[field]);
       if (place >= 0) state.pick[field] = place;
@@ -301,6 +301,8 @@ async function items() {
       if (isChosen) document.getElementById("panel").setAttribute("aria-labelledby", tab.id);
     }
     const same = state.from === state.to;
+    const chosen = document.getElementById("selected");
+    chosen.textContent = state.selected ? `Only items with this combination: ${patternLabel(data, state.selected)}` : "";
     document.getElementById("pair-note").textContent = same ? "Baseline and candidate are the same." : "";
     const field = form.querySelector("select[data-field=series]");
     if (field) field.closest("label").hidden = isPaired();
