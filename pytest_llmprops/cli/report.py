@@ -18,6 +18,12 @@ def add(groups: Groups) -> None:
     report.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
     report.add_argument("--baseline", metavar="RUN", help=BASELINE)
     report.add_argument(
+        "--gate",
+        type=Path,
+        metavar="FILE",
+        help="gate file: decide on each run as llmprops gate does, and show it",
+    )
+    report.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="new folder, or folder of an earlier report"
     )
     report.set_defaults(command=_report)
@@ -28,4 +34,4 @@ def _report(options: argparse.Namespace) -> int:
     from pytest_llmprops.runs.catalog import find_run
 
     baseline = None if options.baseline is None else find_run(options.baseline)
-    return wrote(write_report([find_run(run) for run in options.runs], options.out, baseline))
+    return wrote(write_report([find_run(run) for run in options.runs], options.out, baseline, options.gate))

@@ -13,16 +13,20 @@ from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold
 from pytest_llmprops.runs.compare import with_baseline_first
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
+from pytest_llmprops.runs.reviews import read_reviews
 
 PACKAGES = ("jinja2", "matplotlib", "pandas")
 
 
-def write_report(folders: Sequence[Path], out: Path, baseline: Path | None = None) -> list[Path]:
+def write_report(
+    folders: Sequence[Path], out: Path, baseline: Path | None = None, gate: Path | None = None
+) -> list[Path]:
     """Write the report on the runs in ``folders`` into ``out``.
 
     Equal records give equal bytes. Files are replaced atomically, one by one; none is deleted.
 
     :param baseline: the run to compare with (see :func:`~pytest_llmprops.runs.compare.with_baseline_first`).
+    :param gate: a gate file, whose decision on each run replaces the recorded one.
     :return: the files, ``report.html`` first, and the folders of additional pages.
     :raises MissingExtra: without jinja2, matplotlib or pandas.
     :raises UsageError: if ``out`` has files but no earlier report, or cannot be written.
@@ -34,12 +38,16 @@ def write_report(folders: Sequence[Path], out: Path, baseline: Path | None = Non
     _refuse_foreign(out)
     from pytest_llmprops.reports.kit.figures import draw
     from pytest_llmprops.reports.page.content import report_on
+    from pytest_llmprops.reports.page.gated import gated
     from pytest_llmprops.reports.page.html import pages_html, to_html
     from pytest_llmprops.reports.page.markdown import to_markdown
 
     runs = [read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
     runs = with_baseline_first(runs, None if baseline is None else read_run(baseline.resolve()))
-    report = report_on(runs, {id(run): read_requests(run.folder) for run in runs})
+    if gate is not None:
+        runs = gated(runs, gate)
+    marks = [mark for run in runs for mark in read_reviews(run.folder, run.run_id).values()]
+    report = report_on(runs, {id(run): read_requests(run.folder) for run in runs}, marks)
     drawn = {f.name: draw(f.draw) for section in report.sections for f in figures_in(section.blocks)}
     files: dict[Path, bytes] = {
         out / "report.html": to_html(report, {name: svg for name, (svg, _) in drawn.items()}),

@@ -21,6 +21,7 @@ from pytest_llmprops.reports.published import ranked
 from pytest_llmprops.reports.terminal import old_replies
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.reader import Run
+from pytest_llmprops.runs.reviews import Review
 
 SOURCES = {
     "builtin": "builtin (the benchmark's own)",
@@ -29,16 +30,21 @@ SOURCES = {
 }
 
 
-def report_on(runs: Sequence[Run], requests: Mapping[int, Mapping[str, RequestRecord]]) -> Report:
+def report_on(
+    runs: Sequence[Run],
+    requests: Mapping[int, Mapping[str, RequestRecord]],
+    marks: Sequence[Review] = (),
+) -> Report:
     """Return the report of one or several runs. Each model of each run is a series.
 
     :param requests: the logged requests of each run by ``id(run)``.
+    :param marks: the review marks beside the runs.
     """
     series = series_of(runs)
     names = list(dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks))
     parts = [Measured(name, tuple(s for s in series if name in s.benchmarks)) for name in names]
     sentences = [_sentence(text) for text in findings(parts, series)]
-    items, spending = items_of(series, requests)
+    items, spending = items_of(series, requests, marks)
     costs = cost_section(parts, series, spending.by_task)
     return Report(
         title=sentences[0],

@@ -22,6 +22,7 @@ from pytest_llmprops.runs.reader import Run
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import PairedResult
+    from pytest_llmprops.core.gate_results import GateResult
 
 #: with this share of unreadable replies, an accuracy says little about the answers
 MANY_UNREAD = 0.3
@@ -52,7 +53,17 @@ def _gate(run: Run, *, alone: bool) -> str:
     who = "" if alone else f" for {joined(run.models)}"
     accepted = ", which its file accepts" if gate.decision == "inconclusive" and gate.passed else ""
     _, _, why = gate.line.partition(": ")
-    return f"{DECISIONS[gate.decision]}{who}{accepted}" + (f": {why}" if why else "")
+    required = _required(gate)
+    return f"{DECISIONS[gate.decision]}{who}{accepted}" + (f": {why}" if why else "") + required
+
+
+def _required(gate: GateResult) -> str:
+    """Return the requirements of the checks that determined the decision: of all checks, if the gate passes."""
+    wanted = {"pass": "met", "fail": "failed"}.get(gate.decision, gate.decision)
+    decisive = [check for rule in gate.rules for check in rule.checks if check.verdict == wanted]
+    texts = list(dict.fromkeys(check.required for check in decisive))
+    more = f" and {len(texts) - 2} more" if len(texts) > 2 else ""
+    return f" (required: {'; '.join(texts[:2])}{more})" if texts else ""
 
 
 def _finding(measured: Measured) -> str:

@@ -15,6 +15,7 @@ from pytest_llmprops.reports.page.again import command_again
 from pytest_llmprops.reports.page.chunks import cut, pack, packed_rows
 from pytest_llmprops.reports.page.usage import Spending
 from pytest_llmprops.runs.benchmark_facts import tasks_by_answer
+from pytest_llmprops.runs.reviews import Review
 
 #: maximum number of calls on the page; beyond it, the number of calls per item is limited
 MOST_CALLS = 100_000
@@ -29,13 +30,16 @@ NAMES = ("benchmark", "task", "language", "source")
 
 
 def items_of(
-    series: Sequence[Series], requests: Mapping[int, Mapping[str, RequestRecord]]
+    series: Sequence[Series],
+    requests: Mapping[int, Mapping[str, RequestRecord]],
+    marks: Iterable[Review] = (),
 ) -> tuple[ItemData, Spending]:
     """Return the data of the list of items, and what the calls of each task needed.
 
     Rows of one item are neighbours. Items with errors and incorrect answers come first.
 
     :param requests: the logged requests of each run by ``id(run)`` (see ``read_requests``).
+    :param marks: review marks on the runs.
     """
     groups = _by_item(series)
     spending = Spending(series)
@@ -45,7 +49,7 @@ def items_of(
     per_chunk = max(CHUNK, -(-len(rows) // MOST_CHUNKS))
     texts = _texts(rows, requests, most, spending)
     chunks = tuple(packed_rows(texts, per_chunk))
-    index = pack({**_index(series, groups), "per_chunk": per_chunk, "pair": _pair(series)})
+    index = pack({**_index(series, groups, marks), "per_chunk": per_chunk, "pair": _pair(series)})
     return ItemData(index, chunks, _failures(series)), spending
 
 
@@ -75,8 +79,17 @@ def _by_item(series: Sequence[Series]) -> list[list[tuple[Series, VerdictRecord]
     return sorted(items.values(), key=lambda rows: min(ORDER.index(r.status) for _, r in rows))
 
 
+def _review(mark: Review) -> dict[str, Any]:
+    """Return a mark with the texts as the page shows them."""
+    return {
+        name: visible(value) if isinstance(value, str) else value for name, value in mark.to_json().items()
+    }
+
+
 def _index(
-    series: Sequence[Series], groups: Sequence[Sequence[tuple[Series, VerdictRecord]]]
+    series: Sequence[Series],
+    groups: Sequence[Sequence[tuple[Series, VerdictRecord]]],
+    marks: Iterable[Review],
 ) -> dict[str, Any]:
     """Return the columns of rows and items, with numbers for names."""
     numbers: dict[str, dict[str, int]] = {name: {} for name in NAMES}
@@ -107,6 +120,9 @@ def _index(
         **columns,
         **{name: [visible(text) for text in known] for name, known in numbers.items()},
         "series": [s.label for s in series],
+        "runs": [s.run.run_id for s in series],
+        "models": [visible(s.model) for s in series],
+        "reviews": [_review(mark) for mark in marks],
         "commands": [command_again(s) for s in series],
         "status": ORDER,
     }

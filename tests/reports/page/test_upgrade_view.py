@@ -15,6 +15,7 @@ from pytest_llmprops.core.records import RecordStatus, VerdictRecord
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.reviews import read_reviews
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202egnp.exe \x1b[31m ${alert(3)}"
 OLD_REPLY = "The word is owl , because it rhymes with growl."
@@ -89,7 +90,7 @@ def show(browser_page: Any, pages: dict[str, Path]) -> Iterator[Open]:
         return browser_page
 
     yield go
-    assert {url.split(":")[0] for url in browser_page.requests_seen} <= {"file", "about"}
+    assert {url.split(":")[0] for url in browser_page.requests_seen} <= {"file", "about", "blob"}
     assert (browser_page.errors_seen, browser_page.dialogs_seen) == ([], [])
 
 
@@ -274,6 +275,34 @@ def test_copy_buttons(show: Open) -> None:
     assert not set("\u202e\x1b") & set(page.content())
     assert link == page.url
     assert command.endswith("-k 'sums/en/rhyme/0003'")
+
+
+def test_review_marks_are_kept_exported_and_imported(show: Open, browser_page: Any, tmp_path: Path) -> None:
+    """A mark survives a reload, is exported as a line of review.jsonl, and is there again after an import."""
+    address = "#items?tab=lost&item=sums/en/rhyme/0000"
+    side = show(address=address).locator(".detail .side").nth(1)
+    side.get_by_label("Judged wrongly").check()
+    side.get_by_label("Note").fill("bowl is right, too")
+    side.get_by_label("Note").press("Enter")
+    page = show(address=address)
+    side = page.locator(".detail .side").nth(1)
+    assert (side.get_by_label("Judged wrongly").is_checked(), side.get_by_label("Note").input_value()) == (
+        True,
+        "bowl is right, too",
+    )
+    assert page.locator("#list .badge").inner_text() == "✎ judged wrongly"
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export review.jsonl").click()
+    assert download.value.suggested_filename == "review.jsonl"
+    download.value.save_as(tmp_path / "review.jsonl")
+    [mark] = read_reviews(tmp_path, "told-new").values()
+    assert (mark.model, mark.id, mark.note) == ("new", "sums/en/rhyme/0000", "bowl is right, too")
+    page.evaluate("() => localStorage.clear()")
+    again = show()
+    assert again.locator("#reviewed").inner_text() == "0 review marks"
+    again.get_by_label("Import").set_input_files(tmp_path / "review.jsonl")
+    again.locator("#reviewed", has_text="1 review mark").wait_for()
+    assert again.locator("#imported").inner_text() == "1 of 1 lines of the file are marks on these runs."
 
 
 def luminance(colour: str) -> float:

@@ -417,7 +417,7 @@ async function items() {
   addEventListener("popstate", () => {
     if (readAddress() || !location.hash) follow();
   });
-  heatMap(data, (pattern) => reveal({ selected: pattern }));
   await follow({ scroll: true });
+  heatMap(data, (pattern) => reveal({ selected: pattern }));
   root.dataset.ready = "items";
 }

@@ -11,34 +11,42 @@ function pairing(data, baseline, candidate) {
   const outcome = new Int8Array(data.items.count).fill(-1);
   const shown = [new Int32Array(data.items.count).fill(-1), new Int32Array(data.items.count).fill(-1)];
 
-  // The share of correct samples, without errors; null if every sample is an error.
-  function share(rows) {
-    const answered = rows.filter((row) => status[row] !== error);
-    return answered.length ? answered.filter((row) => status[row] === correct).length / answered.length : null;
-  }
-
-  // A sample that is or is not correct, as wanted; otherwise the first one.
-  function sample(rows, wanted) {
-    const fits = (row) => status[row] !== error && (status[row] === correct) === wanted;
-    return wanted === undefined ? rows[0] : rows.find(fits) ?? rows[0];
+  // A sample of a series that is or is not correct, as wanted; otherwise the first one.
+  function sample(item, side, wanted) {
+    let first = -1;
+    for (let row = data.first[item]; row < data.first[item + 1]; row += 1) {
+      if (series[row] !== side) continue;
+      if (wanted === undefined || (status[row] !== error && (status[row] === correct) === wanted)) return row;
+      if (first < 0) first = row;
+    }
+    return first;
   }
 
   for (let item = 0; item < data.items.count; item += 1) {
-    const rows = [[], []];
+    // Samples, answered samples and correct samples of both sides.
+    let [rowsBefore, answeredBefore, rightBefore, rowsAfter, answeredAfter, rightAfter] = [0, 0, 0, 0, 0, 0];
     for (let row = data.first[item]; row < data.first[item + 1]; row += 1) {
-      if (series[row] === baseline) rows[0].push(row);
-      if (series[row] === candidate) rows[1].push(row);
+      const [answered, right] = [status[row] === error ? 0 : 1, status[row] === correct ? 1 : 0];
+      if (series[row] === baseline) {
+        rowsBefore += 1;
+        answeredBefore += answered;
+        rightBefore += right;
+      }
+      if (series[row] === candidate) {
+        rowsAfter += 1;
+        answeredAfter += answered;
+        rightAfter += right;
+      }
     }
-    const [before, after] = rows.map(share);
-    if (!rows[0].length && !rows[1].length) continue;
-    if (before === null || after === null) outcome[item] = 4;
+    if (!rowsBefore && !rowsAfter) continue;
+    // The shares of correct samples, without errors, are compared as fractions of whole numbers.
+    const [before, after] = [rightBefore * answeredAfter, rightAfter * answeredBefore];
+    if (!answeredBefore || !answeredAfter) outcome[item] = 4;
     else if (before !== after) outcome[item] = after < before ? 0 : 1;
-    else outcome[item] = after === 1 ? 3 : 2;
+    else outcome[item] = rightAfter === answeredAfter ? 3 : 2;
     const flipped = outcome[item] < 2;
-    const wanted = [outcome[item] === 0, outcome[item] === 1];
-    rows.forEach((own, side) => {
-      if (own.length) shown[side][item] = sample(own, flipped ? wanted[side] : undefined);
-    });
+    shown[0][item] = sample(item, baseline, flipped ? outcome[item] === 0 : undefined);
+    shown[1][item] = sample(item, candidate, flipped ? outcome[item] === 1 : undefined);
   }
 
   // The item's task: that of most samples of the candidate, as in tables of a comparison.
