@@ -26,6 +26,11 @@ def add(groups: Groups) -> None:
     report.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="new folder, or folder of an earlier report"
     )
+    report.add_argument(
+        "--pdf",
+        action="store_true",
+        help="also print decision.pdf, a decision sheet of one page, with Chromium or Chrome",
+    )
     report.set_defaults(command=_report)
 
 
@@ -34,4 +39,5 @@ def _report(options: argparse.Namespace) -> int:
     from pytest_llmprops.runs.catalog import find_run
 
     baseline = None if options.baseline is None else find_run(options.baseline)
-    return wrote(write_report([find_run(run) for run in options.runs], options.out, baseline, options.gate))
+    folders = [find_run(run) for run in options.runs]
+    return wrote(write_report(folders, options.out, baseline, options.gate, pdf=options.pdf))

@@ -142,6 +142,28 @@ class ItemData:
 
 
 @dataclass(frozen=True, slots=True)
+class Upgrade:
+    """How many items a candidate lost and gained. Pairs with equal shares of correct samples are right in both if every
+    sample is.
+
+    :param series: the indexes of baseline and candidate. :param names: their labels.
+    :param apart: items without an answer in one of them.
+    """
+
+    series: tuple[int, int]
+    names: tuple[str, str]
+    lost: int
+    gained: int
+    wrong: int
+    right: int
+    apart: int
+
+    def link(self, tab: str) -> dict[str, str]:
+        """Return the filter of the page's list that opens a tab (see :class:`Cell`)."""
+        return {"tab": tab, "baseline": str(self.series[0]), "candidate": str(self.series[1])}
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """A whole report.
 
@@ -162,3 +184,4 @@ class Report:
     sections: tuple[Section, ...]
     runs: tuple[tuple[str, Sequence[tuple[str, str]]], ...]
     items: ItemData
+    upgrade: Upgrade | None = None

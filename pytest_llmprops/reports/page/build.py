@@ -19,7 +19,12 @@ PACKAGES = ("jinja2", "matplotlib", "pandas")
 
 
 def write_report(
-    folders: Sequence[Path], out: Path, baseline: Path | None = None, gate: Path | None = None
+    folders: Sequence[Path],
+    out: Path,
+    baseline: Path | None = None,
+    gate: Path | None = None,
+    *,
+    pdf: bool = False,
 ) -> list[Path]:
     """Write the report on the runs in ``folders`` into ``out``.
 
@@ -27,6 +32,7 @@ def write_report(
 
     :param baseline: the run to compare with (see :func:`~pytest_llmprops.runs.compare.with_baseline_first`).
     :param gate: a gate file, whose decision on each run replaces the recorded one.
+    :param pdf: also write ``decision.pdf``, one page. Its bytes are the browser's, and differ each time.
     :return: the files, ``report.html`` first, and the folders of additional pages.
     :raises MissingExtra: without jinja2, matplotlib or pandas.
     :raises UsageError: if ``out`` has files but no earlier report, or cannot be written.
@@ -41,6 +47,9 @@ def write_report(
     from pytest_llmprops.reports.page.gated import gated
     from pytest_llmprops.reports.page.html import pages_html, to_html
     from pytest_llmprops.reports.page.markdown import to_markdown
+    from pytest_llmprops.reports.page.sheet import decision_sheet, find_browser
+
+    browser = find_browser() if pdf else None
 
     runs = [read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
     runs = with_baseline_first(runs, None if baseline is None else read_run(baseline.resolve()))
@@ -53,6 +62,8 @@ def write_report(
         out / "report.html": to_html(report, {name: svg for name, (svg, _) in drawn.items()}),
         out / "report.md": to_markdown(report).encode("utf-8", "replace"),
     }
+    if browser is not None:
+        files[out / "decision.pdf"] = decision_sheet(report, browser)
     for name, (svg, png) in drawn.items():
         files[out / "figures" / f"{name}.svg"] = svg.encode("utf-8", "replace")
         files[out / "figures" / f"{name}.png"] = png

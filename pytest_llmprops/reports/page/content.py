@@ -17,6 +17,7 @@ from pytest_llmprops.reports.kit.text import counted, joined
 from pytest_llmprops.reports.page.costs import cost_section
 from pytest_llmprops.reports.page.findings import findings
 from pytest_llmprops.reports.page.items import items_of
+from pytest_llmprops.reports.page.upgrade import upgrade_of
 from pytest_llmprops.reports.published import ranked
 from pytest_llmprops.reports.terminal import old_replies
 from pytest_llmprops.runs.comparable import differences
@@ -57,6 +58,7 @@ def report_on(
         sections=(*(section_of(part) for part in parts), *([costs] if costs else [])),
         runs=tuple((run.run_id, run_facts(run)) for run in runs),
         items=items,
+        upgrade=upgrade_of(series),
     )
 
 

@@ -21,6 +21,14 @@ SCRIPTS = (
 )  # fmt: skip
 #: the script that starts the page, before the texts of the items are read
 BEGIN = "begin();"
+#: the script of the decision sheet: 1047 pixels are the printable height of A4
+FIT = """
+const { style } = document.body;
+for (let scale = 0.96; document.documentElement.getBoundingClientRect().height > 1040 && scale > 0.3; scale -= 0.04) {
+  style.zoom = scale;
+  style.width = `${718 / scale}px`;
+}
+"""
 SHAPES = dict(zip(MARKERS, "●■▲▼◆✚", strict=True))
 _PATH = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9_-]+\.html")
 GLYPHS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
@@ -52,6 +60,27 @@ def to_html(report: Report, figures: Mapping[str, str]) -> bytes:
             colours=len(SERIES),
             shape=lambda index: SHAPES[marker(index)],
             glyphs=GLYPHS,
+        )
+    )
+    return page.encode("utf-8", "replace")
+
+
+def sheet_html(report: Report) -> bytes:
+    """Return the page of the decision sheet, which makes itself small enough for one page."""
+    from markupsafe import Markup
+
+    page: str = (
+        _environment()
+        .get_template("sheet.html.jinja")
+        .render(
+            report=report,
+            style=_style(),
+            cards=_cards(report),
+            colours=len(SERIES),
+            shape=lambda index: SHAPES[marker(index)],
+            glyphs=GLYPHS,
+            fit=Markup(FIT),  # noqa: S704 - a constant
+            fit_hash=_hash(FIT),
         )
     )
     return page.encode("utf-8", "replace")

@@ -13,6 +13,7 @@ from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.reports.kit.text import visible
 from pytest_llmprops.reports.page.again import command_again
 from pytest_llmprops.reports.page.chunks import cut, pack, packed_rows
+from pytest_llmprops.reports.page.upgrade import default_pair
 from pytest_llmprops.reports.page.usage import Spending
 from pytest_llmprops.runs.benchmark_facts import tasks_by_answer
 from pytest_llmprops.runs.reviews import Review
@@ -49,17 +50,8 @@ def items_of(
     per_chunk = max(CHUNK, -(-len(rows) // MOST_CHUNKS))
     texts = _texts(rows, requests, most, spending)
     chunks = tuple(packed_rows(texts, per_chunk))
-    index = pack({**_index(series, groups, marks), "per_chunk": per_chunk, "pair": _pair(series)})
+    index = pack({**_index(series, groups, marks), "per_chunk": per_chunk, "pair": default_pair(series)})
     return ItemData(index, chunks, _failures(series)), spending
-
-
-def _pair(series: Sequence[Series]) -> list[int]:
-    """Return the series that are baseline and candidate when the page opens: the first of the first run, and the same
-    model of another run, if there is one.
-    """
-    others = [s for s in series if s.run is not series[0].run]
-    same = [s for s in others if s.model == series[0].model]
-    return [0, [*same, *others, *series[1:], *series][0].index] if series else [0, 0]
 
 
 def _by_item(series: Sequence[Series]) -> list[list[tuple[Series, VerdictRecord]]]:

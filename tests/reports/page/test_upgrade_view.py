@@ -338,6 +338,27 @@ def test_marked_words_and_tabs_can_be_read(show: Open, browser_page: Any, scheme
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width
 
 
+def test_paper_has_intervals_and_whole_tables(show: Open, browser_page: Any) -> None:
+    """In print, no table or figure is wider than the page, intervals are lines of an SVG, and the items that are
+    shown are printed.
+    """
+    # The printable width of A4 at 96 pixels per inch.
+    browser_page.set_viewport_size({"width": 718, "height": 1047})
+    page = show(address="#items?tab=lost&item=sums/en/rhyme/0000")
+    page.emulate_media(media="print")
+    wide = (
+        "(parts) => parts.filter((part) => part.scrollWidth > 718).map((part) => part.outerHTML.slice(0, 80))"
+    )
+    assert page.locator(".scroll, table, pre, svg").evaluate_all(wide) == []
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 718
+    for drawing in (".track", ".bar"):
+        interval = page.locator(f"{drawing} line:not(.axis, .chance)").first
+        assert interval.evaluate("(line) => line.getBBox().width") > 5
+        assert interval.evaluate("(line) => getComputedStyle(line).stroke") != "none"
+    assert page.locator(".detail .side").all_inner_texts()[0].startswith("Baseline: old")
+    assert not page.locator(".tools").first.is_visible()
+
+
 def test_twelve_thousand_items_of_two_runs(browser_page: Any, tmp_path: Path) -> None:
     """All flips of two runs of 12,000 are counted; the page is small, has few nodes and stays usable."""
 
