@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +137,7 @@ class Controller:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        self._interrupts.ignore()
+        self._interrupts.hold()
         self.recording.is_interrupted = True
 
     def _end(self, reason: str) -> None:
@@ -151,8 +151,23 @@ class Controller:
 
     # ---- end
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        result = yield
+        # From here on, a signal would leave an unfinished record.
+        self._interrupts.hold()
+        return result
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Iterator[None]:
+        self._complete(session, exitstatus)
+        yield
+        # The summary was written in the meantime.
+        if self._interrupts.is_pressed:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+
+    def _complete(self, session: pytest.Session, exitstatus: int) -> None:
+        """Finish the record, and set the exit status."""
         self.terminal.clear_progress()
         self._refused = next((s.refused for s in self.summaries if s.refused), None)
         if self._refused:

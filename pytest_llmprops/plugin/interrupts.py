@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 import threading
 from types import FrameType
@@ -13,12 +14,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class Interrupts:
     """The signal handlers of the process that writes the record.
 
-    A signal raises KeyboardInterrupt. Once pytest has caught it, later ones are ignored while the record is completed,
-    the workers end and the broker is closed, which takes seconds at most. Not before: Python drops an exception that is
-    raised in a weak reference's callback, and the next signal must not be lost, too.
+    A signal raises KeyboardInterrupt. Once pytest has caught it, or all cases are over, later ones are only noted while
+    the record is completed, the workers end and the broker is closed, which takes seconds at most. Not before: Python
+    drops an exception that is raised in a weak reference's callback, and the next signal must not be lost, too.
     """
 
     def __init__(self) -> None:
+        #: a signal came since :meth:`hold`
+        self.is_pressed = False
         self._previous: dict[signal.Signals, object] = {}
 
     def install(self) -> None:
@@ -29,15 +32,21 @@ class Interrupts:
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
                 self._previous[number] = signal.signal(number, _interrupt)
 
-    def ignore(self) -> None:
-        """Ignore further signals."""
+    def hold(self) -> None:
+        """Note further signals, without an exception."""
         for handled in self._previous:
             # Not SIG_IGN, which a process started later would inherit.
-            signal.signal(handled, _ignore)
+            signal.signal(handled, self._note)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.is_pressed = True
 
     def restore(self) -> None:
-        """Set the previous handlers; safe to call twice."""
-        while self._previous:
+        """Set the previous handlers; safe to call twice.
+
+        If the process ends with pytest, they are left, since a signal would end it without its exit status.
+        """
+        while self._previous and not _is_program():
             number, handler = self._previous.popitem()
             signal.signal(number, handler)  # type: ignore[arg-type]
 
@@ -46,5 +55,12 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the run is ending."""
+def _is_program() -> bool:
+    """Whether pytest is the program of this process, instead of a function that another program calls."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        # ``pytest.console_main`` until pytest 9.0, ``_pytest.config._console_main`` since
+        if frame.f_code.co_name.endswith("console_main") and frame.f_globals["__name__"] == "_pytest.config":
+            return True
+        frame = frame.f_back
+    return False
