@@ -10,7 +10,14 @@ from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, 
 from pytest_llmprops.reports.kit.compare import compare
 from pytest_llmprops.reports.kit.figures import Point, colour, legend, margins, marker, new_figure, share_axis
 from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
-from pytest_llmprops.reports.kit.generic import accuracy_figure, detailed, fine_print, share_cell, tables
+from pytest_llmprops.reports.kit.generic import (
+    accuracy_figure,
+    detailed,
+    fine_print,
+    place_cell,
+    share_cell,
+    tables,
+)
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.reports.kit.text import (
     interval,
@@ -53,6 +60,7 @@ __all__ = [
     "marker",
     "new_figure",
     "percent",
+    "place_cell",
     "points",
     "share_axis",
     "share_cell",

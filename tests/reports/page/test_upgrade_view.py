@@ -237,6 +237,15 @@ def test_address_and_back(show: Open) -> None:
     assert again.locator("#list thead .id").get_attribute("aria-sort") == "descending"
 
 
+def test_an_address_that_was_changed_shows_the_list(show: Open) -> None:
+    """Unknown values in an address are ignored."""
+    page = show(
+        address="#items?tab=x&sort=constructor&model=99&page=-3&selected=zz&status=no&item=%E0%A4&from=0&to=a"
+    )
+    count(page, 8)
+    assert page.get_by_role("tab", selected=True).get_attribute("data-tab") == "all"
+
+
 def test_keys(show: Open) -> None:
     """``/`` goes to the search, ``j`` and ``k`` open the next and previous item, ``Esc`` closes it."""
     page = show()

@@ -64,9 +64,9 @@ async function items() {
       const place = field === "series" ? index(found.model, data.series) ?? -1 : data[field].indexOf(found[field]);
       if (place >= 0) state.pick[field] = place;
     }
-    const sort = found.sort || "status";
-    state.column = sort.replace("-", "");
-    state.sign = sort.startsWith("-") ? -1 : 1;
+    const sort = /^(-?)(status|id|series|task|language|expected|given)$/.exec(found.sort) || ["", "", "status"];
+    state.column = sort[2];
+    state.sign = sort[1] ? -1 : 1;
     state.page = Math.max(0, (Number(found.page) || 1) - 1);
     state.item = found.item || "";
     search.value = state.query;
