@@ -191,14 +191,15 @@ class BatchLane:
 
     def _next_batch(self, place: _Open, free: int) -> list[_Waiting]:
         """Remove and return the next requests for one of ``free`` places, which share those that wait."""
+        most = min(self._max_batch, -(-len(self._waiting) // free))
         if place.position is None:
             # Places that start together start apart.
             start = len(self._waiting) * self._places.index(place) // len(self._places)
+            start = min(start, len(self._waiting) - most)
         else:
             start = bisect.bisect_left(self._waiting, (place.position,))
         if start == len(self._waiting):
             start = 0
-        most = min(self._max_batch, -(-len(self._waiting) // free))
         kind: Kind = self._waiting[start][2].request.kind
         end = start
         while end < len(self._waiting) and end - start < most and self._waiting[end][2].request.kind == kind:

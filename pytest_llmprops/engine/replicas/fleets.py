@@ -35,13 +35,22 @@ class Fleets:
     async def connect(self) -> None:
         """Connect to the cluster, once, and decide how many replicas each model gets.
 
-        :raises UsageError: if the cluster cannot be used, or has no room.
+        :raises UsageError: if a model cannot have replicas, or the cluster cannot be used or has no room.
         """
         if self._connecting is None:
             self._connecting = asyncio.create_task(self._connect())
         await asyncio.shield(self._connecting)
 
     async def _connect(self) -> None:
+        # The device is known with the cluster.
+        options = dataclasses.replace(self._config.options, device="cpu")
+        for label in self._config.replicas:
+            spec = self._config.models[label]
+            if not find_backend(spec.backend).factory(spec, options).blocking:
+                raise UsageError(
+                    f"--llm-engine ray: {spec.text} is not a model that computes in a process of its own, so it has no"
+                    " replicas; leave out --llm-engine; for several servers of one model, use --llm-base-url URL,URL"
+                )
         await self._cluster.run(self._cluster.connect)
         nodes = await self._cluster.run(self._cluster.nodes)
         replicas = self._config.replicas
@@ -57,14 +66,8 @@ class Fleets:
         """Start the replicas of a model, and return the function that sends one request to them.
 
         :param model: the model as this machine has it; it never loads its weights.
-        :raises UsageError: if it is not a model that computes.
         """
         spec = self._config.models[label]
-        if not model.blocking:
-            raise UsageError(
-                f"--llm-engine ray: {spec.text} does not compute in a process of its own, so it has no replicas; for"
-                " several servers of one model, use --llm-base-url URL,URL"
-            )
         placement = self._placements[label]
         # A replica with a GPU finds it by itself, and is refused if it does not.
         options = dataclasses.replace(

@@ -1,0 +1,333 @@
+"""Replicas: where they run, which of them are used, and what happens to the batches of lost ones; without Ray."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from fixtures.engine_models import Local
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.lanes import MOST_LOSSES, BatchLane, PlaceLost
+from pytest_llmprops.engine.replicas import fleet as fleet_module
+from pytest_llmprops.engine.replicas.actor import Replica
+from pytest_llmprops.engine.replicas.fleet import MOST_LOST, Fleet
+from pytest_llmprops.engine.replicas.placement import Node, Placement, place
+from pytest_llmprops.models import registry
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.replicas import Replicas, split_replicas
+from pytest_llmprops.models.spec import ModelSpec
+
+ONE = Placement(1, 0, 1)
+
+
+class Reference:
+    """What a call of an actor returns at once."""
+
+    def __init__(self, future: Future[Any]) -> None:
+        self.future = lambda: future
+
+
+class Method:
+    """A method of an actor, which runs in a thread."""
+
+    def __init__(self, thread: ThreadPoolExecutor, call: Callable[..., Any]) -> None:
+        self.remote = lambda *args: Reference(thread.submit(call, *args))
+
+
+class Actor:
+    """A replica in a thread; the calls of ``serve`` after ``lives`` fail as those of a lost actor do."""
+
+    def __init__(self, lives: float) -> None:
+        self._replica, self._lives = Replica(), lives
+        thread = ThreadPoolExecutor(1)
+        self.introduce, self.serve = Method(thread, self._replica.introduce), Method(thread, self._serve)
+
+    def _serve(self, requests: Sequence[Chat]) -> Any:
+        self._lives -= 1
+        if self._lives < 0:
+            raise ConnectionError("gone\nwith advice")
+        return self._replica.serve(requests)
+
+
+class Machines:
+    """A cluster of threads. :param lives: number of batches that each actor serves before it is lost."""
+
+    where = "a test"
+
+    def __init__(self, *lives: float, then: float = float("inf"), cores: float = 4) -> None:
+        self._lives, self._then, self.cores = list(lives), then, cores
+        self.started = 0
+
+    async def run(self, function: Callable[..., Any], *args: Any) -> Any:
+        return function(*args)
+
+    def nodes(self) -> list[Node]:
+        return [Node(self.cores, 0)]
+
+    def start(self, placement: Placement) -> Any:
+        self.started += 1
+        return Actor(self._lives.pop(0) if self._lives else self._then)
+
+    def end(self, actors: Sequence[Any]) -> None:
+        pass
+
+
+def served(
+    machines: Machines,
+    requests: int,
+    *,
+    placement: Placement = ONE,
+    there: Callable[[], Local] = Local,
+    timeout: float = 60,
+) -> tuple[list[Any], list[str]]:
+    """Return the results of prompts "0", "1", ... and the notes of the fleet."""
+    registry.registered["own"] = (
+        registry.Backend(lambda spec, options: there, registry.always("chat")),
+        "",
+    )
+
+    async def work() -> tuple[list[Any], list[str]]:
+        spec = ModelSpec("own", "own", "own")
+        fleet = Fleet(machines, placement, spec, Local(), BackendOptions(timeout=timeout), [])  # type: ignore[arg-type]
+        fleet.start()
+        sent = asyncio.gather(*(fleet.send(Chat.user(str(n))) for n in range(requests)))
+        results = await asyncio.wait_for(sent, 10)
+        notes = fleet.notes()
+        await fleet.close()
+        return list(results), notes
+
+    return asyncio.run(work())
+
+
+@pytest.fixture(autouse=True)
+def _own_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "registered", {})
+    monkeypatch.setattr(fleet_module, "LOOK_SECONDS", 0.01)
+
+
+def texts(results: Sequence[Any]) -> list[str]:
+    """Return the texts of replies, and the messages of errors."""
+    return [result.text if isinstance(result, Reply) else str(result) for result in results]
+
+
+# ---- replicas
+
+
+def test_replies_say_that_a_replica_computed_them() -> None:
+    """Replies come back in order, marked with their engine."""
+    results, notes = served(Machines(), 10, placement=Placement(3, 0, 1))
+    assert texts(results) == [str(n) for n in range(10)]
+    assert {result.via for result in results} == {"ray"}
+    # Some may answer after all requests are served.
+    assert " of 3 replicas answered, each with 1 CPU, in a test, on " in notes[0]
+
+
+def test_lost_batch_is_asked_again() -> None:
+    """The batch of a lost replica goes to another one, which takes its place."""
+    machines = Machines(1)
+    results, notes = served(machines, 12)
+    assert texts(results) == [str(n) for n in range(12)]
+    assert machines.started == 2
+    assert "lost replicas: 1; the replica on " in notes[1]
+    assert notes[1].endswith("was lost: gone; requests that were asked again: 4")
+
+
+def test_no_room_for_another_replica() -> None:
+    """If no machine is left, all requests fail with one line that ends the run."""
+    machines = Machines(1, cores=0)
+    results, _ = served(machines, 12)
+    assert machines.started == 1
+    assert texts(results[:4]) == ["0", "1", "10", "11"] or len({*texts(results)}) == 5
+    errors = [result for result in results if isinstance(result, BackendError)]
+    assert len(errors) == 8
+    assert all(
+        error.fatal and error.message.startswith("no replica is left; the replica on") for error in errors
+    )
+
+
+def test_request_that_ends_replicas_is_an_error() -> None:
+    """A request is asked a few times; then it is an error of its item, and the others go on."""
+    results, _ = served(Machines(0, 0, 0), 8)
+    errors = [result for result in results if isinstance(result, BackendError)]
+    assert 0 < len(errors) <= 4
+    assert not errors[0].fatal
+    assert errors[0].message.startswith(
+        f"{MOST_LOSSES} replicas ended while they served this request; the replica"
+    )
+
+
+def test_replicas_that_always_end_are_not_replaced_forever() -> None:
+    """After some replicas in a row that served nothing, the run ends."""
+    machines = Machines(then=0)
+    results, _ = served(machines, 100)
+    assert machines.started == MOST_LOST + 1
+    assert any(result.fatal for result in results)
+
+
+def test_slow_batch_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that does not answer in time is lost."""
+    import time
+
+    monkeypatch.setattr(fleet_module, "START_SECONDS", 0.2)
+    slow = lambda: Local(serve=lambda prompts: [time.sleep(0.5), *(Reply(p) for p in prompts)][1:])  # noqa: E731
+    results, notes = served(Machines(), 1, there=slow, timeout=0.01)
+    assert "ended while they served this request" in results[0].message
+    assert "no answer within 0 s (--llm-timeout for each request)" in notes[1]
+
+
+class Other(Local):
+    """A model with other files."""
+
+    identity = {"backend": "local", "files_sha256": "b" * 64}
+
+
+def test_different_model_is_refused() -> None:
+    """A replica with another identity gets no request; one line has both values."""
+    results, notes = served(Machines(), 2, there=Other)
+    [line] = notes
+    assert line.endswith(
+        f"was refused: files_sha256 is {'b' * 64} there and none here; install the same files and versions"
+    )
+    assert texts(results) == [line] * 2
+    assert results[0].fatal
+
+
+def test_model_that_a_machine_lacks_is_refused() -> None:
+    """A replica that cannot create its model says why, in one line."""
+
+    def lacking() -> Local:
+        raise UsageError("no such file:\nx.gguf")
+
+    results, _ = served(Machines(), 1, there=lacking)
+    assert texts(results)[0].endswith("was refused: no such file: x.gguf")
+
+
+# ---- places
+
+
+class Noting:
+    """A place that notes its batches."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+
+    async def serve(self, requests: Sequence[Any]) -> list[Reply]:
+        self.batches.append([request.prompt for request in requests])
+        await asyncio.sleep(0)
+        return [Reply(request.prompt) for request in requests]
+
+
+def test_each_place_keeps_its_own_position() -> None:
+    """Two places share the sorted requests; each goes on where its last batch ended."""
+    places = [Noting(), Noting()]
+
+    async def work() -> None:
+        lane = BatchLane(2, places)
+        await asyncio.gather(*(lane.send(Chat.user(f"{n:02}")) for n in range(12)))
+
+    asyncio.run(work())
+    first, second = ([prompt for batch in one.batches for prompt in batch] for one in places)
+    assert sorted(first + second) == [f"{n:02}" for n in range(12)]
+    assert first == sorted(first)
+    assert second[:4] == sorted(second[:4])
+    assert second[0] > "05"
+
+
+def test_few_requests_are_shared() -> None:
+    """Places that are free get equal parts, not the first one all."""
+    places = [Noting() for _ in range(3)]
+
+    async def work() -> None:
+        lane = BatchLane(64, places)
+        await asyncio.gather(*(lane.send(Chat.user(str(n))) for n in range(6)))
+
+    asyncio.run(work())
+    assert [[len(batch) for batch in one.batches] for one in places] == [[2], [2], [2]]
+
+
+def test_cancelled_requests_of_a_lost_batch_are_dropped() -> None:
+    """Requests that nobody waits for are not asked again."""
+    other = Noting()
+
+    class Ending(Noting):
+        async def serve(self, requests: Sequence[Any]) -> list[Reply]:
+            await asyncio.sleep(0.02)
+            raise PlaceLost("gone")
+
+    async def work() -> None:
+        lane = BatchLane(8, [Ending()])
+        tasks = [asyncio.create_task(lane.send(Chat.user(str(n)))) for n in range(2)]
+        await asyncio.sleep(0.01)
+        tasks[0].cancel()
+        lane.open(other)
+        assert (await tasks[1]).text == "1"  # type: ignore[union-attr]
+
+    asyncio.run(work())
+    assert other.batches == [["1"]]
+
+
+# ---- placement
+
+GPUS = [Node(16, 8), Node(16, 0)]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "nodes", "models", "has_gpu", "expected"),
+    [
+        (Replicas(), GPUS, 1, True, Placement(8, 1, 1)),
+        (Replicas(), GPUS, 2, True, Placement(4, 1, 1)),
+        (Replicas(), GPUS, 1, False, Placement(8, 0, 4)),
+        (Replicas(gpus=0.5), GPUS, 1, False, Placement(16, 0.5, 1)),
+        (Replicas(gpus=0), GPUS, 1, True, Placement(8, 0, 4)),
+        (Replicas(count=2, gpus=4), GPUS, 1, True, Placement(2, 4, 1)),
+        (Replicas(cpus=16), GPUS, 1, False, Placement(2, 0, 16)),
+        (Replicas(), [Node(0, 0), Node(2, 0)], 1, True, Placement(1, 0, 2)),
+        # More than fit: they start when there is room.
+        (Replicas(count=9), [Node(2, 0)], 1, True, Placement(9, 0, 2)),
+    ],
+)
+def test_placement(
+    wanted: Replicas, nodes: list[Node], models: int, has_gpu: bool, expected: Placement
+) -> None:
+    """One replica per GPU, otherwise as many as the cores allow; what the user states is kept."""
+    assert place(wanted, nodes, models=models, has_gpu=has_gpu) == expected
+
+
+@pytest.mark.parametrize(
+    ("wanted", "models", "message"),
+    [
+        (Replicas(gpus=9), 1, "needs 9 GPU and 1 CPU, and no machine of the cluster has them"),
+        (Replicas(cpus=17), 1, "up to 16 CPU and 8 GPU"),
+        (Replicas(), 9, "9 models share a cluster with room for 8 replicas of 1 GPU and 1 CPU; state"),
+    ],
+)
+def test_no_room(wanted: Replicas, models: int, message: str) -> None:
+    """A replica that fits nowhere is one line, before it is started."""
+    with pytest.raises(UsageError, match=message):
+        place(wanted, GPUS, models=models, has_gpu=True)
+
+
+# ---- specifications
+
+
+def test_parameters_of_replicas_are_no_part_of_the_model() -> None:
+    """The rest of the specification, its label and its parameters are those without replicas."""
+    spec, replicas = split_replicas(registry.parse_spec("hf:models/x?gpus=0.5&dtype=auto&replicas=3&cpus=2"))
+    assert spec == registry.parse_spec("hf:models/x?dtype=auto")
+    assert replicas == Replicas(3, 0.5, 2)
+    assert split_replicas(registry.parse_spec("smollm2?replicas=1"))[0] == registry.parse_spec("smollm2")
+    assert split_replicas(spec) == (spec, None)
+
+
+@pytest.mark.parametrize(
+    "wrong", ["replicas=0", "replicas=1.5", "gpus=-1", "gpus=1.5", "cpus=0", "cpus=nan", "gpus=x"]
+)
+def test_wrong_number_of_replicas(wrong: str) -> None:
+    """A number that makes no sense is one line that names the parameter."""
+    with pytest.raises(UsageError, match=f"smollm2.*{wrong.partition('=')[0]} must be"):
+        split_replicas(registry.parse_spec(f"smollm2?{wrong}"))

@@ -1,0 +1,97 @@
+"""``--llm-engine ray``: what cannot have replicas, and what is missing, is one line before the run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from fixtures.runs import Runner
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.models.replicas import Replicas
+
+RAY = ("--llm-engine", "ray")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            ("--model", "fake:echo?replicas=2"),
+            "--model fake:echo: ?replicas=, ?gpus= and ?cpus= need --llm-engine ray; add it, or leave them out",
+        ),
+        (
+            ("--model", "gpt-4o", *RAY),
+            "--llm-engine ray: gpt-4o is called over a network; Ray runs replicas of models that compute themselves",
+        ),
+        (
+            ("--model", "fake:echo", "--llm-helper", "parse=words?replicas=2", *RAY),
+            "--model words: runs in the processes of pytest (-n N), so it has no replicas",
+        ),
+        (
+            ("--model", "fake:echo", "--llm-engine", "ray://host"),
+            "--llm-engine ray://host: must be one of local, batch, ray, ray://HOST:PORT",
+        ),
+    ],
+)
+def test_refused(run: Runner, options: tuple[str, ...], message: str) -> None:
+    """The line says what does not fit and what to use instead; nothing is recorded."""
+    run.sums()
+    done = run(*options)
+    assert done.code == 4, done.output
+    assert message in done.output
+    assert not (done.folder / "run.json").exists()
+
+
+def test_without_ray(run: Runner) -> None:
+    """If Ray is not installed, one line names the extra."""
+    run.sums()
+    run.write("conftest.py", "import sys; sys.modules['ray'] = None")
+    done = run("--model", run.adder, *RAY)
+    assert done.code == 4
+    assert "--llm-engine ray needs the package 'ray': pip install 'pytest-llmprops[ray]'" in done.output
+
+
+def test_model_that_does_not_compute(run: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An asynchronous model ends the run with one line before a cluster is looked for."""
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    run.sums()
+    run.write(
+        "conftest.py",
+        "import sys, types; sys.modules['ray'] = ray = types.ModuleType('ray'); ray.__spec__ = 1",
+    )
+    done = run("--model", run.adder, *RAY)
+    assert done.code == 2, done.output
+    assert (
+        "adder.py is not a model that computes in a process of its own, so it has no replicas" in done.output
+    )
+
+
+def test_only_stored_replies_need_no_cluster(run: Runner) -> None:
+    """``--llm-cache only`` reads the replies of a local run under the same label, without Ray."""
+    run.sums()
+    before = run("--model", run.adder)
+    run.write(
+        "conftest.py",
+        "import sys, types; sys.modules['ray'] = ray = types.ModuleType('ray'); ray.__spec__ = 1",
+    )
+    done = run("--model", f"{run.adder}&replicas=2", *RAY, "--llm-cache", "only")
+    assert done.verdicts == before.verdicts
+    assert done.run["models"] == before.run["models"]
+
+
+def test_configuration_reaches_the_broker() -> None:
+    """The replicas of models and helpers travel to the broker's process."""
+    config = BrokerConfig({"m": parse_spec("smollm2")}, engine="ray", replicas={"m": Replicas(2, 0.5, None)})
+    assert BrokerConfig.from_json(config.to_json()) == config
+
+
+def test_ray_is_imported_when_a_cluster_is_used() -> None:
+    """Neither a run without Ray nor the module that prepares its replicas imports it."""
+    code = (
+        "import sys, pytest_llmprops.engine.broker; assert 'pytest_llmprops.engine.replicas' not in sys.modules;"
+        "import pytest_llmprops.engine.replicas.fleets; assert 'ray' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
