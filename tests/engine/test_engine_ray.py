@@ -133,3 +133,12 @@ def test_own_cluster_ends_with_the_run(adding: Runner, tmp_path: Path) -> None:
     assert not Path(f"/proc/{replica}").exists()
     left = [p for p in Path("/proc").glob("[0-9]*/stat") if f" {process.pid} {process.pid} " in p.read_text()]
     assert not left
+
+
+def test_cluster_that_cannot_be_reached(adding: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run ends at once with one line that has the address."""
+    pytest.importorskip("ray", reason="needs the extra ray")
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    done = adding("--model", "adder", *RAY)
+    assert done.code == 2, done.output
+    assert "--llm-engine ray: the Ray cluster cannot be used: 127.0.0.1:1 cannot be reached" in done.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -171,10 +172,15 @@ def test_replicas_that_always_end_are_not_replaced_forever() -> None:
 
 def test_slow_batch_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that does not answer in time is lost."""
-    import time
-
     monkeypatch.setattr(fleet_module, "START_SECONDS", 0.2)
-    slow = lambda: Local(serve=lambda prompts: [time.sleep(0.5), *(Reply(p) for p in prompts)][1:])  # noqa: E731
+
+    def slow() -> Local:
+        def serve(prompts: list[str]) -> list[Reply]:
+            time.sleep(0.5)
+            return [Reply(prompt) for prompt in prompts]
+
+        return Local(serve=serve)
+
     results, notes = served(Machines(), 1, there=slow, timeout=0.01)
     assert "ended while they served this request" in results[0].message
     assert "no answer within 0 s (--llm-timeout for each request)" in notes[1]

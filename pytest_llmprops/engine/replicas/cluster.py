@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import importlib
 import logging
 import os
+import queue
+import socket
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import UsageError
@@ -19,6 +22,8 @@ from pytest_llmprops.engine.replicas.placement import Node, Placement
 T = TypeVar("T")
 #: size of the object store of an own cluster; a batch of token vectors takes up to 15 MB
 OBJECT_STORE = 512 * 2**20
+#: seconds in which the address of a cluster must accept a connection
+CONNECT_SECONDS = 10.0
 _QUIET: Mapping[str, Any] = {"logging_level": logging.CRITICAL, "log_to_driver": False}
 
 
@@ -31,8 +36,10 @@ class Cluster:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        # Linux ends the processes of an own cluster with the thread that started them, so it lives until the end.
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="llmprops-ray")
+        # Linux ends the processes of an own cluster with the thread that started them, so one thread lives until the
+        # end. It is a daemon: an executor's thread would keep this process while Ray waits for a cluster.
+        self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        threading.Thread(target=self._serve, name="llmprops-ray", daemon=True).start()
         self._ray: Any = None
         self._is_own_connection = False
         #: where the cluster is, for the summary
@@ -40,7 +47,21 @@ class Cluster:
 
     async def run(self, function: Callable[..., T], *args: Any) -> T:
         """Return the result of a function that blocks, from the thread of this connection."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *args)
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+        def work() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(function(*args))
+                except BaseException as error:
+                    future.set_exception(error)
+
+        self._work.put(work)
+        return await asyncio.wrap_future(future)
+
+    def _serve(self) -> None:
+        while True:
+            self._work.get()()
 
     def connect(self) -> None:
         """Connect to the cluster, or start one.
@@ -65,6 +86,7 @@ class Cluster:
         # After 10 MB of requests, Ray Client would advise to send fewer, with a warning that may be an error.
         importlib.import_module("ray.util.debug").disable_log_once_globally()
         if address != "local":
+            _check_reachable(address)
             try:
                 ray.init(address or "auto", **_QUIET)
                 return f"the Ray cluster at {address}" if address else "the Ray cluster on this machine"
@@ -100,6 +122,20 @@ class Cluster:
         """Disconnect; an own cluster ends."""
         if self._is_own_connection:
             self._ray.shutdown()
+
+
+def _check_reachable(address: str) -> None:
+    """Check that something listens at ``[ray://]HOST:PORT``; Ray would try for minutes.
+
+    :raises ConnectionError: if nothing does.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ConnectionError(f"{address} cannot be reached: {error}") from None
 
 
 def reason(error: Exception) -> str:
