@@ -95,7 +95,12 @@ class Preflight:
         from pytest_llmprops.plugin.forecast import forecast_of
 
         self._controller.start_broker()
-        self._decide(forecast_of(self._session, self._session.evaluation.engine))
+        try:
+            forecast = forecast_of(self._session, self._session.evaluation.engine)
+        except LLMPropsError as error:
+            # The store, or the cluster of --llm-engine ray, cannot be used.
+            raise pytest.UsageError(str(error)) from None
+        self._decide(forecast)
 
     # First, because pytest-xdist's terminal reporter leaves its line open.
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
