@@ -133,7 +133,7 @@ def test_answers_are_proved_with_default_helpers(run: Runner, workers: str) -> N
     run.write("judge.py", 'def reply(chat):\n    return \'{"answer": "yes", "explanation": "alike"}\'\n')
     run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
     model = f"fake:call?file={run.folder / 'judge.py'}"
-    options = (ORACLE, "--model", model, "-k", "pair and not own", "--llm-limit=3", "-n", workers, "-q")
+    options = (ORACLE, "--model", model, "-k", "pair and not own", "--llm-limit=1", "-n", workers, "-q")
     allure = run.folder / "allure"
     done = run(*options, "--alluredir", str(allure), "--llm-attach", "all")
     assert {verdict["status"] for verdict in done.verdicts.values()} <= {"correct", "wrong"}, done.output

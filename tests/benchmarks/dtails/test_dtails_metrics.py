@@ -233,14 +233,14 @@ def test_remarks_are_over_all_languages() -> None:
 @pytest.mark.simulation
 @pytest.mark.parametrize(("twos", "threes"), [(60, 60), (10, 15)])
 def test_false_alarms_are_rare(twos: int, threes: int) -> None:
-    """Of 2,000 order-invariant models at most about 5% are named, in small runs and larger ones."""
+    """Of 1,000 order-invariant models at most about 5% are named, in small runs and larger ones."""
     sizes = [2] * twos + [3] * threes
     named = sum(
         bool(list(BENCHMARK.remarks(simulated(lambda order: order.index(0), seed, sizes))))
-        for seed in range(2000)
+        for seed in range(1000)
     )
-    # The binomial's 99.9% quantile of 2,000 draws at 5%.
-    assert named <= 131
+    # The binomial's 99.9% quantile of 1,000 draws at 5%; a rate of 10% exceeds it with probability 0.998.
+    assert named <= 73
 
 
 def test_positions_of_real_calls() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,10 @@ MOST_MEMORY = 200
 @pytest.fixture(autouse=True)
 def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register the tagger of the planted corpus as a model and hide any installed WordNet."""
+    plant(monkeypatch)
+
+
+def plant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_llmprops.models.registry.registered", {})
     monkeypatch.setattr(
         "pytest_llmprops.benchmarks.dtails.tools.mining.word_senses.find_wordnet", lambda: None
@@ -55,24 +62,47 @@ def fast() -> str:
     pytest.skip("no quick aligner is installed: systran-align or eflomal")
 
 
-def test_a_whole_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@dataclass(frozen=True)
+class Extracted:
+    """A finished extraction: its options but ``--out``, its folder and its output."""
+
+    arguments: tuple[object, ...]
+    folder: Path
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def extracted(tmp_path_factory: pytest.TempPathFactory) -> Extracted:
+    """Extract from a corpus of 9,000 pairs once for all tests that read the result."""
+    folder = tmp_path_factory.mktemp("extracted")
+    arguments = ("--corpus", *write(folder, pairs(9_000)), "--lang", "xx", "--aligner", fast())
+    with (
+        pytest.MonkeyPatch.context() as monkeypatch,
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        plant(monkeypatch)
+        assert extract(*arguments, "--out", folder / "out") == 0
+    return Extracted(arguments, folder / "out", out.getvalue(), err.getvalue())
+
+
+def test_a_whole_run(extracted: Extracted, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run finds the planted concepts, reports what it excluded, and prints the written paths."""
-    files = write(tmp_path, pairs(9_000))
-    arguments = ("--corpus", *files, "--lang", "xx", "--out", tmp_path / "out", "--aligner", fast())
-    assert extract(*arguments) == 0
-    out, err = capsys.readouterr()
-    assert err == ""  # no progress bar when standard error is not a terminal
+    out = extracted.out
+    assert extracted.err == ""  # no progress bar when standard error is not a terminal
     assert "4 with two of the same sense" in out
     assert "test set: 4 concepts, 40 pairs" in out
     assert "word senses were not checked: WordNet or nltk is not installed" in out
     assert "written forms: the target parser 'words' gives no lemmas" in out
-    folder = DataFolder(tmp_path / "out", "generated")
+    folder = DataFolder(extracted.folder, "generated")
     concepts = {
         entry.concept: (entry.pos, {v.name for v in entry.variations}) for entry in words(folder, "xx")
     }
     assert concepts == {word: (TAGS[word], set(forms)) for word, forms in PLANTED.items()}
     assert not set(NEAR_MISSES) & set(concepts)
-    assert extract(*arguments, "--seed", 1, "--senses", "none") == 0
+    again = shutil.copytree(extracted.folder, tmp_path / "out")
+    assert extract(*extracted.arguments, "--out", again, "--seed", 1, "--senses", "none") == 0
     assert "word senses were not checked" not in capsys.readouterr().out
 
 
@@ -147,19 +177,16 @@ def test_interrupted_run_prints_one_line(
     assert "run the same command again to resume" in capsys.readouterr().err
 
 
-def test_the_suite_reads_what_was_extracted(tmp_path: Path) -> None:
+def test_the_suite_reads_what_was_extracted(extracted: Extracted, tmp_path: Path) -> None:
     """``pytest suites/test_dtails.py --llm-source published --llm-data OUT`` runs the extracted items."""
     suite = Path(pytest_llmprops.__file__).parents[1] / "suites" / "test_dtails.py"
     if not suite.is_file():
         pytest.skip("the suite is not here")
-    files = write(tmp_path, pairs(9_000))
-    out = tmp_path / "out"
-    assert extract("--corpus", *files, "--lang", "xx", "--out", out, "--aligner", fast()) == 0
     options = [
         "--llm-source",
         "published",
         "--llm-data",
-        str(out),
+        str(extracted.folder),
         "--model",
         "fake:echo",
         "--collect-only",

@@ -84,6 +84,7 @@ def test_every_task_has_its_own_features_named() -> None:
     assert all(own.rule and own.hides for own in OWN_FEATURES.values())
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("task", TASKS)
 def test_groups_cannot_be_distinguished_without_the_rule(task: str, kind: str, lexicon: Lexicon) -> None:
@@ -93,6 +94,7 @@ def test_groups_cannot_be_distinguished_without_the_rule(task: str, kind: str, l
     assert upper_limit(hits, len(rows)) <= 0.60, f"{task}: {kind} reaches {hits / len(rows):.3f}"
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("kind", ["logistic", "boosting"])
 @pytest.mark.parametrize("task", TASKS)
 def test_groups_cannot_be_told_apart_by_order(task: str, kind: str, lexicon: Lexicon) -> None:
@@ -121,6 +123,7 @@ def complements(task: str, rows: Sequence[Row]) -> list[str]:
     return texts
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("kind", ["logistic", "boosting"])
 @pytest.mark.parametrize("task", ["end_ly", "end_punctuation", "start_vowel"])
 def test_a_word_that_complements_the_rule_is_found(task: str, kind: str, lexicon: Lexicon) -> None:
@@ -177,6 +180,7 @@ def test_documented_shortcuts(task: str, request: pytest.FixtureRequest) -> None
         assert [float(value.rstrip("%")) for _, value in documented] == published
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_planted_feature_is_found(task: str, kind: str, lexicon: Lexicon) -> None:
