@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
-from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.gate_results import GateResult
@@ -21,11 +20,11 @@ from pytest_llmprops.plugin.case_items import possible_tasks
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.runs.catalog import find_run
-from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.comparable import differences, unlike_items
 from pytest_llmprops.runs.gate import decide
 from pytest_llmprops.runs.gate_file import read_gate
 from pytest_llmprops.runs.gate_targets import misplaced
-from pytest_llmprops.runs.reader import Run, read_run
+from pytest_llmprops.runs.reader import Run, read_facts, read_run
 
 
 class Gating:
@@ -50,8 +49,11 @@ class Gating:
                 f"--llm-gate {settings.gate}: a rule with no_regression or max_drop needs a baseline; give one"
                 " with --llm-baseline RUN"
             )
-        if read:
-            self.baseline  # noqa: B018 - for its exceptions
+        if read and self.baseline is not None and self.gate.needs_baseline and self.baseline.problems:
+            raise UsageError(
+                f"--llm-baseline {settings.baseline}: {self.baseline.problems[0]}; choose another baseline, or measure"
+                " it again"
+            )
 
     @cached_property
     def baseline(self) -> Run | None:
@@ -66,32 +68,47 @@ class Gating:
         against = f" against {self.baseline.run_id}" if self.baseline is not None else ""
         return f"gate {self.gate.file}{against}{', sequential' if self.gate.sequential else ''}"
 
-    def warnings(self, cases: Cases, settings: RunOptions) -> list[str]:
-        """Return what will make the gate invalid, before anything is measured."""
-        wanted = max(rule.repeats for rule in self.gate.rules)
-        fewer = (
-            []
-            if settings.repeats >= wanted
-            else [f"a rule has repeats = {wanted}; give --llm-repeats {wanted}"]
-        )
-        return [f"the gate will be invalid: {line}" for line in [*fewer, *self._differences(cases, settings)]]
+    def _check_comparable(self, selected: Sequence[Case], cases: Cases) -> None:
+        """Check what is known before the first call of what would make the gate invalid.
 
-    def _differences(self, cases: Cases, settings: RunOptions) -> list[str]:
-        """Return the differences from the baseline that make the gate invalid."""
-        if self.baseline is None or not self.gate.needs_baseline:
-            return []
+        :raises UsageError: with the difference and how to fix it.
+        """
+        settings = cases.settings
+        wanted = max(rule.repeats for rule in self.gate.rules)
+        if settings.repeats < wanted:
+            raise UsageError(f"{self.gate.file}: a rule has repeats = {wanted}; give --llm-repeats {wanted}")
+        baseline = self._baseline_facts
+        if baseline is None or not self.gate.needs_baseline:
+            return
         rules = [rule for rule in self.gate.rules if rule.paired]
-        names = [
-            name
-            for name in self.baseline.facts.protocols
-            if name in benchmark_names() and any(rule.concerns(name) for rule in rules)
-        ]
         protocols = {
-            n: ProtocolFacts.from_json(cases.protocol_of(find_benchmark(n)).to_json()) for n in names
+            name: ProtocolFacts.from_json(cases.selections[name].protocol.to_json())
+            for name in {case.benchmark.name: None for case in selected}
+            if any(rule.concerns(name) for rule in rules)
         }
-        facts = replace(self.baseline.facts, protocols=protocols, options={"params": dict(settings.params)})
-        lines = [f"baseline {self.baseline.run_id}: {line}" for line in self.baseline.problems]
-        return [*lines, *differences(self.baseline.facts, facts, names)]
+        facts = replace(
+            baseline,
+            protocols=protocols,
+            options={"params": dict(settings.params)},
+            benchmarks=cases.benchmark_facts(),
+            data=cases.data_hashes(),
+        )
+        reasons = [
+            f"{line}; measure the baseline again, or use its settings and data"
+            for line in differences(baseline, facts, protocols)
+        ]
+        places = [place_of(case) for case in selected]
+        reasons += filter(None, (unlike_items(rule, baseline, places) for rule in rules))
+        if reasons:
+            more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+            raise UsageError(f"{self.gate.file}: the gate would be invalid: {reasons[0]}{more}")
+
+    @cached_property
+    def _baseline_facts(self) -> RunFacts | None:
+        """The facts of the baseline, which each worker reads without its verdicts."""
+        if "baseline" in self.__dict__ and self.baseline is not None:
+            return self.baseline.facts
+        return None if self._folder is None else read_facts(self._folder)
 
     def check(self, selected: Sequence[Case], cases: Cases) -> None:
         """Check that each rule fits a selected benchmark; those that no model serves count as selected.
@@ -106,6 +123,7 @@ class Gating:
         for problem in misplaced(self.gate, places, known):
             raise UsageError(f"{self.gate.file}: {problem}")
         self._check_sequential(cases)
+        self._check_comparable(selected, cases)
         self.gate.check_metrics({name: self._directions(s.benchmark) for name, s in cases.selections.items()})
 
     def _directions(self, benchmark: Benchmark) -> dict[str, str]:

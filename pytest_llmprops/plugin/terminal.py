@@ -149,7 +149,6 @@ def header_lines(session: LLMSession) -> list[str]:
     gating = session.gating
     if gating is not None:
         lines.append(f"llmprops: {gating.describe()}")
-        lines += [f"llmprops: {line}" for line in gating.warnings(session.cases, settings)]
     return [terminal_line(line) for line in lines]
 
 

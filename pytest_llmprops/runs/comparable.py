@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.core.strict_json import JSON
-from pytest_llmprops.runs.benchmark_facts import facts_of
-from pytest_llmprops.runs.gate_file import Gate
+from pytest_llmprops.runs.benchmark_facts import facts_of, tasks_by_answer
+from pytest_llmprops.runs.gate_file import Gate, Rule
 from pytest_llmprops.runs.reader import Run
 
 
@@ -78,6 +80,39 @@ def differences(
         lines += [f"deviation only of the baseline: {text}" for text in sorted(theirs - ours)]
         lines += [f"deviation only of this run: {text}" for text in sorted(ours - theirs)]
     return lines
+
+
+def unlike_items(rule: Rule, baseline: RunFacts, selected: Iterable[PlacedItem]) -> str:
+    """Return why too many items of a rule that compares cannot be paired; empty if enough may be.
+
+    It compares the numbers of items by task, so it needs no verdicts of the baseline.
+
+    :param selected: the items of the run; an item may occur several times.
+    """
+    decided = tasks_by_answer(baseline)
+    benchmarks = {row.benchmark for row in baseline.summary}
+    if "task" in rule.where and any(rule.concerns(name) and decided(name) for name in benchmarks):
+        # Only the answers decide which items are the rule's.
+        return ""
+
+    def group(place: Placed) -> tuple[str, ...]:
+        task = "" if decided(place.benchmark) else place.task
+        return place.benchmark, task, place.language, place.source
+
+    ours, theirs = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
+    items = {(group(place), place.id) for place in rule.select(selected)}
+    ours.update(where for where, _ in items)
+    for row in baseline.summary:
+        if rule.matches(row):
+            theirs[group(row)] += row.items
+    missing, added = (theirs - ours).total(), (ours - theirs).total()
+    # The gate itself says why a rule has no items, for example because no model serves them.
+    if not ours or missing + added <= rule.max_errors * (ours | theirs).total():
+        return ""
+    has = f"baseline {baseline.run_id} has {theirs.total():,} items of {rule.name}, and {ours.total():,} are selected"
+    if missing:
+        return f"{has}; select all (without --llm-limit, --llm-size and -k), or measure a baseline with this selection"
+    return f"{has}; measure the baseline again, on these items"
 
 
 def age(baseline: RunFacts, candidate: RunFacts) -> str:

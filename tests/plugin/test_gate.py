@@ -373,8 +373,26 @@ def test_promoted_baseline_is_selected_by_name(run: Runner, workers: str) -> Non
     assert (worse.run["gate"]["decision"], worse.code) == ("fail", 1)
 
 
-def test_header_warns_of_a_baseline_with_another_protocol(run: Runner) -> None:
-    """The header warns that the gate will be invalid, and the gate's reasons name the setting."""
+@pytest.mark.parametrize(("items", "option"), [("40", ("--llm-limit", "10")), ("10", ())])
+def test_selection_other_than_the_baselines_is_refused(
+    run: Runner, workers: str, items: str, option: tuple[str, ...]
+) -> None:
+    """A run on too few or too many items for its baseline is refused before the first call, with the fix."""
+    run.sums(40)
+    old = baseline(run, "c" * int(items))
+    words = ("--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
+    done = run("--model", model(run), *option, "-n", workers, *words)
+    assert done.code == 4, done.output
+    selected = "10" if option else "40"
+    assert f"baseline base has {items} items of sums, and {selected} are selected; " in done.output
+    fix = "select all (without --llm-limit" if option else "measure the baseline again, on these items"
+    assert done.output.count(fix) == 1
+    assert calls(run) == []
+    assert not (done.folder / "run.json").exists()
+
+
+def test_baseline_with_another_protocol_is_refused(run: Runner) -> None:
+    """A run that a gate could not compare is refused before the first call; the line names the setting."""
     theirs = {
         "name": "quick",
         "seed": 0,
@@ -388,11 +406,10 @@ def test_header_warns_of_a_baseline_with_another_protocol(run: Runner) -> None:
     suite = str(Path(__file__).resolve().parents[2] / "suites" / "test_htest.py")
     spec, limit = "fake:constant?text=A", ("--llm-limit", "1", "-k", "rhyme")
     done = run("--model", spec, *limit, "--llm-gate", str(file), "--llm-baseline", "base", suite)
-    header = done.output.partition("collected")[0]
-    assert "the gate will be invalid" in header
-    assert "k 50 → 14" in header
-    assert (done.run["gate"]["decision"], done.code) == ("invalid", 1)
-    assert any("k 50 → 14" in reason for reason in done.run["gate"]["reasons"])
+    assert done.code == 4, done.output
+    assert "the gate would be invalid: baseline base is not of this run's protocol of htest" in done.output
+    assert "k 50 → 14" in done.output
+    assert not (done.folder / "run.json").exists()
 
 
 def test_gate_asks_again_for_replies_older_than_a_day(run: Runner, workers: str) -> None:

@@ -20,18 +20,17 @@ def pytest_runtest_logfinish(nodeid):
 """
 
 
-def test_changed_baseline_is_named_before_the_first_call(run: Runner, workers: str) -> None:
-    """The header says why the gate will be invalid; at the end it is, with exit code 1."""
+def test_changed_baseline_is_refused_before_the_first_call(run: Runner, workers: str) -> None:
+    """A baseline whose files contradict each other is refused with one line."""
     run.sums(40)
     old = baseline(run, "c" * 40)
     path = old / "verdicts.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"correct"', b'"wrong"', 1))
     words = ("--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
     done = run("--model", run.adder, "-n", workers, *words)
-    warning = "the gate will be invalid: baseline base: run.json has correct 40 of sums/add/en/builtin"
-    assert warning in done.output.partition("[")[0]
-    assert (done.run["gate"]["decision"], done.code) == ("invalid", 1)
-    assert done.run["gate"]["reasons"][0].startswith("baseline base: run.json has correct 40")
+    assert done.code == 4, done.output
+    assert f"--llm-baseline {old}: run.json has correct 40 of sums/add/en/builtin" in done.output
+    assert not (done.folder / "run.json").exists()
 
 
 def test_record_that_is_changed_during_the_run_is_invalid(run: Runner) -> None:

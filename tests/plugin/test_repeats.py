@@ -14,7 +14,7 @@ import pytest
 
 from bench.stub_server import RunningStub
 from fixtures.cuts import write_cuts
-from fixtures.gated_runs import gate
+from fixtures.gated_runs import gate, recorded_gate
 from fixtures.runs import Finished, Runner
 from pytest_llmprops.core.requests import REPEAT_STRIDE
 
@@ -208,7 +208,7 @@ def test_deterministic_models_have_one_sample(run: Runner, workers: str) -> None
 def test_a_run_of_stored_samples_says_so(run: Runner, workers: str) -> None:
     """A second run at temperature 0.7 makes no calls and says that it repeats the first; refresh samples again."""
     model = noisy(run)
-    said = "6 of 6 (100%) replies at a temperature above 0, or the model's default, are stored ones"
+    said = "6 of 6 (100.0%) replies at a temperature above 0, or the model's default, are stored ones"
     first = run("--model", model, *WARM, "-n", workers)
     assert "are stored ones" not in first.output
     again = run("--model", model, *WARM, "-n", workers)
@@ -240,14 +240,17 @@ def test_sequential_gate_draws_items_with_all_their_samples(run: Runner, workers
 
 
 def test_a_gate_that_asks_for_repeats(run: Runner) -> None:
-    """A run with fewer repeats is announced and invalid; a rule may be on the metrics of repeats."""
+    """A run with fewer repeats is refused, and a record with fewer is invalid."""
     model = noisy(run, 40)
     file = gate(run, "repeats = 2\n", min_accuracy=0.5)
     once = run("--model", model, "--llm-gate", str(file))
-    assert "the gate will be invalid: a rule has repeats = 2; give --llm-repeats 2" in once.output
-    assert (once.run["gate"]["decision"], once.code) == ("invalid", 1)
+    assert once.code == 4
+    assert "a rule has repeats = 2; give --llm-repeats 2" in once.output
+    recorded = run("--model", model)
+    judged = recorded_gate(run, recorded, file)
+    assert judged.code == 1
     assert (
-        "this run has 1 sample per item, and repeats = 2; measure again with --llm-repeats 2" in once.output
+        "this run has 1 sample per item, and repeats = 2; measure again with --llm-repeats 2" in judged.output
     )
     twice = run("--model", model, "--llm-gate", str(file), "--llm-repeats", "2")
     assert (twice.run["gate"]["decision"], twice.code) == ("pass", 0), twice.output

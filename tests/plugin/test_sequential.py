@@ -150,16 +150,16 @@ def test_two_functions_on_the_same_items_share_calls(run: Runner, workers: str) 
 # ---- invalid gates
 
 
-def test_baseline_with_another_protocol_needs_no_call(run: Runner, workers: str) -> None:
-    """A baseline with another protocol makes the gate invalid before the first call."""
+def test_baseline_with_another_protocol_is_refused(run: Runner, workers: str) -> None:
+    """A run whose baseline has another protocol is refused before the first call."""
     run.sums(ITEMS)
     theirs = {"name": "quick", "seed": 7, "settings": {}, "assumed": [], "gives_up": "", "overrides": {}}
     baseline(run, "c" * ITEMS, protocols={"sums": theirs})
     done = _gated(run, model(run), "-n", workers, "--llm-baseline", "base", max_drop=0.1)
     assert calls(run) == []
-    assert (_decision(done)["decision"], done.code) == ("invalid", 1), done.output
-    assert "seed 7 → 0" in _decision(done)["line"]
-    assert _skipped(done) == ITEMS
+    assert done.code == 4, done.output
+    assert "seed 7 → 0" in done.output
+    assert not (done.folder / "run.json").exists()
 
 
 DEVIATING = """

@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_llmprops.reports.kit.blocks import Headline, Report
 from pytest_llmprops.reports.kit.figures import MARKERS, SERIES, inline, marker
-from pytest_llmprops.reports.kit.text import counted, visible
+from pytest_llmprops.reports.kit.text import counted, interval, percent, visible
 
 #: near the beginning of every ``report.html``
 MARK = '<meta name="generator" content="pytest-llmprops report">'
@@ -126,7 +126,8 @@ def _environment() -> Any:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"counted": counted, "whole": _whole}
+    environment.filters |= {"counted": counted, "percent": percent, "whole": _whole}
+    environment.globals["interval"] = interval
     environment.finalize = _shown
     return environment
 
