@@ -33,18 +33,31 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class PhasesRead:
+    """Which reports of a case's phases other plugins may need, in addition to its result.
+
+    :param ends: its start and its end. :param teardown: the report of a teardown that passed.
+    """
+
+    ends: bool = True
+    teardown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerSetup:
     """What the controller sends a worker before it starts.
 
     :param socket: path of the broker's socket; None if every model is served inside the workers.
     :param in_process: labels of the models that each worker serves itself.
     :param run_dir: folder of the run record, where a worker reports what it collected.
+    :param phases: what the controller's plugins may need.
     """
 
     socket: str | None
     in_process: Sequence[str]
     run_dir: str
     kept: Kept = Kept()
+    phases: PhasesRead = PhasesRead()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -53,13 +66,20 @@ class WorkerSetup:
             "in_process": list(self.in_process),
             "run_dir": self.run_dir,
             "kept": [list(self.kept.cases), list(self.kept.searches)],
+            "phases": [self.phases.ends, self.phases.teardown],
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> WorkerSetup:
         """Read the values that :meth:`to_json` returns."""
         cases, searches = (frozenset(map(tuple, keys)) for keys in data["kept"])
-        return cls(data["socket"], tuple(data["in_process"]), data["run_dir"], Kept(cases, searches))
+        return cls(
+            data["socket"],
+            tuple(data["in_process"]),
+            data["run_dir"],
+            Kept(cases, searches),
+            PhasesRead(*data["phases"]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

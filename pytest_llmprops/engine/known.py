@@ -36,6 +36,7 @@ class KnownReplies:
         self._stored: StoredReplies | None = None
         if config.cache != "off":
             self._stored = StoredReplies(open_store(config.store, read_only=config.cache == "only"))
+        #: keys of the replies of this run, with --llm-cache refresh
         self._not_again: set[str] = set()
         #: latest replies with --llm-cache off, so that a request of many items (rules of a concept) is sent once
         self._recent: OrderedDict[str, Reply] = OrderedDict()
@@ -81,7 +82,8 @@ class KnownReplies:
             if len(self._recent) > RECENT:
                 self._recent.popitem(last=False)
             return
-        self._not_again.add(reply.key)
+        if self._cache == "refresh":
+            self._not_again.add(reply.key)
         try:
             await self._stored.put(reply.key, label, reply)
         except StoreError as error:

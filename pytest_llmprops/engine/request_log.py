@@ -30,7 +30,8 @@ class RequestLog:
 
     def __init__(self, folder: Path) -> None:
         self._file = open(folder / "requests.jsonl", "a", encoding="utf-8", errors="replace")
-        self._written: set[str] = set()
+        #: hashes of the keys, which take a third of the memory of the keys
+        self._written: set[int] = set()
         #: (id, text) of the prefixes that the next request may have, the latest used first
         self._prefixes: list[tuple[str, str]] = []
         self._last = ""
@@ -41,9 +42,10 @@ class RequestLog:
         :param kept: write the reply; otherwise write a note in its place.
         :raises OSError: on a full disk.
         """
-        if reply.key in self._written:
+        digest = hash(reply.key)
+        if digest in self._written:
             return
-        self._written.add(reply.key)
+        self._written.add(digest)
         line = RequestRecord.of(role, request, reply, note="" if kept else NOT_KEPT).to_json()
         lines = [*self._definitions(line["request"].get("messages", ())), line]
         self._file.write("".join(json.dumps(x, ensure_ascii=False) + "\n" for x in lines))

@@ -23,7 +23,8 @@ import json
 import re
 import runpy
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, MutableSequence, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class FakeModel:
     ) -> None:
         if isinstance(replies, str):
             raise UsageError("FakeModel takes a list, a mapping or a function: write FakeModel([text])")
-        self.requests: list[Chat] = []
+        self.requests: MutableSequence[Chat] = []
         self._delay, self._fail, self._price, self._name = delay, fail, price, name
         self._failed: set[tuple[str, int]] = set()
         self._respond: Respond
@@ -296,6 +297,8 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
             # The specification or the file determines what a function replies.
             digest = hashlib.sha256(f"{source} {spec.params.get('function', '')}".encode()).hexdigest()
             model.identity = {**model.identity, "replies": digest}
+        # Nobody reads those of a specification, and a run may have millions.
+        model.requests = deque(maxlen=0)
         return model
 
     return make

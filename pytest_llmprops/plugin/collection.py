@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import Group
 from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts, RunFacts
-from pytest_llmprops.core.worker_messages import CollectionFacts, Kept
+from pytest_llmprops.core.worker_messages import CollectionFacts, Kept, PhasesRead
 from pytest_llmprops.engine.evaluator import Case, CaseKey
 from pytest_llmprops.plugin import lean_items
 from pytest_llmprops.plugin.benchmark_classes import class_reference, find_class
@@ -142,18 +141,19 @@ class Collection:
         return params
 
     def replace_by_lean(
-        self, nodeid: str, items: Any, verdict: Callable[[pytest.Item], object]
+        self, nodeid: str, items: Any, verdict: Callable[[pytest.Item], object], phases: PhasesRead
     ) -> list[pytest.Item] | Any:
         """Replace the one item of a function with many cases by lean items; return other ``items`` unchanged.
 
-        :param verdict: waits for an item's verdict.
+        :param verdict: waits for an item's verdict. :param phases: what other plugins may need.
         """
         params = self._lean.pop(nodeid, None)
         if params is None:
             return items
         [template] = items
         cases = self._cases.selections[name_of(benchmark_of(template.get_closest_marker("llmprops")))].cases
-        return lean_items.lean_items(template, {param: cases[param] for param in params}, verdict)
+        units = {param: cases[param] for param in params}
+        return lean_items.lean_items(template, units, verdict, _keywords, phases)
 
     # ---- the cases of items
 
@@ -184,14 +184,9 @@ class Collection:
 
     def add_keywords(self, items: Iterable[pytest.Item]) -> None:
         """Give each case the keyword ``<benchmark>/<task>``, so that ``-k`` selects by task."""
-        lean: dict[tuple[str, str], list[str]] = {}
         for item in items:
             if isinstance(item, lean_items.LeanItem):
-                for case in cases_in(item.unit):
-                    key = case.benchmark.name, case.item.task
-                    if key not in lean:
-                        lean[key] = _keywords(case)
-                    item.extra_keyword_matches.update(lean[key])
+                # Its keywords are made when -k asks for them.
                 continue
             error = unreadable_of(item)
             if error is not None:
@@ -199,8 +194,7 @@ class Collection:
                 item.extra_keyword_matches.update(f"{error.benchmark}/{task}" for task in error.tasks)
                 continue
             searched = self.searched_by(item)
-            for case in self.cases_of(item) if searched is None else (searched,):
-                item.extra_keyword_matches.update(_keywords(case))
+            item.extra_keyword_matches.update(_keywords(self.unit_of(item) if searched is None else searched))
 
     def only_collects(self, session: pytest.Session) -> bool:
         """Whether pytest runs no tests: as requested, for a plan, or because of errors."""
@@ -314,9 +308,8 @@ def _skip(metafunc: pytest.Metafunc, reason: str) -> None:
     parametrize_skipped(metafunc, fixture, "not-served", reason)
 
 
-def _keywords(case: Case) -> list[str]:
-    # Up to a quarter of a million items share the texts.
-    return [sys.intern(f"{case.benchmark.name}/{task}") for task in possible_tasks(case)]
+def _keywords(unit: Unit | None) -> set[str]:
+    return {f"{case.benchmark.name}/{task}" for case in cases_in(unit) for task in possible_tasks(case)}
 
 
 def _group(case: Case) -> Group:

@@ -21,6 +21,7 @@ from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.plugin.session_broker import SessionBroker
 from pytest_llmprops.plugin.terminal import (
     Terminal,
+    count_reports,
     header_lines,
     lists_reports,
     write_not_served,
@@ -104,6 +105,8 @@ class Controller:
             self._start_progress(collection.items)
             is_large = collection.items >= lean_items.LEAN_CASES
             self._forgets_reports = is_large and not lists_reports(self.config)
+            if self._forgets_reports:
+                count_reports(self.config.pluginmanager, self.terminal)
 
     def _start_progress(self, total: int) -> None:
         """Show the progress line if the output is a terminal."""

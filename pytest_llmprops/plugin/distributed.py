@@ -13,6 +13,7 @@ from pytest_llmprops.core.worker_messages import WorkerSetup, WorkerSummary
 from pytest_llmprops.engine.planning import batch_of, turn_of
 from pytest_llmprops.plugin.collected import take_collection
 from pytest_llmprops.plugin.controller import Controller
+from pytest_llmprops.plugin.lean_items import phases_read
 from pytest_llmprops.plugin.session import MESSAGES
 
 
@@ -102,6 +103,7 @@ class Distributed:
             sorted(self._session.evaluation.in_process_labels),
             str(folder.absolute()),
             self._session.kept,
+            phases_read(self._session.config),
         )
         node.workerinput[MESSAGES] = setup.to_json()
 

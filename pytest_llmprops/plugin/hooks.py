@@ -46,8 +46,7 @@ class CaseHooks:
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> Generator[None, Any, Any]:
         with garbage.paused():
             items = yield
-            nodeid = f"{collector.nodeid}::{name}"
-            return self._session.collection.replace_by_lean(nodeid, items, self._session.verdicts.wait)
+            return self._session.replace_by_lean(f"{collector.nodeid}::{name}", items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:

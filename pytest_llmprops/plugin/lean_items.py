@@ -12,8 +12,8 @@ From ``LEAN_CASES`` cases on, the last condition does not apply: ordinary items 
 
 Node ids, ``-k``, ``-m``, ``--lf``, ``-x``, ``--durations``, JUnit and xdist work as usual. If a ``conftest.py`` adds a
 mark to a lean item, pytest's own protocol runs it. Lean items have no report of a setup that passed, and do not call
-the hooks ``pytest_runtest_setup``, ``_call`` and ``_teardown``. They report the teardown only if another plugin may
-need it (JUnit, workers).
+the hooks ``pytest_runtest_setup``, ``_call`` and ``_teardown``. They report their start, teardown and end only if
+another plugin may need it (JUnit, ``-v``), in the controller or in the worker.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.worker_messages import PhasesRead
 from pytest_llmprops.engine.evaluator import Outcome
 from pytest_llmprops.engine.groups import GroupOutcome
 from pytest_llmprops.plugin.evaluation import Unit
@@ -43,8 +45,8 @@ LEAN_CASES = 20_000
 PLACEHOLDER = "lean"
 _FIXTURES = {"verdict", "request"}
 _WATCHING = ("usepdb", "trace", "setupshow", "setuponly", "setupplan", "allure_report_dir")
-#: plugins that ignore the report of a teardown that passed
-_IGNORE_TEARDOWN = {
+#: plugins that ignore the start, the end, and the report of a teardown that passed
+_IGNORE_PHASES = {
     "session",
     "terminalreporter",
     "lfplugin",
@@ -120,31 +122,101 @@ class Source:
     """The values that the lean items of one test function share."""
 
     verdict: WaitForVerdict
+    #: returns the keywords of a case for ``-k``
+    keywords_of: Callable[[Unit], set[str]]
+    parent: Any
+    name: str
     function: Callable[[Any], object]
     file: str
     line: int | None
-    path: Path
     marks: tuple[pytest.Mark, ...]
     hook: Any
     #: items get user properties, which only a JUnit report needs
     properties: bool
-    #: another plugin may need the report of the teardown
-    reports_teardown: bool
+    #: what other plugins may need, also those of the controller
+    phases: PhasesRead
     keywords: Mapping[str, Any] = field(default_factory=dict)
     #: the empty list that all reports share
     empty: list[Any] = field(default_factory=list)
 
+    @cached_property
+    def stem(self) -> str:
+        """The node id of the function."""
+        return f"{self.parent.nodeid}::{self.name}"
+
+    @cached_property
+    def id(self) -> Any:
+        """The node id of the function as pytest 9.2 has it; None in older versions."""
+        return self.parent.id.child(self.name) if hasattr(self.parent, "id") else None
+
 
 class LeanItem(pytest.Item):
-    """One case of a function whose only argument is ``verdict``."""
+    """One case of a function whose only argument is ``verdict``.
 
-    def __init__(self, *, source: Source, unit: Unit, **kw: Any) -> None:
-        super().__init__(**kw)
-        self.source, self.unit = source, unit
-        self.own_markers.extend(source.marks)
+    It stores its parameter and its case. Everything else comes from its source or is made when it is first used,
+    because the attributes of an ordinary item take 1.2 kB.
+    """
+
+    __slots__ = ("_verdict", "outcome", "param", "source", "unit")
+
+    def __init__(self, *, parent: Any, source: Source, param: str, unit: Unit) -> None:
+        # Without that of pytest.Item, which sets all attributes; __getattr__ and properties stand in for it.
+        self.source, self.param, self.unit = source, param, unit
         #: set while the item runs
         self.outcome: Outcome | GroupOutcome | None = None
         self._verdict: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Make an attribute that pytest sets for each item."""
+        make = _ATTRIBUTES.get(name)
+        if make is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        value = make(self)
+        setattr(self, name, value)
+        return value
+
+    @property
+    def has_own_marks(self) -> bool:
+        """Whether another plugin added a mark."""
+        markers = self.__dict__.get("own_markers")
+        return markers is not None and len(markers) != len(self.source.marks)
+
+    def iter_markers_with_node(self, name: str | None = None) -> Iterator[tuple[Any, pytest.Mark]]:
+        # Pytest looks at the marks of each case, which would make its list.
+        own = self.__dict__.get("own_markers", self.source.marks)
+        yield from ((self, mark) for mark in own if name is None or mark.name == name)
+        yield from self.source.parent.iter_markers_with_node(name)
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return f"{self.source.name}[{self.param}]"
+
+    @property
+    def nodeid(self) -> str:
+        return f"{self.source.stem}[{self.param}]"
+
+    @property
+    def id(self) -> Any:
+        return self.source.id.with_params(self.param)
+
+    @property
+    def parent(self) -> Any:  # type: ignore[override]
+        return self.source.parent
+
+    @property
+    def config(self) -> pytest.Config:  # type: ignore[override]
+        config: pytest.Config = self.source.parent.config
+        return config
+
+    @property
+    def session(self) -> pytest.Session:  # type: ignore[override]
+        session: pytest.Session = self.source.parent.session
+        return session
+
+    @property
+    def path(self) -> Path:  # type: ignore[override]
+        path: Path = self.source.parent.path
+        return path
 
     @property
     def function(self) -> Callable[[Any], object]:
@@ -158,7 +230,7 @@ class LeanItem(pytest.Item):
         return self.source.file, self.source.line, self.name
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        return self.source.path, self.source.line, self.name
+        return self.path, self.source.line, self.name
 
     def setup(self) -> None:
         self._verdict = self.source.verdict(self)
@@ -174,35 +246,80 @@ class LeanItem(pytest.Item):
 
     def teardown(self) -> None:
         self._verdict = self.outcome = None
+        self.__dict__.pop("user_properties", None)
 
     def _traceback_filter(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
         # As for a function: without the frames of pytest and this plugin above those of the test file.
-        return excinfo.traceback.cut(path=self.source.path).filter(excinfo)
+        return excinfo.traceback.cut(path=self.path).filter(excinfo)
 
 
-def lean_items(template: Any, units: Mapping[str, Unit], verdict: WaitForVerdict) -> list[pytest.Item]:
-    """Return the lean items that replace ``template``, named like parametrized items."""
+#: attributes of an item that few items need -> their first value
+_ATTRIBUTES: Mapping[str, Callable[[LeanItem], Any]] = {
+    "_id": lambda item: item.id,
+    "_nodeid": lambda item: item.nodeid,
+    "_report_sections": lambda item: [],
+    "_store": lambda item: item.stash,
+    "extra_keyword_matches": lambda item: item.source.keywords_of(item.unit),
+    "keywords": lambda item: type(item.source.parent.keywords)(item),
+    "own_markers": lambda item: list(item.source.marks),
+    "stash": lambda item: pytest.Stash(),
+    "user_properties": lambda item: [],
+}
+
+
+def lean_items(
+    template: Any,
+    units: Mapping[str, Unit],
+    verdict: WaitForVerdict,
+    keywords_of: Callable[[Unit], set[str]],
+    phases: PhasesRead,
+) -> list[pytest.Item]:
+    """Return the lean items that replace ``template``, named like parametrized items.
+
+    :param verdict: waits for an item's verdict. :param keywords_of: returns the keywords of a case for ``-k``.
+    :param phases: what other plugins may need.
+    """
     file, line, _ = template.location
+    parent = template.parent
     source = Source(
         verdict,
+        keywords_of,
+        parent,
+        template.originalname,
         template.obj,
         file,
         line,
-        template.path,
         tuple(mark for mark in template.own_markers if mark.name == "llmprops"),
         template.ihook,
         bool(template.config.getoption("xmlpath", None)),
-        _others_read_reports(template.config),
+        phases,
     )
-    name, parent = template.originalname, template.parent
-    # Pass the whole node id: newer pytest versions split an id, and do not recognise the parameter in the name.
-    stem = f"{parent.nodeid}::{name}"
     return [
-        LeanItem.from_parent(parent, name=f"{name}[{p}]", nodeid=f"{stem}[{p}]", source=source, unit=unit)
-        for p, unit in units.items()
+        LeanItem.from_parent(parent, source=source, param=param, unit=unit) for param, unit in units.items()
     ]
 
 
-def _others_read_reports(config: pytest.Config) -> bool:
-    readers = config.hook.pytest_runtest_logreport.get_hookimpls()
-    return any(impl.plugin_name not in _IGNORE_TEARDOWN for impl in readers)
+#: pytest-xdist, as execnet names it in workers, too
+_DISTRIBUTION = ("xdist.", "__channelexec__")
+
+
+def phases_read(config: pytest.Config) -> PhasesRead:
+    """Return which reports of a lean item's phases the plugins of this process may need."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    # That of a worker prints nothing.
+    is_seen = reporter is not None and not hasattr(config, "workerinput")
+    prints = is_seen and (reporter.showfspath or reporter.showlongtestinfo)
+    # Before version 9.2, pytest's terminal counts the cases at their end.
+    ends = _is_read(config.hook.pytest_runtest_logfinish, _IGNORE_PHASES - {"terminalreporter"})
+    starts = _is_read(config.hook.pytest_runtest_logstart, _IGNORE_PHASES)
+    return PhasesRead(
+        ends=bool(prints or ends or starts),
+        teardown=_is_read(config.hook.pytest_runtest_logreport, _IGNORE_PHASES),
+    )
+
+
+def _is_read(hook: Any, ignored: Set[str]) -> bool:
+    return any(
+        impl.plugin_name not in ignored and not _module_of(impl.plugin).startswith(_DISTRIBUTION)
+        for impl in hook.get_hookimpls()
+    )

@@ -21,10 +21,11 @@ def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
     :param expect_failures: report wrong verdicts as expected failures.
     """
     source = item.source
-    if len(item.own_markers) != len(source.marks):
+    if item.has_own_marks:
         return None
-    hook, location = source.hook, item.location
-    hook.pytest_runtest_logstart(nodeid=item.nodeid, location=location)
+    hook, location, phases = source.hook, item.location, source.phases
+    if phases.ends:
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=location)
     call = pytest.CallInfo.from_call(item.setup, when="setup", reraise=_RERAISE)
     if call.excinfo is None:
         call = pytest.CallInfo.from_call(item.runtest, when="call", reraise=_RERAISE)
@@ -36,13 +37,12 @@ def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
     if not report.user_properties:
         # Pytest keeps all reports; a quarter of a million empty lists need 14 MB.
         report.user_properties = source.empty
-    if source.reports_teardown:
+    if phases.teardown:
         last = _test_report(item, location, "teardown", "passed", call.stop, 0.0)
         hook.pytest_runtest_logreport(report=last)
     item.teardown()
-    if item.user_properties:
-        item.user_properties.clear()
-    hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=location)
+    if phases.ends:
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=location)
     return True
 
 
@@ -75,6 +75,7 @@ def _test_report(
     duration: float,
     line: str | None = None,
 ) -> pytest.TestReport:
+    properties = item.__dict__.get("user_properties", item.source.empty)
     report = pytest.TestReport(
         # pytest 9.2 parses a text again, and keeps the result of each case, 300 bytes.
         nodeid=getattr(item, "id", item.nodeid),
@@ -86,10 +87,10 @@ def _test_report(
         duration=duration,
         start=start,
         stop=start + duration,
-        user_properties=item.user_properties,
+        user_properties=properties,
     )
     # Shared, as above.
     report.sections = item.source.empty
-    if not item.user_properties:
+    if not properties:
         report.user_properties = item.source.empty
     return report

@@ -20,11 +20,10 @@ from pytest_llmprops.runs.summary import metric_rows, remarks_on, summary_rows
 def in_order(records: Iterable[VerdictRecord], collection: CollectionFacts) -> list[VerdictRecord]:
     """Return the verdicts in the order of the suites; workers report in any order.
 
-    Of a case that was reported twice, only the last verdict counts, as for readers of the record.
+    :param records: one verdict of each item and sample.
     """
-    latest = {r.key: r for r in records}
     places = {tuple(group): place for place, group in enumerate(collection.groups)}
-    return sorted(latest.values(), key=lambda r: places.get(r.group, 0))
+    return sorted(records, key=lambda r: places.get(r.group, 0))
 
 
 def final_facts(

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.worker_messages import Kept, WorkerSetup, WorkerSummary
+from pytest_llmprops.core.worker_messages import Kept, PhasesRead, WorkerSetup, WorkerSummary
 from pytest_llmprops.plugin.ahead import begin_alone, begin_in_worker
 from pytest_llmprops.plugin.batches import check_engine
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collected import report_collection
 from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation
+from pytest_llmprops.plugin.lean_items import phases_read
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.plugin.verdicts import Verdicts
 
@@ -97,6 +98,13 @@ class LLMSession:
         if self.settings.engine == "batch":
             return "a search needs one reply after another, which batches cannot give; leave out --llm-engine batch"
         return ""
+
+    def replace_by_lean(self, nodeid: str, items: Any) -> list[pytest.Item] | Any:
+        """Replace the one item of a function with many cases by lean items; return other ``items`` unchanged."""
+        own = phases_read(self.config)
+        controller = own if self.setup is None else self.setup.phases
+        phases = PhasesRead(own.ends or controller.ends, own.teardown or controller.teardown)
+        return self.collection.replace_by_lean(nodeid, items, self.verdicts.wait, phases)
 
     def settle(self, session: pytest.Session) -> None:
         """Check and order the selected items, after all plugins have selected and ordered them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -129,6 +129,43 @@ def lists_reports(config: pytest.Config) -> bool:
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     shown = set(getattr(reporter, "reportchars", "")) & set("pPxX")
     return bool(shown or config.option.durations or config.getini("console_output_style") == "times")
+
+
+class _Number(set[Any]):
+    """The number of reported cases, in the place of the set of their ids (400 bytes each), of which pytest shows it."""
+
+    def __init__(self, ids: Set[Any]) -> None:
+        super().__init__()
+        self._number, self._last = len(ids), None
+
+    def add(self, nodeid: Any) -> None:
+        # A failed teardown is reported after the call of the same case.
+        self._number += nodeid != self._last
+        self._last = nodeid
+
+    def __len__(self) -> int:
+        return self._number
+
+
+class _LeanStatus:
+    """Answers for lean items before pytest's hook for subtests, which keeps the id of each report."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal = terminal
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self, report: Any) -> Any:
+        # Only reports of lean items have no keywords; these items have no subtests.
+        return None if report.keywords else self._terminal.shown(report)
+
+
+def count_reports(plugins: pytest.PytestPluginManager, terminal: Terminal) -> None:
+    """Make pytest count the cases of a large run instead of keeping their ids."""
+    plugins.register(_LeanStatus(terminal), "llmprops-lean-status")
+    reporter = plugins.get_plugin("terminalreporter")
+    ids = getattr(reporter, "_progress_nodeids_reported", None)
+    if isinstance(ids, set):
+        setattr(reporter, "_progress_nodeids_reported", _Number(ids))  # noqa: B010
 
 
 def header_lines(session: LLMSession) -> list[str]:

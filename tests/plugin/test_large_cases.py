@@ -190,6 +190,55 @@ def test_reports_that_pytest_shows_are_kept(run: Runner) -> None:
     assert len(re.findall(r"^CORRECT test_cuts\.py::", done.output, re.MULTILINE)) == 27
 
 
+WATCH = """
+import pytest
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    config = session.config
+    if not hasattr(config, "workerinput"):
+        reporter, ids = config.pluginmanager.get_plugin("terminalreporter"), 0
+        ids = len(list(iter(reporter._progress_nodeids_reported)))
+        reporter.write_line(f"attributes {sum(len(vars(item)) for item in session.items)}, ids {ids}")
+
+def pytest_collection_finish(session):
+    for plugin in session.config.pluginmanager.get_plugins():
+        if hasattr(plugin, "sendevent"):
+            send = plugin.sendevent
+            def sendevent(name, **values):
+                with open("events", "a") as file:
+                    file.write(name + chr(10))
+                send(name, **values)
+            plugin.sendevent = sendevent
+"""
+
+
+def test_lean_items_have_no_attributes_of_their_own(run: Runner) -> None:
+    """A lean item makes pytest's attributes when they are used, and pytest does not keep its id."""
+    model = write_cuts(run)
+    _lean(run, WATCH)
+    done = run("--model", model)
+    assert "attributes 0, ids 0" in done.output
+    assert "[100%]" in done.output
+    chosen = run("--model", model, "-k", "numbers or cuts/cut or 0001", "--collect-only", "-q")
+    assert len(_ids(chosen)) == 30
+
+
+def test_workers_report_the_phases_that_are_read(run: Runner) -> None:
+    """A worker sends one report of a lean item; its start, teardown and end only if the controller shows them."""
+    model = write_cuts(run)
+    _lean(run, WATCH)
+    events = run.folder / "events"
+    counted = []
+    for options in ((), ("-v",), ("--junitxml=j.xml",)):
+        done = run("--model", model, "-n", "2", *options)
+        assert "3 failed, 27 passed" in done.output
+        names = events.read_text(encoding="utf-8").split()
+        events.unlink()
+        counted.append([names.count(name) for name in ("logstart", "testreport", "logfinish")])
+    assert counted == [[0, 30, 0], [30, 30, 30], [0, 60, 0]]
+
+
 def test_selection_options_work_on_lean_items(run: Runner) -> None:
     """Node ids, -k, -m, -x, --maxfail and --durations work on lean items."""
     model = write_cuts(run)
