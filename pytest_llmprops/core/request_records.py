@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_llmprops.core.requests import Reply, Request, Usage, request_to_json
@@ -121,7 +121,7 @@ class RequestRecord:
             "reply": reply,
             "finish_reason": self.finish_reason,
             "served_model": self.served_model,
-            "usage": asdict(self.usage),
+            "usage": {name: getattr(self.usage, name) for name in Usage.__slots__},
             "cached": self.cached,
             "seconds": self.seconds,
         }

@@ -129,6 +129,7 @@ Request = Chat | Segment | Sentiment | Translate | FillMask | Embed | Parse
 #: the classes of requests, for ``isinstance``
 REQUESTS: tuple[type[Any], ...] = get_args(Request)
 _CLASSES: dict[str, type[Any]] = {c.kind: c for c in REQUESTS}
+_canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
 
 def of_repeat(request: Request, repeat: int) -> Request:
@@ -175,9 +176,7 @@ def request_from_json(data: Mapping[str, Any]) -> Request:
 
 def request_key(identity: Mapping[str, Any], request: Request) -> str:
     """Return the sha256 of everything that can change the output: the model's ``identity`` and the request."""
-    canonical = json.dumps(
-        [identity, request_to_json(request)], sort_keys=True, ensure_ascii=False, separators=(",", ":")
-    )
+    canonical = _canonical([identity, request_to_json(request)])
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -214,6 +214,21 @@ class Calls:
         if max_cost is not None and self._counters.cost_usd >= max_cost:
             raise self.stop(f"--llm-max-cost {max_cost:g} is spent: {self._counters.cost_usd:.4f} USD so far")
 
+    def check_cost(self, cost: float, waiting: float, lines: int) -> None:
+        """Check that ``--llm-max-cost`` allows a wave of batches.
+
+        :param cost: estimate for the wave, in USD. :param waiting: estimate for the open batches.
+        :param lines: number of lines of the wave.
+        :raises RunStopped: if it does not.
+        """
+        most, spent = self._config.max_cost, self._counters.cost_usd
+        if most is not None and spent + waiting + cost > most:
+            before = f" after {spent + waiting:.4f} USD so far" if spent + waiting else ""
+            raise self.stop(
+                f"--llm-max-cost {most:g}: the next {lines} requests would cost about {cost:.4f} USD in"
+                f" batches{before}; raise the limit, or select fewer items (--llm-limit)"
+            )
+
 
 def _is_unreachable(error: BaseException) -> bool:
     return isinstance(error, BackendError) and error.kind == "connection"

@@ -323,7 +323,9 @@ class Evaluator:
 
     def _finish(self, outcome: Outcome) -> None:
         if not self._keeps_calls and outcome.calls:
-            outcome = replace(outcome, calls=(), keys=outcome.requests)
+            # dataclasses.replace takes four times as long.
+            o = outcome
+            outcome = Outcome(o.case, o.verdict, o.error, o.stopped, o.fault, keys=o.requests)
         key = outcome.key
         with self._changed:
             self._open.discard(key)

@@ -13,6 +13,7 @@ from typing import Any
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.requests import Reply, Request
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 #: the note of a reply that no record keeps
 NOT_KEPT = "computed in each run, not kept"
 #: Minimum length of a common prefix that gets its own line.
@@ -48,7 +49,7 @@ class RequestLog:
         self._written.add(digest)
         line = RequestRecord.of(role, request, reply, note="" if kept else NOT_KEPT).to_json()
         lines = [*self._definitions(line["request"].get("messages", ())), line]
-        self._file.write("".join(json.dumps(x, ensure_ascii=False) + "\n" for x in lines))
+        self._file.write("".join([_encode(x) + "\n" for x in lines]))
         self._file.flush()
 
     def _definitions(self, messages: Iterable[list[Any]]) -> Iterator[dict[str, str]]:

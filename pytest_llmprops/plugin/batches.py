@@ -22,6 +22,12 @@ def check_engine(settings: RunOptions, *, is_sequential: bool) -> None:
             "--llm-engine batch: a sequential gate decides after each block of cases, which batches would make wait for"
             " hours; leave out sequential = true in the gate file, or --llm-engine batch"
         )
+    is_limited = settings.gate is not None and settings.cache_age is None
+    if is_limited and settings.batch_wait is not None and not settings.run:
+        raise UsageError(
+            "--llm-engine batch: a gate uses replies since the day before its run began, so the next command must know"
+            " the run; add --llm-run DIR, or give a maximum age with --llm-cache-age"
+        )
     if settings.cache in ("refresh", "off"):
         raise UsageError(
             f"--llm-engine batch: needs the reply store to go on where an earlier run ended; leave out --llm-cache"

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 SETTLE_SECONDS = 2.0
 #: with a gate, maximum age in seconds of stored replies of a model whose version is not pinned
 CACHE_AGE = 24 * 3600.0
-#: the same with --llm-engine batch, whose waves take up to a day each
-BATCH_CACHE_AGE = 7 * 24 * 3600.0
 #: number of cases that are evaluated at once, over all processes, with --llm-engine ray: two batches of 64 requests for
 #: each of 64 replicas
 RAY_CASES = 8192
@@ -57,6 +55,8 @@ class Evaluation:
         self.run_dir: Path | None = None
         #: outcomes have the calls with their prompts and replies, which Allure shows
         self.keeps_calls = False
+        #: Unix time at which a resumed run began; None for a new run
+        self.resumed_from: float | None = None
         #: called while a case waits; set by the controller of a run without workers
         self.on_wait: Callable[[], None] | None = None
         #: why this process ended the run; None if it did not
@@ -167,9 +167,11 @@ class Evaluation:
         from pytest_llmprops.engine.store.location import default_store
 
         settings = self._settings
-        age = settings.cache_age
+        age, now = settings.cache_age, time.time()
         if age is None and settings.gate is not None:
-            age = BATCH_CACHE_AGE if settings.engine == "batch" else CACHE_AGE
+            age = CACHE_AGE
+            # Its replies so far are as old as its verdicts: the waves of batches may take days.
+            now = min(now, self.resumed_from or now)
         return BrokerConfig(
             models=dict(self._cases.model_specs()),
             base_url=settings.base_url,
@@ -178,7 +180,7 @@ class Evaluation:
             timeout=settings.timeout,
             retries=settings.retries,
             cache=settings.cache,
-            not_before=0.0 if age is None else time.time() - age,
+            not_before=0.0 if age is None else now - age,
             store="" if settings.cache == "off" else str(settings.store or default_store()),
             max_calls=settings.max_calls,
             max_cost=settings.max_cost,

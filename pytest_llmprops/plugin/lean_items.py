@@ -307,8 +307,9 @@ def phases_read(config: pytest.Config) -> PhasesRead:
     """Return which reports of a lean item's phases the plugins of this process may need."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     # That of a worker prints nothing.
-    is_seen = reporter is not None and not hasattr(config, "workerinput")
-    prints = is_seen and (reporter.showfspath or reporter.showlongtestinfo)
+    if hasattr(config, "workerinput"):
+        reporter = None
+    prints = reporter is not None and (reporter.showfspath or reporter.showlongtestinfo)
     # Before version 9.2, pytest's terminal counts the cases at their end.
     ends = _is_read(config.hook.pytest_runtest_logfinish, _IGNORE_PHASES - {"terminalreporter"})
     starts = _is_read(config.hook.pytest_runtest_logstart, _IGNORE_PHASES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,6 +47,12 @@ class Earlier:
     def facts(self) -> RunFacts:
         """The facts of the record, as its first run left them."""
         return self.run.facts
+
+    @property
+    def started(self) -> float | None:
+        """The Unix time at which the run began; None if the record does not have it."""
+        started = self.facts.started
+        return None if started is None else datetime.datetime.fromisoformat(started).timestamp()
 
     @property
     def kept_verdicts(self) -> list[VerdictRecord]:

@@ -52,6 +52,7 @@ class LLMSession:
         self.earlier: Earlier | None = None
         if settings.resume and setup is None:
             self.earlier = _earlier(settings, self.cases)
+            self.evaluation.resumed_from = self.earlier.started
         self.setup = setup
         self.collection = Collection(
             config, settings, self.cases, self.gating, lambda: self.searching, self.kept

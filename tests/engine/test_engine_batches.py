@@ -179,12 +179,27 @@ def test_each_wave_has_the_requests_that_the_last_replies_led_to(
     assert server.sizes == [8, 8, 7]
 
 
-def test_two_runs_with_one_store_submit_each_request_once(start_batch_server: Start, tmp_path: Path) -> None:
+@pytest.fixture(params=["sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return a store for two runs."""
+    # The folder of the ledger of a database.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    if request.param == "postgres":
+        return str(request.getfixturevalue("database"))
+    return str(tmp_path / "replies.sqlite")
+
+
+def test_two_runs_with_one_store_submit_each_request_once(
+    start_batch_server: Start, tmp_path: Path, store: str
+) -> None:
     """A request in an open batch of another run is not submitted again; its reply is taken from there."""
     server = start_batch_server(polls=3)
 
     async def both() -> list[Any]:
-        runs = [BatchRun(server, tmp_path, requests, is_begun=False) for requests in (sums(12), sums(20)[4:])]
+        runs = [
+            BatchRun(server, tmp_path, requests, is_begun=False, store=store)
+            for requests in (sums(12), sums(20)[4:])
+        ]
         return list(await asyncio.gather(*(run.work() for run in runs)))
 
     first, second = asyncio.run(asyncio.wait_for(both(), 20))
@@ -245,6 +260,27 @@ def test_calls_and_lines_count_for_the_budget(start_batch_server: Start, tmp_pat
     run = BatchRun(server, tmp_path, sums(8), max_calls=7)
     assert run.stopped == "--llm-max-calls 7 is spent"
     assert server.sizes == []
+
+
+# A line is estimated at 2 prompt and 8 completion tokens, at half of 10 and 20 USD per million: 0.0000888 USD.
+def test_a_wave_above_the_limit_of_costs_is_not_submitted(start_batch_server: Start, tmp_path: Path) -> None:
+    """A wave whose estimate at half the price exceeds ``--llm-max-cost`` costs nothing; a smaller one is sent."""
+    server = start_batch_server()
+    run = BatchRun(server, tmp_path, sums(10), max_cost=0.0008)
+    assert run.stopped.startswith(
+        "--llm-max-cost 0.0008: the next 10 requests would cost about 0.0009 USD in batches; raise the limit"
+    )
+    assert [server.sizes, sum(server.calls.values())] == [[], 0]
+    assert BatchRun(server, tmp_path, sums(10), max_cost=0.001).texts == right(10)
+
+
+def test_open_batches_count_for_the_limit_of_costs(start_batch_server: Start, tmp_path: Path) -> None:
+    """A wave is also refused if it exceeds the limit together with the replies and the open batches so far."""
+    server = start_batch_server(polls=-1)
+    BatchRun(server, tmp_path, sums(10), batch_wait=0)
+    run = BatchRun(server, tmp_path, sums(14), max_cost=0.001)
+    assert "the next 4 requests would cost about 0.0004 USD in batches after 0.0008 USD so far" in run.stopped
+    assert server.sizes == [9]
 
 
 def test_a_batch_whose_creation_was_not_confirmed_is_found(

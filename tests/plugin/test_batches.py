@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sqlite3
+import subprocess
+import time
 from collections.abc import Callable
 from contextlib import closing
 
@@ -12,6 +15,7 @@ from fixtures.batch_server import BatchServer
 from fixtures.runs import ROOT, Finished, Runner
 
 Start = Callable[..., BatchServer]
+MODEL = "openai:m?price_in=10&price_out=20"
 KEY = {"OPENAI_API_KEY": "sk-test-000000"}
 #: writes the number of the process that sends the requests, which the server kills; stores each reply at once
 PREPARED = """
@@ -20,12 +24,30 @@ from pytest_llmprops.engine.batch import collecting
 collecting.CHUNK = 1
 pathlib.Path("pid").write_text(str(os.getpid()))
 """
-SEQUENTIAL = 'sequential = true\n[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.5\n'
+GATE = '[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.2\nmin_items = 5\n'
+SEQUENTIAL = f"sequential = true\n{GATE}"
+#: the clock of the process that decides how old replies may be
+LATER = """
+import types, time
+from pytest_llmprops.plugin import evaluation
+evaluation.time = types.SimpleNamespace(time=lambda: time.time() + {hours} * 3600)
+"""
+#: kills the first worker while its cases wait
+KILLED = """
+import os, pathlib, pytest, signal, threading
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    mark = pathlib.Path("killed")
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0" and not mark.exists():
+        mark.touch()
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+"""
 
 
 def batch(run: Runner, server: BatchServer, *args: str) -> Finished:
     """Run the suite with batches of the server."""
-    options = ("--model", "openai:m?price_in=10&price_out=20", "--llm-base-url", server.url)
+    options = ("--model", MODEL, "--llm-base-url", server.url)
     return run(*options, "--llm-engine", "batch", *args, env=KEY)
 
 
@@ -70,6 +92,66 @@ def test_a_run_that_does_not_wait_ends_with_status_2(run: Runner, start_batch_se
     assert set(server.paid.values()) == {1}
 
 
+def test_a_gate_uses_the_replies_of_its_own_run(run: Runner, start_batch_server: Start) -> None:
+    """Under a gate, the next command of a run uses its replies, however old; a new run asks again after a day."""
+    server = start_batch_server(polls=-1)
+    run.sums(12)
+    gate = str(run.write("gate.toml", GATE))
+    command = ("--llm-gate", gate, "--llm-batch-wait", "0", "--llm-run", str(run.folder / "record"))
+    assert batch(run, server, *command).code == 2
+    server.polls = 0
+    run.write("conftest.py", LATER.format(hours=60))
+    done = batch(run, server, *command)
+    assert (done.code, set(server.paid.values())) == (0, {1}), done.output
+    done = batch(run, server, "--llm-gate", gate)
+    assert (done.code, set(server.paid.values())) == (0, {2}), done.output
+
+
+def test_shards_share_what_they_submit(run: Runner, start_batch_server: Start) -> None:
+    """Each shard submits a wave of its own items, and together they measure every item once."""
+    server = start_batch_server()
+    run.sums(12)
+    found: dict[str, str] = {}
+    for shard in ("1/2", "2/2"):
+        found |= statuses(batch(run, server, "--llm-shard", shard))
+    assert found == expected(12)
+    assert sum(server.sizes) == 10
+    assert set(server.paid.values()) == {1}
+
+
+def test_an_interrupted_run_goes_on(run: Runner, start_batch_server: Start) -> None:
+    """Ctrl-C ends the wait with status 2, and the same command pays for no line again."""
+    server = start_batch_server(polls=-1)
+    run.sums(12)
+    options = ("--model", MODEL, "--llm-base-url", server.url, "--llm-engine", "batch")
+    waiting = subprocess.Popen(
+        run.command(*options), cwd=run.folder, env=run.environment(KEY), stdout=subprocess.PIPE, text=True
+    )
+    end = time.monotonic() + 60
+    while not server.batches and time.monotonic() < end:
+        time.sleep(0.02)
+    waiting.send_signal(signal.SIGINT)
+    output, _ = waiting.communicate(timeout=60)
+    assert waiting.returncode == 2, output
+    server.polls = 0
+    done = batch(run, server)
+    assert statuses(done) == expected(12), done.output
+    assert server.sizes == [11]
+    assert set(server.paid.values()) == {1}
+
+
+def test_a_killed_worker_costs_no_line(run: Runner, start_batch_server: Start) -> None:
+    """After a worker is killed, another one measures its items with the batches that are open."""
+    server = start_batch_server(polls=8)
+    run.sums(12)
+    run.write("conftest.py", KILLED)
+    done = batch(run, server, "-n", "2")
+    assert (run.folder / "killed").exists()
+    assert len(done.verdicts) >= 11, done.output
+    assert statuses(done).items() <= expected(12).items()
+    assert set(server.paid.values()) == {1}
+
+
 def test_a_killed_run_goes_on(run: Runner, start_batch_server: Start) -> None:
     """After ``kill -9`` at any time, the same command pays for no line again, also if a third of the lines expires."""
     server = start_batch_server(expired=0.3, victim=run.folder / "pid")
@@ -100,6 +182,10 @@ def test_a_killed_run_goes_on(run: Runner, start_batch_server: Start) -> None:
         (("--model", "fake:echo"), "--llm-engine batch: fake:echo has no batches; name a model of OpenAI"),
         (("--model", "openai:m", "--llm-cache", "off"), "leave out --llm-cache off, or name a new store"),
         (("--model", "openai:m", "--llm-gate", "gate.toml"), "a sequential gate decides after each block"),
+        (
+            ("--model", "openai:m", "--llm-gate", "plain.toml", "--llm-batch-wait", "0", "--llm-run", ""),
+            "so the next command must know the run; add --llm-run DIR",
+        ),
         (("--model", "openai:m", "--llm-batch-wait", "-1"), "--llm-batch-wait -1: must be a number"),
     ],
 )
@@ -107,6 +193,7 @@ def test_what_batches_cannot_serve_is_one_line(run: Runner, options: tuple[str, 
     """Options that do not fit batches end the run before its first call, with exit code 4."""
     run.sums(4)
     run.write("gate.toml", SEQUENTIAL)
+    run.write("plain.toml", GATE)
     done = run(*options, "--llm-engine", "batch", env=KEY)
     assert done.code == 4, done.output
     assert message in done.output

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.batch.ledger import account_of
 from pytest_llmprops.engine.calls import Served
+from pytest_llmprops.engine.planning import CHARACTERS_PER_TOKEN
 from pytest_llmprops.engine.samples import prompt_key
 from pytest_llmprops.models.batches import BatchApi
+from pytest_llmprops.models.prices import Price
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +40,8 @@ class Lane:
     label: str
     served: Served
     api: BatchApi
+    #: the price of a line; None if it is unknown
+    price: Price | None = None
     #: the shapes of requests that the API has accepted
     accepted: set[str] = field(default_factory=set)
 
@@ -57,6 +61,17 @@ class Lane:
         return [
             group[start : start + most] for group in groups.values() for start in range(0, len(group), most)
         ]
+
+    def cost(self, groups: Iterable[Sequence[Pending]]) -> float:
+        """Return the estimated cost of lines in USD, like that of a plan; 0 if the price is unknown."""
+        if self.price is None:
+            return 0.0
+        prompt = completion = 0.0
+        for group in groups:
+            request = group[0].request
+            prompt += len(request.prompt) / CHARACTERS_PER_TOKEN
+            completion += (request.max_tokens or 0) * len(group)
+        return prompt * self.price.input_per_token + completion * self.price.output_per_token
 
 
 def shape_of(group: list[Pending]) -> str:
@@ -127,6 +142,14 @@ class Waiting:
             if one.mark is None:
                 unsent.setdefault(one.lane.label, []).append(one)
         return unsent
+
+    def open_cost(self) -> float:
+        """Return the estimated cost in USD of the requests that wait for open batches."""
+        lanes: dict[Lane, list[Pending]] = {}
+        for one in self._pending.values():
+            if one.mark is not None:
+                lanes.setdefault(one.lane, []).append(one)
+        return sum(lane.cost(lane.groups(members)) for lane, members in lanes.items())
 
     def mark(self, owners: Mapping[str, str]) -> None:
         """Note which requests are in which batch, by key."""

@@ -44,6 +44,8 @@ class Submitter:
         """
         self._waiting.mark(self._ledger.owners(one.key for one in unsent))
         groups = lane.groups(one for one in unsent if one.mark is None)
+        if groups and self._config.max_cost is not None:
+            self._calls.check_cost(lane.cost(groups), self._waiting.open_cost(), len(groups))
         if await self._canaries(lane, groups):
             return True
         most = self._ledger.most_lines(lane.account)

@@ -24,7 +24,8 @@ from pytest_llmprops.engine.batch.submitting import Submitter
 from pytest_llmprops.engine.calls import Calls, Served
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import Model
-from pytest_llmprops.models.batches import BatchModel
+from pytest_llmprops.models.batches import BATCH_DISCOUNT, BatchModel
+from pytest_llmprops.models.prices import price
 
 #: maximum number of cases that wait at once, over all processes; about 12 kB each
 MOST_CASES = 50_000
@@ -88,10 +89,13 @@ class Waves:
         lane = self._lanes.get(label)
         if lane is None:
             try:
-                lane = Lane(label, served, cast("BatchModel", served.model).batches())
+                api = cast("BatchModel", served.model).batches()
             except BackendError as error:
                 raise self._calls.stop(f"{label}: {error.message}") from None
-            self._lanes[label] = lane
+            spec = self._config.models[label]
+            listed = price(spec.name, spec.params, self._config.prices)
+            known = None if listed is None else listed.scaled(BATCH_DISCOUNT)
+            lane = self._lanes[label] = Lane(label, served, api, known)
         pending = Pending(lane, key, request, asyncio.get_running_loop().create_future())
         self._waiting.add(pending)
         self._changed.set()
