@@ -321,6 +321,6 @@ def phases_read(config: pytest.Config) -> PhasesRead:
 
 def _is_read(hook: Any, ignored: Set[str]) -> bool:
     return any(
-        impl.plugin_name not in ignored and not _module_of(impl.plugin).startswith(_DISTRIBUTION)
+        impl.plugin_name not in ignored and not module_of(impl.plugin).startswith(_DISTRIBUTION)
         for impl in hook.get_hookimpls()
     )
