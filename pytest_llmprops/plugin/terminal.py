@@ -156,7 +156,7 @@ class _LeanStatus:
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: Any) -> Any:
         # Only reports of lean items have no keywords; these items have no subtests.
-        return None if report.keywords else self._terminal.shown(report)
+        return None if getattr(report, "keywords", True) else self._terminal.shown(report)
 
 
 def count_reports(plugins: pytest.PytestPluginManager, terminal: Terminal) -> None:
@@ -164,7 +164,8 @@ def count_reports(plugins: pytest.PytestPluginManager, terminal: Terminal) -> No
     plugins.register(_LeanStatus(terminal), "llmprops-lean-status")
     reporter = plugins.get_plugin("terminalreporter")
     ids = getattr(reporter, "_progress_nodeids_reported", None)
-    if isinstance(ids, set):
+    # Before version 9.2, pytest adds the id of a case twice.
+    if isinstance(ids, set) and not hasattr(reporter, "pytest_runtest_logfinish"):
         setattr(reporter, "_progress_nodeids_reported", _Number(ids))  # noqa: B010
 
 

@@ -198,7 +198,8 @@ def pytest_sessionfinish(session):
     config = session.config
     if not hasattr(config, "workerinput"):
         reporter, ids = config.pluginmanager.get_plugin("terminalreporter"), 0
-        ids = len(list(iter(reporter._progress_nodeids_reported)))
+        if not hasattr(reporter, "pytest_runtest_logfinish"):
+            ids = len(list(iter(reporter._progress_nodeids_reported)))
         reporter.write_line(f"attributes {sum(len(vars(item)) for item in session.items)}, ids {ids}")
 
 def pytest_collection_finish(session):
