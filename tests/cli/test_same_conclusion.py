@@ -46,11 +46,17 @@ def test_gate_and_report_agree_with_compare(
     gate = tmp_path / "gate.toml"
     gate.write_text("[[rule]]\nbenchmark = 'sums'\nno_regression = true\n", encoding="utf-8")
     main(["gate", str(new), "--gate", str(gate), "--baseline", str(old)])
-    assert f"gate decision: {GATE[expected]}:" in capsys.readouterr().out
+    decided = capsys.readouterr().out
+    assert f"gate decision: {GATE[expected]}:" in decided
     assert main(["report", str(old), str(new), "--out", str(tmp_path / "report")]) == 0
     page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
     assert REPORT[expected] in page.splitlines()[0]
     assert f"), {expected}" in page
+    shown = f"{100 * result['detectable']:.1f} points"
+    assert f"smallest drop they could have shown with 80% power: {shown}" in decided
+    if expected not in ("drop", "gain"):
+        assert page.splitlines()[0].endswith(f"{of} items would show a drop of {shown}).")
+        assert page.count(f"would show a drop of {shown}") == 2
 
 
 def upgraded(folder: Path, **facts: object) -> tuple[str, str]:
