@@ -9,6 +9,7 @@ from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_pl
 from pytest_llmprops.benchmarks.eras.report.pair import chosen_pair, segmentations
 from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import CORPORA, accuracies_by_corpus
 from pytest_llmprops.core.metrics import Place
+from pytest_llmprops.core.numbers import interval as limits
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
@@ -56,7 +57,7 @@ def _percent_cell(value: float | None, low: float | None = None, high: float | N
         return Cell("–")
     text = f"{100 * value:.1f}"
     if low is not None and high is not None:
-        text += f" ({100 * low:.0f} to {100 * high:.0f})"
+        text += f" ({limits(low, high)})"
     return Cell(text, value)
 
 
