@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.records import VerdictRecord
@@ -72,7 +72,8 @@ def _finding(measured: Measured) -> str:
     if not shares:
         return f"Nothing of {facts.title} was answered"
     if all(task in facts.accuracy_targets for task in tasks):
-        return _targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
+        text = _targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
+        return text + _without_readable(measured, shares, tasks)
     if len(shares) == 1:
         return _one(measured, *shares[0], tasks)
     groups = _with_common_items(measured, shares, tasks)
@@ -86,8 +87,7 @@ def _finding(measured: Measured) -> str:
     others = [s.starred for group in groups if group is not compared for s, _ in group]
     if others:
         text += f"; {joined(others)} {'was' if len(others) == 1 else 'were'} measured on other items"
-    unread = [s.starred for s, _ in shares if (counts := _unread(measured, s, tasks)).part == counts.of]
-    return f"{text}; no reply of {joined(unread)} could be read" if unread else text
+    return text + _without_readable(measured, shares, tasks)
 
 
 def _with_common_items(
@@ -110,21 +110,30 @@ def _with_common_items(
 
 
 class _Unread(NamedTuple):
-    """The number of replies that could not be read, and of all answers."""
+    """The numbers of replies that could not be read, of refusals, and of all answers."""
 
     part: int
+    refused: int
     of: int
 
 
 def _unread(measured: Measured, series: Series, tasks: list[str]) -> _Unread:
     statuses = [r.status for r in measured.records(series, tasks) if r.status != "error"]
-    return _Unread(statuses.count("unparsed"), len(statuses))
+    return _Unread(statuses.count("unparsed"), statuses.count("refused"), len(statuses))
+
+
+def _without_readable(measured: Measured, shares: Iterable[tuple[Series, Share]], tasks: list[str]) -> str:
+    """Return a clause that names the series of which no reply could be read; empty without any."""
+    names = [s.starred for s, _ in shares if (counts := _unread(measured, s, tasks)).part == counts.of]
+    return f"; no reply of {joined(names)} could be read" if names else ""
 
 
 def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> str:
     facts, unread = measured.facts, _unread(measured, series, tasks)
     if unread.part == unread.of:
         return f"No reply of {series.starred} on {facts.noun} could be read ({counted(unread.of, 'reply', 'replies')})"
+    if unread.refused == unread.of:
+        return f"{series.starred} refuses all of {facts.noun} ({counted(unread.of, 'reply', 'replies')})"
     mean = ", as a mean over clusters" if measured.is_cluster_weighted else ""
     text = f"{series.starred} {facts.verb} {percent(share.value)} of {facts.noun}{mean}"
     text += f" ({interval(share.low, share.high)})"

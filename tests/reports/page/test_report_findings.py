@@ -180,3 +180,15 @@ def test_heading_says_that_no_reply_could_be_read(tmp_path: Path) -> None:
     assert title(tmp_path / "mixed", mixed) == (
         "model answers 40.0% of homophones (30.3 to 50.3); 60 of 100 replies could not be read."
     )
+
+
+def test_heading_says_that_all_was_refused(tmp_path: Path) -> None:
+    """A model that refuses every item is said to refuse, not to answer 0.0%."""
+    refused = [verdict("asked", n, "refused", **HOMOPHONES) for n in range(30)]
+    assert title(tmp_path, refused) == "model refuses all of homophones (30 replies)."
+
+
+def test_unreadable_replies_on_a_task_with_a_target(tmp_path: Path) -> None:
+    """Also where an accuracy of one half is best, the heading says that no reply could be read."""
+    records = [verdict("implicit", n, "unparsed", benchmark="eras", language="zh") for n in range(30)]
+    assert title(tmp_path, records).endswith("; no reply of model could be read.")
