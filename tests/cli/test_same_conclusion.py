@@ -21,6 +21,12 @@ REPORT = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have enough columns for one line per task; xdist's workers have 80."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
 @pytest.mark.parametrize(
     ("lost", "gained", "of", "expected"),
     [
@@ -68,11 +74,9 @@ def upgraded(folder: Path, **facts: object) -> tuple[str, str]:
 
 @pytest.mark.parametrize("how", ["option", "gate", "first"])
 def test_differences_are_candidate_minus_baseline(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, how: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], how: str
 ) -> None:
     """The baseline is the run of the option, or the one that a gate names, or the first one, in every output."""
-    # xdist's workers have 80 columns, in which the table is not one line per task.
-    monkeypatch.setenv("COLUMNS", "200")
     gate = {"decision": "pass", "passed": True, "line": "pass: met", "baseline": "current"}
     old, new = upgraded(tmp_path, **({"gate": gate} if how == "gate" else {}))
     runs = {"option": [new, "--baseline", old], "gate": [new, old], "first": [old, new]}[how]
