@@ -13,10 +13,13 @@ import pytest
 from fixtures.engine_models import Local
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.lanes import MOST_LOSSES, BatchLane, PlaceLost
 from pytest_llmprops.engine.replicas import fleet as fleet_module
+from pytest_llmprops.engine.replicas import fleets as fleets_module
 from pytest_llmprops.engine.replicas.actor import Replica
 from pytest_llmprops.engine.replicas.fleet import MOST_LOST, Fleet
+from pytest_llmprops.engine.replicas.fleets import Fleets
 from pytest_llmprops.engine.replicas.placement import Node, Placement, place
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import BackendOptions
@@ -211,6 +214,67 @@ def test_model_that_a_machine_lacks_is_refused() -> None:
 
     results, _ = served(Machines(), 1, there=lacking)
     assert texts(results)[0].endswith("was refused: no such file: x.gguf")
+
+
+def test_head_node_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that no longer answers ends the run, although its replicas still run."""
+    monkeypatch.setattr(fleets_module, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(fleets_module, "ANSWER_SECONDS", 0.05)
+
+    class Headless(Machines):
+        """Answers once, when the run starts."""
+
+        looks = 0
+
+        def connect(self) -> None:
+            pass
+
+        def close(self) -> None:
+            pass
+
+        async def run(self, function: Callable[..., Any], *args: Any) -> Any:
+            self.looks += function == self.nodes
+            return await asyncio.sleep(60) if self.looks > 1 else function(*args)
+
+    def slow(prompts: list[str]) -> list[Reply]:
+        time.sleep(0.2)
+        return [Reply(prompt) for prompt in prompts]
+
+    monkeypatch.setattr(fleets_module, "Cluster", lambda address: Headless())
+    monkeypatch.setattr(fleets_module, "CLOSE_SECONDS", 0.05)
+    registry.register_model("own", lambda spec, options: Local(serve=slow))
+    config = BrokerConfig({"m": registry.parse_spec("own")}, engine="ray", replicas={"m": Replicas(1)})
+
+    async def work() -> list[Any]:
+        fleets = Fleets(config)
+        await fleets.connect()
+        send = fleets.start("m", Local())
+        results = await asyncio.wait_for(asyncio.gather(*(send(Chat.user(str(n))) for n in range(40))), 5)
+        await fleets.close()
+        return list(results)
+
+    results = asyncio.run(work())
+    assert isinstance(results[0], Reply)
+    assert results[39].fatal
+    assert results[39].message == "the Ray cluster does not answer: its head node may be lost"
+
+
+def test_cluster_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster that cannot be joined in time is one line."""
+
+    class Silent(Machines):
+        def connect(self) -> None:
+            raise AssertionError
+
+        async def run(self, function: Callable[..., Any], *args: Any) -> Any:
+            await asyncio.sleep(60)
+
+    monkeypatch.setattr(fleets_module, "Cluster", lambda address: Silent())
+    monkeypatch.setattr(fleets_module, "START_SECONDS", 0.01)
+    registry.register_model("own", lambda spec, options: Local())
+    config = BrokerConfig({"m": registry.parse_spec("own")}, engine="ray", replicas={"m": Replicas(1)})
+    with pytest.raises(UsageError, match="no Ray cluster answered or started within 0 s"):
+        asyncio.run(Fleets(config).connect())
 
 
 # ---- places

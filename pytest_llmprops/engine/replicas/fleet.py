@@ -137,7 +137,7 @@ class Fleet:
             # The new ones wait for a machine; the last machine may be lost meanwhile.
             await asyncio.sleep(LOOK_SECONDS)
             if not self._open and not await self._has_room():
-                self._fail()
+                self._no_replica()
                 return
 
     async def _has_room(self) -> bool:
@@ -146,11 +146,15 @@ class Fleet:
     def _check(self) -> None:
         """End the run if no replica is left."""
         if not self._open and not self._starting:
-            self._fail()
+            self._no_replica()
 
-    def _fail(self) -> None:
+    def _no_replica(self) -> None:
         why = [f"no replica is left; {self._lost[-1]}"] if self._lost else [*self._refused]
-        self._lane.fail(BackendError(why[0], kind="replica", fatal=True))
+        self.fail(why[0])
+
+    def fail(self, why: str) -> None:
+        """End the run, except for the batches that replicas have."""
+        self._lane.fail(BackendError(why, kind="replica", fatal=True))
 
     async def _end(self, actor: Any) -> None:
         if actor is not None:
