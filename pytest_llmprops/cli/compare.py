@@ -6,7 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import BASELINE, RUN, Groups, terminal_width
+from pytest_llmprops.cli.kit import BASELINE, RUN, Groups
 from pytest_llmprops.core.errors import UsageError
 
 ABOUT = "compare recorded runs and list the items that flipped"
@@ -37,6 +37,7 @@ def add(groups: Groups) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.compare import markdown, terminal_lines, to_json
+    from pytest_llmprops.reports.tables import terminal_width
     from pytest_llmprops.runs.catalog import find_run
     from pytest_llmprops.runs.compare import compare, with_baseline_first
     from pytest_llmprops.runs.export import write_whole

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import Groups, terminal_width
+from pytest_llmprops.cli.kit import Groups
 from pytest_llmprops.core.errors import UsageError
 
 
@@ -31,6 +31,7 @@ def add(groups: Groups) -> None:
 
 def _gate(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.gate import gate_lines, gate_markdown
+    from pytest_llmprops.reports.tables import terminal_width
     from pytest_llmprops.runs.catalog import find_run
     from pytest_llmprops.runs.gate import decide
     from pytest_llmprops.runs.gate_file import read_gate

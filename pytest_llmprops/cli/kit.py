@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeAlias
@@ -62,8 +61,3 @@ def wrote(paths: Iterable[Path]) -> int:
         if not is_stdout(path):
             print(path)
     return 0
-
-
-def terminal_width() -> int:
-    """Return the number of columns of the terminal, or ``COLUMNS``; 200 for a file or a pipe."""
-    return shutil.get_terminal_size((200, 24)).columns

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pytest_llmprops.benchmark_registry import registrations
-from pytest_llmprops.cli.kit import RUN, Groups, add_group, add_registered, terminal_width, wrote
+from pytest_llmprops.cli.kit import RUN, Groups, add_group, add_registered, wrote
 from pytest_llmprops.core.errors import LLMPropsError
 
 
@@ -71,6 +71,7 @@ def _add_promote(commands: Groups) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.runs_table import list_lines
+    from pytest_llmprops.reports.tables import terminal_width
     from pytest_llmprops.runs.catalog import BASELINES, list_runs
     from pytest_llmprops.runs.record import DEFAULT_ROOT
 
@@ -84,6 +85,7 @@ def _list(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.runs_table import show_lines
+    from pytest_llmprops.reports.tables import terminal_width
     from pytest_llmprops.runs.catalog import find_run
     from pytest_llmprops.runs.reader import read_run
 
@@ -94,7 +96,7 @@ def _show(options: argparse.Namespace) -> int:
         for note in run.notes:
             print(f"llmprops: note: {note}", file=sys.stderr)
         return 0
-    print("\n".join(show_lines(run)))
+    print("\n".join(show_lines(run, terminal_width())))
     return 0
 
 

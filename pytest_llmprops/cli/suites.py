@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations
-from pytest_llmprops.cli.kit import Groups, Suggested, terminal_width
+from pytest_llmprops.cli.kit import Groups, Suggested
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.items import sized
@@ -16,7 +16,7 @@ from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import data_folder
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import plan
-from pytest_llmprops.reports.terminal import aligned_table
+from pytest_llmprops.reports.tables import aligned_table, terminal_width
 
 _MODEL = "model"
 _CHAT: frozenset[Kind] = frozenset({"chat"})

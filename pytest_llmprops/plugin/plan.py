@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 
+from pytest_llmprops.core.numbers import count, counted
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import SECONDS_PER_CALL, Planned, cost, total_calls
 from pytest_llmprops.models.batches import BATCH_DISCOUNT
@@ -13,7 +14,7 @@ from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.helpers import HELPER
 from pytest_llmprops.plugin.options import RunOptions
-from pytest_llmprops.reports.terminal import aligned_table
+from pytest_llmprops.reports.tables import fitted, terminal_width, without
 
 
 def prices_of(cases: Cases) -> dict[str, Price]:
@@ -70,17 +71,19 @@ def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: R
             (
                 row.benchmark,
                 row.model,
-                f"{row.items}" if row.repeats == 1 else f"{row.items} x {row.repeats}",
-                str(row.calls),
-                f"~{row.prompt_tokens:,}",
-                f"<= {row.completion_tokens:,}" if row.completion_tokens else "?",
+                count(row.items) if row.repeats == 1 else f"{count(row.items)} x {row.repeats}",
+                count(row.calls),
+                f"~{count(row.prompt_tokens)}",
+                f"<= {count(row.completion_tokens)}" if row.completion_tokens else "?",
                 "unknown" if amount is None else f"~{amount:.4f}",
                 "?" if has_batches else f"~{minutes:.1f}",
             )
         )
     calls, prompts = total_calls(rows), sum(row.prompts for row in rows)
     batched = (
-        f" ({prompts} if the API returns all samples of a prompt in one call)" if prompts < calls else ""
+        f" ({count(prompts)} if the API returns all samples of a prompt in one call)"
+        if prompts < calls
+        else ""
     )
     duration = (
         "each wave takes up to 24 hours"
@@ -88,9 +91,13 @@ def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: R
         else f"time estimated at {SECONDS_PER_CALL:g} s per call, {settings.concurrency} calls in parallel"
     )
     note = (
-        f"  {calls} calls{batched}, fewer if replies are stored; tokens estimated at 4 characters per token;"
+        f"  {counted(calls, 'call')}{batched}, fewer if replies are stored; tokens estimated at 4 characters per token;"
         f" {duration}"
     )
     known = price_note(prices)
     dated = [f"  {known}"] if known else []
-    return ["llmprops plan: no call is made", *aligned_table(table), note, *dated]
+    width = terminal_width()
+    short, models = without(table, ("model",))
+    rows_shown = fitted(width, table, short, table) if models else fitted(width, table)
+    title = "llmprops plan: no call is made"
+    return [title, *rows_shown, note, *dated]

@@ -11,6 +11,7 @@ from pytest_llmprops.models.prices import FREE
 from pytest_llmprops.plugin.markers import searched_by
 from pytest_llmprops.plugin.plan import plan_lines, plan_remarks, prices_of, without_calls
 from pytest_llmprops.plugin.session import LLMSession
+from pytest_llmprops.reports.tables import terminal_width, wrapped
 
 
 class PlanOnly:
@@ -28,7 +29,8 @@ class PlanOnly:
         if reporter is not None:
             reporter.ensure_newline()
             for line in self._lines(session.items):
-                reporter.write_line(line)
+                for part in wrapped(line, terminal_width()):
+                    reporter.write_line(part)
         return True
 
     def _lines(self, items: Sequence[pytest.Item]) -> list[str]:

@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.broker_report import BrokerReport, OpenBatches
+from pytest_llmprops.core.numbers import count, counted, duration, usd
 from pytest_llmprops.core.run_facts import CallFacts
 
 INTERVAL_SECONDS = 0.5
+#: time after which the rate of the first cases says how long the others take
+ESTIMATE_SECONDS = 2.0
 
 
 class Progress:
@@ -91,23 +94,33 @@ class Progress:
         if now - earlier >= INTERVAL_SECONDS:
             self._rate = (counters.answered - answered) / (now - earlier)
             self._last = (now, counters.answered)
-        parts = [f"{self._cases}/{self._total} cases"]
+        parts = [f"{count(self._cases)}/{count(self._total)} cases"]
+        left = self._seconds_left(now) if batches is None or not batches.batches else None
+        if left is not None:
+            parts.append(f"{duration(left)} left")
         if batches is not None and batches.batches:
             from pytest_llmprops.engine.batch.describing import described
 
             parts.append(described(batches))
         elif counters.requests or not self._cases:
             parts += [f"{self._rate:.0f} calls/s", f"{counters.in_flight} in flight"]
-        parts += [f"{n} {status}" for status, n in self._done.items() if n]
+        parts += [f"{count(n)} {status}" for status, n in self._done.items() if n]
         if counters.cache_hits:
-            parts.append(f"{counters.cache_hits} from the store")
+            parts.append(f"{count(counters.cache_hits)} from the store")
         if counters.retries:
-            parts.append(f"{counters.retries} retries")
+            parts.append(counted(counters.retries, "retry", "retries"))
         if counters.cost_usd:
-            parts.append(f"{counters.cost_usd:.4f} USD")
+            parts.append(usd(counters.cost_usd))
         line = "llmprops: " + " · ".join(parts)
         # A terminal cannot rewrite a line that wraps.
         return line[: shutil.get_terminal_size().columns - 1]
+
+    def _seconds_left(self, now: float) -> float | None:
+        """Return the time that the other cases take at the rate so far; None while too few are done to say."""
+        elapsed = now - self._begun
+        if elapsed < ESTIMATE_SECONDS or not 0 < self._cases < self._total:
+            return None
+        return elapsed / self._cases * (self._total - self._cases)
 
     def clear(self) -> None:
         """Remove the line for good."""

@@ -205,21 +205,26 @@ def write_not_served(reporter: Any, session: LLMSession, collection: CollectionF
 def write_summary(reporter: Any, recording: Recording) -> None:
     """Write the summary of a recorded run, with the gate's decision."""
     from pytest_llmprops.reports.searches import search_lines
-    from pytest_llmprops.reports.terminal import summary_lines
+    from pytest_llmprops.reports.tables import terminal_width, wrapped
+    from pytest_llmprops.reports.terminal import next_command, summary_lines
 
     assert recording.record is not None
     facts, folder = replace(recording.record.facts, stopped=recording.stopped), recording.record.folder
     reporter.section("llmprops", sep="=")
     searches = recording.searches.records if recording.searches else ()
-    for line in summary_lines(facts, recording.in_order, folder, recording.notes):
+    width = terminal_width()
+    for line in summary_lines(facts, recording.in_order, folder, recording.notes, width):
         reporter.write_line(line)
     for line in search_lines(facts.searches, searches):
-        reporter.write_line(line)
+        for part in wrapped(line, width):
+            reporter.write_line(part)
     if facts.gate is not None:
         from pytest_llmprops.reports.gate import gate_lines
 
-        *reasons, decision = gate_lines(facts.gate)
+        *reasons, decision = gate_lines(facts.gate, width)
         reporter.write_line("")
         for line in reasons:
             reporter.write_line(line)
         reporter.write_line(decision, bold=True, **(_GREEN if facts.gate.passed else _RED))
+    if facts.summary:
+        reporter.write_line(next_command(folder))

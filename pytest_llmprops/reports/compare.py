@@ -19,11 +19,13 @@ from pytest_llmprops.core.numbers import (
     size_in_points,
 )
 from pytest_llmprops.core.texts import one_line, terminal_line, visible
-from pytest_llmprops.reports.terminal import aligned_table
+from pytest_llmprops.reports.tables import aligned_table, fitted, without
 from pytest_llmprops.runs.compare import Change, Column, Comparison, Contrast, Flip, Side
 from pytest_llmprops.runs.pairing import TaskKey
 
 Table = list[tuple[str, ...]]
+#: columns that may say the same in all rows
+PLACE = ("benchmark", "lang", "source")
 NO_REPLY = "(no reply recorded)"
 #: ASCII characters without a meaning in Markdown inside a line
 PLAIN = " .,:;?'\"+-=%/()"
@@ -44,7 +46,7 @@ def terminal_lines(comparison: Comparison, width: int, *, limit: int = 20, full:
     for benchmark, task_keys in _by_benchmark(comparison.task_keys):
         lines += ["", benchmark]
         columns = comparison.columns
-        lines += _fitted(width, _accuracies(columns, task_keys), _accuracies(columns, task_keys, names=False))
+        lines += fitted(width, _accuracies(columns, task_keys), _accuracies(columns, task_keys, names=False))
     for contrast in comparison.contrasts:
         lines += ["", "", _title(contrast)]
         if contrast.differences:
@@ -52,7 +54,8 @@ def terminal_lines(comparison: Comparison, width: int, *, limit: int = 20, full:
         if not contrast.changes or not any(c.pairs for c in contrast.changes):
             lines.append("  no item has an answer in both")
             continue
-        lines += _fitted(width, _changes(contrast))
+        changes = _changes(contrast)
+        lines += fitted(width, changes, without(changes, PLACE)[0], changes)
         for text in _legend(contrast):
             lines += _paragraph(text, width)
         for heading, flips in _flips(contrast):
@@ -266,35 +269,8 @@ def _text(side: Side, full: bool, most: int = 90) -> str:
     return side.reply if full else one_line(side.reply, most)
 
 
-def _fitted(width: int, *tables: Table) -> list[str]:
-    """Return the first table that fits; if none fits, each row of the last one as a block of named cells."""
-    for table in tables:
-        lines = aligned_table(table)
-        if max(map(len, lines)) <= width:
-            return lines
-    head, *rows = tables[-1]
-    names = ("benchmark", "task", "lang", "source")
-    first = next((n for n, name in enumerate(head) if name not in names), len(head))
-    lines = []
-    for row in rows:
-        lines.append("  " + " ".join(filter(None, row[:first])))
-        cells = zip(head[first:], row[first:], strict=True)
-        lines += _wrapped((f"{name} {cell}" for name, cell in cells if cell not in ("", "-")), width)
-    return lines
-
-
 def _paragraph(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, max(width, 40), initial_indent="  ", subsequent_indent="    ")
-
-
-def _wrapped(cells: Iterable[str], width: int) -> list[str]:
-    lines: list[str] = []
-    for cell in cells:
-        if lines and len(lines[-1]) + 2 + len(cell) <= width:
-            lines[-1] += f"  {cell}"
-        else:
-            lines.append(f"    {cell}")
-    return lines
 
 
 def _table(table: Table) -> list[str]:

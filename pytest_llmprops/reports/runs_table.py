@@ -11,7 +11,8 @@ from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.searches import search_lines
-from pytest_llmprops.reports.terminal import aligned_table, summary_lines
+from pytest_llmprops.reports.tables import UNLIMITED, aligned_table, wrapped
+from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.benchmark_facts import headline
 from pytest_llmprops.runs.catalog import BASELINES, Listed
 from pytest_llmprops.runs.reader import Run
@@ -67,8 +68,11 @@ def _accuracies(models: Iterable[str], summary: Sequence[SummaryRow]) -> list[st
     return accuracies
 
 
-def show_lines(run: Run) -> list[str]:
-    """Return the facts of one run, then its final summary."""
+def show_lines(run: Run, width: int = UNLIMITED) -> list[str]:
+    """Return the facts of one run, then its final summary.
+
+    :param width: columns to wrap to.
+    """
     facts = run.facts
     lines = [f"{run.run_id} ({run.state})"]
     lines.append(f"  started {facts.started or '?'}, finished {facts.finished or '-'}")
@@ -91,8 +95,9 @@ def show_lines(run: Run) -> list[str]:
     lines += [f"  a gate does not judge this record: {line}" for line in run.problems]
     # The reader's notes say what is missing; they also cover killed runs.
     shown = replace(facts, complete=True, sequential=None)
-    summary = summary_lines(shown, run.records, run.folder, [*facts.notes, *run.notes])
-    return [terminal_line(line) for line in lines] + summary + search_lines(facts.searches, run.searches)
+    summary = summary_lines(shown, run.records, run.folder, [*facts.notes, *run.notes], width)
+    lines = [part for line in lines for part in wrapped(terminal_line(line), width)]
+    return lines + summary + search_lines(facts.searches, run.searches)
 
 
 def _model(model: ModelFacts) -> str:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pytest_llmprops.core.numbers import MISSING, cost, count, counted, duration, interval, number, percent
+from pytest_llmprops.core.numbers import cost, count, counted, duration, interval, percent
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
-from pytest_llmprops.core.repeats import DIRECTIONS
 from pytest_llmprops.core.run_facts import OldReplies, ProtocolFacts, RunFacts
 from pytest_llmprops.core.texts import one_line, terminal_line
+from pytest_llmprops.reports.metric_tables import metric_lines
 from pytest_llmprops.reports.published import beside
+from pytest_llmprops.reports.tables import UNLIMITED, Table, fitted, without, wrapped
 from pytest_llmprops.runs.benchmark_facts import headline
 
 #: wrong answers shown per benchmark; all of them are in the run record
 SHOWN = 5
-#: minimum width of a wrapped last column
-_LAST_COLUMN = 24
+#: says that an interval is of the clusters' means
+_BY_CLUSTERS = " (clusters)"
 HEADER = (
     "task",
     "lang",
@@ -39,13 +39,20 @@ OF_REPEATS = ("samples", "var items", "var samples")
 
 
 def summary_lines(
-    facts: RunFacts, records: Sequence[VerdictRecord], folder: Path, notes: Iterable[str]
+    facts: RunFacts,
+    records: Sequence[VerdictRecord],
+    folder: Path,
+    notes: Iterable[str],
+    width: int = UNLIMITED,
 ) -> list[str]:
-    """Return the lines of the summary of a run; ``facts`` is its ``run.json``."""
+    """Return the lines of the summary of a run; ``facts`` is its ``run.json``.
+
+    :param width: columns to wrap to.
+    """
     lines: list[str] = []
     for model in facts.models:
         for benchmark in dict.fromkeys(r.benchmark for r in facts.summary if r.model == model):
-            lines += _benchmark(facts, records, model, benchmark)
+            lines += _benchmark(facts, records, model, benchmark, width)
     for benchmark, models in facts.not_served.items():
         lines += [
             f"not served: {count(n)} {benchmark} items ({model} serves no such request, or a helper is missing)"
@@ -68,10 +75,17 @@ def summary_lines(
         missing = f"{count(expected - len(records))} of {counted(expected, unit)}"
         lines.append(f"INCOMPLETE: {missing} have no verdict; complete it: llmprops retry {folder}")
     lines.append(f"run record: {folder}")
-    return [terminal_line(line) for line in lines]
+    return [part for line in lines for part in wrapped(terminal_line(line), width)]
 
 
-def _benchmark(facts: RunFacts, records: Sequence[VerdictRecord], model: str, benchmark: str) -> list[str]:
+def next_command(folder: Path) -> str:
+    """Return what to run after a run: the last line of its output."""
+    return f"next: llmprops report {terminal_line(str(folder))} --out report"
+
+
+def _benchmark(
+    facts: RunFacts, records: Sequence[VerdictRecord], model: str, benchmark: str, width: int
+) -> list[str]:
     rows = [r for r in facts.summary if (r.model, r.benchmark) == (model, benchmark)]
     protocol = facts.protocols.get(benchmark, ProtocolFacts())
     star = "*" if facts.deviations.get(model) else ""
@@ -79,24 +93,23 @@ def _benchmark(facts: RunFacts, records: Sequence[VerdictRecord], model: str, be
     old = "".join(f" · {phrase}" for phrase in old_replies(facts.models[model].old_replies))
     lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.name} ({settings}){old}"]
     published = [beside(row, protocol) for row in rows]
-    table = [(*HEADER, "published"), *((*_cells(row), p) for row, p in zip(rows, published, strict=True))]
     averaged = headline(rows, facts)
-    if len(rows) > 1:
-        table.append((*_total(rows, averaged), ""))
-    if not any(published):
-        table = [row[:-1] for row in table]
+    table = [HEADER, *map(_cells, rows), *([_total(rows, averaged)] if len(rows) > 1 else [])]
     if not any(row.has_repeats for row in rows):
         kept = [n for n, name in enumerate(table[0]) if name not in OF_REPEATS]
         table = [tuple(row[n] for n in kept) for row in table]
-    lines += aligned_table(table)
+    shown = _fitted(table, published, width)
+    lines += shown
     if len(averaged) < len(rows):
         apart = dict.fromkeys(row.task for row in rows if row not in averaged)
         lines.append(f"  the mean is without {', '.join(apart)}")
-    if any(published) and any(r.source != "published" for r in rows):
+    if any(published) and "published" not in shown[0]:
+        lines.append("  the papers' figures, which do not fit here, are in the report")
+    elif any(published) and any(r.source != "published" for r in rows):
         lines.append(
             "  published: the papers' figures, on the authors' items; items of another source are this project's"
         )
-    lines += _metrics(facts, model, benchmark)
+    lines += metric_lines(facts, model, benchmark, width)
     lines += [
         f"  {model}: {row.text}" for row in facts.remarks if (row.model, row.benchmark) == (model, benchmark)
     ]
@@ -108,6 +121,30 @@ def _benchmark(facts: RunFacts, records: Sequence[VerdictRecord], model: str, be
     return lines + _failures(records, model, benchmark)
 
 
+def _fitted(table: Table, published: Sequence[str], width: int) -> list[str]:
+    """Return the table of a benchmark with as many of the published figures as fit.
+
+    A narrow table has no column of zeros, and says once which language and source all rows have.
+    """
+    narrow, places = without(table, ("lang", "source"))
+    narrow[0] = (f"{HEADER[0]} ({', '.join(places)})" if places else HEADER[0], *narrow[0][1:])
+    narrow, _ = without(narrow, ("refused", "unparsed", "errors", "wrong"), values=("0",))
+    best = [text.partition(", ")[0] for text in published]
+    column = narrow[0].index("95% interval")
+    if all(row[column].endswith(_BY_CLUSTERS) for row in narrow[1:] if row[column]):
+        texts = ("95% by clusters", *(row[column].removesuffix(_BY_CLUSTERS) for row in narrow[1:]))
+        narrow = [(*r[:column], text, *r[column + 1 :]) for r, text in zip(narrow, texts, strict=True)]
+    tables = [_with_published(table, published), table, _with_published(narrow, best), narrow]
+    if not any(published):
+        tables = [table, narrow]
+    return fitted(width, *tables)
+
+
+def _with_published(table: Table, published: Sequence[str]) -> Table:
+    texts = ("published", *published, *[""] * (len(table) - 1 - len(published)))
+    return [(*row, text) for row, text in zip(table, texts, strict=True)]
+
+
 def _cells(row: SummaryRow) -> tuple[str, ...]:
     if row.estimate is None:
         accuracy, limits = "-", "-"
@@ -115,7 +152,7 @@ def _cells(row: SummaryRow) -> tuple[str, ...]:
         value, low, high = row.estimate
         accuracy, limits = percent(value), interval(low, high)
         if row.cluster_accuracy is not None or (row.ci_method and "cluster" in row.ci_method):
-            limits += " (clusters)"
+            limits += _BY_CLUSTERS
     counts = (count(getattr(row, name)) for name in ("wrong", "refused", "unparsed", "errors"))
     items, samples = count(row.items), count(row.samples)
     return (row.task, row.language, row.source, items, samples, accuracy, limits, *counts, *_variance(row))
@@ -138,23 +175,6 @@ def _total(rows: Sequence[SummaryRow], averaged: Sequence[SummaryRow]) -> tuple[
     accuracies = [r.estimate[0] for r in averaged if r.estimate is not None]
     mean = f"{percent(sum(accuracies) / len(accuracies))} mean" if accuracies else "-"
     return ("all", "", "", count(sums["items"]), count(sums["samples"]), mean, "", *counts, "", "")
-
-
-def _metrics(facts: RunFacts, model: str, benchmark: str) -> list[str]:
-    values_by_name: dict[str, list[str]] = {}
-    rows = [r for r in facts.metrics if (r.model, r.benchmark) == (model, benchmark)]
-    last = {(r.name, r.task, r.language, r.source): r for r in rows if r.name in DIRECTIONS}
-    over_all = {(r.name, r.task, r.source) for r in rows if r.language == "all"}
-    for row in rows:
-        # Single paradigms (ERAS), single documents (oracle), and single languages if there is a row over all (DTAiLS)
-        # would fill the screen. Of pass@k, only the largest k is shown. All are in run.json and in the report.
-        single = row.group.startswith(("paradigm ", "document "))
-        single |= row.name in DIRECTIONS and last[row.name, row.task, row.language, row.source] is not row
-        covered = (row.name, row.task, row.source) in over_all and row.language != "all"
-        if not single and not covered:
-            place = "/".join(filter(None, (row.task, row.language, row.group)))
-            values_by_name.setdefault(row.name, []).append(f"{place} {number(row.value)}")
-    return [f"  {name}: {', '.join(values)}" for name, values in values_by_name.items()]
 
 
 def _failures(records: Sequence[VerdictRecord], model: str, benchmark: str) -> list[str]:
@@ -238,42 +258,3 @@ def _stored_samples(facts: RunFacts) -> list[str]:
         " this part repeats its results; --llm-cache refresh samples again, --llm-repeats N takes N samples per item"
     )
     return [note]
-
-
-def aligned_table(table: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
-    """Return the lines of a table with padded columns; columns of numbers are aligned to the right.
-
-    :param width: wrap the text of the last column within this number of columns; None: do not wrap.
-    """
-    if width is not None and max(map(len, aligned_table(table))) > width:
-        return _wrapped_table(table, width)
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    right = [all(_numeric(cell) for cell in column[1:]) for column in zip(*table, strict=True)]
-    lines = []
-    for row in table:
-        cells = [
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines
-
-
-def _wrapped_table(table: Sequence[Sequence[str]], width: int) -> list[str]:
-    *columns, texts = zip(*table, strict=True)
-    room = width - 2 - sum(max(map(len, column)) + 2 for column in columns)
-    lines: list[str] = []
-    if room >= _LAST_COLUMN:
-        wrapped = [textwrap.wrap(text, room) or [""] for text in texts]
-        heads = aligned_table(list(zip(*columns, [parts[0] for parts in wrapped], strict=True)))
-        for head, parts in zip(heads, wrapped, strict=True):
-            lines += [head, *(" " * (width - room) + part for part in parts[1:])]
-        return lines
-    # Too narrow for another column: the text is below.
-    for head, text in zip(aligned_table(list(zip(*columns, strict=True))), texts, strict=True):
-        lines += [head, *textwrap.wrap(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)]
-    return lines
-
-
-def _numeric(cell: str) -> bool:
-    return not cell or cell in ("-", MISSING, "?", "unknown") or cell.lstrip("~<=+−- ")[:1].isdigit()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pytest_llmprops.core.numbers import count
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.runs.benchmark_facts import TasksByAnswer
@@ -30,7 +31,7 @@ def selection_notes(
     """
     with_accuracy = [data for data in rules if data.rule.min_accuracy is not None]
     notes = [
-        f"min_accuracy is on a selection: {selected} of {available} {name} items ({_how(facts)})"
+        f"min_accuracy is on a selection: {count(selected)} of {count(available)} {name} items ({_how(facts)})"
         for name, (selected, available) in facts.selected_items.items()
         if selected < available and any(data.rule.concerns(name) for data in with_accuracy)
     ]
@@ -42,9 +43,10 @@ def selection_notes(
         others = data.rule.select(with_tasks_of(baseline, candidate, decided))
         theirs = {(r.benchmark, r.source, r.id) for r in others}
         if ours != theirs:
+            missing, more, here = (count(len(ids)) for ids in (theirs - ours, ours - theirs, ours))
             notes.append(
-                f"{data.rule.name}: min_accuracy is not on the items of the baseline: {len(theirs - ours)} of its"
-                f" {len(theirs)} are missing here, and {len(ours - theirs)} of the {len(ours)} here are missing there"
+                f"{data.rule.name}: min_accuracy is not on the items of the baseline: {missing} of its"
+                f" {count(len(theirs))} are missing here, and {more} of the {here} here are missing there"
             )
     return notes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -68,7 +69,7 @@ def test_each_sample_has_its_own_call_and_verdict(run: Runner, workers: str) -> 
     table = [line.split() for line in done.output.splitlines() if line.startswith(("  task ", "  add "))]
     assert [table[0][3:5], table[0][-4:]] == [["items", "samples"], ["var", "items", "var", "samples"]]
     assert [table[1][3:5], table[1][-2:]] == [["6", "18"], ["0.078", "0.167"]]
-    assert "  pass@k: add/en/k=3 1\n" in done.output
+    assert re.search(r"^  metric +add/en/k=3\n  pass@k +1$", done.output, re.MULTILINE)
 
 
 def test_the_failure_of_a_case_counts_its_samples(run: Runner) -> None:

@@ -11,7 +11,7 @@ def test_calls_of_the_small_size_are_those_of_the_docs(run: Runner) -> None:
     """The plan of all suites has about 1,500 calls, as the table of docs/index.md says, suite by suite."""
     output = run(str(ROOT / "suites"), "--model", "gpt-4o", "--llm-size", "small", "--llm-plan").output
     planned = {
-        line.split()[0]: int(line.split()[3])
+        line.split()[0]: int(line.split()[3].replace(",", ""))
         for line in output.splitlines()
         if line.startswith("  ") and " gpt-4o " in line
     }

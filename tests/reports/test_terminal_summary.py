@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,14 @@ def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **f
 
 
 def shown(summary: list[str], name: str = "position_rate") -> list[str]:
-    """Return the lines about a metric."""
-    return [line.partition(": ")[2] for line in summary if line.startswith(f"  {name}: ")]
+    """Return the values of a metric that is alone in its tables: ``PLACE VALUE``, or ``SHARED: PLACE VALUE, …``."""
+    tables = []
+    for head, line in itertools.pairwise(summary):
+        if line.startswith(f"  {name} "):
+            shared, *places = head.split()
+            values = ", ".join(map(" ".join, zip(places, line.split()[1:], strict=True)))
+            tables.append(values if shared == "metric" else f"{shared}: {values}")
+    return tables
 
 
 def test_rows_over_all_languages_hide_single_ones() -> None:
@@ -61,7 +68,7 @@ def test_other_metrics_keep_their_languages() -> None:
     """A metric or task without a row over all languages shows each language."""
     rows = [metric("af", 0.75), metric("all", 0.5), metric("af", 0.7, name="retry_rate", group="")]
     summary = lines([*rows, metric("af", 0.1, task="take")])
-    assert shown(summary) == ["add/all/1of2 0.5, take/af/1of2 0.1"]
+    assert shown(summary) == ["1of2: add/all 0.5, take/af 0.1"]
     assert shown(summary, "retry_rate") == ["add/af 0.7"]
     assert shown(lines(rows[:1])) == ["add/af/1of2 0.75"]
 
@@ -73,7 +80,7 @@ def test_rows_are_hidden_per_model_benchmark_and_source() -> None:
     summary = lines([*rows, *other], models=("old", "new"))
     assert shown(summary) == ["add/af/1of2 0.8", "add/all/1of2 0.5", "add/af/1of2 0.9"]
     published = lines([*rows, metric("af", 0.6, source="published")])
-    assert shown(published) == ["add/all/1of2 0.5, add/af/1of2 0.6"]
+    assert shown(published) == ["add/1of2: all 0.5, af 0.6"]
 
 
 def test_single_paradigms_and_documents_are_not_shown() -> None:
