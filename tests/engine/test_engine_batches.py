@@ -15,6 +15,7 @@ from fixtures.batch_runs import BatchRun, sums
 from fixtures.batch_server import BatchServer, Line
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.batch.activity import Asker, Askers
 from pytest_llmprops.engine.batch.ledger import ledger_path
 from pytest_llmprops.models.openai_batches import OpenAIBatches
 
@@ -299,6 +300,22 @@ def test_a_batch_whose_creation_was_not_confirmed_is_found(
     assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
     assert [server.sizes, len(lost)] == [[7], 1]
     assert [batch["metadata"] for batch in server.batches.values()] == [{"llmprops": lost[0]}]
+
+
+def test_requests_of_a_killed_worker_do_not_hold_up_the_others() -> None:
+    """The requests of a process that was killed still wait; when its replacement waits, too, all processes wait."""
+    askers = Askers(2, lambda: None)
+    killed, other, replacement = Asker(), Asker(), Asker()
+    with askers.asking(killed), askers.asking(other):
+        askers.idle(killed, 0)
+        askers.idle(other, 0)
+        assert askers.all_wait(2)
+        askers.remove(killed, is_replaced=True)
+        assert not askers.all_wait(2)
+        with askers.asking(replacement):
+            assert not askers.all_wait(3)
+            askers.idle(replacement, 0)
+            assert askers.all_wait(3)
 
 
 def test_the_ledger_reserves_nothing_when_all_batches_are_over(

@@ -93,6 +93,8 @@ class Askers:
     def __init__(self, expected: int, on_change: Callable[[], None]) -> None:
         self._expected, self._on_change = expected, on_change
         self._askers: set[Asker] = set()
+        #: those that have ended, whose requests still wait
+        self._gone: set[Asker] = set()
 
     @contextmanager
     def asking(self, asker: Asker) -> Iterator[None]:
@@ -118,6 +120,7 @@ class Askers:
         """
         if asker in self._askers:
             self._askers.remove(asker)
+            self._gone.add(asker)
             self._expected -= not is_replaced
         self._on_change()
 
@@ -126,5 +129,5 @@ class Askers:
         return (
             len(self._askers) >= self._expected
             and all(asker.is_idle for asker in self._askers)
-            and sum(asker.open for asker in self._askers) == waiting
+            and sum(asker.open for asker in self._askers | self._gone) == waiting
         )
