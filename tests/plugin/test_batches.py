@@ -32,6 +32,17 @@ import types, time
 from pytest_llmprops.plugin import evaluation
 evaluation.time = types.SimpleNamespace(time=lambda: time.time() + {hours} * 3600)
 """
+#: kills the first worker while its cases wait
+KILLED = """
+import os, pathlib, pytest, signal, threading
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    mark = pathlib.Path("killed")
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0" and not mark.exists():
+        mark.touch()
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+"""
 
 
 def batch(run: Runner, server: BatchServer, *args: str) -> Finished:
@@ -126,6 +137,18 @@ def test_an_interrupted_run_goes_on(run: Runner, start_batch_server: Start) -> N
     done = batch(run, server)
     assert statuses(done) == expected(12), done.output
     assert server.sizes == [11]
+    assert set(server.paid.values()) == {1}
+
+
+def test_a_killed_worker_costs_no_line(run: Runner, start_batch_server: Start) -> None:
+    """After a worker is killed, another one measures its items with the batches that are open."""
+    server = start_batch_server(polls=8)
+    run.sums(12)
+    run.write("conftest.py", KILLED)
+    done = batch(run, server, "-n", "2")
+    assert (run.folder / "killed").exists()
+    assert len(done.verdicts) >= 11, done.output
+    assert statuses(done).items() <= expected(12).items()
     assert set(server.paid.values()) == {1}
 
 
