@@ -312,7 +312,7 @@ def test_ten_thousand_replies_are_read_quickly() -> None:
     rows = REPLIES[:400]
     for row in rows:
         is_offered(row)
-    start = time.perf_counter()
+    start = time.process_time()
     for row in rows:
         is_offered(row)
-    assert (time.perf_counter() - start) / len(rows) < 0.01
+    assert (time.process_time() - start) / len(rows) < 0.01

@@ -53,6 +53,7 @@ def test_informative_draws_are_uniform() -> None:
     assert chisquare(list(times.values())).pvalue > 0.001
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("flips", [{1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111}])
 def test_bound_holds_for_informative_draws(flips: dict[int, int]) -> None:
     """With f(0) = 111, informative tests fail more often than uniform ones, so the bound stays valid."""
@@ -128,6 +129,7 @@ def test_rules_that_need_a_function_ask_about_equal_vectors_once(rule: str) -> N
         assert len(times) <= 4
 
 
+@pytest.mark.simulation
 def test_consistency_does_not_depend_on_the_number_of_entities() -> None:
     """For an extractor without dependence, Con_rs is not correlated with #E (it was when replies were reused).
 
@@ -148,6 +150,7 @@ def test_consistency_does_not_depend_on_the_number_of_entities() -> None:
     assert correlation.pvalue > 0.05
 
 
+@pytest.mark.simulation
 def test_any_has_no_power_against_noise_and_says_so() -> None:
     """An extractor that drops 30% is accepted under ``any``, with that remark, and rarely under ``majority``."""
     accepted = {"any": 0, "majority": 0}
