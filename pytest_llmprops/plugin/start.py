@@ -9,6 +9,7 @@ from pytest_llmprops.core.strict_json import is_unicode
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.dotenv_file import read_dotenv
 from pytest_llmprops.plugin.hooks import CaseHooks
+from pytest_llmprops.plugin.loggers import share_loggers
 from pytest_llmprops.plugin.options import resolve_options
 from pytest_llmprops.plugin.session import LLMSession
 
@@ -18,6 +19,7 @@ def start(config: pytest.Config) -> LLMSession:
 
     :raises pytest.UsageError: if an option cannot be used.
     """
+    share_loggers()
     worker_input = getattr(config, "workerinput", None)
     # Workers inherit the environment.
     dotenv = read_dotenv() if worker_input is None else ""

@@ -70,6 +70,16 @@ def rewritten():
 """
 
 
+#: does what pytest and a thread do at the same time, one after the other
+LOGGING = """
+import logging
+
+def pytest_runtest_setup(item):
+    for number, _ in enumerate(logging.getLogger().manager.loggerDict.values()):
+        logging.getLogger(f"{item.name}.{number}")
+"""
+
+
 def test_workers_import_only_what_they_use(run: Runner) -> None:
     """A worker imports no SDK and no scientific package, also if hypothesis is installed and there are searches."""
     run.fresh = True
@@ -98,3 +108,12 @@ def test_modules_are_imported_as_python_compiles_them(run: Runner) -> None:
     own = {name for name in rewritten if name.startswith("pytest_llmprops")}
     # They are imported before the plugin can say so.
     assert own <= {"pytest_llmprops", "pytest_llmprops.plugin", "pytest_llmprops.plugin.own_modules"}
+
+
+def test_loggers_of_a_thread_make_no_error(run: Runner) -> None:
+    """An import in a thread may add a logger while pytest goes through the loggers, which it does around each phase."""
+    run.sums(3)
+    run.write("conftest.py", LOGGING)
+    done = run("--model", run.adder)
+    assert {row["status"] for row in done.verdicts.values()} == {"correct", "wrong"}
+    assert "RuntimeError" not in done.output
