@@ -24,7 +24,7 @@ RAY = ("--llm-engine", "ray")
 @pytest.fixture
 def adding(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
     """Return a runner with sums and their model."""
-    run.fresh = True  # Ray has threads and processes of its own
+    run.is_measured = True  # most of engine/replicas runs in these processes only
     run.sums(ITEMS)
     run.write("conftest.py", ADDER)
     monkeypatch.setenv("ADDER_LOG", str(tmp_path / "log"))
