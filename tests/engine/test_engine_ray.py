@@ -78,7 +78,8 @@ def test_different_machine(adding: Runner, machines: RayMachines) -> None:
     """A replica whose model has another identity gets no request; both values are named."""
     machines.have(1)
     machines.add(ADDER="2")
-    done = adding("--model", "adder?replicas=2", *RAY)
+    # The run lasts until the replica on the other machine is refused.
+    done = adding("--model", "adder?replicas=2&after=2", *RAY)
     machines.kill()
     assert len(done.verdicts) == ITEMS
     assert "1 of 2 replicas answered" in done.output
