@@ -442,7 +442,8 @@ def test_last_failed_draws_from_failed_cases(run: Runner, workers: str) -> None:
 def test_baseline_without_half_of_the_items_is_invalid(run: Runner, workers: str) -> None:
     """Items that the baseline lacks are not pairs; too many of them make the gate invalid."""
     run.sums(ITEMS)
-    write_run(run.folder / "base", verdicts("c" * 200))
+    # As many items, or the run would not start.
+    write_run(run.folder / "base", verdicts("c" * (ITEMS + 200))[200:])
     done = _gated(run, model(run), "-n", workers, "--llm-baseline", "base", max_drop=0.1)
     assert (_decision(done)["decision"], done.code) == ("invalid", 1), done.output
     assert "missing in the baseline" in done.output
