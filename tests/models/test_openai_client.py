@@ -67,6 +67,8 @@ class Server:
     first_lines: list[str] = field(default_factory=list)
     #: headers of the last request
     head: str = ""
+    #: set once a request was read
+    has_read: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer the requests of one connection."""
@@ -77,6 +79,7 @@ class Server:
                 await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
                 self.first_lines.append(head.split(b"\r\n")[0].decode())
                 self.head = head.decode()
+                self.has_read.set()
                 answer = self.answers.pop(0)
                 # Send small pieces, so that the test does not depend on how the bytes arrive.
                 for start in range(0, len(answer or b""), 7):
@@ -256,8 +259,7 @@ def test_cancelled_call_does_not_spoil_the_next() -> None:
 
     async def use(model: OpenAIModel) -> str:
         cancelled = asyncio.ensure_future(call(model))
-        while not server.first_lines:
-            await asyncio.sleep(0.01)
+        await server.has_read.wait()
         # The beginning of the answer may arrive.
         await asyncio.sleep(0.1)
         cancelled.cancel()
