@@ -17,8 +17,7 @@ from pathlib import Path
 from bench.process import measure
 from bench.scale import Scale
 from bench.suite import PLAIN, ROOT
-from pytest_llmprops.core.requests import Usage
-from pytest_llmprops.models.batches import BATCH_DISCOUNT
+from pytest_llmprops.core.requests import BATCH_DISCOUNT, Usage
 from pytest_llmprops.models.prices import price
 from pytest_llmprops.runs.replies import read_requests
 

@@ -129,6 +129,8 @@ Request = Chat | Segment | Sentiment | Translate | FillMask | Embed | Parse
 #: the classes of requests, for ``isinstance``
 REQUESTS: tuple[type[Any], ...] = get_args(Request)
 _CLASSES: dict[str, type[Any]] = {c.kind: c for c in REQUESTS}
+#: the price of a reply from a provider's batch relative to a call
+BATCH_DISCOUNT = 0.5
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
 

@@ -71,7 +71,7 @@ class Broker:
             self.waves = Waves(config, self._calls, self._keep, self._known.stored)
         #: the models that a Ray cluster serves, with ``--llm-engine ray``
         self._fleets: Fleets | None = None
-        if config.engine.startswith("ray") and config.replicas and config.cache != "only":
+        if config.replicas and config.cache != "only":
             from pytest_llmprops.engine.replicas.fleets import Fleets
 
             self._fleets = Fleets(config)

@@ -27,7 +27,7 @@ class BrokerConfig:
     :param registrations: files whose import registers more models.
     :param replaced: whether pytest-xdist replaces a killed worker, so that the others wait for it.
     :param engine: ``local`` for calls, ``batch`` for the provider's batches, ``ray`` or ``ray://HOST:PORT``.
-    :param replicas: the models that a Ray cluster serves, by label.
+    :param replicas: the models that a Ray cluster serves, by label; empty with the other engines.
     :param batch_wait: seconds to wait for batches; None to wait until all are done.
     :param askers: number of processes that evaluate cases.
     """

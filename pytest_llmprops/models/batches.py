@@ -14,8 +14,6 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models.base import SampleModel
 
-#: the price of a batch's line relative to a call
-BATCH_DISCOUNT = 0.5
 Status = Literal[
     "validating",
     "in_progress",

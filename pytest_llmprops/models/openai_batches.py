@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Seque
 from typing import IO, Any, TypeVar, get_args
 
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models import errors
 from pytest_llmprops.models.api import ApiCalls
-from pytest_llmprops.models.batches import BATCH_DISCOUNT, BatchState, LineResult, Status
+from pytest_llmprops.models.batches import BatchState, LineResult, Status
 from pytest_llmprops.models.deviations import chat_body
 from pytest_llmprops.models.replies import spent_on_reasoning
 

@@ -55,7 +55,11 @@ class Price:
 
     def of(self, usage: Usage) -> float:
         """Return the price of one call in USD."""
-        return usage.prompt_tokens * self.input_per_token + usage.completion_tokens * self.output_per_token
+        return self.of_tokens(usage.prompt_tokens, usage.completion_tokens)
+
+    def of_tokens(self, prompt: float, completion: float) -> float:
+        """Return the price of tokens in USD; estimates may be fractions."""
+        return prompt * self.input_per_token + completion * self.output_per_token
 
     def scaled(self, factor: float) -> Price:
         """Return the price times ``factor``."""

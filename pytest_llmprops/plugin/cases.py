@@ -188,8 +188,7 @@ class Cases:
         """
         benchmark, settings = selection.benchmark, self.settings
         every = sized(part.items, benchmark.sizes.get(settings.size, {}))
-        within = within_limit(every, benchmark, settings)
-        items = every if self.limits_late else within
+        items = every if self.limits_late else within_limit(every, benchmark, settings)
         tasks = dict.fromkeys(item.task for item in items)
         for task in tasks:
             checked_texts(benchmark, "kinds_of", benchmark.kinds_of(task))
@@ -207,6 +206,7 @@ class Cases:
         selection.available += sum(item.task not in refused for item in part.items)
         if not refused:
             return items
+        within = within_limit(every, benchmark, settings) if self.limits_late else items
         others = [item for item in within if item.task in refused]
         selection.not_served[label] = selection.not_served.get(label, 0) + len(others)
         selection.places_not_served |= {(benchmark.name, i.task, i.language, i.source) for i in others}

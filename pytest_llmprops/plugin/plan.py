@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from pytest_llmprops.core.numbers import count, counted
+from pytest_llmprops.core.requests import BATCH_DISCOUNT
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import SECONDS_PER_CALL, Planned, cost, total_calls
-from pytest_llmprops.models.batches import BATCH_DISCOUNT
 from pytest_llmprops.models.prices import FREE, Price, price
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases import Cases

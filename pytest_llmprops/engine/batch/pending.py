@@ -71,7 +71,7 @@ class Lane:
             request = group[0].request
             prompt += len(request.prompt) / CHARACTERS_PER_TOKEN
             completion += (request.max_tokens or 0) * len(group)
-        return prompt * self.price.input_per_token + completion * self.price.output_per_token
+        return self.price.of_tokens(prompt, completion)
 
 
 def shape_of(group: list[Pending]) -> str:

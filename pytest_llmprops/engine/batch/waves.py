@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from pytest_llmprops.core.broker_report import OpenBatches
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped
-from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply, Request
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.engine.batch.activity import Askers
 from pytest_llmprops.engine.batch.describing import described
@@ -24,7 +24,7 @@ from pytest_llmprops.engine.batch.submitting import Submitter
 from pytest_llmprops.engine.calls import Calls, Served
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import Model
-from pytest_llmprops.models.batches import BATCH_DISCOUNT, BatchModel
+from pytest_llmprops.models.batches import BatchModel
 from pytest_llmprops.models.prices import price
 
 #: maximum number of cases that wait at once, over all processes; about 12 kB each

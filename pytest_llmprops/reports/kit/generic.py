@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pytest_llmprops.core.metrics import Place
-from pytest_llmprops.core.records import MetricRow, SummaryRow
+from pytest_llmprops.core.records import MetricRow, SummaryRow, VerdictRecord
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.compare import compare, described
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
@@ -207,13 +207,17 @@ def place_cell(measured: Measured, place: Place, series: Series) -> Cell:
     return cell if row is None else replace(cell, items=item_link(measured, place, series))
 
 
+def _both(measured: Measured, place: Place) -> tuple[list[VerdictRecord], list[VerdictRecord]]:
+    """Return the records of two series on a place, those of the first with the tasks of the second."""
+    first, second = measured.series
+    before, after = measured.aligned(first, second), measured.records(second)
+    return [r for r in before if place_of(r) == place], [r for r in after if place_of(r) == place]
+
+
 def flip_cells(measured: Measured, place: Place) -> list[Cell]:
     """Return cells with the numbers of items that the second of two series lost and gained; each opens them."""
     first, second = measured.series
-    pairs = pair_records(
-        [r for r in measured.aligned(first, second) if place_of(r) == place],
-        [r for r in measured.records(second) if place_of(r) == place],
-    ).pairs
+    pairs = pair_records(*_both(measured, place)).pairs
     sides = {"baseline": str(first.index), "candidate": str(second.index)}
     lost = sum(pair.candidate < pair.baseline for pair in pairs)
     gained = sum(pair.candidate > pair.baseline for pair in pairs)
@@ -260,12 +264,7 @@ def _comparison(measured: Measured) -> Table:
 
 def change_cell(measured: Measured, place: Place) -> Cell:
     """Return a cell with the difference between two series on a place, in points, with interval and conclusion."""
-    first, second = measured.series
-    result = compare(
-        [r for r in measured.aligned(first, second) if place_of(r) == place],
-        [r for r in measured.records(second) if place_of(r) == place],
-        by_cluster=measured.is_cluster_weighted,
-    )
+    result = compare(*_both(measured, place), by_cluster=measured.is_cluster_weighted)
     if result is None:
         return Cell("no common items")
     return Cell(

@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
+from pytest_llmprops.core.requests import BATCH_DISCOUNT
 from pytest_llmprops.reports.kit.series import Series
-
-#: a reply of a provider's batch costs half the price
-BATCH_PRICE = 0.5
 
 
 class TaskOfSeries(NamedTuple):
@@ -80,4 +78,4 @@ def cost_of(series: Series, call: RequestRecord) -> float | None:
     tokens = call.usage
     price = model.price
     cost = (tokens.prompt_tokens * price.input + tokens.completion_tokens * price.output) / 1e6
-    return cost * (BATCH_PRICE if call.via == "batch" else 1)
+    return cost * (BATCH_DISCOUNT if call.via == "batch" else 1)

@@ -161,7 +161,6 @@ async function items() {
     const turn_ = latest += 1;
     const alive = () => turn_ === latest;
     if (address) writeAddress(values(), push);
-    if (isPaired() && (!pairs || pairs.baseline !== state.from || pairs.candidate !== state.to)) pairs = pairing(data, state.from, state.to);
     tabs();
     const query = state.query.trim().toLowerCase();
     if (query && !await find(query, alive)) return;
@@ -288,8 +287,7 @@ async function items() {
 
   function tabs() {
     if (!several) return;
-    pairs ??= pairing(data, state.from, state.to);
-    if (pairs.baseline !== state.from || pairs.candidate !== state.to) pairs = pairing(data, state.from, state.to);
+    if (!pairs || pairs.baseline !== state.from || pairs.candidate !== state.to) pairs = pairing(data, state.from, state.to);
     const counts = OUTCOMES.map(() => 0);
     for (const outcome of pairs.outcome) if (outcome >= 0) counts[outcome] += 1;
     for (const tab of document.getElementById("tabs").children) {
