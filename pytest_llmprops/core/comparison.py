@@ -9,13 +9,14 @@ safe model. The tests are in ``core/drop_tests.py``, the intervals in ``core/dro
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_llmprops.core.drop_limits import drop_interval
-from pytest_llmprops.core.drop_tests import DropTest, drop_test
+from pytest_llmprops.core.drop_tests import DropTest, drop_test, holm
 from pytest_llmprops.core.pairs import Pairs
-from pytest_llmprops.core.power import detectable_drop_of
+from pytest_llmprops.core.power import PairedPower
 
 #: significance level of a drop, and of a gain: one-sided
 ALPHA = 0.05
@@ -35,6 +36,7 @@ class PairedResult:
     :param difference: candidate - baseline, in [-1, 1], with the limits of its interval.
     :param p: one-sided p-value of a drop.
     :param p_gain: one-sided p-value of a gain; None if the candidate is not better.
+    :param power: what the smallest drop at another level depends on.
     :param detectable: smallest drop that these pairs can show with 80% power; None if they cannot show any.
     :param noun: what a pair is: ``cluster`` if the scores are means of clusters.
     """
@@ -52,6 +54,7 @@ class PairedResult:
     detectable: float | None
     noun: str = "pair"
     p_gain: float | None = None
+    power: PairedPower | None = None
 
 
 def judge(
@@ -73,19 +76,13 @@ def judge(
     """
     test = test or drop_test(pairs)
     interval = drop_interval(pairs, level)
-    detectable = detectable_drop_of(pairs, alpha=alpha / tests)
+    power = PairedPower.of(pairs)
+    detectable = power.detectable(alpha / tests)
     p_gain = None
     if pairs.drop < 0:
         p_gain = drop_test(Pairs(pairs.candidate, pairs.baseline, pairs.clusters)).p
-    conclusion: Conclusion
-    if test.p <= alpha:
-        conclusion = "drop"
-    elif p_gain is not None and p_gain <= alpha:
-        conclusion = "gain"
-    else:
-        conclusion = "no clear difference" if detectable <= detect else "inconclusive"
     return PairedResult(
-        conclusion,
+        _conclusion(test.p, p_gain, detectable, alpha, detect),
         pairs.n,
         pairs.losses,
         pairs.gains,
@@ -97,4 +94,37 @@ def judge(
         detectable if math.isfinite(detectable) else None,
         pairs.noun,
         p_gain,
+        power,
     )
+
+
+def judged_together(results: Sequence[PairedResult]) -> list[PairedResult]:
+    """Return results of :func:`judge` with conclusions that hold together, in either direction, at :data:`ALPHA`.
+
+    Each comparison has two one-sided tests, of a drop and of a gain. Holm's correction is over all of them, and the
+    smallest detectable drop is that of a test at ``ALPHA`` divided by their number.
+    """
+    tests = 2 * len(results)
+    adjusted = holm([p for r in results for p in (r.p, 1.0 if r.p_gain is None else r.p_gain)])
+    together = []
+    for result, p, p_gain in zip(results, adjusted[::2], adjusted[1::2], strict=True):
+        assert result.power is not None
+        detectable = result.power.detectable(ALPHA / tests)
+        together.append(
+            replace(
+                result,
+                conclusion=_conclusion(p, p_gain, detectable, ALPHA, DETECT),
+                p=p,
+                p_gain=None if result.p_gain is None else p_gain,
+                detectable=detectable if math.isfinite(detectable) else None,
+            )
+        )
+    return together
+
+
+def _conclusion(p: float, p_gain: float | None, detectable: float, alpha: float, detect: float) -> Conclusion:
+    if p <= alpha:
+        return "drop"
+    if p_gain is not None and p_gain <= alpha:
+        return "gain"
+    return "no clear difference" if detectable <= detect else "inconclusive"

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 from pytest_llmprops.core.bounded_mean import smallest_factor
@@ -72,26 +73,60 @@ def mcnemar_power(drop: float, churn: float, n: int, alpha: float) -> float:
     return float(np.sum(binom.pmf(flips, n, flip_rate) * rejected))
 
 
+@dataclass(frozen=True, slots=True)
+class PairedPower:
+    """The numbers of a set of pairs that determine the smallest drop that they can show with a given power.
+
+    :param losses: sum of the drops of all pairs that drop. :param gains: likewise of all that rise.
+    :param pairs: number of pairs. :param power: probability of showing the drop.
+    :param clusters: number of clusters; None for independent pairs that are right or wrong.
+    :param limit: upper limit of a one-sided interval of the drop over clusters, at the level ``power``; likewise None.
+    """
+
+    losses: float
+    gains: float
+    pairs: int
+    power: float = 0.80
+    clusters: int | None = None
+    limit: float | None = None
+
+    @classmethod
+    def of(cls, pairs: Pairs, power: float = 0.80) -> PairedPower:
+        """Return the numbers of these pairs.
+
+        :raises ValueError: if there are no pairs, or unless 0 < power < 1.
+        """
+        lost, gained = _flips(pairs)
+        if pairs.binary and not pairs.clustered:
+            return cls(lost, gained, pairs.n, power)
+        limit = sample_of(pairs).upper_limit(1 - power, most=1)
+        return cls(lost, gained, pairs.n, power, pairs.cluster_count, limit)
+
+    def detectable(self, alpha: float) -> float:
+        """Return the smallest true drop that a test at this level shows.
+
+        For independent binary pairs this is :func:`detectable_drop`. For other pairs it is the larger of two values.
+        The first is :func:`detectable_drop`, where a fractional difference counts as that fraction of a flip. The
+        second is the upper limit of a one-sided interval of the drop over clusters, at the level ``power``. If the
+        true drop is at least this limit, a result as good as this one has a probability of at most 1 - power. The
+        variance between a few clusters cannot tell this: if one cluster in ten fails wholly, most samples of ten show
+        no failed cluster or one.
+
+        :returns: a fraction, or ``math.inf`` if no drop up to 1, or no pattern of signs, can be significant.
+        :raises ValueError: unless 0 < alpha < power.
+        """
+        items = detectable_drop(self.losses, self.gains, self.pairs, alpha=alpha, power=self.power)
+        if self.clusters is None or self.limit is None:
+            return items
+        return math.inf if 2.0**-self.clusters > alpha else max(items, self.limit)
+
+
 def detectable_drop_of(pairs: Pairs, *, alpha: float, power: float = 0.80) -> float:
-    """Return the smallest true drop that these pairs can show with this power.
+    """Return the smallest true drop that these pairs can show with this power (:meth:`PairedPower.detectable`).
 
-    For independent binary pairs this is :func:`detectable_drop`. For other pairs it is the larger of two values. The
-    first is :func:`detectable_drop`, where a fractional difference counts as that fraction of a flip. The second is
-    the upper limit of a one-sided interval of the drop over clusters, at the level ``power``. If the true drop is
-    at least this limit, a result as good as this one has a probability of at most 1 - power. The variance between a
-    few clusters cannot tell this: if one cluster in ten fails wholly, most samples of ten show no failed cluster or
-    one.
-
-    :returns: a fraction, or ``math.inf`` if no drop up to 1, or no pattern of signs, can be significant.
     :raises ValueError: if there are no pairs, or unless 0 < alpha < power < 1.
     """
-    lost, gained = _flips(pairs)
-    items = detectable_drop(lost, gained, pairs.n, alpha=alpha, power=power)
-    if pairs.binary and not pairs.clustered:
-        return items
-    if 2.0**-pairs.cluster_count > alpha:
-        return math.inf
-    return max(items, sample_of(pairs).upper_limit(1 - power, most=1))
+    return PairedPower.of(pairs, power).detectable(alpha)
 
 
 def times_to_detect(pairs: Pairs, drop: float, *, alpha: float, power: float = 0.80) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,6 +81,27 @@ def list_runs(root: Path = Path()) -> list[Listed]:
     listed = [_listed(folder) for folder in _folders(root)]
     listed.sort(key=lambda run: run.facts.started if run.facts else "", reverse=True)
     return listed
+
+
+def run_folders(places: Iterable[Path]) -> list[Path]:
+    """Return the folders with a record in ``places``, at any depth, sorted; a place may be a record itself.
+
+    A folder with verdicts but without ``run.json`` is a damaged record. Hidden folders and links are left out.
+
+    :raises UsageError: if a place is not a folder.
+    """
+    found: set[Path] = set()
+    for place in places:
+        if not place.is_dir():
+            raise UsageError(
+                f"{place}: is not a folder; give folders with run records, such as {DEFAULT_ROOT}"
+            )
+        for folder, subfolders, files in os.walk(place.resolve()):
+            if {"run.json", VERDICTS} & set(files):
+                found.add(Path(folder))
+                subfolders.clear()
+            subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+    return sorted(found)
 
 
 def _folders(root: Path) -> list[Path]:

@@ -19,6 +19,7 @@ from statsmodels.stats.multitest import multipletests
 
 from pytest_llmprops.core import drop_tests
 from pytest_llmprops.core.bounded_mean import mean_p_value
+from pytest_llmprops.core.comparison import judge, judged_together
 from pytest_llmprops.core.drop_limits import count_sample, drop_interval
 from pytest_llmprops.core.drop_tests import drop_test, holm, mcnemar_drop, sign_flip_drop
 from pytest_llmprops.core.pairs import Pairs
@@ -348,3 +349,21 @@ def test_holm_refuses_values_outside_0_and_1(p_values: list[float]) -> None:
     """A p-value outside [0, 1] raises a ValueError."""
     with pytest.raises(ValueError, match=r"p-values must be in \[0, 1\]"):
         holm(p_values)
+
+
+def test_comparisons_that_are_judged_together() -> None:
+    """Holm's correction is over both directions of all comparisons, and the detectable drop is that of its level."""
+    pairs = [independent(6, 0, 200), independent(0, 12, 200), independent(40, 2, 200), independent(3, 3, 200)]
+    alone = [judge(p) for p in pairs]
+    assert [r.conclusion for r in alone] == ["drop", "gain", "drop", "no clear difference"]
+    together = judged_together(alone)
+    assert [r.conclusion for r in together] == ["no clear difference", "gain", "drop", "no clear difference"]
+    p_values = [p for r in alone for p in (r.p, 1.0 if r.p_gain is None else r.p_gain)]
+    adjusted = multipletests(p_values, method="holm")[1]
+    assert [r.p for r in together] == pytest.approx(list(adjusted[::2]))
+    for pair, one, all_of_them in zip(pairs, alone, together, strict=True):
+        assert all_of_them.detectable == judge(pair, tests=8).detectable
+        assert all_of_them.detectable is not None
+        assert one.detectable is not None
+        assert all_of_them.detectable > one.detectable
+    assert judged_together([]) == []

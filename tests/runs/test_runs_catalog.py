@@ -11,7 +11,7 @@ import pytest
 from fixtures.recorded import verdict, verdicts, write_run
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.runs import catalog
-from pytest_llmprops.runs.catalog import find_run, list_runs, promote
+from pytest_llmprops.runs.catalog import find_run, list_runs, promote, run_folders
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 
@@ -254,3 +254,20 @@ def test_a_run_that_cannot_be_read_is_not_promoted(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="line 1"):
         promote(run, "base", tmp_path)
     assert not (tmp_path / "baselines").exists()
+
+
+def test_records_at_any_depth(tmp_path: Path) -> None:
+    """Records are found below the given folders, also damaged ones; hidden folders and parts of records are not."""
+    for name in ("team/a", "team/deep/b", "team/.hidden", "team/a/inside", "other"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "run.json").write_text("{}")
+    (tmp_path / "team" / "cut").mkdir()
+    (tmp_path / "team" / "cut" / "verdicts.jsonl").write_text("")
+    team = tmp_path.resolve() / "team"
+    assert run_folders([tmp_path / "team", tmp_path / "team" / "a"]) == [
+        team / "a",
+        team / "cut",
+        team / "deep" / "b",
+    ]
+    with pytest.raises(UsageError, match="missing: is not a folder; give folders with run records"):
+        run_folders([tmp_path / "missing"])

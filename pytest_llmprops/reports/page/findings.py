@@ -40,7 +40,7 @@ def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
     A sentence says how good a single model is, whether the second of two is better, or which of several is best.
     Only differences that a test shows are named.
     """
-    sentences = [s for part in parts if (s := _finding(part))]
+    sentences = [s for part in parts if (s := finding(part))]
     runs = list({id(s.run): s.run for s in series}.values())
     decided = [run for run in runs if run.facts.gate is not None]
     lines = [_gate(run, alone=len(runs) == 1) for run in decided] + sentences
@@ -66,7 +66,8 @@ def _required(gate: GateResult) -> str:
     return f" (required: {'; '.join(texts[:2])}{more})" if texts else ""
 
 
-def _finding(measured: Measured) -> str:
+def finding(measured: Measured) -> str:
+    """Return the sentence on one benchmark, without a full stop."""
     facts, tasks = measured.facts, measured.headline_tasks
     shares = [(s, share) for s in measured.series if (share := measured.accuracy(s, tasks))]
     if not shares:
@@ -177,13 +178,22 @@ def weak_spot(measured: Measured, series: Series, tasks: list[str]) -> str:
     return worst[1] if worst else ""
 
 
-def _difference(measured: Measured, first: Series, second: Series, tasks: list[str]) -> PairedResult | None:
+def difference(measured: Measured, first: Series, second: Series, tasks: list[str]) -> PairedResult | None:
+    """Compare the second series with the first on the items of ``tasks``; None without a common answered item."""
     before = [r for r in measured.aligned(first, second) if r.task in tasks]
     return compare(before, measured.records(second, tasks), by_cluster=measured.is_cluster_weighted)
 
 
+def is_ahead(result: PairedResult | None) -> bool:
+    """Return whether the best series is clearly ahead of another one.
+
+    :param result: the comparison of the best one with the other one; None without common items.
+    """
+    return result is not None and result.conclusion == "gain"
+
+
 def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) -> str:
-    result = _difference(measured, first, second, tasks)
+    result = difference(measured, first, second, tasks)
     if result is None:
         return f"{first.starred} and {second.starred} have no item of {measured.facts.title} in common"
     by = f"{points(result.difference)} points, {point_range(result.low, result.high)}"
@@ -195,23 +205,26 @@ def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) ->
 
 
 def _several(measured: Measured, shares: list[tuple[Series, Share]], tasks: list[str]) -> str:
-    ranked = sorted(shares, key=lambda pair: -pair[1].value)
-    (best, share), rest = ranked[0], ranked[1:]
+    (best, share), *rest = sorted(shares, key=lambda pair: -pair[1].value)
+    close = [other.starred for other, _ in rest if not is_ahead(difference(measured, other, best, tasks))]
+    # One model measured under several settings is not several models.
+    noun = "model" if len({s.model for s, _ in shares}) == len(shares) else "measurement"
+    return best_of_several(best.starred, share, close, len(rest), measured.facts.noun, noun)
+
+
+def best_of_several(
+    best: str, share: Share, close: Sequence[str], others: int, items: str, noun: str = "model"
+) -> str:
+    """Return the sentence that names the best of at least three series, and which it is not clearly ahead of.
+
+    :param best: label of the best series. :param close: labels of those that it is not clearly ahead of.
+    :param others: number of all others. :param items: what the benchmark's items are called.
+    """
     by = f"{percent(share.value)} ({interval(share.low, share.high)})"
-    text = f"{best.starred} does best on {measured.facts.noun}: {by}"
-    close = []
-    for other, _ in rest:
-        result = _difference(measured, other, best, tasks)
-        if result is None or result.conclusion != "gain":
-            close.append(other.starred)
+    if len(close) == others:
+        return f"{counted(others + 1, noun)} do not clearly differ on {items}; the best has {by}"
+    text = f"{best} does best on {items}: {by}"
     if not close:
         return f"{text}, clearly ahead of the others"
-    if len(close) == len(rest):
-        # One model measured under several settings is not several models.
-        noun = "model" if len({s.model for s, _ in shares}) == len(shares) else "measurement"
-        return (
-            f"{counted(len(shares), noun)} do not clearly differ on {measured.facts.noun}; "
-            f"the best has {percent(share.value)} ({interval(share.low, share.high)})"
-        )
-    named = joined(close) if len(close) <= 2 else f"{len(close)} of the others"
+    named = joined(list(close)) if len(close) <= 2 else f"{len(close)} of the others"
     return f"{text}, not clearly ahead of {named}"

@@ -17,7 +17,8 @@ from pytest_llmprops.reports.kit.text import counted, interval, percent, visible
 MARK = '<meta name="generator" content="pytest-llmprops report">'
 ASSETS = Path(__file__).parent / "assets"
 SCRIPTS = (
-    "page.js", "data.js", "pairs.js", "diff.js", "address.js", "heatmap.js", "reviews.js", "detail.js", "items.js",
+    "page.js", "packed.js", "data.js", "pairs.js", "diff.js", "address.js", "heatmap.js", "reviews.js", "detail.js",
+    "items.js",
 )  # fmt: skip
 #: the script that starts the page, before the texts of the items are read
 BEGIN = "begin();"
@@ -43,19 +44,19 @@ def to_html(report: Report, figures: Mapping[str, str]) -> bytes:
 
     script = "".join((ASSETS / name).read_text(encoding="utf-8") for name in SCRIPTS)
     page: str = (
-        _environment()
+        environment()
         .get_template("page.html.jinja")
         .render(
             report=report,
             figures={name: Markup(inline(svg, name)) for name, svg in figures.items()},  # noqa: S704 - matplotlib's own
             mark=Markup(MARK),  # noqa: S704 - a constant
-            style=_style(),
+            style=style(),
             script=Markup(script),  # noqa: S704 - a file of the package
             # In base64, so nothing has to be escaped.
             index=Markup(report.items.index),  # noqa: S704
             chunks=[Markup(chunk) for chunk in report.items.chunks],  # noqa: S704
             begin=BEGIN,
-            script_hashes=[_hash(script), _hash(BEGIN)],
+            script_hashes=[script_hash(script), script_hash(BEGIN)],
             cards=_cards(report),
             colours=len(SERIES),
             shape=lambda index: SHAPES[marker(index)],
@@ -70,23 +71,23 @@ def sheet_html(report: Report) -> bytes:
     from markupsafe import Markup
 
     page: str = (
-        _environment()
+        environment()
         .get_template("sheet.html.jinja")
         .render(
             report=report,
-            style=_style(),
+            style=style(),
             cards=_cards(report),
             colours=len(SERIES),
             shape=lambda index: SHAPES[marker(index)],
             glyphs=GLYPHS,
             fit=Markup(FIT),  # noqa: S704 - a constant
-            fit_hash=_hash(FIT),
+            fit_hash=script_hash(FIT),
         )
     )
     return page.encode("utf-8", "replace")
 
 
-def _hash(script: str) -> str:
+def script_hash(script: str) -> str:
     """Return the hash by which a content security policy allows a script."""
     return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
 
@@ -96,18 +97,18 @@ def pages_html(report: Report) -> dict[str, bytes]:
 
     :raises ValueError: for a path that is not safe in an address or on every file system.
     """
-    environment, style = _environment(), _style()
+    templates, sheet = environment(), style()
     pages: dict[str, bytes] = {}
     for number, section in enumerate(report.sections, 1):
         for page in section.pages:
             if not _PATH.fullmatch(page.path):
                 raise ValueError(f"{page.path!r}: the path of an additional page must be FOLDER/NAME.html")
-            text = environment.get_template(page.template).render(
+            text = templates.get_template(page.template).render(
                 page=page,
                 content=page.content,
                 section=section.title,
                 back=f"../report.html#{number}-section",
-                style=style,
+                style=sheet,
                 colours=len(SERIES),
                 shape=lambda index: SHAPES[marker(index)],
             )
@@ -115,12 +116,15 @@ def pages_html(report: Report) -> dict[str, bytes]:
     return pages
 
 
-def _environment() -> Any:
-    """Return the environment of the package's templates; it escapes all text and makes control characters visible."""
+def environment(*folders: Path) -> Any:
+    """Return the environment of the page's templates; it escapes all text and makes control characters visible.
+
+    :param folders: further folders with templates, which are searched first.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(ASSETS, encoding="utf-8"),
+        loader=FileSystemLoader([*folders, ASSETS], encoding="utf-8"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -132,7 +136,8 @@ def _environment() -> Any:
     return environment
 
 
-def _style() -> Any:
+def style() -> Any:
+    """Return the style sheet as markup."""
     from markupsafe import Markup
 
     return Markup((ASSETS / "page.css").read_text(encoding="utf-8"))  # noqa: S704 - a file of the package

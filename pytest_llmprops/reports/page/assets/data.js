@@ -3,20 +3,6 @@ const TEXT = { expected: 0, given: 1, reason: 2, values: 3, left_out: 4, calls: 
 // Decoded texts of at most this many rows are kept.
 const MOST_KEPT = 30000;
 
-function bytesOf(text) {
-  if (Uint8Array.fromBase64) return Uint8Array.fromBase64(text);
-  const characters = atob(text);
-  const bytes = new Uint8Array(characters.length);
-  for (let n = 0; n < bytes.length; n += 1) bytes[n] = characters.charCodeAt(n);
-  return bytes;
-}
-
-async function unpacked(text) {
-  const bytes = bytesOf(text);
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return JSON.parse(await new Response(stream).text());
-}
-
 const parsed = new Promise((done) => {
   if (document.readyState !== "loading") done();
   else document.addEventListener("DOMContentLoaded", done);

@@ -419,3 +419,13 @@ async function items() {
   heatMap(data, (pattern) => reveal({ selected: pattern }));
   root.dataset.ready = "items";
 }
+
+// Called where the page ends and the texts of the items begin. Plots and tables are painted before the list is built.
+function begin() {
+  theme();
+  document.querySelectorAll("table.sortable").forEach(sortable);
+  requestAnimationFrame(() => setTimeout(() => items().catch((error) => {
+    const text = "DecompressionStream" in window ? `The list of items cannot be shown: ${error.message}` : "The list of items needs a newer browser: Chrome 80, Firefox 113, Safari 16.4.";
+    document.getElementById("count").textContent = text;
+  })));
+}

@@ -1,5 +1,5 @@
 "use strict";
-// The page: theme, sortable tables, and helpers of the list of items.
+// Theme, sortable tables, and elements.
 // Texts from models reach the page by textContent only.
 const GLYPHS = { correct: "✓", wrong: "✗", refused: "⊘", unparsed: "?", error: "!" };
 const root = document.documentElement;
@@ -14,16 +14,6 @@ function stored(value) {
 }
 const chosen = stored();
 if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
-
-// Called where the page ends and the texts of the items begin. Plots and tables are painted before the list is built.
-function begin() {
-  theme();
-  document.querySelectorAll("table.sortable").forEach(sortable);
-  requestAnimationFrame(() => setTimeout(() => items().catch((error) => {
-    const text = "DecompressionStream" in window ? `The list of items cannot be shown: ${error.message}` : "The list of items needs a newer browser: Chrome 80, Firefox 113, Safari 16.4.";
-    document.getElementById("count").textContent = text;
-  })));
-}
 
 function theme() {
   const button = document.getElementById("theme");
