@@ -12,7 +12,7 @@ import pytest
 from fixtures.gates import DrawnRun, gate_of, judged
 from fixtures.recorded import verdict, write_run
 from pytest_llmprops.core.records import RecordStatus, VerdictRecord
-from pytest_llmprops.reports.kit.generic import change_cell
+from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.gate_draw import plan_of
@@ -117,8 +117,8 @@ def test_the_report_shows_the_change_by_the_second_runs_answer(tmp_path: Path) -
     old = read_run(write_run(tmp_path / "old", pairs("y" * 40, "c" * 40)))
     new = read_run(write_run(tmp_path / "new", pairs("n" * 40, "w" * 40)))
     measured = Measured("oracle", series_of([old, new]))
-    assert change_cell(measured, ("no", "en", "builtin")).text.startswith("−100.0 (")
-    assert change_cell(measured, ("yes", "en", "builtin")).text == "no common items"
+    assert change_cells(measured, ("no", "en", "builtin"))[0].text.startswith("−100.0 (")
+    assert change_cells(measured, ("yes", "en", "builtin"))[0].text == "no common items"
 
 
 def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_record_says_which_tasks_are_by_answer(tmp_path: Path) -> None:
     [contrast] = compare(runs).contrasts
     assert [(c.pairs, c.lost) for c in contrast.changes] == [(40, 40)]
     measured = Measured("elsewhere", series_of(runs))
-    assert change_cell(measured, ("no", "en", "builtin")).text.startswith("−100.0 (")
+    assert change_cells(measured, ("no", "en", "builtin"))[0].text.startswith("−100.0 (")
     place = {"benchmark": "elsewhere", "task": "no", "max_drop": 0.1, "min_items": 1}
     assert judged(gate_of(place), new, old, **facts).decision == "fail"
     assert judged(gate_of(place), new, old).decision == "invalid"

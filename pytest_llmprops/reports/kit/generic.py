@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pytest_llmprops.core.metrics import Place
-from pytest_llmprops.core.records import MetricRow, SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import MetricRow, SummaryRow
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
-from pytest_llmprops.reports.kit.compare import compare, described
+from pytest_llmprops.reports.kit.compare import described
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 from pytest_llmprops.reports.kit.text import (
     file_name,
@@ -22,7 +22,7 @@ from pytest_llmprops.reports.kit.text import (
     words,
 )
 from pytest_llmprops.reports.published import ranked
-from pytest_llmprops.runs.pairing import pair_records
+from pytest_llmprops.runs.pairing import judge_pairs, pair_records
 
 #: maximum number of published results per row
 MOST = 3
@@ -207,23 +207,42 @@ def place_cell(measured: Measured, place: Place, series: Series) -> Cell:
     return cell if row is None else replace(cell, items=item_link(measured, place, series))
 
 
-def _both(measured: Measured, place: Place) -> tuple[list[VerdictRecord], list[VerdictRecord]]:
-    """Return the records of two series on a place, those of the first with the tasks of the second."""
-    first, second = measured.series
-    before, after = measured.aligned(first, second), measured.records(second)
-    return [r for r in before if place_of(r) == place], [r for r in after if place_of(r) == place]
+def metric_cell(measured: Measured, series: Series, row: MetricRow | None) -> Cell:
+    """Return :func:`share_cell` of a metric, which opens the items of its task if it is about all of them."""
+    cell = share_cell(row)
+    if row is None or row.group or measured.row(series, place_of(row)) is None:
+        return cell
+    return replace(cell, items=item_link(measured, place_of(row), series))
 
 
-def flip_cells(measured: Measured, place: Place) -> list[Cell]:
-    """Return cells with the numbers of items that the second of two series lost and gained; each opens them."""
+def change_cells(measured: Measured, place: Place) -> list[Cell]:
+    """Return three cells on the common items of two series on a place.
+
+    The first has the difference in points, with interval and conclusion. The others have the numbers of items that
+    the second series lost and gained, and open them.
+    """
     first, second = measured.series
-    pairs = pair_records(*_both(measured, place)).pairs
+    # The first series' records have the tasks of the second: a task may depend on the answer.
+    before, after = (
+        [r for r in records if place_of(r) == place]
+        for records in (measured.aligned(first, second), measured.records(second))
+    )
+    pairs = pair_records(before, after).pairs
+    result = judge_pairs(pairs, lambda benchmark: measured.is_cluster_weighted)
+    if result is None:
+        change = Cell("no common items")
+    else:
+        numbers = f"{points(result.difference)} ({point_range(result.low, result.high)})"
+        change = Cell(f"{numbers}, {described(result)}", result.difference)
     sides = {"baseline": str(first.index), "candidate": str(second.index)}
     lost = sum(pair.candidate < pair.baseline for pair in pairs)
     gained = sum(pair.candidate > pair.baseline for pair in pairs)
     return [
-        Cell(f"{n:,}", n, items=item_link(measured, place, tab=tab, **sides) if n else {})
-        for tab, n in (("lost", lost), ("gained", gained))
+        change,
+        *(
+            Cell(f"{n:,}", n, items=item_link(measured, place, tab=tab, **sides) if n else {})
+            for tab, n in (("lost", lost), ("gained", gained))
+        ),
     ]
 
 
@@ -243,7 +262,7 @@ def _comparison(measured: Measured) -> Table:
         cells = [Cell(words(place[0])), Cell(language(place[1])), Cell(place[2])]
         cells += [wide.at[place, s.index] for s in measured.series]
         if two:
-            cells += [change_cell(measured, place), *flip_cells(measured, place)]
+            cells += change_cells(measured, place)
         if any_published:
             printed = published_beside(measured, place)[:MOST]
             cells.append(Cell(", ".join(f"{model} {100 * value:.1f}" for model, value in printed)))
@@ -260,17 +279,6 @@ def _comparison(measured: Measured) -> Table:
     if any_published:
         columns.append(("Published", False))
     return Table("Comparison", tuple(columns), tuple(rows), note)
-
-
-def change_cell(measured: Measured, place: Place) -> Cell:
-    """Return a cell with the difference between two series on a place, in points, with interval and conclusion."""
-    result = compare(*_both(measured, place), by_cluster=measured.is_cluster_weighted)
-    if result is None:
-        return Cell("no common items")
-    return Cell(
-        f"{points(result.difference)} ({point_range(result.low, result.high)}), {described(result)}",
-        result.difference,
-    )
 
 
 def fine_print(measured: Measured) -> list[Block]:
@@ -326,7 +334,8 @@ def _metrics(measured: Measured) -> Table:
                 value = f"{percent(m.value)} ({interval(low, high)})"
             cells = [Cell(s.starred)] if several else []
             cells += [Cell(words(m.name)), Cell(words(m.task)), Cell(language(m.language))]
-            cells += [Cell(words(m.group)), Cell(value, m.value), Cell(f"{m.n:,}", m.n)]
+            link = metric_cell(measured, s, m).items
+            cells += [Cell(words(m.group)), Cell(value, m.value, items=link), Cell(f"{m.n:,}", m.n)]
             rows.append((*cells, Cell({"none": ""}.get(m.direction, m.direction))))
     columns = [("Metric", False), ("Task", False), ("Language", False), ("Group", False)]
     columns += [("Value", True), ("Items", True), ("Better", False)]

@@ -70,31 +70,35 @@ def _contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_colours_have_enough_contrast() -> None:
-    """In both themes text and marks have a contrast of at least 4.5 to 1 with both backgrounds."""
+def _themes() -> list[dict[str, str]]:
+    """Return the colours of the page by name: light, dark by the system, dark, and print."""
     from pytest_llmprops.reports.page.html import ASSETS
 
     style = (ASSETS / "page.css").read_text(encoding="utf-8")
-    themes = [
-        dict(re.findall(r"(--[\w]+): (#[0-9a-f]{6})", block))
+    return [
+        dict(re.findall(r"(--[\w-]+): (#[0-9a-f]{6})", block))
         for block in re.findall(r"{([^{}]*--paper:[^{}]*)}", style)
     ]
+
+
+def test_colours_have_enough_contrast() -> None:
+    """In both themes text and marks have a contrast of at least 4.5 to 1 with both backgrounds."""
+    themes = _themes()
     assert len(themes) == 4
     assert themes[1] == themes[2]
     assert themes[0] == themes[3]
     assert [themes[0][f"--s{n}"] for n in range(len(SERIES))] == list(SERIES)
-    names = [
-        "--ink",
-        "--muted",
-        "--accent",
-        "--good",
-        "--bad",
-        "--odd",
-        "--unclear",
-        *(f"--s{n}" for n in range(6)),
-    ]
+    texts = ("ink", "muted", "accent", "good", "bad", "odd", "unclear")
+    names = [*(f"--{name}" for name in texts), *(f"--s{n}" for n in range(6))]
     for theme, name, ground in itertools.product(themes, names, ("--paper", "--raised")):
         assert _contrast(theme[name], theme[ground]) >= 4.5, (name, theme[name], ground)
+
+
+def test_colours_of_the_heat_map_differ_in_lightness() -> None:
+    """Right and not right differ by 3 to 1 from each other and from the page (WCAG 2.2, 1.4.11)."""
+    for theme in _themes():
+        for one, other in itertools.combinations(("--right", "--not-right", "--paper"), 2):
+            assert _contrast(theme[one], theme[other]) >= 3, (one, other)
 
 
 def test_series_differ_in_shape() -> None:

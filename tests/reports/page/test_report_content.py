@@ -39,9 +39,14 @@ def blocks(section: Section) -> list[Block]:
     return walk(section.blocks)
 
 
+def table_block(section: Section, title: str) -> Table:
+    """Return a table."""
+    return next(b for b in blocks(section) if isinstance(b, Table) and b.title == title)
+
+
 def table(section: Section, title: str) -> list[list[str]]:
     """Return a table's headings and rows as text."""
-    block = next(b for b in blocks(section) if isinstance(b, Table) and b.title == title)
+    block = table_block(section, title)
     return [[name for name, _ in block.columns], *([cell.text for cell in row] for row in block.rows)]
 
 
@@ -85,6 +90,18 @@ def test_the_grid_has_a_column_for_each_setting(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == ["rhyme", "uppercase", "all 2 tasks"]
     assert [cell.split("%")[0] for cell in rows[0][1:4]] == ["50.0", "75.0", "60.0"]
     assert rows[0][5] == "Claude V1 89.5"
+
+
+def test_row_of_all_tasks_opens_their_items(tmp_path: Path) -> None:
+    """The last cell of the grid opens every item, unless items of Letter Geometry would be among them."""
+    with_geometry = htest_run(tmp_path / "with", 12, 14)
+    tasks = [*verdicts("rhyme", 6, 2, **HTEST), *verdicts("uppercase", 5, 5, **HTEST)]
+    without = recorded(tmp_path / "without", tasks, protocols=protocol(14))
+    title = "Task by number of examples"
+    *_, row = table_block(report(without).sections[0], title).rows
+    assert row[1].items == {"benchmark": "htest", "series": "0"}
+    *_, row = table_block(report(with_geometry).sections[0], title).rows
+    assert not row[1].items
 
 
 def test_grid_counts_unreadable_replies(tmp_path: Path) -> None:
@@ -167,7 +184,7 @@ def test_custom_benchmark_has_a_section(tmp_path: Path) -> None:
     run = recorded(
         tmp_path / "run",
         [*verdicts("add", 7, 1), verdict("add", 9, "refused"), verdict("add", 10, "error")],
-        metrics=[metric],
+        metrics=[metric, {**metric, "group": "small"}, {**metric, "task": "of no item"}],
         protocols={"sums": {"name": "paper", "settings": {"digits": 3}, "assumed": ["base ten"]}},
     )
     section = report(run).sections[0]
@@ -184,6 +201,12 @@ def test_custom_benchmark_has_a_section(tmp_path: Path) -> None:
         "25.0% (10.0 to 50.0)",
         "8",
         "lower",
+    ]
+    # A metric of a group is not about all items of its task.
+    assert [row[4].items for row in table_block(section, "Metrics").rows] == [
+        {"benchmark": "sums", "task": "add", "language": "en", "source": "builtin", "series": "0"},
+        {},
+        {},
     ]
     said = " ".join(b.text for b in blocks(section) if isinstance(b, Note))
     assert "Protocol paper: digits 3." in said

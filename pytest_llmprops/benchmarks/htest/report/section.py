@@ -82,10 +82,10 @@ def _grid(measured: Measured) -> Table:
             tasks = _ab_tasks(measured) if task == ALL else [task]
             share, adjusted = _accuracy(measured.records(s, tasks))
             cell = Cell("–") if share is None else _cell(share, adjusted)
-            if task != ALL:
-                cell = replace(
-                    cell, items={"benchmark": measured.benchmark, "task": task, "series": str(s.index)}
-                )
+            # The list has no filter for several tasks, so Letter Geometry must not be among its items.
+            if task != ALL or GEOMETRY not in {place[0] for place in measured.places}:
+                named = {} if task == ALL else {"task": task}
+                cell = replace(cell, items={"benchmark": measured.benchmark, **named, "series": str(s.index)})
             long.append({"task": task, "series": s.index, "cell": cell})
     wide = pd.DataFrame(long).pivot(index="task", columns="series", values="cell")
     ks = sorted({k for s in series if (k := _k(s)) is not None})

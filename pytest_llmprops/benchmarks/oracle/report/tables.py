@@ -9,7 +9,7 @@ from pytest_llmprops.benchmarks.oracle.items import LINEARITY
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Cell, Table
-from pytest_llmprops.reports.kit.generic import share_cell
+from pytest_llmprops.reports.kit.generic import metric_cell
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 from pytest_llmprops.reports.kit.text import visible
 
@@ -50,9 +50,9 @@ def domain_name(place: Place, group: str) -> str:
 
 
 def own(measured: Measured, s: Series, name: str, place: Place, group: str = "") -> Cell:
-    """Return the cell of a measured share, with its interval if it has one; a dash without the metric."""
+    """Return the cell of a measured share, which may have an interval and open its items; a dash without it."""
     row = measured.metric(s, name, place, group)
-    return DASH if row is None else share_cell(row)
+    return DASH if row is None else metric_cell(measured, s, row)
 
 
 def as_printed(value: float) -> str:
