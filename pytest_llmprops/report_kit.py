@@ -19,6 +19,7 @@ from pytest_llmprops.reports.kit.generic import (
     share_cell,
     tables,
 )
+from pytest_llmprops.reports.kit.pages import cut_text, linked_pages, outcome_label
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.reports.kit.text import (
     interval,
@@ -51,16 +52,19 @@ __all__ = [
     "accuracy_figure",
     "colour",
     "compare",
+    "cut_text",
     "detailed",
     "fine_print",
     "forest",
     "interval",
     "language",
     "legend",
+    "linked_pages",
     "margins",
     "marker",
     "metric_cell",
     "new_figure",
+    "outcome_label",
     "percent",
     "place_cell",
     "points",

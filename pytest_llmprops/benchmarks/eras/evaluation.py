@@ -95,7 +95,7 @@ async def _implicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settin
     sentences = [*texts, *(occluded(text, pair.site_start, pair.paradigm.branching, mask) for text in texts)]
     if classifier:
         replies = await asyncio.gather(*(ask(Sentiment(text)) for text in sentences))
-        return judge_scores(pair, read_scores(replies), "by the classifier")
+        return judge_scores(pair, texts, read_scores(replies), "by the classifier")
     return judge_chat_scores(
-        pair, await score_pair(sentences, ask, way=settings.chat_score, samples=settings.samples)
+        pair, texts, await score_pair(sentences, ask, way=settings.chat_score, samples=settings.samples)
     )

@@ -20,6 +20,7 @@ from pytest_llmprops.benchmarks.eras.values import outcome_values, paradigm_valu
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.segmentation import boundaries
+from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import Verdict
 
 #: Marks between words, around the canary word of a wrong segmentation, and between the two sentences.
@@ -145,8 +146,11 @@ def _problem(reply: Reply, result: ChatSegmentation, *, refused: bool) -> str:
     return result.problem
 
 
-def judge_scores(pair: SentencePair, scores: PairScores, way: str) -> Verdict:
-    """Return the verdict on a pair's four scores; ``way`` says how they were measured."""
+def judge_scores(pair: SentencePair, texts: tuple[str, str], scores: PairScores, way: str) -> Verdict:
+    """Return the verdict on a pair's four scores; ``way`` says how they were measured.
+
+    :param texts: Both sentences, as sent; kept as evidence, because the scores do not show them.
+    """
     paradigm = pair.paradigm
     wrong = is_wrong(paradigm.sentiment, scores)
     side = "below" if paradigm.true_class == "+" else "above"
@@ -159,14 +163,19 @@ def judge_scores(pair: SentencePair, scores: PairScores, way: str) -> Verdict:
         reason,
         float(not wrong),
         {**scores.values(), **paradigm_values(paradigm)},
+        _sentences(texts),
     )
 
 
-def judge_chat_scores(pair: SentencePair, result: ChatScores) -> Verdict:
-    """Return the verdict on a chat model's scores of the four sentences."""
+def _sentences(texts: tuple[str, str]) -> dict[str, JSON]:
+    return {"test": texts[0], "control": texts[1]}
+
+
+def judge_chat_scores(pair: SentencePair, texts: tuple[str, str], result: ChatScores) -> Verdict:
+    """Return the verdict on a chat model's scores of the four sentences; for ``texts`` see :func:`judge_scores`."""
     way = NOTES[result.way]
     if result.status == "scored":
-        verdict = judge_scores(pair, PairScores(*result.scores), way)
+        verdict = judge_scores(pair, texts, PairScores(*result.scores), way)
         return replace(verdict, values={**verdict.values, **result.values()})
     side = "below" if pair.paradigm.true_class == "+" else "above"
     reason = "a content filter refused" if result.status == "refused" else "no answer could be read"
@@ -176,6 +185,7 @@ def judge_chat_scores(pair: SentencePair, result: ChatScores) -> Verdict:
         NEXT.join(dict.fromkeys(text.strip() for text in result.replies))[:400],
         f"{reason} for at least one sentence of the pair ({way})",
         values={**result.values(), **paradigm_values(pair.paradigm)},
+        evidence=_sentences(texts),
     )
 
 

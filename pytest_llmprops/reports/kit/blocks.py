@@ -74,13 +74,17 @@ class Page:
     """An additional HTML file next to the report; self-contained and without scripts.
 
     :param path: path in the report's folder, ``FOLDER/NAME.html``: ASCII letters, digits, ``_`` and ``-``.
-    :param template: a template of the folder ``assets`` that extends ``beside.html.jinja`` and uses ``content``.
+    :param template: ``PACKAGE:FILE``, a Jinja template next to the modules of a package. It extends
+        ``beside.html.jinja`` and uses ``content``, whose texts are escaped.
+    :param before: file name of the page before it, if any. :param after: file name of the page after it, if any.
     """
 
     path: str
     title: str
     template: str
     content: Any
+    before: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -117,14 +118,16 @@ def pages_html(report: Report) -> dict[str, bytes]:
 
 
 def environment(*folders: Path) -> Any:
-    """Return the environment of the page's templates; it escapes all text and makes control characters visible.
+    """Return the environment of the templates; it escapes all text and makes control characters visible.
 
     :param folders: further folders with templates, which are searched first.
     """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, FileSystemLoader, FunctionLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader([*folders, ASSETS], encoding="utf-8"),
+        loader=ChoiceLoader(
+            [FileSystemLoader([*folders, ASSETS], encoding="utf-8"), FunctionLoader(_template_of_package)]
+        ),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -134,6 +137,17 @@ def environment(*folders: Path) -> Any:
     environment.globals["interval"] = interval
     environment.finalize = _shown
     return environment
+
+
+def _template_of_package(name: str) -> str | None:
+    """Return the text of the template ``PACKAGE:FILE``; None if there is none."""
+    package, colon, file = name.partition(":")
+    if not colon:
+        return None
+    try:
+        return (files(package) / file).read_text(encoding="utf-8")
+    except (ImportError, OSError):
+        return None
 
 
 def style() -> Any:

@@ -72,6 +72,16 @@ def test_a_chat_model_is_scored_by_log_probabilities(part: Any) -> None:
     assert "occluded_control" in verdict.values
 
 
+def test_verdict_has_the_sentences_as_evidence(part: Any) -> None:
+    """Scores do not show the sentences, so a report takes them from the evidence; they are as sent."""
+    item = first(part, "implicit", "01")
+    verdict = verdict_of(item, part.context, "chat", letters)
+    assert verdict.evidence == {"test": item["pair"].test, "control": item["pair"].control}
+    unread = verdict_of(item, part.context, "chat", lambda r: Reply("?"))
+    assert unread.status == "unparsed"
+    assert unread.evidence == verdict.evidence
+
+
 def test_a_chat_model_without_log_probabilities_is_sampled(part: Any) -> None:
     """Without log probabilities the share of positive answers counts; eras.samples is the number of replies."""
     item = first(part, "implicit", "01")

@@ -1,4 +1,4 @@
-"""The data of a concept's page: ``assets/concept.html.jinja`` shows it."""
+"""The data of a concept's page: ``concept.html.jinja`` shows it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence, Transl
 from pytest_llmprops.benchmarks.dtails.items import TRANSLATE
 from pytest_llmprops.benchmarks.dtails.report.lines import Line
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.reports.kit.pages import outcome_label
 
-GLYPHS = {"correct": "✓", "wrong": "✗", "refused": "⊘", "unparsed": "?", "error": "!", "none": "?"}
-WORDS = {"correct": "right", "none": "no choice read"}
 #: Source, language and cluster, which identify a concept.
 Key = tuple[str, str, str]
 
@@ -63,7 +62,8 @@ class Pick:
         """A text such as ``✗ wrong, position 2``, which says the same as the colour."""
         position = f", position {self.position}" if self.position else ""
         retry = ", after a retry" if self.retried else ""
-        return f"{GLYPHS[self.status]} {WORDS.get(self.status, self.status)}{position}{retry}"
+        label = "? no choice read" if self.status == "none" else outcome_label(self.status)
+        return f"{label}{position}{retry}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Outcome:
     @property
     def label(self) -> str:
         """The status with its glyph."""
-        return f"{GLYPHS.get(self.status, '?')} {WORDS.get(self.status, self.status)}"
+        return outcome_label(self.status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,6 @@ class Concept:
     :param variations: (name, number of sentences in which it is right). :param count: Number of variations.
     :param total: Number of sentences, including those not shown.
     :param shares: Each line's mean score; None if the concept was not asked.
-    :param before, after: Files of the previous and next page, or empty.
     """
 
     word: str
@@ -138,5 +137,3 @@ class Concept:
     total: int
     shares: tuple[float | None, ...]
     notes: tuple[str, ...]
-    before: str
-    after: str

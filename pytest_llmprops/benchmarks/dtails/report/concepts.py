@@ -22,18 +22,20 @@ from pytest_llmprops.benchmarks.dtails.report.concept_data import (
 from pytest_llmprops.benchmarks.dtails.report.lines import Line
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Note, Page, Table
+from pytest_llmprops.reports.kit.pages import MOST_PAGES, cut_text, linked_pages
 from pytest_llmprops.reports.kit.series import Measured
-from pytest_llmprops.reports.kit.text import counted, file_name, joined, language, percent
+from pytest_llmprops.reports.kit.text import counted, joined, language, percent
 
-#: Maximum pages, and maximum sentences and sets of rules per page; a run's record has all of them.
-MOST_PAGES, MOST_SENTENCES, MOST_RULES = 400, 60, 30
+#: Maximum sentences and sets of rules per page; a run's record has all of them.
+MOST_SENTENCES, MOST_RULES = 60, 30
 #: Maximum characters of a sentence or translation on a page.
 LONGEST = 1_000
 FOLDER = "dtails"
+TEMPLATE = "pytest_llmprops.benchmarks.dtails.report:concept.html.jinja"
 
 
 def concept_pages(measured: Measured, lines: Sequence[Line]) -> list[tuple[Concept, Page | None]]:
-    """Return every concept, in order of first appearance, with its page; None after :data:`MOST_PAGES`."""
+    """Return every concept, by language and name, with its page; None after :data:`MOST_PAGES`."""
     concepts: dict[Key, list[Member]] = {}
     for line in lines:
         for record in measured.records(line.series, [line.task]):
@@ -41,16 +43,15 @@ def concept_pages(measured: Measured, lines: Sequence[Line]) -> list[tuple[Conce
             concepts.setdefault(member.key, []).append(member)
     order = {code: n for n, code in enumerate(dict.fromkeys(code for _, code, _ in measured.places))}
     keys = sorted(concepts, key=lambda key: (order.get(key[1], len(order)), key[0]))
-    paths = _paths(keys)
-    linked = ["", *(path.rpartition("/")[2] for path in paths[:MOST_PAGES]), ""]
-    pages: list[tuple[Concept, Page | None]] = []
-    for number, key in enumerate(keys):
-        shown = number < MOST_PAGES
-        around = (linked[number], linked[number + 2]) if shown else ("", "")
-        concept = _concept(key, lines, concepts[key], *around)
-        title = f"{concept.word}, {concept.language}"
-        pages.append((concept, Page(paths[number], title, "concept.html.jinja", concept) if shown else None))
-    return pages
+    several = len({source for source, _, _ in keys}) > 1
+    contents = []
+    for key in keys:
+        source, code, cluster = key
+        name = f"{code}-{cluster.removeprefix(f'dtails/{code}/')}" + (f"-{source}" if several else "")
+        concept = _concept(key, lines, concepts[key])
+        contents.append((name, f"{concept.word}, {concept.language}", concept))
+    pages = linked_pages(FOLDER, TEMPLATE, contents, MOST_PAGES)
+    return [(concept, page) for (_, _, concept), page in zip(contents, pages, strict=True)]
 
 
 def concept_table(pages: Sequence[tuple[Concept, Page | None]], lines: Sequence[Line]) -> list[Block]:
@@ -78,22 +79,7 @@ def concept_table(pages: Sequence[tuple[Concept, Page | None]], lines: Sequence[
     return [Fold(title, tuple(blocks))] if rows else []
 
 
-def _paths(keys: Sequence[Key]) -> list[str]:
-    """Return a file for each concept, unique on file systems that ignore case too."""
-    taken: set[str] = set()
-    paths = []
-    several = len({source for source, _, _ in keys}) > 1
-    for source, code, cluster in keys:
-        slug = cluster.removeprefix(f"dtails/{code}/")
-        name = file_name(f"{code}-{slug}" + (f"-{source}" if several else ""))[:80]
-        tries = [name, *(f"{name}-{n}" for n in range(2, len(keys) + 2))]
-        chosen = next(candidate for candidate in tries if candidate.casefold() not in taken)
-        taken.add(chosen.casefold())
-        paths.append(f"{FOLDER}/{chosen}.html")
-    return paths
-
-
-def _concept(key: Key, lines: Sequence[Line], members: Sequence[Member], before: str, after: str) -> Concept:
+def _concept(key: Key, lines: Sequence[Line], members: Sequence[Member]) -> Concept:
     source, code, cluster = key
     by_sentence: dict[str, list[Member]] = {}
     for member in members:
@@ -112,8 +98,6 @@ def _concept(key: Key, lines: Sequence[Line], members: Sequence[Member], before:
         total=len(by_sentence),
         shares=tuple(_share([m.record for m in members if m.line is line]) for line in lines),
         notes=tuple(_notes(lines, members)),
-        before=before,
-        after=after,
     )  # fmt: skip
 
 
@@ -161,7 +145,7 @@ def _rules(lines: Sequence[Line], members: Sequence[Member]) -> Iterator[Rules]:
 
 def _sentence(base: str, members: Sequence[Member]) -> Sentence:
     text = next((m.evidence.sentence for m in members if m.evidence.sentence), "")
-    return Sentence(base, _cut(text), _expected(members), tuple(map(_outcome, members)))
+    return Sentence(base, cut_text(text, LONGEST), _expected(members), tuple(map(_outcome, members)))
 
 
 def _outcome(member: Member) -> Outcome:
@@ -176,9 +160,9 @@ def _outcome(member: Member) -> Outcome:
         name=line.name,
         status=record.status,
         picks=picks,
-        answer="" if has_orders else _cut(record.given),
-        reason=_cut(record.reason) if has_reason else "",
-        translation=_cut(translation),
+        answer="" if has_orders else cut_text(record.given, LONGEST),
+        reason=cut_text(record.reason, LONGEST) if has_reason else "",
+        translation=cut_text(translation, LONGEST),
         is_translation=is_translation,
     )
 
@@ -210,7 +194,3 @@ def _notes(lines: Sequence[Line], members: Sequence[Member]) -> Iterator[str]:
                 f"{line.name}: the record has no evidence for {counted(missing, 'item')} (records of schema 1 have"
                 " none). Positions and outcomes are shown, but not the order of the list or the rules."
             )
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({len(text) - LONGEST:,} more characters)"

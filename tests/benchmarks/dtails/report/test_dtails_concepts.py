@@ -260,7 +260,7 @@ def test_equal_records_give_equal_bytes(tmp_path: Path) -> None:
 )
 def test_a_page_stays_in_a_folder_of_the_report(path: str) -> None:
     """A benchmark's section cannot write outside the report folder."""
-    section = Section((), (Page(path, "t", "concept.html.jinja", None),))
+    section = Section((), (Page(path, "t", dtails_concepts.TEMPLATE, None),))
     with pytest.raises(ValueError, match="FOLDER/NAME"):
         pages_html(Report("t", (), (), (), (), (), (), (section,), (), ItemData("", (), {})))
 

@@ -61,7 +61,7 @@ def test_links_between_section_and_concept_pages(page: Any, out: Path) -> None:
     open_concept(page, "date")
     assert page.url == (out / "dtails" / "fa-date.html").as_uri()
     assert page.locator("h1").inner_text() == "date"
-    page.get_by_role("link", name="Next concept").click()
+    page.get_by_role("link", name="Next page").click()
     assert page.locator("h1").inner_text() == "know"
     page.get_by_role("link", name="Report: DTAiLS").click()
     page.wait_for_selector("[data-ready]", state="attached")

@@ -6,74 +6,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fixtures.records import recorded, verdict
-from pytest_llmprops.benchmarks.eras.benchmark import Eras
+from fixtures.eras_records import explicit, implicit, write
 from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_plot
 from pytest_llmprops.benchmarks.eras.report.pair import chosen_pair, segmentations
 from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import NAME, read_accuracies
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.figures import draw
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
-
-LEFT = {"right_branching": 0.0, "true_class": 1.0, "canary_class": -1.0}
-RIGHT = {"right_branching": 1.0, "true_class": -1.0, "canary_class": 1.0}
-
-
-def explicit(paradigm: int, number: int, test: float, control: float, **more: Any) -> VerdictRecord:
-    """The verdict on one segmented pair."""
-    return verdict(
-        "explicit",
-        number,
-        "correct" if test else "wrong",
-        benchmark="eras",
-        language="zh",
-        id=f"eras/explicit/{paradigm:02d}/{number:05d}",
-        cluster=f"eras/{paradigm:02d}",
-        expected="留|心机, never 留心",
-        given="学生|留|心机 / 学生|留|计谋" if test else "学生|【留心】|机 / 学生|留|计谋",
-        values={
-            "test": test, "control": control, "canary_token": 1 - test, "canary_swallowed": 0.0, "start": 2.0,
-            "paradigm": float(paradigm), **(LEFT if paradigm % 2 else RIGHT),
-        },
-        **more,
-    )  # fmt: skip
-
-
-def implicit(paradigm: int, test: float, control: float, **values: float) -> VerdictRecord:
-    """The verdict on one scored pair."""
-    return verdict(
-        "implicit",
-        0,
-        benchmark="eras",
-        language="zh",
-        id=f"eras/implicit/{paradigm:02d}/00000",
-        cluster=f"eras/{paradigm:02d}",
-        values={
-            "test": test, "control": control, "occluded_test": 0.5, "occluded_control": 0.5,
-            "paradigm": float(paradigm), **(LEFT if paradigm % 2 else RIGHT), **values,
-        },
-    )  # fmt: skip
-
-
-def write(folder: Path, records: Sequence[VerdictRecord], **facts: Any) -> Path:
-    """A run of these verdicts, with the benchmark's own metrics."""
-    written = recorded(folder, records, **facts)
-    path = written / "run.json"
-    run = json.loads(path.read_text(encoding="utf-8"))
-    run["metrics"] = [
-        m.row(model, "eras").to_json()
-        for model in dict.fromkeys(r.model for r in records)
-        for m in Eras().metrics([r for r in records if r.model == model])
-    ]
-    path.write_text(json.dumps(run), encoding="utf-8")
-    return written
 
 
 def section(*folders: Path) -> Section:
@@ -146,6 +90,22 @@ def test_example_is_the_pair_that_most_models_miss() -> None:
     assert chosen_pair([[explicit(1, 0, 1, 1)]]) == "eras/explicit/01/00000"
     assert chosen_pair([[]]) is None
     assert segmentations(replace(explicit(1, 0, 1, 1), given="甲|乙 / 丙")) == ("甲|乙", "丙")
+
+
+def test_branching_figure_has_measured_and_printed_models(tmp_path: Path) -> None:
+    """The figure has a line per model in each panel, and the paper's models below the measured ones."""
+    [figure] = [b for b in section(write(tmp_path, PAIRS)).blocks if isinstance(b, Figure)]
+    assert "Test and control accuracy of model, AS (hant), CityU (yue)" in figure.alt
+    svg, _ = draw(figure.draw)
+    for text in ("Left-branching", "Right-branching", "Measured", "The paper", "model", "MaxMatch"):
+        assert f">{text}<" in svg
+    first = figure.draw().axes[0]
+    tests = [
+        line.get_xdata()[0]
+        for line in first.lines
+        if line.get_marker() in ("o", "D") and line.get_zorder() == 4
+    ]
+    assert tests == [1, 0.914, 0.832, 0.942, 0.958, 0.712, 0.784, 0.826]
 
 
 def test_paradigms_are_listed(tmp_path: Path) -> None:

@@ -1,0 +1,157 @@
+"""Sentiment models in the ERAS section: Table 2, occlusion by the paper's text, and Figure 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS
+from pytest_llmprops.benchmarks.eras.report.cells import (
+    Row,
+    grouped_columns,
+    grouped_rows,
+    leading_cells,
+    measured_cell,
+    percent_cell,
+    published_cell,
+    published_rows,
+)
+from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_plot
+from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import CORPORA, accuracies_by_corpus
+from pytest_llmprops.core.metrics import Place
+from pytest_llmprops.data.published_results import find
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Note, Table
+from pytest_llmprops.reports.kit.series import Measured
+from pytest_llmprops.reports.kit.text import visible
+
+#: Columns of table 2: measured metric -> (name in the printed results, heading). The paper's figures come from the
+#: authors' code, so only the metrics that follow this code are shown next to them.
+SCORED = {
+    "authors_gper": ("gper", "GPER"),
+    "pair_accuracy": ("pair_accuracy", "Accuracy"),
+    "authors_necessity": ("necessity", "Necessity"),
+    "authors_sufficiency": ("sufficiency", "Sufficiency"),
+}
+
+
+def sentiment_blocks(measured: Measured, places: list[Place]) -> list[Block]:
+    """Return Table 2, the occlusion study, notes on sampled scores, and Figure 5."""
+    return [
+        _sentiment(measured, places),
+        _occlusion(measured, places),
+        *_sampled(measured, places),
+        *_figures(measured, places),
+    ]
+
+
+def _sentiment(measured: Measured, places: list[Place]) -> Table:
+    accuracies = {s.index: accuracies_by_corpus(s.run.folder, s.model) for s in measured.series}
+    corpora = list(
+        dict.fromkeys([*CORPORA.values(), *(name for rows in accuracies.values() for name in rows)])
+    )
+    rows: list[Row] = []
+    for s, place, cells in leading_cells(measured, places):
+        cells += [measured_cell(measured, s, name, place, "overall", interval=True) for name in SCORED]
+        cells += [measured_cell(measured, s, "sentiment_difference", place, group) for group in SENTIMENTS]
+        cells += [
+            percent_cell(accuracies[s.index][c]["accuracy"]) if c in accuracies[s.index] else Cell("–")
+            for c in corpora
+        ]
+        rows.append(tuple(cells))
+    rows += published_rows(
+        "2",
+        lambda model: [
+            *(published_cell(model, name, "overall", "") for name, _ in SCORED.values()),
+            *(published_cell(model, "difference", group) for group in SENTIMENTS),
+            *(published_cell(model, "sentiment_accuracy", corpus) for corpus in corpora),
+        ],
+    )
+    columns = [("Model", False), ("Items from", False), *((heading, True) for _, heading in SCORED.values())]
+    columns += [(f"Diff. {group}", True) for group in SENTIMENTS] + [(visible(c), True) for c in corpora]
+    return Table(
+        "Sentiment (Table 2)",
+        tuple(columns),
+        tuple(rows),
+        "All values are on a scale of 0 to 100. The best accuracy is 50. Lower GPER, necessity and sufficiency are"
+        " better; they are computed as in the authors' code, over all pairs. Diff.: control minus test probability of"
+        " the positive class, best at 0. Intervals are over"
+        " paradigms (95%). Humans: derived from the paper's ranking study (section 4.1). The last columns are"
+        " accuracies on labelled files (`llmprops eras sentiment-accuracy`).",
+    )
+
+
+def _occlusion(measured: Measured, places: list[Place]) -> Table:
+    return Table(
+        "Occlusion by the definitions in the paper's text",
+        grouped_columns(("GPER", "necessity", "sufficiency")),
+        tuple(grouped_rows(measured, places, ("gper", "necessity", "sufficiency"))),
+        "Means over paradigms; a hit is a pair whose scores come closer. Not comparable with Table 2, which comes from"
+        " the authors' code. Lower is better. Intervals are over paradigms (95%).",
+    )
+
+
+def _sampled(measured: Measured, places: list[Place]) -> list[Block]:
+    notes: list[Block] = []
+    for s in measured.series:
+        for place in places:
+            row = measured.metric(s, "sampled_rate", place)
+            if row is not None and row.value is not None:
+                share = "all pairs" if row.value == 1 else f"{100 * row.value:.0f}% of the pairs"
+                method = (
+                    "by the log probabilities of the two answers"
+                    if row.value == 0
+                    else f"{share} by repeated sampling, which is coarse and gives many ties"
+                )
+                notes.append(Note(f"{s.starred}, {visible(place[2])}: sentiment {method}."))
+    return notes
+
+
+def _figures(measured: Measured, places: list[Place]) -> list[Block]:
+    blocks: list[Block] = []
+    accuracies = {s.index: accuracies_by_corpus(s.run.folder, s.model) for s in measured.series}
+    for corpus in dict.fromkeys(name for rows in accuracies.values() for name in rows):
+        spots = []
+        for s in measured.series:
+            place = next((p for p in places if measured.row(s, p) is not None), None)
+            if corpus in accuracies[s.index] and place is not None:
+                numbers = [measured.metric(s, n, place, "overall") for n in ("authors_gper", "pair_accuracy")]
+                values = [None if row is None else row.value for row in numbers]
+                spots.append(
+                    CorpusSpot(
+                        s.starred,
+                        s.index,
+                        float(accuracies[s.index][corpus]["accuracy"]),
+                        values[0],
+                        values[1],
+                    )
+                )
+        labels = {spot.series: spot.label for spot in spots}
+        spots += _published_spots(corpus)
+        blocks.append(
+            Figure(
+                f"eras-{len(blocks)}",
+                f"Accuracy on {visible(corpus)} against ERAS (figure 5)",
+                f"Accuracy on {visible(corpus)} against GPER and ERAS accuracy of "
+                f"{', '.join(spot.label for spot in spots)}; the numbers are in the table above.",
+                _draw(spots, visible(corpus), labels),
+                "Hollow diamonds are the paper's models (Table 2), on the authors' items.",
+            )
+        )
+    return blocks
+
+
+def _draw(spots: list[CorpusSpot], corpus: str, labels: Mapping[int, str]) -> Callable[[], Any]:
+    return lambda: corpus_plot(spots, corpus, labels)
+
+
+def _published_spots(corpus: str) -> list[CorpusSpot]:
+    return [
+        CorpusSpot(
+            r.model,
+            -1,
+            r.value,
+            published_cell(r.model, "gper", "").value,
+            published_cell(r.model, "pair_accuracy", "overall").value,
+        )
+        for r in find(paper="eras", table="2", metric="sentiment_accuracy", setting=corpus)
+    ]
