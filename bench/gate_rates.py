@@ -25,7 +25,7 @@ from scipy.stats import beta
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bench.interval_methods import NODES, Counts, Flags, Floats, draw  # noqa: E402
+from bench.interval_methods import Counts, Flags, Floats, draw  # noqa: E402
 from pytest_llmprops.core.bounded_mean import mean_p_value  # noqa: E402
 from pytest_llmprops.core.drop_tests import mcnemar_drop  # noqa: E402
 from pytest_llmprops.core.pairs import Pairs  # noqa: E402
@@ -63,7 +63,7 @@ def p_values(sums: Counts, size: int, limit: float, least: int) -> Floats:
         rows, where = np.unique(counts, axis=0, return_inverse=True)
         used = rows.any(axis=0)
         found = [
-            mean_p_value(values[used], float(size), limit, least=least, counts=part, nodes=NODES)
+            mean_p_value(values[used], float(size), limit, least=least, counts=part)
             for part in np.array_split(rows[:, used], 1 + len(rows) // 1000)
         ]
         p[above] = np.concatenate(found)[where.ravel()]
@@ -154,7 +154,7 @@ def _extrapolated(rule: Rule, seen: Floats, population: Population) -> Flags:
         return np.asarray(beta.cdf(rule.min_accuracy, right, n - right + 1) <= ALPHA / 2)
     if rule.max_drop is not None:
         counts = np.maximum(seen * n, 0.0)
-        p = mean_p_value([-1.0, 1.0, 0.0], 1.0, -rule.max_drop, least=-1, counts=counts, nodes=NODES)
+        p = mean_p_value([-1.0, 1.0, 0.0], 1.0, -rule.max_drop, least=-1, counts=counts)
         return p <= ALPHA / 2
     if population.clustered:
         return np.zeros(len(seen), dtype=bool)

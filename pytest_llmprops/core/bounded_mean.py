@@ -42,12 +42,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-#: points of the integral; the probability is then exact to about 1e-10
-NODES = 250
-#: points of the integral for more clusters than this that differ, whose sum is close to a normal distribution
-_MANY, _FEW_NODES = 500, 40
-#: numbers per array of the integral; limits its memory
-_BLOCK = 1_000_000
+#: the first distance of the integral's points, and the error of the probability below which it is not halved again
+_STEP, _ERROR = 0.3, 1e-11
+#: numbers per array of the integral: as fast as larger arrays, and little memory
+_BLOCK = 100_000
 #: the integral ends where its terms are below exp of this
 _NEGLIGIBLE = -32.0
 #: clusters whose sums differ by less are equal: repeats averaged in another order
@@ -63,7 +61,6 @@ def mean_p_value(
     *,
     least: float,
     counts: ArrayLike = 1.0,
-    nodes: int | None = None,
 ) -> Floats:
     """Return Gaffke's p-value of "the mean per item is at most ``mean``"; a small one says that it is larger.
 
@@ -82,20 +79,21 @@ def mean_p_value(
     shapes = np.concatenate([counts, np.ones_like(largest)], axis=-1).astype(np.float64)
     weights = np.where(shapes > 0, weights, 0.0)
     lead = weights.shape[:-1]
-    nodes = nodes or (NODES if weights.shape[-1] <= _MANY else _FEW_NODES)
     weights, shapes = weights.reshape(-1, weights.shape[-1]), shapes.reshape(-1, weights.shape[-1])
     # The integral converges fast for the smaller tail; the other one is its complement.
     below = (weights * shapes).sum(axis=-1) < 0
-    tail = _lower_tail(np.where(below[:, None], -weights, weights), shapes, nodes)
+    tail = _lower_tail(np.where(below[:, None], -weights, weights), shapes)
     return np.asarray(np.where(below, 1 - tail, tail).reshape(lead))
 
 
-def _lower_tail(weights: Floats, shapes: Floats, nodes: int) -> Floats:
+def _lower_tail(weights: Floats, shapes: Floats) -> Floats:
     """Return P(sum of weights * Gamma(shapes) <= 0), per row.
 
     The cumulant generating function is K(s) = -sum of shapes * log(1 - weights s). The probability is the integral of
     -exp(K(s)) / (2 pi i s) over a vertical line left of 0. The line through the saddle point makes the integrand
-    smooth and without cancellation, and the trapezoidal rule in sinh(x) converges exponentially.
+    smooth and without cancellation, and the trapezoidal rule in sinh(x) converges exponentially. On this line,
+    1 - w (s + iy) is (1 - w s) (1 - it) with the real number t = w y / (1 - w s): real functions give its logarithm in
+    a tenth of the time that numpy's complex one takes.
     """
     import numpy as np
 
@@ -122,15 +120,33 @@ def _lower_tail(weights: Floats, shapes: Floats, nodes: int) -> Floats:
             x - (shape / 2 * np.log1p((slopes * y[:, None]) ** 2)).sum(axis=-1) - np.log(np.hypot(s, y) / -s)
         )
         low, high = np.where(size > _NEGLIGIBLE, x, low), np.where(size > _NEGLIGIBLE, high, x)
-    grid = high[:, None] * np.linspace(0, 1, nodes + 1)
-    line = s[:, None] + 1j * width[:, None] * np.sinh(grid)
-    logs = np.zeros_like(line)
-    step = max(1, _BLOCK // line.size)
-    for first in range(0, a.shape[-1], step):
-        part = slice(first, first + step)
-        logs -= (shape[:, part, None] * np.log(1 - a[:, part, None] * line[:, None])).sum(axis=1)
-    terms = (np.exp(logs) / -line).real * np.cosh(grid)
-    tail[rows] = grid[:, 1] * width / np.pi * (terms.sum(axis=-1) - terms[:, 0] / 2)
+    scale = (shape * np.log1p(-a * s[:, None])).sum(axis=-1)
+
+    def terms(x: Floats) -> Floats:
+        """Return the sum of the integrand at the points ``x``, shape (rows, points), per row."""
+        y = width[:, None] * np.sinh(x)
+        # exp(K(s + iy)) in polar form
+        angle, size = np.zeros_like(y), np.zeros_like(y) - scale[:, None]
+        step = max(1, _BLOCK // y.size)
+        for first in range(0, a.shape[-1], step):
+            part = slice(first, first + step)
+            t = slopes[:, part, None] * y[:, None]
+            angle += (shape[:, part, None] * np.arctan(t)).sum(axis=1)
+            size -= (shape[:, part, None] / 2 * np.log1p(t**2)).sum(axis=1)
+        real = -(s[:, None] * np.cos(angle) + y * np.sin(angle)) / (s[:, None] ** 2 + y**2)
+        return np.asarray((np.exp(size) * real * np.cosh(x)).sum(axis=-1) * width / np.pi)
+
+    count = math.ceil(high.max() / _STEP)
+    step = high / count
+    value = step * (terms(np.zeros((len(a), 1))) / 2 + terms(step[:, None] * np.arange(1, count + 1)))
+    while True:
+        finer = (value + step * terms(step[:, None] * (np.arange(count) + 0.5))) / 2
+        # Half the distance squares the relative error.
+        is_coarse = (finer - value) ** 2 > _ERROR * (np.abs(finer) + _ERROR)
+        value, step, count = finer, step / 2, 2 * count
+        if not is_coarse.any():
+            break
+    tail[rows] = value
     return tail
 
 
