@@ -6,6 +6,8 @@ from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT
 from pytest_llmprops.benchmarks.eras.report.paradigm_pages import paradigm_pages, paradigm_table
 from pytest_llmprops.benchmarks.eras.report.segmenters import segmenter_blocks
 from pytest_llmprops.benchmarks.eras.report.sentiment import sentiment_blocks
+from pytest_llmprops.benchmarks.eras.report.trained import trained_blocks
+from pytest_llmprops.benchmarks.eras.report.training import read_training
 from pytest_llmprops.reports.kit.blocks import Block, Section
 from pytest_llmprops.reports.kit.generic import detailed, fine_print
 from pytest_llmprops.reports.kit.series import Measured
@@ -14,12 +16,14 @@ from pytest_llmprops.reports.kit.series import Measured
 def section(measured: Measured) -> Section:
     """Return both tables with the paper's rows, the figures, an example pair, the paradigms and the general parts."""
     blocks: list[Block] = []
+    trained = [(s, training) for s in measured.series if (training := read_training(s)) is not None]
     explicit = [place for place in measured.places if place[0] == EXPLICIT]
     implicit = [place for place in measured.places if place[0] == IMPLICIT]
     if explicit:
-        blocks += segmenter_blocks(measured, explicit)
+        blocks += segmenter_blocks(measured, explicit, {s.index for s, _ in trained})
     if implicit:
         blocks += sentiment_blocks(measured, implicit)
+    blocks += trained_blocks(trained)
     pages = paradigm_pages(measured)
     blocks += [*paradigm_table(pages), *detailed(measured), *fine_print(measured)]
     return Section(tuple(blocks), tuple(page for _, page in pages if page is not None))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT
@@ -25,9 +25,12 @@ from pytest_llmprops.reports.kit.text import visible
 SEGMENTED = ("test_accuracy", "control_accuracy", "difference")
 
 
-def segmenter_blocks(measured: Measured, places: list[Place]) -> list[Block]:
-    """Return Table 1, the figure of left and right branching, and one minimal pair."""
-    return [_segmenters(measured, places), *_branching(measured, places), *_pair(measured)]
+def segmenter_blocks(measured: Measured, places: list[Place], trained: Collection[int]) -> list[Block]:
+    """Return Table 1, the figure of left and right branching, and one minimal pair.
+
+    :param trained: indexes of the series that were trained with `llmprops eras train`.
+    """
+    return [_segmenters(measured, places), *_branching(measured, places, trained), *_pair(measured)]
 
 
 def _segmenters(measured: Measured, places: list[Place]) -> Table:
@@ -45,7 +48,7 @@ def _segmenters(measured: Measured, places: list[Place]) -> Table:
     )
 
 
-def _branching(measured: Measured, places: list[Place]) -> list[Block]:
+def _branching(measured: Measured, places: list[Place], trained: Collection[int]) -> list[Block]:
     rows = []
     for s, place, cells in leading_cells(measured, places):
         values = {}
@@ -56,7 +59,9 @@ def _branching(measured: Measured, places: list[Place]) -> list[Block]:
                     test.value, control.value if control else None, test.ci_low, test.ci_high
                 )
         label = s.starred if len(places) == 1 else f"{s.starred}, {cells[1].text}"
-        rows.append(BranchingRow(label, s.index, "Measured", values))
+        heading = "Trained" if s.index in trained else "Off the shelf" if trained else "Measured"
+        rows.append(BranchingRow(label, s.index, heading, values))
+    rows.sort(key=lambda row: row.heading, reverse=True)
     rows += _published_branching()
     if not any(row.values for row in rows if row.series >= 0):
         return []
