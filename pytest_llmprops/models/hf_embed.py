@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Embed, Reply, Usage
 from pytest_llmprops.models.base import Result
-from pytest_llmprops.models.hf_encoder import WORD_START, HfEncoder, Row
+from pytest_llmprops.models.character_tokens import WORD_START
+from pytest_llmprops.models.hf_encoder import HfEncoder, Row
 
 if TYPE_CHECKING:
     import numpy as np

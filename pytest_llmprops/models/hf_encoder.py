@@ -11,8 +11,6 @@ from pytest_llmprops.models.hf_model import HfModel, Out
 
 #: The mask in a request; it is replaced by the model's own mask token.
 MASK = "[MASK]"
-#: SentencePiece's word-start mark; a separate token before a character that has no token combined with it.
-WORD_START = "\u2581"
 
 Row = list[int]
 

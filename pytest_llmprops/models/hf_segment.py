@@ -11,7 +11,8 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment, Usage
 from pytest_llmprops.core.segmentation import with_whitespace
 from pytest_llmprops.models.base import Result
-from pytest_llmprops.models.hf_encoder import WORD_START, HfEncoder, Row
+from pytest_llmprops.models.character_tokens import CharacterTokens
+from pytest_llmprops.models.hf_encoder import HfEncoder, Row
 from pytest_llmprops.models.hf_sentiment import labels_of
 
 # Begin, single (or unit) and outside start a word; end (or last), single and outside end one.
@@ -19,8 +20,6 @@ _STARTS = frozenset("BSUO")
 _ENDS = frozenset("ESULO")
 _KNOWN = frozenset("BMESIOLU")
 _INSIDE = frozenset("IMEL")
-#: A sample text that shows which special tokens a tokenizer adds.
-_PROBE = "的"
 
 
 def label_letters(config: Mapping[str, Any]) -> str:
@@ -68,9 +67,10 @@ def cut_by_labels(text: str, letters: Sequence[str]) -> list[str]:
 class HfSegmentModel(HfEncoder):
     """A token classifier that labels characters, such as a Chinese BERT trained on segmented text.
 
-    Each character is tokenized separately, so no two characters share a token. A character of several tokens
-    gets the label of its first token; one that the tokenizer drops becomes the unknown token. Whitespace is
-    not sent to the model and becomes a word.
+    Each character is tokenized separately (:class:`~pytest_llmprops.models.character_tokens.CharacterTokens`). A
+    character of several tokens gets the label of its first token. Whitespace is not sent to the model and becomes a
+    word. If ``config.json`` says ``"fold_width": true``, the model reads full-width digits and letters as ASCII; the
+    words keep the characters of the text.
 
     :param letters: One letter per label, from :func:`label_letters`.
     """
@@ -78,8 +78,7 @@ class HfSegmentModel(HfEncoder):
     def __init__(self, load: Callable[[], tuple[Any, Any]], *, letters: str, **settings: Any) -> None:
         super().__init__(load, **settings)
         self._letters = letters
-        self.tokens_of: dict[str, Row] = {}
-        self._around: tuple[Row, Row] = ([], [])
+        self.characters: CharacterTokens
 
     def segment(self, requests: Sequence[Segment]) -> Sequence[Result]:
         """Return one reply per request, in order; ``value`` is the list of words."""
@@ -115,64 +114,37 @@ class HfSegmentModel(HfEncoder):
                 )
             return [results[i] for i in range(len(requests))]
 
+    def prepare(self) -> None:
+        """Load the model, which :attr:`characters` and :attr:`longest` need.
+
+        :raises BackendError: if it cannot be loaded.
+        """
+        with self._lock:
+            self._loaded()
+
+    @property
+    def longest(self) -> int:
+        """The maximum number of tokens of a text, including special tokens."""
+        return self._longest
+
     def _loaded(self) -> bool:
         if not super()._loaded():
             return False
-        self.tokens_of.clear()
-        self._around = self._special()
+        # Set by `llmprops eras train segmenter`, which trains on folded characters.
+        fold = bool(getattr(self.network.config, "fold_width", False))
+        self.characters = CharacterTokens(self.tokenizer, name=self._name, fold=fold)
         return True
-
-    def _special(self) -> tuple[Row, Row]:
-        """Return the special tokens before and after a text."""
-        plain = self.encoded(_PROBE, special=False)
-        full = self.encoded(_PROBE, special=True)
-        for start in range(len(full) - len(plain) + 1):
-            if full[start : start + len(plain)] == plain:
-                return full[:start], full[start + len(plain) :]
-        raise BackendError(
-            f"{self._name}: its tokenizer changes a text's tokens when it adds special ones",
-            kind="model",
-            fatal=True,
-        )
-
-    def encoded(self, text: str, *, special: bool) -> Row:
-        """Return the tokens of a text; ``special`` adds those around it, such as [CLS] and [SEP]."""
-        try:
-            return [int(i) for i in self.tokenizer(text, add_special_tokens=special)["input_ids"]]
-        except Exception as error:
-            line = " ".join(str(error).split())[:300]
-            raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
-
-    def _of_character(self, character: str) -> Row:
-        """Return the tokens of one character, at least one."""
-        tokens = self.tokens_of.get(character)
-        if tokens is None:
-            tokens = self.encoded(character, special=False)
-            if len(tokens) > 1 and self.tokenizer.convert_ids_to_tokens(tokens[0]) == WORD_START:
-                tokens = tokens[1:]
-            if not tokens:
-                unknown = self.tokenizer.unk_token_id
-                if unknown is None:
-                    raise BackendError(
-                        f"{self._name}: the tokenizer drops {character!r} and has no unknown token",
-                        kind="request",
-                    )
-                tokens = [int(unknown)]
-            self.tokens_of[character] = tokens
-        return tokens
 
     def row(self, text: str) -> tuple[Row, list[int]]:
         """Return the tokens of a text with special tokens, and the index of each character's first token."""
-        if not text:
-            raise BackendError(f"{self._name}: the text is empty", kind="request")
-        before, after = self._around
-        row, first = list(before), []
-        for character in text:
-            first.append(len(row))
-            row += self._of_character(character)
-        row += after
+        row, first = self.characters.row(text)
         self._check_length(len(row))
         return row, first
+
+    def outputs(self, ids: Any, mask: Any) -> Any:
+        """Return the logits; of a network with a ``decode`` method (a CRF), 1 for the labels it chooses."""
+        decode = getattr(self.network, "decode", None)
+        return super().outputs(ids, mask) if decode is None else decode(ids, mask)
 
     def _best(self, logits: Any, indices: list[int]) -> list[list[int]]:
         """Return the most probable label of each token."""

@@ -119,7 +119,7 @@ def test_dropped_character_has_a_token(folder: Path) -> None:
     row, first = segmenter.row("学\u200b生")
     assert (len(row), first, row[2]) == (5, [1, 2, 3], segmenter.tokenizer.unk_token_id)
     segmenter.tokenizer.unk_token = None
-    segmenter.tokens_of.clear()
+    segmenter.characters.tokens_of.clear()
     dropped, served = segmenter.segment([Segment("学\u200b生"), Segment("学生")])
     assert isinstance(dropped, BackendError)
     assert "drops '\\u200b' and has no unknown token" in str(dropped)

