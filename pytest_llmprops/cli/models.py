@@ -20,6 +20,7 @@ from pytest_llmprops.reports.tables import aligned_table, terminal_width
 
 #: Examples of the backends with many models. Capitals stand for what the user fills in.
 EXAMPLES = {
+    "anthropic": "claude-sonnet-4-5",
     "fake": "fake:echo",
     "first-of": "first-of:stanza,spacy:en_core_web_sm",
     # Not a name of the hub, which would be looked up.
@@ -30,7 +31,7 @@ EXAMPLES = {
     "openai": "gpt-4o",
     "spacy": "spacy:en_core_web_sm",
 }
-KEYS = {"openai": ("OPENAI_API_KEY",)}
+KEYS = {"anthropic": ("ANTHROPIC_API_KEY",), "openai": ("OPENAI_API_KEY",)}
 #: where the example has no answer
 SERVES = {"hf": "depends on the model"}
 

@@ -35,7 +35,6 @@ ALIASES: Mapping[str, Alias] = {
     "ollama": Alias("llama3.2", url="http://localhost:11434/v1"),
     "sglang": Alias("Qwen/Qwen3-8B", url="http://localhost:30000/v1"),
     "vllm": Alias("Qwen/Qwen3-8B", url="http://localhost:8000/v1"),
-    "anthropic": Alias("claude-sonnet-4-5", provider="anthropic", keys=("ANTHROPIC_API_KEY",)),
     "azure": Alias(
         "DEPLOYMENT", provider="azure", keys=("AZURE_API_KEY", "AZURE_API_BASE", "AZURE_API_VERSION")
     ),
@@ -73,7 +72,7 @@ def resolve_alias(
 
 
 def suggested(name: str) -> str:
-    """Return the specification with an alias for the bare name of a known family: ``claude-...``; otherwise empty."""
+    """Return the specification with an alias for the bare name of a known family: ``gemini-...``; otherwise empty."""
     family = name.partition("-")[0]
     return next((f"{a}:{name}" for a, alias in ALIASES.items() if alias.example.startswith(f"{family}-")), "")
 

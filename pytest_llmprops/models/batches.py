@@ -1,18 +1,19 @@
 """The interface of a provider's batch protocol: requests in a file, answered within a day at half the price.
 
-``models/openai_batches.py`` implements it for OpenAI's files and batches. Another protocol (Anthropic's Message
-Batches) needs a class with these methods, and ``batches`` in its :class:`~pytest_llmprops.models.registry.Backend`.
+``models/openai_batches.py`` implements it for OpenAI's files and batches, and ``models/anthropic_batches.py`` for
+Anthropic's Message Batches. Another protocol needs a class with these methods, and ``batches`` in its
+:class:`~pytest_llmprops.models.registry.Backend`.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Literal, Protocol
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.models.base import SampleModel
+from pytest_llmprops.models.base import ChatModel
 
 Status = Literal[
     "validating",
@@ -25,6 +26,8 @@ Status = Literal[
     "cancelled",
 ]
 _OVER = ("completed", "failed", "expired", "cancelled")
+#: a batch may be older than its intent by the clocks of two machines, in seconds
+CLOCKS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,20 @@ class BatchState:
 
 
 @dataclass(frozen=True, slots=True)
+class Intent:
+    """A batch that may have been created by a process that was killed.
+
+    :param created: Unix time of the intent. :param lines: number of its lines.
+    :param custom_ids: returns the custom ids of its lines.
+    """
+
+    mark: str
+    created: float
+    lines: int
+    custom_ids: Callable[[], Collection[str]]
+
+
+@dataclass(frozen=True, slots=True)
 class LineResult:
     """One line of a result file.
 
@@ -89,16 +106,19 @@ class BatchApi(Protocol):
         """
         ...
 
-    async def upload(self, lines: IO[bytes]) -> str:
-        """Upload the lines and return the id of the file."""
+    async def upload(self, lines: IO[bytes]) -> Any:
+        """Upload the lines and return what :meth:`create` takes, such as the id of a file."""
         ...
 
-    async def create(self, file: str, mark: str) -> BatchState:
-        """Create a batch that can be recognised by ``mark`` in :meth:`find`."""
+    async def create(self, uploaded: Any, mark: str) -> BatchState:
+        """Create a batch that :meth:`find` recognises, by ``mark`` if the provider keeps it."""
         ...
 
-    async def find(self, marks: Collection[str], since: float) -> dict[str, BatchState]:
-        """Return the batches created with ``marks`` since a Unix time, by mark."""
+    async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
+        """Return the batches of these intents that exist, by mark.
+
+        :param known: the ids of batches that do not belong to any of them.
+        """
         ...
 
     async def state(self, batch: str) -> BatchState:
@@ -134,7 +154,7 @@ class BatchApi(Protocol):
         ...
 
 
-class BatchModel(SampleModel, Protocol):
+class BatchModel(ChatModel, Protocol):
     """A network chat model whose provider takes batches."""
 
     def batches(self) -> BatchApi:
@@ -143,3 +163,21 @@ class BatchModel(SampleModel, Protocol):
         :raises BackendError: if its key is missing or wrong.
         """
         ...
+
+
+async def split_lines(
+    parts: AsyncIterator[bytes], result: Callable[[Awaitable[bytes | None]], Awaitable[bytes | None]]
+) -> AsyncIterator[str]:
+    """Yield the lines of a file that arrives in parts.
+
+    The SDKs' own functions also split at characters such as U+2028 inside a JSON string.
+
+    :param result: awaits a part, and turns an SDK's exception into a :class:`BackendError`.
+    """
+    rest = b""
+    while (part := await result(anext(parts, None))) is not None:
+        *whole, rest = (rest + part).split(b"\n")
+        for line in whole:
+            yield line.decode("utf-8", "replace")
+    if rest:
+        yield rest.decode("utf-8", "replace")

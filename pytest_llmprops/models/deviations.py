@@ -63,10 +63,12 @@ class Deviations:
 
     :param completion_tokens: the API is known to take ``max_completion_tokens``, the newer name of ``max_tokens``.
         Sending that name is then not a deviation.
+    :param required_limit: tokens sent as the limit of calls that have none, if the API requires one.
     """
 
-    def __init__(self, *, completion_tokens: bool = False) -> None:
+    def __init__(self, *, completion_tokens: bool = False, required_limit: int | None = None) -> None:
         self._tokens_as = _NEW if completion_tokens else None
+        self._required_limit, self._is_limited = required_limit, False
         self._refused: list[str] = []
         self.extra_tokens = 0
 
@@ -75,6 +77,9 @@ class Deviations:
         for name in self._refused:
             if name not in (_OLD, _NEW):
                 body.pop(name, None)
+        if self._required_limit is not None and body.keys().isdisjoint((_OLD, _NEW)):
+            body[_OLD] = self._required_limit
+            self._is_limited = True
         if self._tokens_as is not None:
             for name in (_OLD, _NEW):
                 if name in body:
@@ -127,6 +132,8 @@ class Deviations:
                 texts.append(f"{name} sent as {_NEW if name == _OLD else _OLD}")
             elif name != "top_logprobs" or "logprobs" not in self._refused:
                 texts.append(f"{name} left out")
+        if self._is_limited:
+            texts.append(f"at most {self._required_limit} tokens, because the API requires a limit")
         if self.extra_tokens:
             texts.append(f"token budget raised by {self.extra_tokens}")
         return tuple(texts)

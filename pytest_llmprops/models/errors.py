@@ -29,14 +29,15 @@ _SECRETS = (
 )
 _NO_MODEL = re.compile(
     r"model\b.{0,120}(does not exist|do(es)? not have access|not found|not exist|is not available)"
-    r"|(unknown|invalid|no such|unsupported) model|invalid model id",
+    r"|(unknown|invalid|no such|unsupported) model|invalid model id|^model: ",
     re.IGNORECASE | re.DOTALL,
 )
 _QUOTA = re.compile(
-    r"insufficient_quota|exceeded your current quota|insufficient (funds|credits|balance)", re.IGNORECASE
+    r"insufficient_quota|exceeded your current quota|insufficient (funds|credits|balance)|credit balance is too low",
+    re.IGNORECASE,
 )
-_CODED = re.compile(r"content_filter|ContentPolicyViolation")
-_FILTER = re.compile(r"content_filter|content_?policy|responsible ?ai", re.IGNORECASE)
+_CODED = re.compile(r"content_filter|ContentPolicyViolation|blocked by content filtering")
+_FILTER = re.compile(r"content_filter|content filtering|content_?policy|responsible ?ai", re.IGNORECASE)
 _REFUSED = re.compile(
     r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|only the default|not allowed|not permitted"
     r"|deprecated|extra inputs|extra_forbidden|incompatible",
@@ -167,15 +168,13 @@ def from_status(
     def error(text: str, **fields: Any) -> BackendError:
         return BackendError(clean(text, hidden), **fields)
 
+    if status == 402 or (status in (400, 429) and _QUOTA.search(f"{code} {kind} {message}")):
+        return error(f"the account's quota is used up{detail}", kind="quota", fatal=True)
     if status >= 500 or status in _TRANSIENT:
-        if status == 429 and _QUOTA.search(f"{code} {kind} {message}"):
-            return error(f"the account's quota is used up{detail}", kind="quota", fatal=True)
         wait = retry_after(headers)
         return error(f"status {status}{detail}", kind=f"status {status}", transient=True, retry_after=wait)
     if isinstance(body, str) and is_html(headers, body):
         return not_json(url, body, headers)
-    if status == 402:
-        return error(f"the account's quota is used up{detail}", kind="quota", fatal=True)
     if status in (401, 403):
         return error(
             f"the API refuses the key (status {status}); set the right one in OPENAI_API_KEY, or in your"

@@ -11,7 +11,7 @@ from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models import errors
 from pytest_llmprops.models.api import ApiCalls
-from pytest_llmprops.models.batches import BatchState, LineResult, Status
+from pytest_llmprops.models.batches import CLOCKS, BatchState, Intent, LineResult, Status, split_lines
 from pytest_llmprops.models.deviations import chat_body
 from pytest_llmprops.models.replies import spent_on_reasoning
 
@@ -23,8 +23,6 @@ MARK = "llmprops"
 _FILE_SECONDS = 600.0
 #: batches per page of a list
 _PAGE = 100
-#: a batch may be older than its intent by the clocks of two machines, in seconds
-_CLOCKS = 3600.0
 #: codes of lines that were not run
 _NOT_RUN = ("batch_expired", "batch_cancelled")
 
@@ -75,15 +73,17 @@ class OpenAIBatches:
             text = f"{self._calls.url} takes no files for batches; leave out --llm-engine batch"
             raise BackendError(text, kind="url", fatal=True) from None
 
-    async def create(self, file: str, mark: str) -> BatchState:
+    async def create(self, uploaded: str, mark: str) -> BatchState:
         """Create a batch with ``mark`` in its metadata."""
         created = self._client.batches.create(
-            completion_window="24h", endpoint=ENDPOINT, input_file_id=file, metadata={MARK: mark}
+            completion_window="24h", endpoint=ENDPOINT, input_file_id=uploaded, metadata={MARK: mark}
         )
         return self._state(await self._result(created))
 
-    async def find(self, marks: Collection[str], since: float) -> dict[str, BatchState]:
-        """Return the batches with these marks, from the newest to those created before ``since``."""
+    async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
+        """Return the batches with the marks of these intents, from the newest to those that are older than all."""
+        marks = {intent.mark for intent in intents}
+        since = min(intent.created for intent in intents) - CLOCKS
 
         async def search() -> dict[str, BatchState]:
             found: dict[str, BatchState] = {}
@@ -91,7 +91,7 @@ class OpenAIBatches:
                 state = self._state(batch)
                 if state.mark in marks:
                     found.setdefault(state.mark, state)
-                if len(found) == len(marks) or _number(batch, "created_at") < since - _CLOCKS:
+                if len(found) == len(marks) or _number(batch, "created_at") < since:
                     break
             return found
 
@@ -110,14 +110,8 @@ class OpenAIBatches:
         opened = self._client.files.with_streaming_response.content(file, timeout=_FILE_SECONDS)
         content = await self._result(opened.__aenter__())
         try:
-            # Not the SDK's iter_lines, which also splits at characters such as U+2028 inside a JSON string.
-            parts, rest = content.iter_bytes(), b""
-            while (part := await self._result(anext(parts, None))) is not None:
-                *whole, rest = (rest + part).split(b"\n")
-                for line in whole:
-                    yield line.decode("utf-8", "replace")
-            if rest:
-                yield rest.decode("utf-8", "replace")
+            async for line in split_lines(content.iter_bytes(), self._result):
+                yield line
         finally:
             await opened.__aexit__(None, None, None)
 

@@ -87,6 +87,7 @@ def _module(name: str) -> tuple[str, Callable[[], Backend]]:
 # A module is imported only when one of its models is chosen.
 _BUILT_IN: dict[str, Callable[[], Backend]] = {
     "openai": _module("openai_sdk")[1],
+    "anthropic": _module("anthropic_sdk")[1],
     "litellm": _module("litellm_sdk")[1],
     "llamacpp": _module("llamacpp")[1],
     "smollm2": _module("llamacpp")[1],
@@ -104,6 +105,7 @@ _BUILT_IN: dict[str, Callable[[], Backend]] = {
 # Backends with only one model, which are written without a colon.
 _ONE_MODEL = ("smollm2", "jieba", "pkuseg", "stanza", "words", "minilm")
 registered: dict[str, tuple[Backend, str]] = {}
+_ANTHROPIC_NAMES = re.compile(r"claude-", re.IGNORECASE)
 _OPENAI_NAMES = re.compile(r"(gpt-|chatgpt|o\d|ft:|codex|computer-use)", re.IGNORECASE)
 
 
@@ -188,7 +190,7 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
 
     A name before a colon is a backend, or an alias such as ``ollama``. ``smollm2``, ``jieba`` and other backends with
     one model need no colon. Any other name belongs to ``openai`` if it looks like an OpenAI name or there is a base
-    URL, and to ``litellm`` if it contains a ``/`` or litellm knows it.
+    URL, to ``anthropic`` if it begins with ``claude-``, and to ``litellm`` if it contains a ``/`` or litellm knows it.
 
     :raises UsageError: for an unknown backend, or a name that fits none of these rules.
     """
@@ -214,6 +216,8 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
         raise UsageError(f"--model {text}: write {name}:MODEL")
     if base_url or _OPENAI_NAMES.match(name):
         return ModelSpec(text, "openai", name, params)
+    if not colon and _ANTHROPIC_NAMES.match(name):
+        return ModelSpec(text, "anthropic", name, params)
     if colon:
         raise UsageError(
             f"--model {text}: unknown backend '{head}'; choose from"

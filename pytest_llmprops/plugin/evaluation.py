@@ -90,8 +90,9 @@ class Evaluation:
                 in_process.add(label)
             elif self._settings.engine == "batch" and label in self._cases.models and not backend.batches:
                 raise UsageError(
-                    f"--llm-engine batch: {spec.text} has no batches; name a model of OpenAI, or of a server with"
-                    " OpenAI's files and batches as openai:NAME with --llm-base-url URL, or leave out --llm-engine"
+                    f"--llm-engine batch: {spec.text} has no batches; name a model of OpenAI, of Anthropic as"
+                    " anthropic:NAME, or of a server with OpenAI's files and batches as openai:NAME with"
+                    " --llm-base-url URL, or leave out --llm-engine"
                 )
         self.in_process_labels = frozenset(in_process)
 

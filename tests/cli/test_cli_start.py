@@ -137,13 +137,13 @@ def test_models_lists_every_provider_without_values(
 
     monkeypatch.setattr(importlib.util, "find_spec", without_litellm)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    monkeypatch.delenv("GEMINI_API_KEY", raising=False)
     assert main(["models"]) == 0
     output = capsys.readouterr().out
     lines = {line.split()[0]: line for line in output.splitlines()[1:]}
     assert set(lines) == {*backend_names(), *ALIASES}
     assert lines["openai"].endswith("OPENAI_API_KEY (set)")
-    assert lines["anthropic"].endswith("pip install 'pytest-llmprops[litellm]'; ANTHROPIC_API_KEY (not set)")
+    assert lines["gemini"].endswith("pip install 'pytest-llmprops[litellm]'; GEMINI_API_KEY (not set)")
     assert lines["ollama"].endswith("a server at http://localhost:11434/v1")
     assert "segment" in lines["jieba"]
     assert "sk-secret" not in output

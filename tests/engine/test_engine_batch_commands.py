@@ -10,15 +10,18 @@ import pytest
 
 from fixtures.batch_runs import BatchRun, sums
 from fixtures.batch_server import BatchServer
+from fixtures.message_batches import MessageBatchServer
 from pytest_llmprops.cli.main import main
 
 Start = Callable[..., BatchServer]
 
 
-@pytest.fixture
-def server(start_batch_server: Start, tmp_path: Path, fast_batches: None) -> BatchServer:
+@pytest.fixture(params=[BatchServer, MessageBatchServer], ids=["openai", "anthropic"])
+def server(
+    request: pytest.FixtureRequest, start_batch_server: Start, tmp_path: Path, fast_batches: None
+) -> BatchServer:
     """Return a server with an open batch of 7 lines, and its run's store in ``tmp_path``."""
-    server = start_batch_server(polls=-1)
+    server = start_batch_server(request.param, polls=-1)
     BatchRun(server, tmp_path, sums(8), batch_wait=0)
     return server
 
@@ -66,15 +69,15 @@ def test_an_output_file_alone_fills_a_store(
     server.polls = 0
     [name] = server.batches
     server.retrieve(name)
-    [output] = [batch["output_file_id"] for batch in server.batches.values()]
+    output = server.results(name)
     file = tmp_path / "output.jsonl"
     other = json.dumps({"custom_id": "request-1", "response": {"status_code": 200, "body": {}}})
-    file.write_bytes(server.files[output] + other.encode() + b"\nnot JSON\n")
+    file.write_bytes(output + other.encode() + b"\nnot JSON\n")
     for path in tmp_path.glob("replies.sqlite*"):
         path.unlink()
     assert batch(tmp_path, "collect", str(file)) == 2
     assert "name the model that gave the replies with --model SPEC" in capsys.readouterr().err
-    assert batch(tmp_path, "collect", str(file), "--model", "openai:m", "--llm-base-url", server.url) == 0
+    assert batch(tmp_path, "collect", str(file), "--model", server.spec, "--llm-base-url", server.url) == 0
     assert capsys.readouterr().out == f"{file}: 7 replies stored\n"
     run = BatchRun(server, tmp_path, sums(8))
     assert sorted(reply.cached for reply in run.results) == [False, *[True] * 7]

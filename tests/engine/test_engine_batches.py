@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ import pytest
 
 from fixtures.batch_runs import BatchRun, sums
 from fixtures.batch_server import BatchServer, Line
+from fixtures.message_batches import MessageBatchServer
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.batch.activity import Asker, Askers
 from pytest_llmprops.engine.batch.ledger import ledger_path
+from pytest_llmprops.models.anthropic_batches import AnthropicBatches
 from pytest_llmprops.models.openai_batches import OpenAIBatches
 
 Start = Callable[..., BatchServer]
@@ -25,16 +28,20 @@ Start = Callable[..., BatchServer]
 pytestmark = pytest.mark.usefixtures("fast_batches")
 
 
+@pytest.fixture(params=[BatchServer, MessageBatchServer], ids=["openai", "anthropic"])
+def start_any(request: pytest.FixtureRequest, start_batch_server: Start) -> Start:
+    """Return a function that starts a server of each provider."""
+    return partial(start_batch_server, request.param)
+
+
 def right(count: int) -> list[str]:
     """Return the stub's answers to :func:`sums`."""
     return [str(n + 1 if n % 5 else n) for n in range(count)]
 
 
-def test_requests_are_one_call_and_one_batch_at_half_the_price(
-    start_batch_server: Start, tmp_path: Path
-) -> None:
+def test_requests_are_one_call_and_one_batch_at_half_the_price(start_any: Start, tmp_path: Path) -> None:
     """The first request of a shape is a call, all others are one batch; a second run takes all from the store."""
-    server = start_batch_server()
+    server = start_any()
     run = BatchRun(server, tmp_path, sums(12))
     assert run.texts == right(12)
     assert server.sizes == [11]
@@ -51,9 +58,9 @@ def test_requests_are_one_call_and_one_batch_at_half_the_price(
     assert set(server.paid.values()) == {1}
 
 
-def test_expired_lines_are_submitted_again(start_batch_server: Start, tmp_path: Path) -> None:
+def test_expired_lines_are_submitted_again(start_any: Start, tmp_path: Path) -> None:
     """The output file of an expired batch is read, and only its expired lines form the next batch."""
-    server = start_batch_server(expired=0.3)
+    server = start_any(expired=0.3)
     run = BatchRun(server, tmp_path, sums(40))
     assert run.texts == right(40)
     assert server.sizes[0] == 39
@@ -71,7 +78,7 @@ def test_a_batch_above_the_token_limit_is_divided(start_batch_server: Start, tmp
 
 
 def test_result_lines_may_be_repeated_unknown_unreadable_and_missing(
-    start_batch_server: Start, tmp_path: Path
+    start_any: Start, tmp_path: Path
 ) -> None:
     """Lines that cannot be used are ignored and noted; a request without a result is submitted again."""
 
@@ -82,7 +89,7 @@ def test_result_lines_may_be_repeated_unknown_unreadable_and_missing(
         no_id = {"id": "batch_req_1", "response": {"status_code": 200, "body": {}}}
         return [unknown, no_id, *done[1:], *done[1:4]], errors
 
-    server = start_batch_server(change=change)
+    server = start_any(change=change)
     run = BatchRun(server, tmp_path, sums(20))
     assert run.texts == right(20)
     assert server.sizes == [19, 1]
@@ -91,9 +98,9 @@ def test_result_lines_may_be_repeated_unknown_unreadable_and_missing(
     assert note.endswith("lines were ignored: 1 unreadable, 1 with an unknown custom_id, 3 repeated")
 
 
-def test_refused_lines_are_errors_of_their_items(start_batch_server: Start, tmp_path: Path) -> None:
+def test_refused_lines_are_errors_of_their_items(start_any: Start, tmp_path: Path) -> None:
     """A line with status 400 is an error at once, one with status 500 after three batches; no error is stored."""
-    server = start_batch_server(failing={"3 + 1 =": 400, "4 + 1 =": 500})
+    server = start_any(failing={"3 + 1 =": 400, "4 + 1 =": 500})
     run = BatchRun(server, tmp_path, sums(8))
     errors = {n: str(r) for n, r in enumerate(run.results) if isinstance(r, BackendError)}
     assert errors.keys() == {3, 4}
@@ -158,9 +165,7 @@ def test_a_server_that_returns_fewer_samples_is_asked_again(
     assert {body.get("n") for body in server.bodies} == {3, None}
 
 
-def test_each_wave_has_the_requests_that_the_last_replies_led_to(
-    start_batch_server: Start, tmp_path: Path
-) -> None:
+def test_each_wave_has_the_requests_that_the_last_replies_led_to(start_any: Start, tmp_path: Path) -> None:
     """Requests that depend on replies form the next wave: a chain of three is three waves."""
 
     async def chain(ask: Any, number: int) -> str:
@@ -169,7 +174,7 @@ def test_each_wave_has_the_requests_that_the_last_replies_led_to(
             text = (await ask("m", "subject", Chat.user(f"{number}{text} + 1 =", temperature=0.0))).text
         return text
 
-    server = start_batch_server()
+    server = start_any()
     run = BatchRun(server, tmp_path, range(1, 9), case=chain)
     expected = [""] * 8
     for _ in range(3):
@@ -211,11 +216,12 @@ def test_two_runs_with_one_store_submit_each_request_once(
 
 @pytest.mark.parametrize(("limit", "value"), [("most_lines", 4), ("most_bytes", 700)])
 def test_a_wave_is_divided_at_the_limits_of_a_batch(
-    start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+    start_any: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     """A batch has at most as many lines and bytes as the provider accepts."""
-    monkeypatch.setattr(OpenAIBatches, limit, value)
-    server = start_batch_server()
+    for api in (OpenAIBatches, AnthropicBatches):
+        monkeypatch.setattr(api, limit, value)
+    server = start_any()
     assert BatchRun(server, tmp_path, sums(11)).texts == right(11)
     assert sum(server.sizes) == 10
     assert max(server.sizes) in (3, 4)
@@ -231,10 +237,10 @@ def test_a_refused_parameter_costs_no_wave(start_batch_server: Start, tmp_path: 
     assert [server.sizes, server.files] == [[], {}]
 
 
-def test_requests_that_fail_as_calls_cost_no_wave(start_batch_server: Start, tmp_path: Path) -> None:
+def test_requests_that_fail_as_calls_cost_no_wave(start_any: Start, tmp_path: Path) -> None:
     """If the first three requests of a shape fail, the run stops before it submits a batch."""
-    server = start_batch_server()
-    run = BatchRun(server, tmp_path, sums(8), spec="openai:too-long")
+    server = start_any()
+    run = BatchRun(server, tmp_path, sums(8), spec=f"{server.spec.partition(':')[0]}:too-long")
     assert "3 requests failed, so no batch is submitted: the API refuses the request" in run.stopped
     assert server.sizes == []
 
@@ -264,9 +270,9 @@ def test_calls_and_lines_count_for_the_budget(start_batch_server: Start, tmp_pat
 
 
 # A line is estimated at 2 prompt and 8 completion tokens, at half of 10 and 20 USD per million: 0.0000888 USD.
-def test_a_wave_above_the_limit_of_costs_is_not_submitted(start_batch_server: Start, tmp_path: Path) -> None:
+def test_a_wave_above_the_limit_of_costs_is_not_submitted(start_any: Start, tmp_path: Path) -> None:
     """A wave whose estimate at half the price exceeds ``--llm-max-cost`` costs nothing; a smaller one is sent."""
-    server = start_batch_server()
+    server = start_any()
     run = BatchRun(server, tmp_path, sums(10), max_cost=0.0008)
     assert run.stopped.startswith(
         "--llm-max-cost 0.0008: the next 10 requests would cost about 0.0009 USD in batches; raise the limit"
@@ -275,31 +281,81 @@ def test_a_wave_above_the_limit_of_costs_is_not_submitted(start_batch_server: St
     assert BatchRun(server, tmp_path, sums(10), max_cost=0.001).texts == right(10)
 
 
-def test_open_batches_count_for_the_limit_of_costs(start_batch_server: Start, tmp_path: Path) -> None:
+def test_open_batches_count_for_the_limit_of_costs(start_any: Start, tmp_path: Path) -> None:
     """A wave is also refused if it exceeds the limit together with the replies and the open batches so far."""
-    server = start_batch_server(polls=-1)
+    server = start_any(polls=-1)
     BatchRun(server, tmp_path, sums(10), batch_wait=0)
     run = BatchRun(server, tmp_path, sums(14), max_cost=0.001)
     assert "the next 4 requests would cost about 0.0004 USD in batches after 0.0008 USD so far" in run.stopped
     assert server.sizes == [9]
 
 
+@pytest.mark.parametrize(
+    ("server_type", "api"), [(BatchServer, OpenAIBatches), (MessageBatchServer, AnthropicBatches)]
+)
+@pytest.mark.parametrize("polls", [0, 3])
 def test_a_batch_whose_creation_was_not_confirmed_is_found(
-    start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_batch_server: Start,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    server_type: Any,
+    api: Any,
+    polls: int,
 ) -> None:
-    """If the answer to the creation is lost, the batch is found by its mark and not created twice."""
-    create, lost = OpenAIBatches.create, []
+    """If the answer to the creation is lost, the batch is found and not created twice."""
+    create, lost = api.create, []
 
-    async def losing(self: OpenAIBatches, file: str, mark: str) -> Any:
-        await create(self, file, mark)
+    async def losing(self: Any, uploaded: Any, mark: str) -> Any:
+        await create(self, uploaded, mark)
         lost.append(mark)
         raise BackendError("connection lost", kind="connection", transient=True)
 
-    monkeypatch.setattr(OpenAIBatches, "create", losing)
-    server = start_batch_server()
+    monkeypatch.setattr(api, "create", losing)
+    server = start_batch_server(server_type, polls=polls)
     assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
     assert [server.sizes, len(lost)] == [[7], 1]
-    assert [batch["metadata"] for batch in server.batches.values()] == [{"llmprops": lost[0]}]
+    if server_type is BatchServer:
+        assert [batch["metadata"] for batch in server.batches.values()] == [{"llmprops": lost[0]}]
+
+
+def test_a_provider_that_creates_no_batch_stops_the_run(
+    start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines are not uploaded for ever; the next run submits them."""
+
+    async def failing(self: Any, uploaded: Any, mark: str) -> Any:
+        raise BackendError("status 500", kind="status 500", transient=True)
+
+    server = start_batch_server()
+    with monkeypatch.context() as patched:
+        patched.setattr(OpenAIBatches, "create", failing)
+        run = BatchRun(server, tmp_path, sums(8), retries=2)
+    assert run.stopped == "m: no batch was created, 3 times: status 500"
+    assert len(server.files) == 3
+    assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
+
+
+@pytest.mark.parametrize("polls", [0, 3])
+def test_a_batch_of_another_program_costs_nothing(
+    start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polls: int
+) -> None:
+    """Without a mark, a batch of the same size may be taken for a lost one; its results are recognised as others."""
+
+    async def failing(self: Any, uploaded: Any, mark: str) -> Any:
+        raise BackendError("connection lost", kind="connection", transient=True)
+
+    server = start_batch_server(MessageBatchServer, polls=polls)
+    BatchRun(server, tmp_path / "other", sums(18)[10:])
+    assert server.sizes == [7]
+    if polls:
+        [batch] = server.batches.values()
+        batch |= {"status": "validating", "polls": 0}
+    with monkeypatch.context() as patched:
+        patched.setattr(AnthropicBatches, "create", failing)
+        BatchRun(server, tmp_path, sums(8), batch_wait=0)
+    assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
+    # Both runs made a first call.
+    assert server.sizes == [7, 6]
 
 
 def test_requests_of_a_killed_worker_do_not_hold_up_the_others() -> None:
@@ -318,11 +374,9 @@ def test_requests_of_a_killed_worker_do_not_hold_up_the_others() -> None:
             assert askers.all_wait(3)
 
 
-def test_the_ledger_reserves_nothing_when_all_batches_are_over(
-    start_batch_server: Start, tmp_path: Path
-) -> None:
+def test_the_ledger_reserves_nothing_when_all_batches_are_over(start_any: Start, tmp_path: Path) -> None:
     """When all batches are over, no request is reserved any more."""
-    server = start_batch_server(expired=0.3)
+    server = start_any(expired=0.3)
     BatchRun(server, tmp_path, sums(20))
     with closing(sqlite3.connect(tmp_path / "replies.sqlite.batches")) as ledger:
         assert ledger.execute("SELECT COUNT(*) FROM lines").fetchone() == (0,)

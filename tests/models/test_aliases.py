@@ -32,10 +32,6 @@ from pytest_llmprops.models.registry import find_backend, parse_spec
             {"base_url": "http://localhost:8000/v1", "n": "off"}, "Qwen3-8B-n=off",
             "vllm:Qwen/Qwen3-8B is openai:Qwen/Qwen3-8B with the base URL http://localhost:8000/v1",
         ),
-        (
-            "anthropic:claude-x", "litellm", "anthropic/claude-x", {}, "claude-x",
-            "anthropic:claude-x is litellm:anthropic/claude-x",
-        ),
         ("gemini:gemini-x", "litellm", "gemini/gemini-x", {}, "gemini-x", "gemini:gemini-x is litellm:gemini/gemini-x"),
         ("openai:x", "openai", "x", {}, "x", ""),
     ],
@@ -55,7 +51,7 @@ def test_base_url_on_the_command_line_replaces_the_alias_address() -> None:
     assert (spec.params, hint(spec)) == ({}, "ollama:x is openai:x")
 
 
-@pytest.mark.parametrize("text", ["ollama", "ollama:", "anthropic:"])
+@pytest.mark.parametrize("text", ["ollama", "ollama:", "gemini:"])
 def test_alias_without_a_model_is_refused(text: str) -> None:
     """The message has an example."""
     head = text.rstrip(":")
@@ -65,7 +61,7 @@ def test_alias_without_a_model_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "suggestion"),
-    [("claude-x", "anthropic:claude-x"), ("gemini-x", "gemini:gemini-x"), ("qwen9", "'llmprops models'")],
+    [("grok-x", "xai:grok-x"), ("gemini-x", "gemini:gemini-x"), ("qwen9", "'llmprops models'")],
 )
 def test_bare_name_of_a_known_family_is_refused_with_its_alias(name: str, suggestion: str) -> None:
     """If no table of prices knows the name, the message says what to write."""
@@ -80,15 +76,15 @@ def test_name_of_an_alias_is_a_model_of_a_named_server() -> None:
 
 
 def test_alias_of_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without litellm, the message of `anthropic:` says what to install."""
+    """Without litellm, the message of `gemini:` says what to install."""
     find = importlib.util.find_spec
 
     def without_litellm(name: str, package: str | None = None) -> Any:
         return None if name == "litellm" else find(name, package)
 
     monkeypatch.setattr(importlib.util, "find_spec", without_litellm)
-    spec = parse_spec("anthropic:claude-x")
-    with pytest.raises(MissingExtra, match=r"anthropic:claude-x .* pip install 'pytest-llmprops\[litellm\]'"):
+    spec = parse_spec("gemini:gemini-x")
+    with pytest.raises(MissingExtra, match=r"gemini:gemini-x .* pip install 'pytest-llmprops\[litellm\]'"):
         find_backend(spec.backend).check(spec, BackendOptions())
 
 

@@ -15,7 +15,6 @@ from fixtures.batch_server import BatchServer
 from fixtures.runs import ROOT, Finished, Runner
 
 Start = Callable[..., BatchServer]
-MODEL = "openai:m?price_in=10&price_out=20"
 KEY = {"OPENAI_API_KEY": "sk-test-000000"}
 #: writes the number of the process that sends the requests, which the server kills; stores each reply at once
 PREPARED = """
@@ -47,7 +46,7 @@ def pytest_runtestloop(session):
 
 def batch(run: Runner, server: BatchServer, *args: str) -> Finished:
     """Run the suite with batches of the server."""
-    options = ("--model", MODEL, "--llm-base-url", server.url)
+    options = ("--model", server.spec, "--llm-base-url", server.url)
     return run(*options, "--llm-engine", "batch", *args, env=KEY)
 
 
@@ -123,7 +122,7 @@ def test_an_interrupted_run_goes_on(run: Runner, start_batch_server: Start) -> N
     """Ctrl-C ends the wait with status 2, and the same command pays for no line again."""
     server = start_batch_server(polls=-1)
     run.sums(12)
-    options = ("--model", MODEL, "--llm-base-url", server.url, "--llm-engine", "batch")
+    options = ("--model", server.spec, "--llm-base-url", server.url, "--llm-engine", "batch")
     waiting = subprocess.Popen(
         run.command(*options), cwd=run.folder, env=run.environment(KEY), stdout=subprocess.PIPE, text=True
     )

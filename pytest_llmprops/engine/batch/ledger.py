@@ -233,6 +233,10 @@ class Ledger:
         entries = [_entry(row) for row in rows]
         return [entry for entry in entries if accounts is None or entry.account in accounts]
 
+    def batches(self, account: str) -> set[str]:
+        """Return the provider's ids of all batches of a model."""
+        return {batch for (batch,) in self._do("SELECT batch FROM batches WHERE account = ?", (account,))}
+
     def members(self, mark: str) -> dict[str, list[str]]:
         """Return the keys of each line of a batch, in the order of its samples, by custom id."""
         rows = self._do("SELECT custom_id, key FROM lines WHERE mark = ? ORDER BY custom_id, place", (mark,))

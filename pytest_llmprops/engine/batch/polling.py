@@ -13,7 +13,7 @@ from pytest_llmprops.engine.batch.collecting import collect
 from pytest_llmprops.engine.batch.ledger import TOO_LARGE, Entry, Ledger, this_process
 from pytest_llmprops.engine.batch.pending import Lane, Pending, Waiting
 from pytest_llmprops.engine.calls import Calls
-from pytest_llmprops.models.batches import BatchState
+from pytest_llmprops.models.batches import BatchState, Intent
 
 #: how often a request is run without a usable result before it is an error
 MOST_ATTEMPTS = 3
@@ -109,8 +109,9 @@ class Poller:
             if entry.state == "intent" and not entry.is_being_prepared:
                 intents.setdefault(entry.account, []).append(entry)
         for account, entries in intents.items():
-            api, marks = self._lanes[account].api, {entry.mark for entry in entries}
-            found = await api.find(marks, min(entry.created for entry in entries))
+            found = await self._lanes[account].api.find(
+                [_intent(self._ledger, entry) for entry in entries], self._ledger.batches(account)
+            )
             for entry in entries:
                 state = found.get(entry.mark)
                 if state is not None:
@@ -174,3 +175,7 @@ class Poller:
             one = self._waiting.get(key)
             if one is not None:
                 act(one)
+
+
+def _intent(ledger: Ledger, entry: Entry) -> Intent:
+    return Intent(entry.mark, entry.created, entry.lines, lambda: ledger.members(entry.mark))

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
-from typing import IO
+from typing import IO, Any
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply
@@ -35,6 +35,8 @@ class Submitter:
     ) -> None:
         self._config, self._calls, self._ledger = config, calls, ledger
         self._waiting, self._keep = waiting, keep
+        #: creations in a row that failed for a reason that may pass
+        self._failures = 0
 
     async def submit(self, lane: Lane, unsent: Sequence[Pending]) -> bool:
         """Submit the requests of one model that no open batch has.
@@ -156,15 +158,20 @@ class Submitter:
             state = await lane.api.create(uploaded, entry.mark)
         except BackendError as error:
             if error.transient:
-                # The provider may have created the batch. The next poll looks for it.
+                # The provider may have created the batch. The next poll, or the next run, looks for it.
+                self._failures += 1
+                if self._failures > self._config.retries:
+                    text = f"{lane.label}: no batch was created, {self._failures} times: {error.message}"
+                    raise self._calls.stop(text) from None
                 return
             self._ledger.end(entry.mark, "refused")
             raise
+        self._failures = 0
         self._ledger.submitted(entry.mark, state.id, state.status, state.expires)
         self._calls.count_sent(lines)
 
-    async def _uploaded(self, lane: Lane, wave: IO[bytes]) -> str:
-        async def upload() -> str:
+    async def _uploaded(self, lane: Lane, wave: IO[bytes]) -> Any:
+        async def upload() -> Any:
             wave.seek(0)
             return await lane.api.upload(wave)
 

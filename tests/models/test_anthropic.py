@@ -1,0 +1,253 @@
+"""Anthropic's Messages API: what is sent, how answers and errors are read. Its batches: tests/engine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fixtures.message_batches import MessageBatchServer
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.requests import Chat, Message, Reply
+from pytest_llmprops.models.anthropic_sdk import AnthropicModel
+from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.registry import find_backend, parse_spec
+
+KEY = "sk-ant-api03-0123456789"
+HELLO = Chat.user("Hello", max_tokens=16)
+
+
+class Scripted(MessageBatchServer):
+    """Answers each message with the next of :attr:`answers`, and keeps what was sent."""
+
+    def post(self, path: str, body: bytes, authorization: str) -> tuple[int, Any]:
+        """Return the next answer; the last one for ever."""
+        assert path == "/v1/messages"
+        self.bodies.append(json.loads(body))
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    answers: list[tuple[int, Any]]
+
+
+@pytest.fixture
+def ask(
+    start_batch_server: Callable[..., Scripted], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[Result, Scripted, AnthropicModel]]:
+    """Return a function that sends a request to a server with these answers."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+
+    def send(request: Chat, *answers: tuple[int, Any], name: str = "claude-x") -> Any:
+        server = start_batch_server(Scripted)
+        server.answers = list(answers) or [(200, message("Hi"))]
+        spec = parse_spec(f"{name}?base_url={server.url}&price_in=10&price_out=20")
+        model = AnthropicModel(spec, BackendOptions(timeout=5))
+
+        async def reply() -> Result:
+            try:
+                return (await model.chat([request]))[0]
+            finally:
+                await model.aclose()
+
+        return asyncio.run(reply()), server, model
+
+    return send
+
+
+def message(*texts: str, reason: str = "end_turn", thinking: bool = False, **usage: int) -> dict[str, Any]:
+    """Return an answer."""
+    blocks = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}] if thinking else []
+    blocks += [{"type": "text", "text": text} for text in texts]
+    counted = {"input_tokens": 12, "output_tokens": 3, **usage}
+    return {
+        "type": "message",
+        "model": "claude-x-1",
+        "content": blocks,
+        "stop_reason": reason,
+        "usage": counted,
+    }
+
+
+def error(kind: str, text: str) -> dict[str, Any]:
+    """Return an error's body."""
+    return {"type": "error", "error": {"type": kind, "message": text}}
+
+
+def test_a_conversation_is_sent_as_the_api_takes_it(ask: Any) -> None:
+    """System messages are a parameter, stop sequences have another name, and the reply has text, usage and cost."""
+    turns = (
+        Message("system", "Be brief."),
+        Message("user", "A"),
+        Message("assistant", "B"),
+        Message("user", "C"),
+    )
+    request = Chat(turns, temperature=0.5, max_tokens=16, stop=("###",), extra=(("top_k", 5),))
+    reply, server, model = ask(request, (200, message("D", "E", cache_read_input_tokens=8)))
+    [body] = server.bodies
+    assert body == {
+        "model": "claude-x",
+        "system": "Be brief.",
+        "messages": [
+            {"role": role, "content": text}
+            for role, text in (("user", "A"), ("assistant", "B"), ("user", "C"))
+        ],
+        "temperature": 0.5,
+        "max_tokens": 16,
+        "stop_sequences": ["###"],
+        "top_k": 5,
+    }
+    assert (reply.text, reply.finish_reason, reply.served_model) == ("DE", "stop", "claude-x-1")
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (20, 3)
+    assert reply.cost_usd == pytest.approx((20 * 10 + 3 * 20) / 1e6)
+    assert model.deviations() == ()
+
+
+def test_what_the_api_lacks_is_a_deviation(ask: Any) -> None:
+    """Log probabilities and stops of white space are left out, and a limit is added; all are recorded."""
+    reply, server, model = ask(Chat.user("Hello", logprobs=5, stop=("\n",), extra=(("seed", 1),)))
+    assert reply.text == "Hi"
+    assert server.bodies[0].keys() == {"model", "messages", "max_tokens"}
+    assert model.deviations() == (
+        "logprobs left out",
+        "seed left out",
+        "stop left out",
+        "at most 4096 tokens, because the API requires a limit",
+    )
+
+
+def test_a_refused_parameter_is_left_out(ask: Any) -> None:
+    """Newer models refuse a temperature."""
+    refused = error("invalid_request_error", "`temperature` is deprecated for this model.")
+    reply, server, model = ask(
+        Chat.user("Hello", temperature=0.0, max_tokens=9), (400, refused), (200, message("Hi"))
+    )
+    assert reply.text == "Hi"
+    assert ["temperature" in body for body in server.bodies] == [True, False]
+    assert model.deviations() == ("temperature left out",)
+
+
+def test_a_budget_spent_on_thinking_is_raised_once(ask: Any) -> None:
+    """A model that thinks up to the limit is asked again with a higher one."""
+    spent = message(reason="max_tokens", thinking=True)
+    reply, server, model = ask(HELLO, (200, spent), (200, message("Hi", thinking=True)))
+    assert reply.text == "Hi"
+    assert [body["max_tokens"] for body in server.bodies] == [16, 16 + 4096]
+    assert model.deviations() == ("token budget raised by 4096",)
+
+
+@pytest.mark.parametrize(
+    ("reason", "finish"),
+    [
+        ("end_turn", "stop"),
+        ("stop_sequence", "stop"),
+        ("max_tokens", "length"),
+        ("refusal", "content_filter"),
+    ],
+)
+def test_reasons_to_stop(ask: Any, reason: str, finish: str) -> None:
+    """A refusal of the provider is a content filter's, and a limit is one."""
+    reply, _, _ = ask(HELLO, (200, message("Hi", reason=reason)))
+    assert (reply.text, reply.finish_reason) == ("Hi", finish)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "text", "expected", "is_fatal", "is_transient"),
+    [
+        (401, "authentication_error", f"invalid x-api-key {KEY}", "refuses the key", True, False),
+        (404, "not_found_error", "model: claude-x", "unknown model 'claude-x'", True, False),
+        (
+            400,
+            "invalid_request_error",
+            "Your credit balance is too low to use the API.",
+            "quota",
+            True,
+            False,
+        ),
+        (400, "invalid_request_error", "prompt is too long: 3 tokens", "refuses the request", False, False),
+        (429, "rate_limit_error", "Number of requests", "status 429", False, True),
+        (529, "overloaded_error", "Overloaded", "status 529: Overloaded", False, True),
+        (
+            400,
+            "invalid_request_error",
+            "top_k: Extra inputs are not permitted",
+            "--llm-param top_k",
+            True,
+            False,
+        ),
+    ],
+)
+def test_errors(
+    ask: Any, status: int, kind: str, text: str, expected: str, is_fatal: bool, is_transient: bool
+) -> None:
+    """Each error says what to do, and shows no key."""
+    request = Chat.user("Hello", max_tokens=9, extra=(("top_k", 5),))
+    result, _, _ = ask(request, (status, error(kind, text)))
+    assert isinstance(result, BackendError)
+    assert expected in result.message
+    assert KEY not in result.message
+    assert (result.fatal, result.transient) == (is_fatal, is_transient)
+
+
+def test_a_filtered_prompt_is_refused(ask: Any) -> None:
+    """The provider's content filter gives an empty reply, not an error."""
+    text = "Output blocked by content filtering policy"
+    reply, _, _ = ask(HELLO, (400, error("invalid_request_error", text)))
+    assert reply == Reply(finish_reason="content_filter")
+
+
+@pytest.mark.parametrize("answer", [{}, {"content": "Hi"}, {"content": [{"text": 5}], "stop_reason": 3}, []])
+def test_an_answer_of_another_kind_is_an_error(ask: Any, answer: Any) -> None:
+    """Untrusted answers never end in a traceback."""
+    result, _, _ = ask(HELLO, (200, answer))
+    assert isinstance(result, BackendError)
+
+
+def test_a_key_that_a_reply_repeats_is_hidden(ask: Any) -> None:
+    """No record has the key."""
+    reply, _, _ = ask(HELLO, (200, message(f"Your key is {KEY}")))
+    assert reply.text == "Your key is [key]"
+
+
+def test_no_server_is_a_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that cannot be reached is asked again."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    model = AnthropicModel(parse_spec("claude-x?base_url=http://127.0.0.1:9"), BackendOptions(timeout=5))
+    [result] = asyncio.run(model.chat([HELLO]))
+    assert isinstance(result, BackendError)
+    assert result.message.startswith("cannot reach http://127.0.0.1:9")
+    assert result.transient
+
+
+def test_specifications(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name of Claude needs no backend; identity and pinning are those of the API's name."""
+    for text in ("claude-x-20250101", "anthropic:claude-x-20250101"):
+        model = find_backend("anthropic").factory(parse_spec(text), BackendOptions())
+        assert parse_spec(text).backend == "anthropic"
+        assert model.identity == {"backend": "anthropic", "name": "claude-x-20250101", "base_url": ""}
+        assert model.pinned
+    # With a server of one's own, every bare name is its model.
+    assert parse_spec("claude-x", base_url="http://gpu:8000/v1").backend == "openai"
+    with pytest.raises(UsageError, match="base_url nowhere: write http://HOST"):
+        find_backend("anthropic").check(parse_spec("claude-x?base_url=nowhere"), BackendOptions())
+
+
+@pytest.mark.parametrize(
+    ("key", "said"), [("", "set the environment variable ANTHROPIC_API_KEY"), ("ä", "not allowed")]
+)
+def test_a_key_is_needed_for_calls(monkeypatch: pytest.MonkeyPatch, key: str, said: str) -> None:
+    """A missing key is one line, before any call."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", key)
+    spec, options = parse_spec("claude-x"), BackendOptions()
+    assert said in find_backend("anthropic").missing(spec, options)
+    [result] = asyncio.run(AnthropicModel(spec, options).chat([HELLO]))
+    assert isinstance(result, BackendError)
+    assert (result.kind, result.fatal) == ("key", True)
+
+
+def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the SDK, the message says what to install."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"pip install 'pytest-llmprops\[anthropic\]'"):
+        find_backend("anthropic").check(parse_spec("claude-x"), BackendOptions())
