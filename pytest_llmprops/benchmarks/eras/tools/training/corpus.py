@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,12 @@ def read_segmented(file: Path) -> Corpus:
     if not lines:
         raise DataError(
             f"{file}: the file is empty; it must have one sentence per line, with spaces between words"
+        )
+    tagged = [re.search(r".(/|_)[A-Za-z]{1,3}$", line[0]) is not None for line in lines]
+    if all(tagged):
+        raise DataError(
+            f"{file}, line {numbers[0]}: the words have tags, such as {lines[0][0]}; remove them:"
+            r" sed -E 's#[/_][A-Za-z]+( |$)#\1#g'"
         )
     longest = max(range(len(lines)), key=lambda i: len("".join(lines[i])) if len(lines[i]) == 1 else 0)
     if all(len(line) == 1 for line in lines) and len(lines[longest][0]) > 4:

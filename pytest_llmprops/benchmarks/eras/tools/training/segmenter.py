@@ -96,8 +96,8 @@ class SegmenterTask:
     def __init__(self, base: Base, lines: Sequence[Words], held_out: Sequence[Words]) -> None:
         self._base, self._held_out = base, held_out
         self._known = frozenset(word for line in lines for word in line)
-        self._characters = CharacterTokens(base.tokenizer, name="--base", fold=True)
-        self.rows: Sequence[Row] = labelled_rows(lines, self._characters, window=base.window)
+        self.characters = CharacterTokens(base.tokenizer, name="--base", fold=True)
+        self.rows: Sequence[Row] = labelled_rows(lines, self.characters, window=base.window)
 
     def network(self) -> Any:
         """Return a new network."""

@@ -21,6 +21,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.segmenter import Base, Pretr
 from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings, require_packages
 from pytest_llmprops.benchmarks.eras.tools.training.small import SmallBase
 from pytest_llmprops.benchmarks.eras.tools.training.task import CardFacts, DataFile
+from pytest_llmprops.benchmarks.eras.tools.training.unknown_characters import check_characters
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.hf_segment import HfSegmentModel
@@ -65,6 +66,7 @@ class SegmenterOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
+    data: Sequence[Corpus]
     training: Sequence[Words]
     held_out: Sequence[Words]
     tests: Sequence[Corpus]
@@ -91,6 +93,9 @@ def train_segmenter(
     lines = _read(options, settings.seed)
     base = _base(options, lines.training)
     task = SegmenterTask(base, lines.training, lines.held_out)
+    for corpus in (*lines.data, *lines.tests):
+        base_name = "the training data" if options.base == SMALL else f"--base {options.base}"
+        check_characters(corpus, task.characters, base_name)
     known = frozenset(word for line in lines.training for word in line)
 
     def score(folder: Path) -> Sequence[Mapping[str, object]]:
@@ -153,6 +158,7 @@ def _read(options: SegmenterOptions, seed: int) -> _Lines:
     files += [DataFile("test", c.label, c.sha256, len(c.lines)) for c in tests]
     files += [DataFile("left out", c.label, c.sha256, len(c.lines)) for c in others[len(tests) :]]
     return _Lines(
+        data=data,
         training=[line for i, line in enumerate(kept) if i not in chosen],
         held_out=[kept[i] for i in sorted(chosen)],
         tests=tests,
