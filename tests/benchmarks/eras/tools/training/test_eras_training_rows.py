@@ -135,7 +135,13 @@ def test_patience() -> None:
     """A training is stuck if none of the last evaluations is better than an earlier one."""
     history: list[dict[str, float]] = [{"f1": x} for x in (0.5, 0.7, 0.6, 0.7)]
     history.insert(2, {"loss": 1.0})
-    assert [is_stuck(history, "f1", patience) for patience in (0, 1, 2, 3, 4)] == [False, True, True, False, False]
+    assert [is_stuck(history, "f1", patience) for patience in (0, 1, 2, 3, 4)] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(
