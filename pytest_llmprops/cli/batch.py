@@ -25,14 +25,17 @@ def add(groups: Groups) -> None:
             metavar="FILE",
             help="file of the reply store (default: in the user's cache directory)",
         )
+        command.add_argument(
+            "--llm-base-url",
+            default="",
+            metavar="URL",
+            help="the models' server, if its address has a user and a password, which no file has",
+        )
         if name == "collect":
             command.add_argument(
                 "files", nargs="*", type=Path, metavar="FILE", help="downloaded output file, with --model"
             )
             command.add_argument("--model", metavar="SPEC", help="model that gave the replies in the files")
-            command.add_argument(
-                "--llm-base-url", default="", metavar="URL", help="base URL of the model's server"
-            )
         command.set_defaults(command=_run, name=name)
 
 
@@ -49,11 +52,11 @@ def _run(options: argparse.Namespace) -> int:
 async def _lines(options: argparse.Namespace, store: str) -> list[str]:
     from pytest_llmprops.engine.batch.commands import BatchCommands
 
-    async with BatchCommands(store) as commands:
+    async with BatchCommands(store, options.llm_base_url) as commands:
         if options.name == "status":
             return await commands.status()
         if options.name == "cancel":
             return await commands.cancel()
         if options.files:
-            return commands.read(options.files, options.model, options.llm_base_url)
+            return commands.read(options.files, options.model)
         return await commands.collect()

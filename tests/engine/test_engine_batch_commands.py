@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from fixtures.batch_runs import BatchRun, sums
 from fixtures.batch_server import BatchServer
 from fixtures.message_batches import MessageBatchServer
 from pytest_llmprops.cli.main import main
+from pytest_llmprops.models.addresses import basic
 
 Start = Callable[..., BatchServer]
 
@@ -60,6 +62,31 @@ def test_cancelled_batches_are_submitted_again_by_the_run(
     assert len(BatchRun(server, tmp_path, sums(8)).texts) == 8
     assert server.sizes == [7, 6]
     assert set(server.paid.values()) == {1}
+
+
+class Private(BatchServer):
+    """A server behind a proxy with user and password."""
+
+    def post(self, path: str, body: bytes, authorization: str) -> tuple[int, Any] | None:
+        """Refuse a request without them."""
+        if authorization != basic("me:secret"):
+            return 401, {"error": {"message": "Who are you?"}}
+        return super().post(path, body, authorization)
+
+
+def test_an_address_with_a_password_is_given_again(
+    start_batch_server: Start, tmp_path: Path, fast_batches: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The ledger has no password, so the commands take the whole address."""
+    server = start_batch_server(Private, polls=-1)
+    plain, server.url = server.url, server.url.replace("//", "//me:secret@")
+    BatchRun(server, tmp_path, sums(8), batch_wait=0)
+    assert b"secret" not in (tmp_path / "replies.sqlite.batches").read_bytes()
+    for address in ((), ("--llm-base-url", plain)):
+        assert batch(tmp_path, "cancel", *address) == 2
+        assert "the API refuses the key (status 401)" in capsys.readouterr().err
+    assert batch(tmp_path, "cancel", "--llm-base-url", server.url) == 0
+    assert "m: cancelled, 0 of 7 lines done" in capsys.readouterr().out
 
 
 def test_an_output_file_alone_fills_a_store(

@@ -19,6 +19,7 @@ from pytest_llmprops.engine.store.base import row_of
 from pytest_llmprops.engine.store.location import open_store
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.batches import BatchApi, BatchModel
+from pytest_llmprops.models.openai_sdk import normalised_url
 from pytest_llmprops.models.registry import find_backend, parse_spec
 
 _KEY_LENGTH = 64
@@ -27,10 +28,12 @@ _KEY_LENGTH = 64
 class BatchCommands:
     """The open batches of one reply store, inside ``async with``; all methods return lines to print.
 
+    :param base_url: the address of the models' server, with the user and password that the ledger does not have.
     :raises StoreError: if the store or the ledger cannot be used.
     """
 
-    def __init__(self, store: str) -> None:
+    def __init__(self, store: str, base_url: str = "") -> None:
+        self._base_url = base_url
         self._store = open_store(store)
         self._ledger = Ledger(ledger_path(store))
         self._models: dict[tuple[str, str], Any] = {}
@@ -52,6 +55,8 @@ class BatchCommands:
 
         :raises UsageError: if it has none. :raises BackendError: if its key is missing or wrong.
         """
+        if self._base_url and base_url == normalised_url(self._base_url):
+            base_url = self._base_url
         known = self._models.get((spec, base_url))
         if known is None:
             parsed = parse_spec(spec)
@@ -108,12 +113,12 @@ class BatchCommands:
                 lines.append(_line(replace(entry, status=state.status, done=state.done)))
         return lines or ["no open batches"]
 
-    def read(self, files: Iterable[Path], spec: str, base_url: str) -> list[str]:
+    def read(self, files: Iterable[Path], spec: str) -> list[str]:
         """Store the replies in output files that were downloaded, whose custom ids are keys of the store.
 
         Of several samples in a line, only the first has the key.
         """
-        api, label = self._api(spec, base_url), parse_spec(spec).label
+        api, label = self._api(spec, self._base_url), parse_spec(spec).label
         lines = []
         for path in files:
             rows = []
