@@ -40,31 +40,6 @@ class RequestRecord:
     seconds: float = 0.0
     via: str = ""
 
-    @classmethod
-    def of(cls, role: str, request: Request, reply: Reply, *, note: str = "") -> RequestRecord:
-        """Return the record of a request that was answered.
-
-        :param note: why the reply is left out of the record; empty to include it.
-        """
-        fields = request_to_json(request)
-        kind = fields.pop("kind")
-        return cls(
-            reply.key,
-            role,
-            kind,
-            fields,
-            reply="" if note else reply.text,
-            reply_value=None if note else reply.value,
-            logprobs=None if note else reply.logprobs,
-            note=note,
-            finish_reason=reply.finish_reason,
-            served_model=reply.served_model,
-            usage=reply.usage,
-            cached=reply.cached,
-            seconds=round(reply.seconds, 6),
-            via=reply.via,
-        )
-
     @property
     def messages(self) -> list[tuple[str, str]]:
         """The role and content of each message; empty if the request is not a chat."""
@@ -105,27 +80,62 @@ class RequestRecord:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the line as it is written, before long prefixes are replaced."""
-        reply: dict[str, Any] = {"text": self.reply}
-        if self.reply_value is not None:
-            reply["value"] = self.reply_value
-        if self.logprobs is not None:
-            reply["logprobs"] = list(self.logprobs)
-        if self.note:
-            reply["note"] = self.note
+        """Return the line that was read, with whole prefixes and all fields."""
+        reply = _kept(self.reply, self.reply_value, self.logprobs)
         line = {
             "key": self.key,
             "role": self.role,
             "kind": self.kind,
             "request": dict(self.request),
-            "reply": reply,
+            "reply": reply | {"note": self.note} if self.note else reply,
             "finish_reason": self.finish_reason,
             "served_model": self.served_model,
-            "usage": {name: getattr(self.usage, name) for name in Usage.__slots__},
+            "usage": _tokens(self.usage),
             "cached": self.cached,
             "seconds": self.seconds,
         }
         return line | {"via": self.via} if self.via else line
+
+
+def line_of(role: str, request: Request, reply: Reply, *, note: str = "") -> dict[str, Any]:
+    """Return the line of a request that was answered, as it is written, before long prefixes are replaced.
+
+    :param note: why the reply is left out of the record; empty to include it.
+    """
+    fields = request_to_json(request)
+    kind = fields.pop("kind")
+    line = {
+        "key": reply.key,
+        "role": role,
+        "kind": kind,
+        "request": fields,
+        "reply": {"text": "", "note": note} if note else _kept(reply.text, reply.value, reply.logprobs),
+        "finish_reason": reply.finish_reason,
+        "served_model": reply.served_model,
+        "usage": _tokens(reply.usage),
+        "cached": reply.cached,
+        "seconds": round(reply.seconds, 6),
+    }
+    if reply.via:
+        line["via"] = reply.via
+    return line
+
+
+def _kept(text: str, value: JSON, logprobs: Sequence[Mapping[str, JSON]] | None) -> dict[str, Any]:
+    reply: dict[str, Any] = {"text": text}
+    if value is not None:
+        reply["value"] = value
+    if logprobs is not None:
+        reply["logprobs"] = list(logprobs)
+    return reply
+
+
+def _tokens(usage: Usage) -> dict[str, int]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {

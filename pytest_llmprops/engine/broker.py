@@ -22,6 +22,7 @@ from pytest_llmprops.engine.lanes import lane
 from pytest_llmprops.engine.limits import Breaker, affordable
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.engine.samples import Together
+from pytest_llmprops.engine.shared_work import SharedWork
 from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.registry import find_backend, import_registrations
 
@@ -54,6 +55,7 @@ class Broker:
         self._started, self._started_monotonic = time.time(), time.monotonic()
         self._known = KnownReplies(config)
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
+        self._is_flush_due = False
 
         #: serves requests with batches, with ``--llm-engine batch``
         self.waves: Waves | None = None
@@ -76,7 +78,7 @@ class Broker:
 
             self._fleets = Fleets(config)
         self._served: dict[str, Served] = {}
-        self._in_work: dict[str, asyncio.Future[Reply]] = {}
+        self._in_work: SharedWork[Reply] = SharedWork()
         #: replies to the calls before the run, for the requests of the run
         self._trials: dict[str, Reply] = {}
         self._is_closed = False
@@ -192,10 +194,26 @@ class Broker:
         # A stored reply has the same deviations as the call that produced it.
         served.deviations.update(reply.deviations)
         if self._log:
+            if not self._is_flush_due:
+                # In the next iteration of the loop, for all replies of this one.
+                self._is_flush_due = True
+                asyncio.get_running_loop().call_soon(self.flush)
             try:
                 self._log.add(role, request, reply, kept=kept)
             except OSError as error:
-                raise self.stop(f"requests.jsonl cannot be written: {error.strerror}") from None
+                raise self._stop_without_log(error) from None
+
+    def flush(self) -> None:
+        """Write the requests that were answered so far to ``requests.jsonl``; a full disk stops the run."""
+        if self._log and self._is_flush_due:
+            self._is_flush_due = False
+            try:
+                self._log.flush()
+            except OSError as error:
+                self._stop_without_log(error)
+
+    def _stop_without_log(self, error: OSError) -> RunStopped:
+        return self.stop(f"requests.jsonl cannot be written: {error.strerror}")
 
     async def _compute(
         self, label: str, served: Served, computed: Computed, key: str, request: Request
@@ -235,15 +253,8 @@ class Broker:
             raise self.stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
         if self.waves is not None and self.waves.takes(served.model, request):
             self.waves.join(key)
-        future = self._in_work.get(key)
-        if future is None:
-            future = self._in_work[key] = asyncio.ensure_future(self._call(label, served, key, request))
-            future.add_done_callback(lambda done: self._in_work.pop(key, None))
-            # Retrieve the exception here too: asyncio warns if all requests that wait for it were cancelled.
-            future.add_done_callback(lambda done: done.cancelled() or done.exception())
-        else:
-            self.counters.joined += 1
-        return await asyncio.shield(future)
+        self.counters.joined += key in self._in_work
+        return await self._in_work.result(key, lambda: self._call(label, served, key, request))
 
     async def _call(self, label: str, served: Served, key: str, request: Request) -> Reply:
         if self.waves is not None and isinstance(request, Chat) and self.waves.takes(served.model, request):
@@ -261,13 +272,9 @@ class Broker:
 
     async def _keep(self, label: str, served: Served, key: str, reply: Reply) -> Reply:
         """Store and count a new reply, and return it with its key."""
-        reply = dataclasses.replace(
-            reply,
-            key=key,
-            stored=reply.stored or self._now(),
-            # Those of a batch are from the time at which it was written.
-            deviations=reply.deviations if reply.via else tuple(served.model.deviations()),
-        )
+        # The deviations of a batch are from the time at which it was written.
+        deviations = reply.deviations if reply.via else tuple(served.model.deviations())
+        reply = reply.answering(key, stored=reply.stored or self._now(), deviations=deviations)
         self._count(reply, local=served.model.blocking)
         reason = served.breaker.success(empty=_is_empty(reply))
         if reason:
@@ -357,9 +364,7 @@ class Broker:
         self._is_closed = True
         if self.waves is not None:
             await self.waves.close()
-        for future in list(self._in_work.values()):
-            future.cancel()
-        await asyncio.gather(*self._in_work.values(), return_exceptions=True)
+        await self._in_work.close()
         for served in self._served.values():
             if served.listed_since is not None:
                 served.listed_since.cancel()

@@ -173,8 +173,9 @@ class Calls:
         async with self._slots:
             if _too_many(served, requests):
                 return []
-            # Samples that share a call are handed over in the next iteration of the loop.
-            await asyncio.sleep(0)
+            if served.together is not None:
+                # Samples that share a call are handed over in the next iteration of the loop.
+                await asyncio.sleep(0)
             await self._stored()
             await self._rate.wait()
             return await self._send(served, requests)

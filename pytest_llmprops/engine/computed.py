@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import OrderedDict
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.engine.lanes import Send
+from pytest_llmprops.engine.shared_work import SharedWork
 
 #: number of latest replies kept in memory; the token vectors of a sentence take about 50 kB
 REMEMBERED = 1_000
@@ -22,7 +22,7 @@ class Computed:
     def __init__(self, send: Send) -> None:
         self._send = send
         self._recent: OrderedDict[str, Reply] = OrderedDict()
-        self._in_work: dict[str, asyncio.Future[Reply | BackendError]] = {}
+        self._in_work: SharedWork[Reply | BackendError] = SharedWork()
 
     def known(self, key: str) -> bool:
         """Return whether the reply to a request key is in memory."""
@@ -36,12 +36,7 @@ class Computed:
         if key in self._recent:
             self._recent.move_to_end(key)
             return self._recent[key]
-        future = self._in_work.get(key)
-        if future is None:
-            future = self._in_work[key] = asyncio.ensure_future(self._send(request))
-            future.add_done_callback(lambda done: self._in_work.pop(key, None))
-        # Shielded: if one waiting request is cancelled, the others still get the reply.
-        result = await asyncio.shield(future)
+        result = await self._in_work.result(key, lambda: self._send(request))
         if isinstance(result, BackendError):
             raise result
         self._recent[key] = result
@@ -51,7 +46,4 @@ class Computed:
 
     async def close(self) -> None:
         """Cancel open computations."""
-        waiting = list(self._in_work.values())
-        for future in waiting:
-            future.cancel()
-        await asyncio.gather(*waiting, return_exceptions=True)
+        await self._in_work.close()

@@ -30,6 +30,8 @@ _CHAT_FIELDS = ("temperature", "max_tokens", "stop")
 LONGEST_REPLY = 1_000_000
 #: Outcomes that pytest has not fetched. With more, the next cases wait, unless pytest waits for a case itself.
 MOST_WAITING = 10_000
+#: maximum number of outcomes that are handed over at once
+MOST_FRESH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +247,7 @@ class Evaluator:
     :param keeps_calls: outcomes have the calls with their prompts and replies, not only their keys.
     :param open_case: called for each case that is evaluated, to count it; returns the function that replaces
         ``broker_ask``.
+    :param before_publish: called on the loop before finished cases can be fetched.
     """
 
     def __init__(
@@ -256,12 +259,14 @@ class Evaluator:
         on_stop: Callable[[str], None] = lambda reason: None,
         keeps_calls: bool = True,
         open_case: Callable[[], AbstractContextManager[BrokerAsk]] | None = None,
+        before_publish: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._keeps_calls = keeps_calls
         self._window = window
         self._on_stop = on_stop
         self._open_case = open_case or (lambda: nullcontext(broker_ask))
+        self._before_publish = before_publish
         self._faults = Faults()
         #: why the remaining cases are not evaluated; None if they are
         self._stopped: str | None = None
@@ -269,6 +274,8 @@ class Evaluator:
         self._open: set[CaseKey] = set()
         #: finished and not yet fetched
         self._outcomes: dict[CaseKey, Outcome] = {}
+        #: finished in this iteration of the loop; the next one moves them to ``_outcomes``, with one lock for all
+        self._fresh: list[Outcome] = []
         #: keys of the cases for which a thread waits
         self._awaited: set[CaseKey] = set()
         # One condition for all cases: a future for each takes 1.5 kB.
@@ -277,9 +284,15 @@ class Evaluator:
         self._tasks: list[asyncio.Task[None]] = []
         self._queue: deque[Case] = deque()
         self._unfinished = 0
-        #: set while all submitted cases are finished
+        #: set while all submitted cases are finished, and from the first call to a model on
         self.settled = threading.Event()
         self.settled.set()
+
+    def note_call(self) -> None:
+        """Note a call to a model, which takes long: nobody waits for all cases any more."""
+        # An event that is set already is not set for free.
+        if not self.settled.is_set():
+            self.settled.set()
 
     def submit(self, cases: Iterable[Case]) -> None:
         """Start the evaluation of ``cases``, except those already submitted. Thread-safe."""
@@ -303,9 +316,12 @@ class Evaluator:
 
     async def _work(self) -> None:
         while self._queue:
-            if len(self._outcomes) >= MOST_WAITING and not self._awaited:
-                await self._room()
-                continue
+            if len(self._outcomes) + len(self._fresh) >= MOST_WAITING:
+                if self._fresh:
+                    self._publish()
+                if not self._awaited:
+                    await self._room()
+                    continue
             case = self._queue.popleft()
             try:
                 self._finish(await self._evaluated(case))
@@ -326,12 +342,25 @@ class Evaluator:
             # dataclasses.replace takes four times as long.
             o = outcome
             outcome = Outcome(o.case, o.verdict, o.error, o.stopped, o.fault, keys=o.requests)
-        key = outcome.key
+        if not self._fresh:
+            self._loop.call_soon(self._publish)
+        self._fresh.append(outcome)
+        if len(self._fresh) >= MOST_FRESH:
+            # Cases that wait for nothing leave the loop no time.
+            self._publish()
+
+    def _publish(self) -> None:
+        """Hand the outcomes of this iteration of the loop to the threads that fetch them."""
+        self._before_publish()
         with self._changed:
-            self._open.discard(key)
-            self._outcomes[key] = outcome
-            if key in self._awaited:
-                self._awaited.discard(key)
+            for outcome in self._fresh:
+                key = outcome.key
+                self._open.discard(key)
+                self._outcomes[key] = outcome
+            self._fresh.clear()
+            arrived = [key for key in self._awaited if key in self._outcomes]
+            if arrived:
+                self._awaited.difference_update(arrived)
                 self._changed.notify_all()
 
     async def _room(self) -> None:
@@ -397,7 +426,7 @@ class Evaluator:
     def has_verdicts(self) -> bool:
         """Return whether a finished verdict has not been fetched."""
         with self._changed:
-            return any(outcome.stopped is None for outcome in self._outcomes.values())
+            return any(one.stopped is None for one in (*self._fresh, *self._outcomes.values()))
 
     async def close(self) -> None:
         """Cancel all unfinished cases."""
@@ -407,3 +436,4 @@ class Evaluator:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._publish()

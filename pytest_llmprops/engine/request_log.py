@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.request_records import RequestRecord
+from pytest_llmprops.core.request_records import line_of
 from pytest_llmprops.core.requests import Reply, Request
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
@@ -23,7 +23,7 @@ MOST_PREFIXES = 64
 
 
 class RequestLog:
-    """Appends one line per request and flushes it, so that a killed run keeps its lines.
+    """Appends one line per request. A killed run keeps the lines before the last :meth:`flush`.
 
     A line with ``prefix_id`` defines a text. In later requests, a message content ``{"prefix": id, "rest": text}``
     means that text followed by ``rest``. ``runs/replies.py`` reads the file.
@@ -40,6 +40,8 @@ class RequestLog:
     def add(self, role: str, request: Request, reply: Reply, *, kept: bool = True) -> None:
         """Append a request and its reply; a key that this run has already written is not repeated.
 
+        The line is on disk after :meth:`flush`.
+
         :param kept: write the reply; otherwise write a note in its place.
         :raises OSError: on a full disk.
         """
@@ -47,9 +49,16 @@ class RequestLog:
         if digest in self._written:
             return
         self._written.add(digest)
-        line = RequestRecord.of(role, request, reply, note="" if kept else NOT_KEPT).to_json()
-        lines = [*self._definitions(line["request"].get("messages", ())), line]
-        self._file.write("".join([_encode(x) + "\n" for x in lines]))
+        line = line_of(role, request, reply, note="" if kept else NOT_KEPT)
+        for definition in self._definitions(line["request"].get("messages", ())):
+            self._file.write(_encode(definition) + "\n")
+        self._file.write(_encode(line) + "\n")
+
+    def flush(self) -> None:
+        """Write the lines so far to the file, with one call of the system.
+
+        :raises OSError: on a full disk.
+        """
         self._file.flush()
 
     def _definitions(self, messages: Iterable[list[Any]]) -> Iterator[dict[str, str]]:
@@ -78,6 +87,6 @@ class RequestLog:
         )
 
     def close(self) -> None:
-        """Close the file. A full disk is not reported again: :meth:`add` has raised."""
+        """Close the file. A full disk is not reported again: :meth:`flush` has raised."""
         with contextlib.suppress(OSError):
             self._file.close()

@@ -31,6 +31,8 @@ class Server:
         self._broker = broker
         self._gathering = Gathering(lambda: broker.stopped, grace=grace)
         self._tasks: set[asyncio.Task[None]] = set()
+        #: the answers that are ready, by connection
+        self._answers: dict[asyncio.StreamWriter, list[bytes]] = {}
 
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection; each message is answered as soon as its answer is known."""
@@ -59,8 +61,18 @@ class Server:
             answer["stopped"] = str(stop)
         except Exception as fault:
             answer["error"] = BackendError(f"broker: {type(fault).__name__}: {fault}").to_json()
-        if not writer.is_closing():
-            writer.write(wire.encode(answer))
+        if not self._answers:
+            # In the next iteration of the loop, so that all answers of this one share a call of the system.
+            asyncio.get_running_loop().call_soon(self._deliver)
+        self._answers.setdefault(writer, []).append(wire.encode(answer))
+
+    def _deliver(self) -> None:
+        # A verdict in the record names requests that the record has, also if the run is killed.
+        self._broker.flush()
+        answers, self._answers = self._answers, {}
+        for writer, lines in answers.items():
+            if not writer.is_closing():
+                writer.write(b"".join(lines))
 
     async def _handle(self, message: dict[str, Any], asker: Asker) -> dict[str, Any]:
         if message["op"] == "ask":

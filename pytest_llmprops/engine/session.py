@@ -102,11 +102,13 @@ class Engine:
             on_stop=self._stop_soon,
             open_case=self._open_case if reports_waiting else None,
             keeps_calls=keeps_calls,
+            # A verdict in the record names requests that the record has, also if the run is killed.
+            before_publish=self.broker.flush if isinstance(self.broker, Broker) else lambda: None,
         )
         self._stopping: asyncio.Task[None] | None = None
         self._reporting: set[asyncio.Task[None]] = set()
         if isinstance(self.broker, Broker):
-            self.broker.on_call = self._evaluator.settled.set
+            self.broker.on_call = self._evaluator.note_call
 
     async def _make_broker(self, config: BrokerConfig) -> Broker:
         return Broker(config)

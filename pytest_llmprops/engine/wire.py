@@ -20,7 +20,7 @@ _HAS_ARRAY = f'"{_ARRAY}":'.encode()
 
 def encode(message: Mapping[str, Any]) -> bytes:
     """Return a message as one line. Escapes preserve lone surrogates; numpy arrays of numbers are preserved too."""
-    return json.dumps(message, separators=(",", ":"), default=_array_to_json).encode() + b"\n"
+    return _encode(message).encode() + b"\n"
 
 
 def _array_to_json(value: Any) -> dict[str, Any]:
@@ -28,6 +28,9 @@ def _array_to_json(value: Any) -> dict[str, Any]:
         raise TypeError(f"{type(value).__name__} is not a JSON value")
     data = base64.b64encode(value.tobytes()).decode()
     return {_ARRAY: data, "type": value.dtype.str, "shape": list(value.shape)}
+
+
+_encode = json.JSONEncoder(separators=(",", ":"), default=_array_to_json).encode
 
 
 def _array_from_json(value: dict[str, Any]) -> Any:

@@ -102,10 +102,13 @@ class FakeModel:
         return [await self._answer(request, started) for request in requests]
 
     async def _answer(self, request: Chat, started: float) -> Result:
-        key = (request.prompt, request.sample)
-        if self._fail and key not in self._failed and _draw("fail", *key) < self._fail:
-            self._failed.add(key)
-            return BackendError("the fake model failed on purpose (fail=RATE)", kind="fake", transient=True)
+        if self._fail:
+            key = (request.prompt, request.sample)
+            if key not in self._failed and _draw("fail", *key) < self._fail:
+                self._failed.add(key)
+                return BackendError(
+                    "the fake model failed on purpose (fail=RATE)", kind="fake", transient=True
+                )
         try:
             reply: Any = self._respond(request)
             if inspect.isawaitable(reply):
@@ -119,7 +122,9 @@ class FakeModel:
             return BackendError(f"{type(reply).__name__}: {one_line(str(reply), 200)}", kind="fake")
         if isinstance(reply, str):
             usage = Usage(len(request.prompt) // 4, len(reply.split()))
-            reply = Reply(reply, usage=usage, served_model=self._name)
+            cost = self._price.of(usage) if self._price else None
+            seconds = time.perf_counter() - started
+            return Reply(reply, usage=usage, served_model=self._name, seconds=seconds, cost_usd=cost)
         if not isinstance(reply, Reply):
             kind = type(reply).__name__
             text = f"the fake model's function returned {kind}; return str, Reply or an exception"

@@ -23,6 +23,8 @@ LEASE_SECONDS = 60.0
 BEAT_SECONDS = 15.0
 #: the version of the tables
 VERSION = 1
+# ``json.dumps`` makes an encoder for each call if an option is given.
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _PLAIN_KEY = re.compile(r"[!-~]{1,200}")
 
 
@@ -127,7 +129,7 @@ class Store(Protocol):
 def row_of(key: str, model: str, reply: Reply) -> Row:
     """Return the row of a reply."""
     data = reply.to_json()
-    text = json.dumps(data, ensure_ascii=False)
+    text = _encode(data)
     try:
         text.encode()
     except UnicodeEncodeError:

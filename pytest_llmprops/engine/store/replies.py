@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pytest_llmprops.core.requests import Reply
@@ -43,6 +43,8 @@ class _Put:
     model: str
     reply: Reply
     future: asyncio.Future[None]
+    #: those who wait until this reply and those before it are stored or cannot be stored
+    settling: list[asyncio.Future[None]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -109,7 +111,7 @@ class StoredReplies:
         self._thread = StoreThread(store)
         self._releases: list[str] = []
         self._puts: list[_Put] = []
-        self._last_put: asyncio.Future[None] | None = None
+        self._last_put: _Put | None = None
         self._finds: list[_Find] = []
         self._held: list[_Find] = []
         self._look = FIRST_LOOK
@@ -138,16 +140,19 @@ class StoredReplies:
         :raises StoreError: if it cannot be stored.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._puts.append(_Put(key, model, reply, future))
-        self._last_put = future
+        self._last_put = _Put(key, model, reply, future)
+        self._puts.append(self._last_put)
         self._start()
         await future
 
     async def settled(self) -> None:
         """Wait until the replies so far are stored or cannot be stored."""
         # Jobs run one after the other, and resolve their replies in order.
-        if self._last_put is not None and not self._last_put.done():
-            await asyncio.wait([self._last_put])
+        if self._last_put is not None:
+            # A future of its own: one that is cancelled would end the wait of all.
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._last_put.settling.append(future)
+            await future
 
     def release(self, key: str) -> None:
         """End the claim on a request that got no reply, so that another run may send it."""
@@ -204,6 +209,10 @@ class StoredReplies:
     def _finish(self, job: _Job) -> None:
         for put in job.puts:
             _resolve(put.future, None, job.put_error)
+            for future in put.settling:
+                _resolve(future, None, None)
+            if put is self._last_put:
+                self._last_put = None
         for find in job.finds:
             self._resolve(find, job.find_error)
         if self._held and self._timer is None:
