@@ -231,7 +231,9 @@ class Collection:
         self.selected = [case for item in session.items for case in self.cases_of(item)]
         if self._kept.cases or self._kept.searches:
             deselect_done(session, self._parts, self._kept)
-        self.remaining = [case for item in session.items for case in self.cases_of(item)]
+            self.remaining = [case for item in session.items for case in self.cases_of(item)]
+        else:
+            self.remaining = self.selected
         self._items = sum(
             self.unit_of(item) is not None or self.searched_by(item) is not None for item in session.items
         )

@@ -68,7 +68,7 @@ class Evaluation:
         #: share -> single cases that a model inside this process judges in batches, and the next one's position
         self._batched: dict[int, list[Case]] = {}
         self._next: dict[int, int] = {}
-        #: outcomes of batches that pytest did not fetch yet
+        #: outcomes that were fetched for the next cases, or judged with an earlier one
         self._ready: dict[CaseKey, Outcome] = {}
         #: (benchmark, model) of the benchmarks that declined to judge a batch
         self._item_by_item: set[tuple[str, str]] = set()
@@ -241,17 +241,35 @@ class Evaluation:
 
         :param begin: begin the case's share if necessary; False if the caller has submitted the case.
         """
-        if begin:
+        outcome = self._ready.pop(case.key, None)
+        if outcome is None and begin:
             share = self._share_of(case)
             self.begin(share)
             outcome = self._judged_in_batch(case, share)
-            if outcome is not None:
-                return outcome
+        if outcome is not None:
+            return outcome
         while True:
             try:
                 return self.engine.outcome(case, timeout=0.25)
             except TimeoutError:
                 self.show_waiting()
+
+    def fetch_ready(self, units: Sequence[Unit]) -> int:
+        """Fetch the outcomes of ``units`` up to the first that is not ready, and return their number.
+
+        :meth:`wait` then returns them.
+        """
+        cases: list[Case] = []
+        for unit in units:
+            if isinstance(unit, CaseGroup):
+                break
+            cases.append(unit)
+        count = next((n for n, case in enumerate(cases) if case.key not in self._ready), len(cases))
+        if self._engine is not None and count < len(cases):
+            fetched = self._engine.fetch_ready(cases[count:])
+            self._ready.update((outcome.key, outcome) for outcome in fetched)
+            count += len(fetched)
+        return count
 
     def wait_for_group(self, group: CaseGroup) -> GroupOutcome:
         """Wait for the outcome of the items or samples that one pytest case reports."""
@@ -275,9 +293,6 @@ class Evaluation:
         served, pair = self._served_here(), _pair(case)
         if served is None or pair in self._item_by_item or not served.takes_batches(case):
             return None
-        outcome = self._ready.pop(case.key, None)
-        if outcome is not None:
-            return outcome
         self.show_waiting()
         cases, start = self._batched[share], self._next.get(share, 0)
         if start >= len(cases) or cases[start] is not case:
@@ -309,7 +324,7 @@ class Evaluation:
     def skip_rest(self, item: pytest.Item, reason: str) -> NoReturn:
         """Skip an item of a run that is over; end the session once all existing verdicts are reported."""
         self.end(reason)
-        if not self.engine.has_verdicts():
+        if not (self._ready or self.engine.has_verdicts()):
             item.session.shouldstop = f"llmprops: {reason}"
         pytest.skip(f"not run: {reason}")
 

@@ -135,6 +135,8 @@ class Source:
     properties: bool
     #: what other plugins may need, also those of the controller
     phases: PhasesRead
+    #: the function has nothing except ``assert verdict``
+    only_asserts: bool
     keywords: Mapping[str, Any] = field(default_factory=dict)
     #: the empty list that all reports share
     empty: list[Any] = field(default_factory=list)
@@ -214,6 +216,11 @@ class LeanItem(pytest.Item):
         return session
 
     @property
+    def ihook(self) -> Any:
+        # Pytest looks for it among the hooks of all conftest files, several times per item.
+        return self.source.hook
+
+    @property
     def path(self) -> Path:  # type: ignore[override]
         path: Path = self.source.parent.path
         return path
@@ -234,6 +241,16 @@ class LeanItem(pytest.Item):
 
     def setup(self) -> None:
         self._verdict = self.source.verdict(self)
+
+    @property
+    def is_set_up(self) -> bool:
+        """Whether :meth:`setup` has returned, and :meth:`teardown` was not called."""
+        return self._verdict is not None
+
+    def run(self) -> None:
+        """Set up and run the item."""
+        self.setup()
+        self.runtest()
 
     def runtest(self) -> None:
         result: Any = self.source.function(self._verdict)
@@ -293,6 +310,7 @@ def lean_items(
         template.ihook,
         bool(template.config.getoption("xmlpath", None)),
         phases,
+        _only_asserts_verdict(template.obj),
     )
     return [
         LeanItem.from_parent(parent, source=source, param=param, unit=unit) for param, unit in units.items()

@@ -26,9 +26,9 @@ def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
     hook, location, phases = source.hook, item.location, source.phases
     if phases.ends:
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=location)
-    call = pytest.CallInfo.from_call(item.setup, when="setup", reraise=_RERAISE)
-    if call.excinfo is None:
-        call = pytest.CallInfo.from_call(item.runtest, when="call", reraise=_RERAISE)
+    call = pytest.CallInfo.from_call(item.run, when="call", reraise=_RERAISE)
+    if not item.is_set_up:
+        call.when = "setup"
     report = _report(item, location, call, item.outcome, expect_failures)
     if report is None:
         # Everything except a verdict is reported as usual, with a traceback.
@@ -78,7 +78,7 @@ def _test_report(
     properties = item.__dict__.get("user_properties", item.source.empty)
     report = pytest.TestReport(
         # pytest 9.2 parses a text again, and keeps the result of each case, 300 bytes.
-        nodeid=getattr(item, "id", item.nodeid),
+        nodeid=item.nodeid if item.source.id is None else item.id,
         location=location,
         keywords=item.source.keywords,
         outcome=outcome,

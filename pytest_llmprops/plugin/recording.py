@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,13 +134,29 @@ class Recording:
             if message.group is not None:
                 self.record.add_lines(message.group.lines, message.group.records)
         except OSError as error:
-            if self.stopped is None:
-                kept = len(self.record.records)
-                self.stopped = (
-                    f"run record {self.record.folder}: {error.strerror or error}; the record has"
-                    f" {kept} verdicts, and the store has all replies; free disk space and run again"
-                )
-                self._end_run(self.stopped)
+            self._end_without_disk(error)
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Write the verdicts of a ``with`` block at its end, with one call of the system."""
+        if self.record is None:
+            yield
+            return
+        try:
+            with self.record.together():
+                yield
+        except OSError as error:
+            self._end_without_disk(error)
+
+    def _end_without_disk(self, error: OSError) -> None:
+        if self.stopped is None:
+            assert self.record is not None
+            kept = len(self.record.records)
+            self.stopped = (
+                f"run record {self.record.folder}: {error.strerror or error}; the record has"
+                f" {kept} verdicts, and the store has all replies; free disk space and run again"
+            )
+            self._end_run(self.stopped)
 
     @property
     def is_empty(self) -> bool:

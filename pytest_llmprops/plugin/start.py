@@ -60,7 +60,10 @@ def start(config: pytest.Config) -> LLMSession:
 
             register(Distributed(controller), "llmprops-distributed")
         elif not config.option.collectonly:
+            from pytest_llmprops.plugin.lean_loop import LeanLoop
+
             session.evaluation.import_sdks()
+            register(LeanLoop(session, controller.recording), "llmprops-loop")
         # Before the controller, which opens the record.
         register(preflight, "llmprops-preflight")
         register(controller, "llmprops-controller")

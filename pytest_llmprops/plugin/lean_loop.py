@@ -1,0 +1,86 @@
+"""The loop over the cases of a run without workers, which runs lean items in groups.
+
+Pytest calls its hook for the protocol of each item. Five wrappers of pytest around it prepare warnings, assertions and
+tracebacks, which a function with nothing except ``assert verdict`` does not use. So this hook is called once for lean
+items that follow one another and whose verdicts are ready, and their verdicts are written with one call of the system.
+If another plugin may use the protocol of an item (pytest-timeout, pytest-rerunfailures), or has a loop of its own,
+pytest's loop runs instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import pytest
+
+from pytest_llmprops.plugin.lean_items import LeanItem, module_of
+from pytest_llmprops.plugin.lean_protocol import run_lean
+from pytest_llmprops.plugin.recording import Recording
+from pytest_llmprops.plugin.session import LLMSession
+
+#: maximum number of items per group, which take about 10 ms
+MOST = 100
+_OWN = ("_pytest.", "pytest_llmprops.")
+
+
+class LeanLoop:
+    """Runs lean items in groups."""
+
+    def __init__(self, session: LLMSession, recording: Recording) -> None:
+        self._session, self._recording = session, recording
+        self._expect_failures = session.settings.failures == "xfail"
+        #: the items of the current group
+        self._group: Sequence[LeanItem] = ()
+
+    @pytest.hookimpl
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        if not self._runs(session):
+            return None
+        items, position = session.items, 0
+        while position < len(items):
+            self._group = self._group_at(items, position)
+            item = items[position]
+            position += max(1, len(self._group))
+            following = items[position] if position < len(items) else None
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+            if session.shouldfail:
+                raise session.Failed(session.shouldfail)
+            if session.shouldstop:
+                raise session.Interrupted(session.shouldstop)
+        return True
+
+    def _runs(self, session: pytest.Session) -> bool:
+        """Whether this loop runs the session; pytest reports errors of collection."""
+        if session.testsfailed or session.config.option.collectonly or self._session.collection.is_sequential:
+            return False
+        if not any(isinstance(item, LeanItem) for item in session.items):
+            return False
+        hook = session.config.hook
+        impls = [*hook.pytest_runtest_protocol.get_hookimpls()]
+        impls += (impl for impl in hook.pytest_runtestloop.get_hookimpls() if not impl.wrapper)
+        if any(not module_of(impl.plugin).startswith(_OWN) for impl in impls):
+            return False
+        dumps_tracebacks = any(impl.plugin_name == "faulthandler" for impl in impls)
+        return not (dumps_tracebacks and float(session.config.getini("faulthandler_timeout") or 0.0) > 0)
+
+    def _group_at(self, items: Sequence[pytest.Item], position: int) -> Sequence[LeanItem]:
+        """Return the lean items from a position on whose verdicts are ready; empty if another one is there."""
+        group: list[LeanItem] = []
+        for item in islice(items, position, position + MOST):
+            if not isinstance(item, LeanItem) or not item.source.only_asserts or item.has_own_marks:
+                break
+            group.append(item)
+        return group[: self._session.evaluation.fetch_ready([item.unit for item in group])]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if not self._group:
+            return None
+        session = item.session
+        with self._recording.together():
+            for one in self._group:
+                run_lean(one, expect_failures=self._expect_failures)
+                if session.shouldfail or session.shouldstop:
+                    break
+        return True
