@@ -85,7 +85,7 @@ def measure(spec_text: str, texts: list[str], scratch: int, repeats: int) -> dic
     requests = [Chat.user(text, temperature=0.0, max_tokens=5) for text in texts]
 
     def ask(batch: list[Chat]) -> list[str]:
-        replies = model.chat(batch)
+        replies = list(model.chat(batch))
         for reply in replies:
             if not isinstance(reply, Reply):
                 raise SystemExit(f"{spec_text}: {reply}")

@@ -94,7 +94,7 @@ class InProcess:
         if label not in self._lanes:
             model = served.model
             # The lane shares the model's lock and counters with other threads.
-            places = [ThreadPlace(served.serve)]
+            places = [ThreadPlace(lambda requests: [served.serve(requests)])]
             self._lanes[label] = BatchLane(model.max_batch, places).send if model.blocking else lane(model)
         result = await self._lanes[label](request)
         if isinstance(result, BackendError):

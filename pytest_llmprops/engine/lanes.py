@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import contextlib
 import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
 from pytest_llmprops.models.base import Model, Result, SampleModel, serve
-from pytest_llmprops.models.checks import checked_results, unexpected
+from pytest_llmprops.models.checks import checked_result, checked_results, unexpected
 
 Send = Callable[[Request], Awaitable[Result]]
+#: takes the next results of a batch
+Deliver = Callable[[Sequence[Result]], None]
 #: how often a request may be lost with the place that serves it; it may be what ends the places
 MOST_LOSSES = 3
 
@@ -23,7 +27,8 @@ MOST_LOSSES = 3
 def lane(model: Model) -> Send:
     """Return the function that sends one request to ``model``."""
     if model.blocking:
-        return BatchLane(model.max_batch, [ThreadPlace(lambda requests: served_batch(model, requests))]).send
+        place = ThreadPlace(lambda requests: served_in_parts(model, requests))
+        return BatchLane(model.max_batch, [place]).send
     return SingleLane(model).send
 
 
@@ -37,15 +42,38 @@ async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Rep
         return unexpected(error)
 
 
-def served_batch(model: Model, requests: Sequence[Request]) -> list[Result]:
-    """Return one result per request, in order, from one call of a blocking model; an exception is their error."""
+def served_in_parts(model: Model, requests: Sequence[Request]) -> Iterator[Sequence[Result]]:
+    """Yield one result per request, in order, from one call of a blocking model, each as soon as the model has it.
+
+    An exception is the error of the requests that have no result yet.
+    """
+    count = 0
     try:
-        return checked_results(serve(model, requests), len(requests))
-    except BackendError as error:
-        return [error] * len(requests)
-    except (Exception, SystemExit) as error:
+        results: object = serve(model, requests)
+        if not isinstance(results, Iterator):
+            yield checked_results(results, len(requests))
+            return
+        for result in islice(results, len(requests)):
+            yield [checked_result(result)]
+            count += 1
+        if count == len(requests):
+            # What follows the last result of a generator is run, too.
+            next(results, None)
+            return
+        error = BackendError(
+            f"the model yielded {count} results for {len(requests)} requests", kind="backend"
+        )
+    except BackendError as raised:
+        error = raised
+    except (Exception, SystemExit) as raised:
         # An unexpected exception of a backend is an error of these items, not of the run.
-        return [unexpected(error)] * len(requests)
+        error = unexpected(raised)
+    yield [error] * (len(requests) - count)
+
+
+def served_batch(model: Model, requests: Sequence[Request]) -> list[Result]:
+    """Return the results of :func:`served_in_parts`."""
+    return [result for part in served_in_parts(model, requests) for result in part]
 
 
 class SingleLane:
@@ -74,8 +102,8 @@ class PlaceLost(Exception):
 class Place(Protocol):
     """Where batches of one model are served, one at a time: a thread, or an actor on another machine."""
 
-    async def serve(self, requests: Sequence[Request]) -> Sequence[Result]:
-        """Return one result per request, in order.
+    async def serve(self, requests: Sequence[Request], deliver: Deliver) -> None:
+        """Call ``deliver`` with the results as they come: one per request, in order.
 
         :raises PlaceLost: if the place has ended; it gets no more batches.
         """
@@ -85,16 +113,24 @@ class Place(Protocol):
 class ThreadPlace:
     """A thread of this process.
 
-    :param serve: returns one result per request, in order.
+    :param serve: yields one result per request, in order, in parts.
     """
 
-    def __init__(self, serve: Callable[[Sequence[Request]], Sequence[Result]]) -> None:
+    def __init__(self, serve: Callable[[Sequence[Request]], Iterable[Sequence[Result]]]) -> None:
         self._serve = serve
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="llmprops-model")
 
-    async def serve(self, requests: Sequence[Request]) -> Sequence[Result]:
+    async def serve(self, requests: Sequence[Request], deliver: Deliver) -> None:
         """See :class:`Place`."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._serve, requests)
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            for part in self._serve(requests):
+                # A process that ends may have closed its loop.
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(deliver, part)
+
+        await loop.run_in_executor(self._thread, work)
 
 
 #: what requests are sorted by: kind and prompt
@@ -211,16 +247,20 @@ class BatchLane:
         return [one for _, _, one in taken if not one.future.done()]
 
     async def _serve(self, place: _Open, batch: list[_Waiting]) -> None:
+        following = iter(batch)
+
+        def deliver(results: Sequence[Result]) -> None:
+            for one, result in zip(islice(following, len(results)), results, strict=True):
+                if not one.future.done():
+                    one.future.set_result(result)
+
         try:
-            results = await place.place.serve([one.request for one in batch])
+            await place.place.serve([one.request for one in batch], deliver)
         except PlaceLost as lost:
             self._places.remove(place)
             self._return(batch, str(lost))
         else:
             place.is_busy = False
-            for one, result in zip(batch, results, strict=True):
-                if not one.future.done():
-                    one.future.set_result(result)
         self._dispatch()
 
     def _return(self, batch: list[_Waiting], reason: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from pytest_llmprops.core.requests import (
 )
 
 Result = Reply | BackendError
-Results = Sequence[Result] | Awaitable[Sequence[Result]]
+Results = Iterable[Result] | Awaitable[Sequence[Result]]
 
 
 class Model(Protocol):
@@ -30,7 +30,8 @@ class Model(Protocol):
     Each method takes a batch of 1 to ``max_batch`` requests and returns one result per request, in order: a
     :class:`Reply` or a :class:`BackendError` (returned, not raised). The methods of a ``blocking`` model are plain
     functions and run in one thread, one batch at a time. Those of other models are coroutines and run concurrently.
-    Batches for a blocking model are sorted by prompt, because neighbours then share a prefix.
+    Batches for a blocking model are sorted by prompt, because neighbours then share a prefix. Its methods may be
+    generators: each result is stored as soon as it is yielded, so that a run that ends then keeps it.
 
     A local model may set ``stored = False`` if its replies (vectors) are deterministic and cheaper to compute than to
     store. Such replies are neither stored nor logged and may hold numpy arrays. They do not count as calls: they are

@@ -57,10 +57,11 @@ def checked_results(results: object, count: int) -> list[Result]:
     results = list(results)
     if len(results) != count:
         return [_error(f"the model returned {len(results)} results for {count} requests")] * count
-    return [_checked(result) for result in results]
+    return [checked_result(result) for result in results]
 
 
-def _checked(result: object) -> Result:
+def checked_result(result: object) -> Result:
+    """Return a result of a model; a value that is neither a reply nor an error becomes an error."""
     if isinstance(result, Reply):
         text: Any = result.text
         if isinstance(text, str):

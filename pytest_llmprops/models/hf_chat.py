@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -64,13 +64,14 @@ class HfChatModel(HfModel):
         self.prefix_cache: PrefixCache | None = None
         self.end_tokens: frozenset[int] = frozenset()
 
-    def chat(self, requests: Sequence[Chat]) -> Sequence[Result]:
-        """Return one result per request, in order."""
+    def chat(self, requests: Sequence[Chat]) -> Iterator[Result]:
+        """Yield one result per request, in order, those of a group as soon as its replies are complete."""
         with self._lock:
             try:
                 self._loaded()
             except BackendError as error:
-                return [error] * len(requests)
+                yield from [error] * len(requests)
+                return
             results: dict[int, Result] = {}
             rows: list[_Row] = []
             for index, request in enumerate(requests):
@@ -78,9 +79,14 @@ class HfChatModel(HfModel):
                     rows.append(self._row(index, request))
                 except BackendError as error:
                     results[index] = error
+            done = 0
             for group in group_by_prefix([row.prompt for row in rows], self._batch):
                 self._serve([rows[i] for i in group], results)
-            return [results[i] for i in range(len(requests))]
+                while done in results:
+                    yield results[done]
+                    done += 1
+            for index in range(done, len(requests)):
+                yield results[index]
 
     def forget(self) -> None:
         """Drop the cached prefix; the next prompt is evaluated from its start."""

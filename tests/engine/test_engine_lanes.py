@@ -14,7 +14,7 @@ import pytest
 from fixtures.engine_models import Local
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
-from pytest_llmprops.engine.lanes import BatchLane, SingleLane, ThreadPlace, lane, served_batch
+from pytest_llmprops.engine.lanes import BatchLane, SingleLane, ThreadPlace, lane, served_in_parts
 from pytest_llmprops.models.fake import FakeModel
 
 
@@ -30,7 +30,7 @@ def sent(lane_: BatchLane | SingleLane, requests: Sequence[Request]) -> list[Any
 
 def batch_lane(model: Local) -> BatchLane:
     """Return a lane with one thread."""
-    return BatchLane(model.max_batch, [ThreadPlace(lambda requests: served_batch(model, requests))])
+    return BatchLane(model.max_batch, [ThreadPlace(lambda requests: served_in_parts(model, requests))])
 
 
 def texts(results: Sequence[Any]) -> list[str]:
@@ -52,6 +52,40 @@ def test_requests_that_arrive_together_are_sorted_into_batches() -> None:
     assert texts(sent(batch_lane(model), [Chat.user(p) for p in prompts])) == [f"<{p}>" for p in prompts]
     assert [len(batch) for batch in model.batches] == [8, 8, 6]
     assert [p for batch in model.batches for p in batch] == sorted(prompts)
+
+
+def test_results_of_a_generator_are_used_as_they_come() -> None:
+    """A result can be used while its model computes the next one; an exception affects only those that are missing."""
+    goes_on = threading.Event()
+
+    class Generating(Local):
+        def chat(self, requests: Sequence[Chat]) -> Any:
+            yield Reply("first")
+            assert goes_on.wait(5)
+            raise ValueError("the rest fails")
+
+    async def work() -> list[Any]:
+        lane_ = batch_lane(Generating(max_batch=3))
+        asked = [asyncio.ensure_future(lane_.send(Chat.user(str(n)))) for n in range(3)]
+        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=5)
+        assert [one.done() for one in asked] == [True, False, False]
+        goes_on.set()
+        return list(await asyncio.wait_for(asyncio.gather(*asked), 5))
+
+    failed = "!ValueError: the rest fails"
+    assert texts(asyncio.run(work())) == ["first", failed, failed]
+
+
+def test_a_generator_with_too_few_results() -> None:
+    """Requests without a result of their model are errors; results that nobody asked for are ignored."""
+
+    class Generating(Local):
+        def chat(self, requests: Sequence[Chat]) -> Any:
+            yield from [Reply("x"), Reply("y")]
+
+    few = "!the model yielded 2 results for 3 requests"
+    assert texts(sent(batch_lane(Generating(3)), [Chat.user(c) for c in "abc"])) == ["x", "y", few]
+    assert texts(sent(batch_lane(Generating(3)), [Chat.user("a")])) == ["x"]
 
 
 def test_equal_prompts_may_wait_together() -> None:

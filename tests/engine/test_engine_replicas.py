@@ -14,7 +14,7 @@ from fixtures.engine_models import Local
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.lanes import MOST_LOSSES, BatchLane, PlaceLost
+from pytest_llmprops.engine.lanes import MOST_LOSSES, BatchLane, Deliver, PlaceLost
 from pytest_llmprops.engine.replicas import fleet as fleet_module
 from pytest_llmprops.engine.replicas import fleets as fleets_module
 from pytest_llmprops.engine.replicas.actor import Replica
@@ -286,10 +286,10 @@ class Noting:
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
 
-    async def serve(self, requests: Sequence[Any]) -> list[Reply]:
+    async def serve(self, requests: Sequence[Any], deliver: Deliver) -> None:
         self.batches.append([request.prompt for request in requests])
         await asyncio.sleep(0)
-        return [Reply(request.prompt) for request in requests]
+        deliver([Reply(request.prompt) for request in requests])
 
 
 def test_each_place_keeps_its_own_position() -> None:
@@ -325,7 +325,7 @@ def test_cancelled_requests_of_a_lost_batch_are_dropped() -> None:
     other = Noting()
 
     class Ending(Noting):
-        async def serve(self, requests: Sequence[Any]) -> list[Reply]:
+        async def serve(self, requests: Sequence[Any], deliver: Deliver) -> None:
             await asyncio.sleep(0.02)
             raise PlaceLost("gone")
 

