@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
 
 
-def add_command(commands: Groups) -> None:
-    """Add ``eras train`` to the commands of ``llmprops eras``."""
+def add_command(commands: Groups) -> Groups:
+    """Add ``eras train`` to the commands of ``llmprops eras``, and return its group for further commands."""
     group = add_group(commands, "train", "train word segmenters and sentiment classifiers (tables 1 and 2)")
     _add_segmenter(group)
+    return group
 
 
 def _add_segmenter(group: Groups) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from pytest_llmprops.benchmarks.eras.tools.training.base import Encoder
 from pytest_llmprops.benchmarks.eras.tools.training.corpus import Words
 from pytest_llmprops.benchmarks.eras.tools.training.labels import LABELS, labelled_rows
 from pytest_llmprops.benchmarks.eras.tools.training.rows import Row
@@ -51,34 +51,21 @@ class PretrainedBase:
     """
 
     def __init__(self, name: str, *, crf: bool = False, window: int = 256, dropout: float = 0.1) -> None:
-        transformers: Any = importlib.import_module("transformers")
-        transformers.logging.set_verbosity_error()
-        self.name, self._dropout = name, dropout
-        try:
-            self._config = transformers.AutoConfig.from_pretrained(name)
-            self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name)
-        except Exception as error:
-            line = " ".join(str(error).split())[:200]
-            raise UsageError(
-                f"--base {name}: cannot be loaded: {line}; give the folder of a downloaded model"
-            ) from None
+        self._encoder, self._dropout = Encoder(name, window=window), dropout
+        self.tokenizer: Any = self._encoder.tokenizer
+        self.window = self._encoder.window
         self._architecture = "BertCrfForTokenClassification" if crf else ""
-        if crf and self._config.model_type != "bert":
-            raise UsageError(f"--crf: needs a BERT model, but --base {name} is a {self._config.model_type}")
-        positions = int(getattr(self._config, "max_position_embeddings", 0) or window)
-        self.window = min(window, positions)
+        kind = self._encoder.config.model_type
+        if crf and kind != "bert":
+            raise UsageError(f"--crf: needs a BERT model, but --base {name} is a {kind}")
 
     def network(self) -> Any:
         """Return the pre-trained network with a new last layer."""
-        transformers: Any = importlib.import_module("transformers")
-        transformers.logging.set_verbosity_error()
         own = own_network({"architectures": [self._architecture]})
-        loader = own or transformers.AutoModelForTokenClassification
-        network = loader.from_pretrained(
-            self.name,
+        network = self._encoder.load(
+            own or "AutoModelForTokenClassification",
             classifier_dropout=self._dropout,
             num_labels=len(LABELS),
-            ignore_mismatched_sizes=True,
             **label_names(),
         )
         network.config.fold_width = True
