@@ -22,6 +22,7 @@ from pytest_llmprops.cli import (
     run,
     runs,
     segment,
+    site,
     store,
     suites,
 )
@@ -47,7 +48,7 @@ def parser() -> argparse.ArgumentParser:
     for registration in registrations():
         if registration.commands is not None:
             add_registered(groups, registration.name, registration.commands)
-    for module in (segment, batch, runs, gate, compare, report, store):
+    for module in (segment, batch, runs, gate, compare, report, site, store):
         module.add(groups)
     completion.add(groups, top)
     return top

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -80,6 +81,38 @@ def differences(
         lines += [f"deviation only of the baseline: {text}" for text in sorted(theirs - ours)]
         lines += [f"deviation only of this run: {text}" for text in sorted(ours - theirs)]
     return lines
+
+
+def comparable_groups(runs: Sequence[RunFacts], benchmark: str, *, deviations: bool = True) -> list[int]:
+    """Return the number of each run's group, from 0. The runs of a group have no :func:`differences` on a benchmark.
+
+    A run joins the first group that it fits, in the order of ``runs``.
+    """
+    numbers: dict[str, int] = {}
+    groups: list[list[RunFacts]] = []
+    for facts in runs:
+        key = _settings_key(facts, benchmark)
+        if key not in numbers:
+            fitting = (
+                number
+                for number, members in enumerate(groups)
+                if not any(differences(m, facts, [benchmark], deviations=deviations) for m in members)
+            )
+            numbers[key] = next(fitting, len(groups))
+            groups += [[]] * (numbers[key] == len(groups))
+            groups[numbers[key]] = [*groups[numbers[key]], facts]
+    return [numbers[_settings_key(facts, benchmark)] for facts in runs]
+
+
+def _settings_key(facts: RunFacts, benchmark: str) -> str:
+    """Return a text that is different for runs that differ. Equal runs may have different texts."""
+    protocol = facts.protocols.get(benchmark)
+    read = {name: [*known.data, *known.presentation] for name, known in facts.benchmarks.items()}
+    parts = [
+        None if protocol is None else protocol.to_json(), dict(_params(facts)), dict(_helpers(facts)),
+        dict(facts.data), sorted(_deviations(facts)), read, sorted(facts.protocols),
+    ]  # fmt: skip
+    return json.dumps(parts, sort_keys=True, default=str)
 
 
 def unlike_items(rule: Rule, baseline: RunFacts, selected: Iterable[PlacedItem]) -> str:

@@ -6,10 +6,11 @@ follow the page's theme. Series differ in shape as well as in colour.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -156,16 +157,34 @@ def legend(
 
 def draw(plot: Any) -> tuple[str, bytes]:
     """Return a plot as SVG text and as PNG; ``plot`` is called with this module's style."""
+    with _styled():
+        figure = plot()
+        raster = io.BytesIO()
+        svg = _svg(figure)
+        figure.savefig(raster, format="png", dpi=160, metadata={"Software": None})
+    return svg, raster.getvalue()
+
+
+def draw_svg(plot: Any) -> str:
+    """Return a plot as SVG text, as :func:`draw` does."""
+    with _styled():
+        return _svg(plot())
+
+
+@contextlib.contextmanager
+def _styled() -> Iterator[None]:
     import matplotlib
 
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # The font lacks some scripts: such a label is boxes in the PNG, but text in the SVG.
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure = plot()
-        vector, raster = io.BytesIO(), io.BytesIO()
-        figure.savefig(vector, format="svg", metadata={"Date": None, "Creator": None})
-        figure.savefig(raster, format="png", dpi=160, metadata={"Software": None})
-    return vector.getvalue().decode("utf-8"), raster.getvalue()
+        yield
+
+
+def _svg(figure: Plot) -> str:
+    vector = io.BytesIO()
+    figure.savefig(vector, format="svg", metadata={"Date": None, "Creator": None})
+    return vector.getvalue().decode("utf-8")
 
 
 def inline(svg: str, name: str) -> str:

@@ -38,9 +38,7 @@ def write_report(
     :raises UsageError: if ``out`` has files but no earlier report, or cannot be written.
     :raises DataError: if a run cannot be read.
     """
-    for package in PACKAGES:
-        if importlib.util.find_spec(package) is None:
-            raise MissingExtra("llmprops report", package=package, extra="report")
+    check_packages("llmprops report")
     _refuse_foreign(out)
     from pytest_llmprops.reports.kit.figures import draw
     from pytest_llmprops.reports.page.content import report_on
@@ -72,6 +70,32 @@ def write_report(
     for path, content in (pages | files).items():
         _write(path, content)
     return [*files, *dict.fromkeys(path.parent for path in pages)]
+
+
+def check_packages(command: str) -> None:
+    """Check that the packages of the extra ``report`` are installed.
+
+    :raises MissingExtra: naming the command that needs them.
+    """
+    for package in PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(command, package=package, extra="report")
+
+
+def run_pages(folder: Path) -> dict[str, bytes]:
+    """Return ``report.html`` of one run and the pages that it links to, by path; ``report.html`` is the last.
+
+    :raises DataError: if the run cannot be read.
+    """
+    from pytest_llmprops.reports.kit.figures import draw_svg
+    from pytest_llmprops.reports.page.content import report_on
+    from pytest_llmprops.reports.page.html import pages_html, to_html
+
+    run = read_run(folder)
+    marks = list(read_reviews(folder, run.run_id).values())
+    report = report_on([run], {id(run): read_requests(folder)}, marks)
+    drawn = {f.name: draw_svg(f.draw) for section in report.sections for f in figures_in(section.blocks)}
+    return {**pages_html(report), "report.html": to_html(report, drawn)}
 
 
 def figures_in(blocks: Iterable[Block]) -> Iterator[Figure]:

@@ -73,8 +73,8 @@ def finding(measured: Measured) -> str:
     if not shares:
         return f"Nothing of {facts.title} was answered"
     if all(task in facts.accuracy_targets for task in tasks):
-        text = _targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
-        return text + _without_readable(measured, shares, tasks)
+        text = targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
+        return text + without_readable(measured, shares, tasks)
     if len(shares) == 1:
         return _one(measured, *shares[0], tasks)
     groups = _with_common_items(measured, shares, tasks)
@@ -88,7 +88,7 @@ def finding(measured: Measured) -> str:
     others = [s.starred for group in groups if group is not compared for s, _ in group]
     if others:
         text += f"; {joined(others)} {'was' if len(others) == 1 else 'were'} measured on other items"
-    return text + _without_readable(measured, shares, tasks)
+    return text + without_readable(measured, shares, tasks)
 
 
 def _with_common_items(
@@ -119,11 +119,12 @@ class _Unread(NamedTuple):
 
 
 def _unread(measured: Measured, series: Series, tasks: list[str]) -> _Unread:
-    statuses = [r.status for r in measured.records(series, tasks) if r.status != "error"]
-    return _Unread(statuses.count("unparsed"), statuses.count("refused"), len(statuses))
+    rows = [row for row in measured.rows(series) if row.task in tasks]
+    answered = sum(row.samples - row.errors for row in rows)
+    return _Unread(sum(row.unparsed for row in rows), sum(row.refused for row in rows), answered)
 
 
-def _without_readable(measured: Measured, shares: Iterable[tuple[Series, Share]], tasks: list[str]) -> str:
+def without_readable(measured: Measured, shares: Iterable[tuple[Series, Share]], tasks: list[str]) -> str:
     """Return a clause that names the series of which no reply could be read; empty without any."""
     names = [s.starred for s, _ in shares if (counts := _unread(measured, s, tasks)).part == counts.of]
     return f"; no reply of {joined(names)} could be read" if names else ""
@@ -149,7 +150,7 @@ def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> 
     return f"{text} and loses most {weakest}" if weakest else text
 
 
-def _targeted(noun: str, shares: list[tuple[Series, Share]], target: float) -> str:
+def targeted(noun: str, shares: list[tuple[Series, Share]], target: float) -> str:
     """Return a sentence on tasks with an accuracy target: the accuracy of each series and the target."""
     accuracies = [
         f"{s.starred} {percent(share.value)} ({interval(share.low, share.high)})" for s, share in shares

@@ -1,0 +1,1 @@
+"""A team's site: one static folder on many runs."""

@@ -1,0 +1,238 @@
+"""The leaderboard: models on the same items under the same settings, and the figures that the papers print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pytest_llmprops.core.comparison import PairedResult
+from pytest_llmprops.core.metrics import Place
+from pytest_llmprops.core.numbers import cost, counted
+from pytest_llmprops.data.published_results import PublishedResult
+from pytest_llmprops.reports.kit.generic import place_label, protocol_lines, share_cell
+from pytest_llmprops.reports.kit.series import Measured, Share, place_of
+from pytest_llmprops.reports.kit.text import percent, point_range, points, visible
+from pytest_llmprops.reports.page.findings import (
+    best_of_several,
+    finding,
+    is_ahead,
+    targeted,
+    without_readable,
+)
+from pytest_llmprops.reports.published import ranked
+from pytest_llmprops.reports.site.comparisons import Comparisons
+from pytest_llmprops.reports.site.measurements import Measurement, SiteRun, comparable, measured_of
+from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.reader import Run
+
+#: printed figures of one table, the best first
+MOST_PRINTED = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One model: its latest complete run.
+
+    :param standing: ``best``, ``close`` (not clearly behind the best), ``behind``, or empty if it was not compared.
+    :param against: the difference from the best one, in words. :param runs: number of its runs with these settings.
+    """
+
+    measurement: Measurement
+    label: str
+    share: Share | None
+    standing: str
+    against: str
+    items: str
+    cost: str
+    runs: int
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Accuracies by task and language: a row per model, a column per place; then the printed rows."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[tuple[str, float | None], ...]], ...]
+    printed: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """One table: measurements of one benchmark that may be compared.
+
+    :param finding: the sentence of a report on these runs. :param settings: protocol and what it gives up.
+    :param apart: how the settings differ from those of the benchmark's first table. :param items: number of items.
+    :param printed: model, value and table of the paper.
+    """
+
+    benchmark: str
+    title: str
+    finding: str
+    settings: tuple[str, ...]
+    items: str
+    apart: tuple[str, ...]
+    chance: float | None
+    rows: tuple[Row, ...]
+    printed: tuple[PublishedResult, ...]
+    matrices: tuple[Matrix, ...]
+
+
+def boards_of(
+    measurements: Sequence[Measurement], comparisons: Comparisons, read: Callable[[SiteRun], Run]
+) -> list[Board]:
+    """Return the tables of one benchmark: first that with the most models, then the newest.
+
+    :param read: returns a run with its verdicts.
+    """
+    groups = comparable(measurements, deviations=False)
+    groups.sort(key=lambda g: (len({m.model for m in g}), _items(g[-1]), g[-1].order), reverse=True)
+    return [_board(group, groups[0], comparisons, read) for group in groups]
+
+
+def _items(m: Measurement) -> int:
+    return sum(row.items for row in m.headline_rows)
+
+
+def shown_of(group: Sequence[Measurement]) -> list[Measurement]:
+    """Return the latest measurement of each model, the best accuracy first."""
+    latest = {m.model: m for m in group}
+    return sorted(latest.values(), key=lambda m: (-m.share.value if m.share else 1.0, m.model))
+
+
+def _board(
+    group: Sequence[Measurement],
+    first: Sequence[Measurement],
+    comparisons: Comparisons,
+    read: Callable[[SiteRun], Run],
+) -> Board:
+    shown = shown_of(group)
+    measured = measured_of(shown)
+    tasks, facts = measured.headline_tasks, measured.facts
+    is_targeted = all(task in facts.accuracy_targets for task in tasks)
+    results: dict[str, PairedResult | None] = {}
+    best = shown[0] if shown[0].share and not is_targeted else None
+    for m in shown[1:] if best is not None else ():
+        assert best is not None
+        results[m.model] = comparisons.result(m, best) if m.share else None
+    rows = []
+    for m in shown:
+        standing, against = "", ""
+        result = results.get(m.model)
+        if m is best:
+            standing = "best" if len(shown) > 1 else ""
+        elif result is not None:
+            standing = "behind" if is_ahead(result) else "close"
+            by = f"{points(-result.difference)} ({point_range(-result.high, -result.low)})"
+            against = f"{'behind the best' if standing == 'behind' else 'not clearly behind the best'}: {by}"
+        elif best is not None and m.share:
+            against = "was measured on other items"
+        rows.append(_row(m, group, standing, against))
+    lines = protocol_lines(measured.series[0], measured.benchmark)
+    items = _items(shown[0])
+    printed = _printed(measured, shown[0])
+    apart = () if group is first else _apart(first[-1], group[-1])
+    return Board(
+        measured.benchmark, facts.title, _sentence(measured, shown, results, tasks, read), tuple(lines),
+        counted(items, "item"), apart, facts.chance_of(), tuple(rows), tuple(printed[:MOST_PRINTED]),
+        tuple(_matrices(measured, tasks)),
+    )  # fmt: skip
+
+
+def _printed(measured: Measured, m: Measurement) -> list[PublishedResult]:
+    """Return the printed accuracies that correspond to the headline figure, one per model, best first."""
+    places = {(row.task, row.language) for row in m.headline_rows}
+    languages = {code for _, code in places}
+    task = measured.facts.printed_task or (next(iter(places))[0] if len(places) == 1 else "")
+    if not task or len(languages) != 1:
+        return []
+    return ranked(measured.benchmark, task, languages.pop(), measured.series[0].protocol(measured.benchmark))
+
+
+def _apart(first: Measurement, other: Measurement) -> tuple[str, ...]:
+    lines = []
+    for text in differences(first.facts, other.facts, [other.benchmark], deviations=False):
+        # "baseline RUN of DATE is older than this run's protocol of htest: seed 1 → 2"
+        _, _, changed = text.partition("this run's ")
+        lines.append(changed or text)
+    if first.items_key != other.items_key and not lines:
+        numbers = _items(other), _items(first)
+        more = (
+            "" if numbers[0] == numbers[1] else f": {counted(numbers[0], 'item')} instead of {numbers[1]:,}"
+        )
+        lines.append(f"other items, controls or weights{more}")
+    return tuple(visible(line) for line in lines)
+
+
+def _row(m: Measurement, group: Sequence[Measurement], standing: str, against: str) -> Row:
+    rows = m.headline_rows
+    repeats = max((row.samples // row.items for row in rows if row.has_repeats), default=1)
+    answered = f"{m.share.n:,}" if m.share else "0"
+    counts = {name: sum(getattr(row, name) for row in rows) for name in ("refused", "unparsed", "errors")}
+    calls = m.facts.calls
+    spent = "imported" if m.facts.models[m.model].imported else cost(calls.requests, calls.cost_usd)
+    return Row(
+        m, m.starred, m.share, standing, against,
+        f"{answered} × {repeats} samples" if repeats > 1 else answered, spent,
+        sum(other.model == m.model for other in group),
+        ", ".join(f"{n:,} {name}" for name, n in counts.items() if n),
+    )  # fmt: skip
+
+
+def _sentence(
+    measured: Measured,
+    shown: Sequence[Measurement],
+    results: Mapping[str, PairedResult | None],
+    tasks: list[str],
+    read: Callable[[SiteRun], Run],
+) -> str:
+    """Return the sentence of a report on the runs, with the verdicts of at most two of them in memory."""
+    answered = [m for m in shown if m.share]
+    if len(answered) <= 2:
+        some = answered or shown[:1]
+        return finding(
+            Measured(measured.benchmark, tuple(m.series(index, read) for index, m in enumerate(some)))
+        )
+    shares = [(s, m.share) for s, m in zip(measured.series, shown, strict=True) if m.share]
+    facts = measured.facts
+    if all(task in facts.accuracy_targets for task in tasks):
+        text = targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
+    else:
+        (best, share), *rest = shares
+        close = [s.starred for s, _ in rest if not is_ahead(results[s.model])]
+        text = best_of_several(best.starred, share, close, len(rest), facts.noun)
+    return text + without_readable(measured, shares, tasks)
+
+
+def _matrices(measured: Measured, tasks: list[str]) -> list[Matrix]:
+    """Return the accuracies by place: those of the headline figure, then controls and other tasks."""
+    groups = [
+        ("By task and language", [place for place in measured.places if place[0] in tasks]),
+        ("Controls and tasks that do not count", [p for p in measured.places if p[0] not in tasks]),
+    ]
+    return [
+        _matrix(measured, title, places)
+        for title, places in groups
+        if len(places) > 1 or (places and title != groups[0][0])
+    ]
+
+
+def _matrix(measured: Measured, title: str, places: list[Place]) -> Matrix:
+    rows = []
+    for s in measured.series:
+        by_place = {place_of(row): row for row in measured.rows(s)}
+        cells = [share_cell(by_place.get(place)) for place in places]
+        rows.append((s.starred, tuple((cell.text, cell.value) for cell in cells)))
+    protocol = measured.series[0].protocol(measured.benchmark)
+    printed: dict[str, dict[int, str]] = {}
+    for column, (task, code, _) in enumerate(places):
+        for result in ranked(measured.benchmark, task, code, protocol):
+            printed.setdefault(result.model, {})[column] = percent(result.value)
+    most = sorted(printed.items(), key=lambda pair: (-len(pair[1]), pair[0]))[:MOST_PRINTED]
+    return Matrix(
+        title,
+        tuple(place_label(place, places) for place in places),
+        tuple(rows),
+        tuple((model, tuple(cells.get(n, "–") for n in range(len(places)))) for model, cells in most),
+    )

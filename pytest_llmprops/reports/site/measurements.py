@@ -1,0 +1,167 @@
+"""The runs of a site, and what each model of a run measured on a benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from pytest_llmprops.core.records import SummaryRow
+from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.reports.kit.series import Measured, Series, Share
+from pytest_llmprops.reports.kit.text import file_name, visible
+from pytest_llmprops.runs.benchmark_facts import facts_of, tasks_by_answer
+from pytest_llmprops.runs.comparable import comparable_groups
+from pytest_llmprops.runs.reader import Run
+
+
+@dataclass(frozen=True, eq=False)
+class SiteRun:
+    """One run of the site.
+
+    :param key: changes with the record. :param facts: None if ``run.json`` cannot be read.
+    :param problem: why the run does not count in tables; empty if it does.
+    :param shares: accuracy over the headline tasks by model and benchmark.
+    :param copies: names of promoted copies.
+    """
+
+    folder: Path
+    key: str
+    facts: RunFacts | None
+    problem: str = ""
+    shares: Mapping[tuple[str, str], Share] = field(default_factory=dict)
+    copies: tuple[str, ...] = ()
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run; the name of its folder if ``run.json`` cannot be read."""
+        return self.folder.name if self.facts is None else self.facts.run_id
+
+    @property
+    def started(self) -> str:
+        """When the run started, in UTC (ISO 8601); empty if it is unknown."""
+        return "" if self.facts is None else self.facts.started
+
+    @property
+    def page_folder(self) -> str:
+        """The folder of the run's own report in the site."""
+        return f"runs/{file_name(self.run_id)[:80]}-{self.key[:8]}"
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """One model of one run on one benchmark.
+
+    :param share: accuracy over the headline tasks; None without an answer.
+    """
+
+    run: SiteRun
+    model: str
+    benchmark: str
+    share: Share | None = None
+
+    @property
+    def facts(self) -> RunFacts:
+        """``run.json`` of the run."""
+        assert self.run.facts is not None
+        return self.run.facts
+
+    @property
+    def order(self) -> tuple[str, str]:
+        """By time; the id decides between runs that started in the same second."""
+        return self.run.started, self.run.run_id
+
+    @property
+    def date(self) -> str:
+        """The day of the run, in UTC."""
+        return self.run.started[:10]
+
+    @cached_property
+    def rows(self) -> list[SummaryRow]:
+        """The rows of the summary."""
+        return [r for r in self.facts.summary if (r.model, r.benchmark) == (self.model, self.benchmark)]
+
+    @cached_property
+    def benchmark_facts(self) -> BenchmarkFacts:
+        """What the run recorded about the benchmark."""
+        return facts_of(self.benchmark, self.facts) or BenchmarkFacts.unknown(self.benchmark)
+
+    @property
+    def headline_rows(self) -> list[SummaryRow]:
+        """The rows that count in the headline figure."""
+        tasks = self.benchmark_facts.headline_tasks(row.task for row in self.rows)
+        return [row for row in self.rows if row.task in tasks]
+
+    @property
+    def starred(self) -> str:
+        """The model's label as in reports."""
+        return self.series(0).starred
+
+    def series(self, index: int, records: Callable[[SiteRun], Run] | None = None) -> Series:
+        """Return the series of a report; without verdicts, if ``records`` does not add them."""
+        run = Run(self.run.folder, self.facts, ()) if records is None else records(self.run)
+        return Series(index, visible(self.model), self.model, run)
+
+    @property
+    def items_key(self) -> tuple[object, ...]:
+        """What distinguishes measurements of the same settings on other items, or with other controls and weights."""
+        decided = tasks_by_answer(self.facts)(self.benchmark)
+        counts: dict[tuple[str, ...], tuple[int, int]] = {}
+        for row in self.rows:
+            place = ("" if row.task in decided else row.task, row.language, row.source)
+            items, samples = counts.get(place, (0, 0))
+            counts[place] = items + row.items, samples + row.samples
+        facts = self.benchmark_facts
+        return tuple(sorted(counts.items())), facts.weighting, facts.controls, facts.side_tasks
+
+
+def measurements_of(runs: Iterable[SiteRun]) -> dict[str, list[Measurement]]:
+    """Return the measurements of all runs that count by benchmark, oldest first; benchmarks are sorted by name."""
+    by_benchmark: dict[str, list[Measurement]] = {}
+    for run in runs:
+        if run.facts is None or run.problem:
+            continue
+        for model, benchmark in dict.fromkeys((row.model, row.benchmark) for row in run.facts.summary):
+            measurement = Measurement(run, model, benchmark, run.shares.get((model, benchmark)))
+            by_benchmark.setdefault(benchmark, []).append(measurement)
+    for members in by_benchmark.values():
+        members.sort(key=lambda m: (m.order, m.model))
+    return dict(sorted(by_benchmark.items()))
+
+
+def comparable(measurements: Sequence[Measurement], *, deviations: bool) -> list[list[Measurement]]:
+    """Return the measurements of one benchmark in groups with the same settings, data and items, in their order.
+
+    :param deviations: other deviations make another group. Tables only mark them with a star.
+    """
+    if not measurements:
+        return []
+    facts = [m.facts for m in measurements]
+    numbers = comparable_groups(facts, measurements[0].benchmark, deviations=deviations)
+    groups: dict[tuple[object, ...], list[Measurement]] = {}
+    for number, m in zip(numbers, measurements, strict=True):
+        groups.setdefault((number, m.items_key), []).append(m)
+    return list(groups.values())
+
+
+def measured_of(measurements: Sequence[Measurement]) -> Measured:
+    """Return the input of report functions on one benchmark, without verdicts."""
+    series = tuple(m.series(index) for index, m in enumerate(measurements))
+    return Measured(measurements[0].benchmark, series)
+
+
+@dataclass
+class ModelIndexes:
+    """The number of each model, which determines its colour and shape on all pages."""
+
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, models: Iterable[str]) -> ModelIndexes:
+        """Number the models by name, so that they do not depend on the order of runs."""
+        return cls({model: number for number, model in enumerate(sorted(set(models)))})
+
+    def __getitem__(self, model: str) -> int:
+        return self.numbers[model]
