@@ -60,6 +60,9 @@ class SiteFiles:
         """Delete the files of earlier builds that this one neither wrote nor kept."""
         for top in OWN:
             self._delete(self._out / top)
+        # Drafts of pages that a killed build left.
+        for draft in self._out.glob(".*.html.*.part"):
+            draft.unlink(missing_ok=True)
 
     def _delete(self, folder: Path) -> None:
         for path in folder.iterdir() if folder.is_dir() else ():

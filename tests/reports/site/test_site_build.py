@@ -1,0 +1,361 @@
+"""Building the site: incremental, whole at any time, and never stopped by a damaged run."""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import re
+import shutil
+import zlib
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.records import as_schema_1, recorded, verdict, verdicts
+from fixtures.team_runs import answers, record, team
+from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.data.whole_files import replacing
+from pytest_llmprops.reports.site import contributions, files
+from pytest_llmprops.reports.site.build import Reports, write_site
+from pytest_llmprops.runs.catalog import promote
+from pytest_llmprops.runs.reader import Run, read_run
+
+PAGES = ("index", "leaderboard", "trends", "items", "drift", "gates", "runs")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the runs of the team. Tests do not change them."""
+    return team(tmp_path_factory.mktemp("team") / "runs")
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """Return few runs, which a test may change: two models, a killed run and a damaged one."""
+    folder = tmp_path / "runs"
+    for day, model in enumerate(("steady", "close", "steady", "smoke")):
+        record(folder / f"{model}-{day}", day, answers(model, 0.8, day, items=20))
+    record(folder / "killed", 8, answers("steady", 0.1, 8, items=20), complete=False)
+    record(folder / "damaged", 9, answers("steady", 0.1, 9, items=20))
+    (folder / "damaged" / "verdicts.jsonl").write_text("{}\n{}\n", encoding="utf-8")
+    return folder
+
+
+def content(site: Path) -> dict[str, bytes]:
+    """Return all files of a site."""
+    return {str(p.relative_to(site)): p.read_bytes() for p in sorted(site.rglob("*")) if p.is_file()}
+
+
+def unpacked(text: str) -> Any:
+    """Return packed data of a page."""
+    return json.loads(zlib.decompress(base64.b64decode(text)))
+
+
+def page_data(site: Path, name: str) -> Any:
+    """Return the data that a page contains."""
+    page = (site / f"{name}.html").read_text(encoding="utf-8")
+    found = re.search(r'<script type="text/plain" id="data">(.*?)</script>', page)
+    assert found
+    return unpacked(found[1])
+
+
+def loaded(site: Path, name: str) -> Any:
+    """Return the data of a file that a page loads."""
+    script = (site / "data" / f"items-{name}.js").read_text(encoding="utf-8")
+    found = re.fullmatch(r'received\("([0-9a-f]+)","([A-Za-z0-9+/=]+)"\);\n', script)
+    assert found
+    assert found[1] == name
+    return unpacked(found[2])
+
+
+def check_whole(site: Path) -> None:
+    """Check that every file that a page names exists, and that the data of items fit the page."""
+    for name in PAGES:
+        page = site / f"{name}.html"
+        if not page.exists():
+            continue
+        text = page.read_text(encoding="utf-8")
+        assert text.rstrip().endswith("</html>")
+        for link in re.findall(r'href="([^"#]+)', text):
+            assert link.endswith(".html")
+            if "/" in link:
+                assert (site / link).is_file(), link
+    if (site / "items.html").exists():
+        data = page_data(site, "items")
+        assert all(not report or (site / report).is_file() for _, _, report, *_ in data["runs"])
+        for benchmark in data["benchmarks"]:
+            index = loaded(site, benchmark["index"])
+            rows = [row for chunk in benchmark["chunks"] for row in loaded(site, chunk)["rows"]]
+            assert len(rows) == len(index["items"]["id"]) == benchmark["items"]
+            assert {len(row) for row in rows} == {len(benchmark["runs"])}
+
+
+def test_an_incremental_build_has_the_bytes_of_a_full_one(few: Path, tmp_path: Path) -> None:
+    """A run that is added, changed or removed leaves the site that a build without an earlier one gives."""
+    site = tmp_path / "site"
+    changes: list[tuple[Callable[[], object], Reports]] = [
+        (lambda: record(few / "steady-9", 40, answers("steady", 0.3, 11, items=20)), "latest"),
+        (lambda: shutil.rmtree(few / "close-1"), "none"),
+        (lambda: record(few / "killed", 8, answers("steady", 0.1, 8, items=20)), "none"),
+        (lambda: (few / "smoke-3" / "review.jsonl").write_text(_mark("smoke-3"), encoding="utf-8"), "latest"),
+    ]
+    write_site([few], site)
+    for number, (change, reports) in enumerate(changes):
+        change()
+        write_site([few], site, reports)
+        write_site([few], tmp_path / f"new-{number}", reports)
+        assert content(site) == content(tmp_path / f"new-{number}")
+        check_whole(site)
+    text = (site / "runs.html").read_text(encoding="utf-8")
+    assert "close-1" not in text
+    assert "steady-9" in text
+
+
+def _mark(run: str) -> str:
+    fields = {"run": run, "model": "smoke", "benchmark": "homophones", "source": "builtin", "note": "see"}
+    return json.dumps({**fields, "id": "homophones/en/asked/0000"}) + "\n"
+
+
+def test_a_build_without_a_change_reads_no_verdict_and_writes_nothing(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only records that may still change are read again."""
+    site = tmp_path / "site"
+    write_site([few], site, "none")
+    times = {path: path.stat().st_mtime_ns for path in site.rglob("*")}
+    read: list[str] = []
+
+    def counted(folder: Path) -> Run:
+        read.append(folder.name)
+        return read_run(folder)
+
+    monkeypatch.setattr(contributions, "read_run", counted)
+    write_site([few], site, "none")
+    assert read == ["damaged"]
+    assert {path: path.stat().st_mtime_ns for path in site.rglob("*")} == times
+    # One more answer in the file of a finished record is seen.
+    with (few / "steady-0" / "verdicts.jsonl").open("a") as file:
+        file.write("\n")
+    write_site([few], site, "none")
+    assert read == ["damaged", "damaged", "steady-0"]
+
+
+class Stopped(BaseException):
+    """The process ends here."""
+
+
+def test_a_build_that_is_killed_leaves_a_whole_site(
+    few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a kill before any file, every page is complete and names only files that exist; the next build finishes."""
+    old = tmp_path / "old"
+    write_site([few], old)
+    record(few / "steady-9", 40, answers("steady", 0.2, 11, items=20))
+    shutil.rmtree(few / "close-1")
+    write_site([few], tmp_path / "new")
+    new = content(tmp_path / "new")
+    count = 0
+    while True:
+        site = tmp_path / f"killed-{count}"
+        shutil.copytree(old, site)
+        left = count
+
+        def stop(path: Path) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                (path.parent / f".{path.name}.1.part").write_bytes(b"half")
+                raise Stopped
+            return replacing(path)
+
+        monkeypatch.setattr(files, "replacing", stop)
+        try:
+            write_site([few], site)
+            break
+        except Stopped:
+            check_whole(site)
+            has_new_index = (site / "index.html").read_bytes() == new["index.html"]
+            assert not has_new_index
+        if count % 4 == 0:
+            monkeypatch.setattr(files, "replacing", replacing)
+            write_site([few], site)
+            assert content(site) == new
+        shutil.rmtree(site)
+        count += 1
+    assert count >= 9
+
+
+def test_a_killed_first_build_can_be_repeated(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with only a part of a first build is known as a site."""
+    site = tmp_path / "site"
+    put = files.SiteFiles.put
+
+    def stop(self: files.SiteFiles, path: str, data: bytes) -> Path:
+        if path.endswith(".html"):
+            raise Stopped
+        return put(self, path, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.SiteFiles, "put", stop)
+        with pytest.raises(Stopped):
+            write_site([runs], site, "none")
+    assert not (site / "index.html").exists()
+    write_site([runs], site, "none")
+    check_whole(site)
+
+
+def test_damaged_kept_files_are_made_again(runs: Path, tmp_path: Path) -> None:
+    """A damaged file of an earlier build is replaced."""
+    site = tmp_path / "site"
+    write_site([runs], site, "none")
+    before = content(site)
+    for path in [*(site / "data" / "runs").iterdir(), site / "data" / "comparisons"]:
+        path.write_bytes(b"damaged")
+    write_site([runs], site, "none")
+    assert content(site) == before
+
+
+@pytest.mark.parametrize("foreign", ["index.html", "data/other.txt", "README.md"])
+def test_a_folder_with_other_files_is_refused(foreign: str, runs: Path, tmp_path: Path) -> None:
+    """A folder that is not a site is refused and does not change; so is a file."""
+    path = tmp_path / "site" / foreign
+    path.parent.mkdir(parents=True)
+    path.write_text("<p>mine</p>")
+    with pytest.raises(UsageError, match="has other files; give a new folder, or one with an earlier site"):
+        write_site([runs], tmp_path / "site")
+    assert list(content(tmp_path / "site")) == [foreign]
+    with pytest.raises(UsageError, match="is not a folder"):
+        write_site([runs], path)
+
+
+def test_other_files_in_a_site_stay(runs: Path, tmp_path: Path) -> None:
+    """Files that someone adds next to the pages (CNAME, .nojekyll) are kept."""
+    site = tmp_path / "site"
+    write_site([runs], site, "none")
+    (site / "CNAME").write_text("evals.example")
+    write_site([runs], site, "none")
+    assert (site / "CNAME").read_text() == "evals.example"
+
+
+def test_runs_that_do_not_count_are_listed_with_the_reason(tmp_path: Path) -> None:
+    """Broken and incomplete records are listed with one line each, without paths, and are in no table."""
+    folder = tmp_path / "runs"
+    good = record(folder / "good", 0, answers("good", 0.9, 1))
+    record(folder / "short", 1, answers("bad", 0.9, 1), complete=False)
+    cut = record(folder / "cut", 2, answers("bad", 0.9, 1))
+    (cut / "verdicts.jsonl").unlink()
+    edited = record(folder / "edited", 3, answers("bad", 0.9, 1))
+    (edited / "run.json").write_text((edited / "run.json").read_text().replace("0.0123", "0.0001"))
+    (folder / "torn").mkdir()
+    (folder / "torn" / "run.json").write_text('{"schema": 2, "summary": [')
+    (folder / "typed").mkdir()
+    (folder / "typed" / "run.json").write_text('{"schema": 2, "models": {"m": {"served_as": 3}}}')
+    (folder / "bare").mkdir()
+    (folder / "bare" / "verdicts.jsonl").write_text("")
+    site = tmp_path / "site"
+    write_site([folder], site, "all")
+    text = unescape(re.sub(r"<[^>]+>", "|", (site / "runs.html").read_text("utf-8").split("<main")[1]))
+    for name, reason in {
+        "short": "incomplete: 120 of 120 cases have a verdict",
+        "cut": "verdicts.jsonl: is missing; copy the run's whole folder",
+        "edited": "run.json was changed after the run",
+        "torn": "run.json: is damaged (not JSON)",
+        "typed": "the record is damaged (TypeError: ",
+        "bare": "has no run.json, so it is not a run",
+    }.items():
+        assert re.search(rf"\|{name}\|.*{re.escape(reason)}", text), name
+    assert str(tmp_path) not in "".join(p.read_text("utf-8", "replace") for p in site.glob("*.html"))
+    for page in ("leaderboard", "trends", "drift", "index"):
+        assert "bad" not in (site / f"{page}.html").read_text("utf-8").split("<main")[1]
+    assert good.is_dir()
+    check_whole(site)
+
+
+def test_a_promoted_copy_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A baseline and its original are one run."""
+    monkeypatch.chdir(tmp_path)
+    original = record(tmp_path / "reports" / "runs" / "one", 0, answers("good", 0.9, 1))
+    promote(original, "current")
+    write_site([tmp_path / "reports", tmp_path / "baselines"], tmp_path / "site", "none")
+    text = (tmp_path / "site" / "runs.html").read_text(encoding="utf-8")
+    assert text.count('<th scope="row">') == 1
+    assert "also baseline current" in text
+    assert "1 run of 1 model" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+
+
+def test_records_of_schema_1_count(tmp_path: Path) -> None:
+    """Older records have no hashes; they count, and are read each time."""
+    folder = as_schema_1(recorded(tmp_path / "runs" / "old", verdicts("add", 8, 2)))
+    facts = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({k: v for k, v in facts.items() if k != "files"}))
+    for _ in range(2):
+        write_site([tmp_path / "runs"], tmp_path / "site", "none")
+        assert "1 run of 1 model" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("reports", "names"),
+    [
+        ("none", set()),
+        ("latest", {"steady-3", "drifting-1", "close-0", "poor-0", "other-settings", "smoke", "hostile"}),
+    ],
+)
+def test_which_reports_are_included(reports: Any, names: set[str], runs: Path, tmp_path: Path) -> None:
+    """The reports of the runs that the leaderboard shows are included by default; none on request."""
+    write_site([runs], tmp_path / "site", reports)
+    found = {
+        path.parent.name.rpartition("-")[0] for path in (tmp_path / "site" / "runs").glob("*/report.html")
+    }
+    assert found == names
+    check_whole(tmp_path / "site")
+
+
+def test_a_report_that_cannot_be_written_is_left_out(tmp_path: Path) -> None:
+    """A run whose requests are damaged counts in tables; its report is missing."""
+    folder = record(tmp_path / "runs" / "one", 0, answers("good", 0.9, 1))
+    lines = (folder / "requests.jsonl").read_text().splitlines()
+    (folder / "requests.jsonl").write_text("\n".join(["{", *lines]))
+    facts = json.loads((folder / "run.json").read_text())
+    del facts["files"]["requests.jsonl"]
+    write_site([tmp_path / "runs"], tmp_path / "site", "all")
+    assert not (tmp_path / "site" / "runs").exists()
+
+
+def test_no_runs_and_missing_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a record or a package, one line says what to do, and nothing is written."""
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match=r"no run record in .*empty; give folders with run records"):
+        write_site([tmp_path / "empty"], tmp_path / "site")
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *more: None if name == "jinja2" else find_spec(name, *more)
+    )
+    with pytest.raises(MissingExtra, match=r"llmprops site needs the package 'jinja2': pip install .*report"):
+        write_site([tmp_path / "empty"], tmp_path / "site")
+    assert not (tmp_path / "site").exists()
+
+
+def test_the_history_of_an_item(tmp_path: Path) -> None:
+    """The data have each item's result in every run by model and date, shares of samples, and its changes."""
+    statuses = {"a": ["correct", "wrong", "correct"], "b": ["error", "refused", "unparsed"]}
+    for model, days in statuses.items():
+        for day, status in enumerate(days):
+            records = [verdict("add", 0, status, model=model), verdict("add", 1, "correct", model=model)]  # type: ignore[arg-type]
+            record(tmp_path / "runs" / f"{model}-{day}", day, records)
+    samples = [verdict("add", 0, s, sample=n, model="c") for n, s in enumerate(["correct", "wrong", "error"])]  # type: ignore[arg-type]
+    record(tmp_path / "runs" / "c-0", 0, samples)
+    site = tmp_path / "site"
+    write_site([tmp_path / "runs"], site, "none")
+    [benchmark] = page_data(site, "items")["benchmarks"]
+    index, chunk = loaded(site, benchmark["index"]), loaded(site, benchmark["chunks"][0])
+    assert index["items"]["id"] == ["sums/en/add/0000", "sums/en/add/0001"]
+    assert chunk == {"rows": ["cwcerum", "cccccc."], "shares": {"0,6": "1/2"}}
+    assert index["items"]["changes"] == [2, 0]
+    assert (index["items"]["right"], index["items"]["answered"]) == ([2, 6], [6, 6])
+    assert [index["models"][n] for n in index["model"]] == ["a", "a", "a", "b", "b", "b", "c"]
