@@ -118,11 +118,12 @@ def main() -> None:
                 write_run(runs / f"run-{n:04d}", n % options.models, n, options.items)
         command = [sys.executable, "-m", "pytest_llmprops.cli.main", "site", str(runs)]
         command += ["--out", str(site), "--reports", options.reports]
-        last = runs / f"run-{options.runs - 1:04d}"
+        last = root / "last" / f"run-{options.runs - 1:04d}"
+        if not (last / "run.json").exists():
+            write_run(last, (options.runs - 1) % options.models, options.runs - 1, options.items)
         for what in ("first build", "without a change", "after a new run"):
-            if what == "after a new run" and not last.exists():
-                write_run(last, (options.runs - 1) % options.models, options.runs - 1, options.items)
-            run = measure(command, cwd=ROOT, env=os.environ)
+            more = [str(last)] if what == "after a new run" else []
+            run = measure([*command, *more], cwd=ROOT, env=os.environ)
             assert run.code == 0, run.output
             print(f"{what:>18}: {run.cpu:.1f} s CPU, {run.wall:.1f} s, {run.peak_mb:.0f} MB; {size_of(site)}")
         opened(site, options.opened)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.reports.page.build import check_packages, run_pages
+from pytest_llmprops.reports.page.chunks import pack
 from pytest_llmprops.reports.site.comparisons import Comparisons
 from pytest_llmprops.reports.site.contribution import name_of, packed, unpacked
 from pytest_llmprops.reports.site.contributions import DAMAGED, Contributions
@@ -19,7 +21,7 @@ from pytest_llmprops.reports.site.leaderboard import Board, boards_of
 from pytest_llmprops.reports.site.measurements import Measurement, ModelIndexes, SiteRun, measurements_of
 from pytest_llmprops.runs.catalog import run_folders
 
-COMPARISONS = "data/comparisons"
+COMPARISONS, HISTORIES = "data/comparisons", "data/histories"
 #: the runs whose own report is in the site: those that the leaderboard shows, every readable run, or none
 Reports = Literal["latest", "all", "none"]
 NO_RUNS = "no run record in {places}; give folders with run records, such as reports/runs"
@@ -48,23 +50,24 @@ def write_site(places: Sequence[Path], out: Path, reports: Reports = "latest") -
     runs = contributions.runs(folders)
     by_benchmark = measurements_of(runs)
     models = ModelIndexes.of(m.model for members in by_benchmark.values() for m in members)
-    comparisons = Comparisons(_known(files), contributions.run)
+    comparisons = Comparisons(_known(files, COMPARISONS), contributions.run)
     boards = {
         name: boards_of(members, comparisons, contributions.run) for name, members in by_benchmark.items()
     }
     drifts = drift_of(by_benchmark, comparisons)
     files.put(COMPARISONS, packed(comparisons.to_json()))
     with_report = _reports(files, runs, _wanted(reports, runs, boards))
-    histories = {name: _history(files, members, contributions) for name, members in by_benchmark.items()}
+    histories = _histories(files, by_benchmark, contributions)
     content = Content(runs, by_benchmark, models, boards, drifts, decisions_of(runs), histories, with_report)
     index = write_pages(files, content)
     files.delete_others()
     return index
 
 
-def _known(files: SiteFiles) -> Mapping[str, Any]:
+def _known(files: SiteFiles, path: str) -> Mapping[str, Any]:
+    """Return what an earlier build kept; empty without one."""
     try:
-        content = files.read(COMPARISONS)
+        content = files.read(path)
         known: Mapping[str, Any] = {} if content is None else unpacked(content)
         return known
     except ValueError:
@@ -90,7 +93,7 @@ def _reports(files: SiteFiles, runs: Sequence[SiteRun], wanted: Sequence[SiteRun
     for run in wanted:
         path = f"{run.page_folder}/report.html"
         # The name of the folder depends on the record, and report.html is written last.
-        if files.read(path) is None or run.problem:
+        if not files.has(path) or run.problem:
             try:
                 pages = run_pages(run.folder)
             except DAMAGED:
@@ -102,18 +105,37 @@ def _reports(files: SiteFiles, runs: Sequence[SiteRun], wanted: Sequence[SiteRun
     return written
 
 
+def _histories(
+    files: SiteFiles, by_benchmark: Mapping[str, Sequence[Measurement]], contributions: Contributions
+) -> dict[str, dict[str, Any]]:
+    """Write the data of the items, unless their runs are those of the last build, and return where they are."""
+    known, histories = _known(files, HISTORIES), {}
+    for name, members in by_benchmark.items():
+        key = name_of(json.dumps([f"{m.run.key}/{m.model}" for m in members]).encode())
+        history = known.get(name, {})
+        if history.get("key") == key and all(files.has(_path(data)) for data in _names(history)):
+            for data in _names(history):
+                files.keep(_path(data))
+        else:
+            history = {"key": key, **_history(files, members, contributions)}
+        histories[name] = history
+    files.put(HISTORIES, packed(histories))
+    return histories
+
+
+def _names(history: Mapping[str, Any]) -> list[str]:
+    return [history["index"], *history["chunks"]]
+
+
 def _history(
     files: SiteFiles, measurements: Sequence[Measurement], contributions: Contributions
 ) -> dict[str, Any]:
     """Write the data of one benchmark's items and return where they are."""
     matrix = matrix_of(measurements, contributions.verdicts)
     index, chunks = chunks_of(matrix)
-    names = [_data(files, chunk) for chunk in chunks]
-    from pytest_llmprops.reports.page.chunks import pack
-
     return {
         "index": _data(files, pack(index)),
-        "chunks": names,
+        "chunks": [_data(files, chunk) for chunk in chunks],
         "items": len(matrix.items),
         "runs": [m.run.key for m in matrix.columns],
     }
@@ -123,5 +145,9 @@ def _data(files: SiteFiles, text: str) -> str:
     """Write packed data as a script, because a page on disk cannot fetch files; return its name."""
     name = name_of(text.encode())
     # Letters, digits, + / and = only.
-    files.put(f"data/items-{name}.js", f'received("{name}","{text}");\n'.encode())
+    files.put(_path(name), f'received("{name}","{text}");\n'.encode())
     return name
+
+
+def _path(name: str) -> str:
+    return f"data/items-{name}.js"

@@ -9,18 +9,19 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from itertools import accumulate, pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops import __version__
 from pytest_llmprops.core.records import RECORD_STATUSES, VerdictRecord
 from pytest_llmprops.reports.kit.series import Measured, Share, series_of
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.reviews import FILE as REVIEWS
 
+DISTRIBUTION = "pytest-llmprops"
 #: changed with every change of the files below, which are then written again
 FORMAT = 1
 #: the fields of a record that name its item
@@ -37,7 +38,7 @@ def record_key(folder: Path) -> str:
     :raises OSError: if there is no ``run.json``.
     """
     sizes = [path.stat().st_size if (path := folder / name).exists() else -1 for name in (VERDICTS, REQUESTS)]
-    digest = hashlib.sha256(f"{__version__} {FORMAT} {sizes} ".encode())
+    digest = hashlib.sha256(f"{version(DISTRIBUTION)} {FORMAT} {sizes} ".encode())
     digest.update((folder / "run.json").read_bytes())
     with contextlib.suppress(FileNotFoundError):
         digest.update((folder / REVIEWS).read_bytes())

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.site.contribution import (
@@ -76,7 +76,7 @@ class Contributions:
             except ValueError:
                 pass
             else:
-                if not items or self._files.read(f"data/items/{items}") is not None:
+                if not items or self._files.has(f"data/items/{items}"):
                     return self._keep(key, contribution, items)
         run = read_run(folder)
         problem = problem_of(run)
@@ -114,7 +114,10 @@ class Contributions:
 
     def _read_list(self, name: str) -> Items:
         content = self._files.read(f"data/items/{name}")
-        assert content is not None
+        if content is None or name_of(content) != name:
+            raise UsageError(
+                f"{self._files.out}: data/items/{name} is damaged; delete the folder and build again"
+            )
         return items_from(content)
 
 

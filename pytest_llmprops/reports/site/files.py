@@ -25,7 +25,7 @@ class SiteFiles:
     """
 
     def __init__(self, out: Path) -> None:
-        self._out = out
+        self.out = out
         self._kept: set[Path] = set()
         _refuse_foreign(out)
         self.put(MARK, json.dumps({"generator": GENERATOR}).encode())
@@ -33,15 +33,19 @@ class SiteFiles:
     def read(self, path: str) -> bytes | None:
         """Return the content of a file; None if it is missing."""
         try:
-            return (self._out / path).read_bytes()
+            return (self.out / path).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise UsageError(f"--out {self._out / path}: {error.strerror}") from None
+            raise UsageError(f"--out {self.out / path}: {error.strerror}") from None
+
+    def has(self, path: str) -> bool:
+        """Return whether a file exists."""
+        return (self.out / path).is_file()
 
     def put(self, path: str, content: bytes) -> Path:
         """Write a file, unless it has this content, and return its path."""
-        target = self._out / path
+        target = self.out / path
         try:
             if self.read(path) != content:
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -54,14 +58,14 @@ class SiteFiles:
 
     def keep(self, path: str) -> None:
         """Do not delete this file, or the files in this folder."""
-        self._kept.add(self._out / path)
+        self._kept.add(self.out / path)
 
     def delete_others(self) -> None:
         """Delete the files of earlier builds that this one neither wrote nor kept."""
         for top in OWN:
-            self._delete(self._out / top)
+            self._delete(self.out / top)
         # Drafts of pages that a killed build left.
-        for draft in self._out.glob(".*.html.*.part"):
+        for draft in self.out.glob(".*.html.*.part"):
             draft.unlink(missing_ok=True)
 
     def _delete(self, folder: Path) -> None:

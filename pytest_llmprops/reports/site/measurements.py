@@ -104,7 +104,7 @@ class Measurement:
         run = Run(self.run.folder, self.facts, ()) if records is None else records(self.run)
         return Series(index, visible(self.model), self.model, run)
 
-    @property
+    @cached_property
     def items_key(self) -> tuple[object, ...]:
         """What distinguishes measurements of the same settings on other items, or with other controls and weights."""
         decided = tasks_by_answer(self.facts)(self.benchmark)

@@ -215,7 +215,11 @@ def test_damaged_kept_files_are_made_again(runs: Path, tmp_path: Path) -> None:
     site = tmp_path / "site"
     write_site([runs], site, "none")
     before = content(site)
-    for path in [*(site / "data" / "runs").iterdir(), site / "data" / "comparisons"]:
+    for path in [
+        *(site / "data" / "runs").iterdir(),
+        site / "data" / "comparisons",
+        site / "data" / "histories",
+    ]:
         path.write_bytes(b"damaged")
     write_site([runs], site, "none")
     assert content(site) == before
