@@ -82,7 +82,9 @@ def add_training_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--plan", action="store_true", help="print steps, memory and time, and train nothing"
     )
-    command.add_argument("--epochs", type=float, metavar="N", help="passes over the data (default: 3)")
+    command.add_argument(
+        "--epochs", type=float, metavar="N", help="passes over the data (default: 3, small: 10)"
+    )
     command.add_argument(
         "--minutes", type=float, metavar="N", help="time limit; the learning rate falls to 0 within it"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -56,12 +57,18 @@ def run_training(
         "options": dict(facts.options),
         "data": [[file.role, file.name, file.sha256, file.lines] for file in facts.files],
     }
-    if begin(out, description):
+    # Set by torchrun and `accelerate launch`, which start one process per GPU.
+    is_main = os.environ.get("RANK", "0") == "0"
+    if not is_main:
+        say = _silent
+    if begin(out, description, is_main=is_main):
         say(f"{out}: this training is complete; nothing to do")
         return False
     for note in facts.notes:
         say(note)
     outcome = train(task, settings, out, say=say, clock=clock)
+    if not is_main:
+        return True
     task.save(outcome.network, out)
     write_curve(outcome.history, task.metric, out)
     held_out = {"file": "held-out part", **outcome.scores}
@@ -86,3 +93,7 @@ def run_training(
     )
     shutil.rmtree(checkpoint_folder(out), ignore_errors=True)
     return True
+
+
+def _silent(text: str) -> None:
+    """Print nothing; the first process prints for all."""

@@ -34,6 +34,7 @@ DEFAULT_BASE = "google-bert/bert-base-chinese"
 _MOST_HELD_OUT = 2000
 #: settings of ``--base small`` that differ from those of a pre-trained base
 SMALL_SETTINGS: Mapping[str, float] = {
+    "epochs": 10.0,
     "batch": 64,
     "learning_rate": 4e-3,
     "warmup": 0.03,

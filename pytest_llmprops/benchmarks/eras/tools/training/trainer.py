@@ -5,6 +5,7 @@ Importing this module imports torch and transformers.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -155,6 +156,7 @@ class TaskTrainer(Trainer):  # type: ignore[misc]
     ) -> None:
         self._task, self._settings, self._progress = task, settings, progress
         precision = chosen_precision(settings.precision)
+        on_gpu, several = torch.cuda.is_available(), int(os.environ.get("WORLD_SIZE", "1")) > 1
         self.batches = EpochBatches(
             task.rows, batch=settings.batch, accumulate=accumulate, seed=settings.seed
         )
@@ -183,6 +185,9 @@ class TaskTrainer(Trainer):  # type: ignore[misc]
             remove_unused_columns=False,
             # With two heads, a batch uses one of them.
             ddp_find_unused_parameters=len({row.source for row in task.rows}) > 1,
+            use_cpu=not on_gpu,
+            # Without it, several processes on CPUs would each train a network of their own.
+            ddp_backend="gloo" if several and not on_gpu else None,
             report_to="none",
             disable_tqdm=True,
             log_level="error",
@@ -196,6 +201,9 @@ class TaskTrainer(Trainer):  # type: ignore[misc]
             eval_dataset=task.rows,
             data_collator=task.collate,
         )
+        # BERT's classifiers take any keyword, so transformers 5.23 believes that they divide the loss by the number of
+        # labels of a whole batch. They do not, and the losses of the parts would be added instead of averaged.
+        self.model_accepts_loss_kwargs = False
 
     def get_train_dataloader(self) -> Any:
         """Return the loader of the task's batches."""

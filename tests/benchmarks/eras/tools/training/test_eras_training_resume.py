@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,6 +142,47 @@ def test_out_of_memory_halves_the_rows(tmp_path: Path, monkeypatch: pytest.Monke
     most = 0
     with pytest.raises(LLMPropsError, match="out of memory with 1 row per step"):
         trainer.train(task, settings, tmp_path / "none", say=silent)
+
+
+def losses(history: Any) -> list[float]:
+    return [point["loss"] for point in history if "loss" in point]
+
+
+def test_parts_of_a_batch_are_averaged(tmp_path: Path) -> None:
+    """The loss of a batch is the mean of its parts' losses, not their sum."""
+    from pytest_llmprops.benchmarks.eras.tools.training.trainer import train
+
+    task = toy_task(tmp_path)
+    settings = toy_settings(epochs=1.0, evaluations=1, learning_rate=1e-9)
+    whole, parts = (
+        train(task, replace(settings, accumulate=n), tmp_path / str(n), say=silent) for n in (1, 4)
+    )
+    # Random weights give each of four labels about the same probability: the loss is near log 4. Dropout differs.
+    assert losses(whole.history) == pytest.approx([math.log(4)], rel=0.05)
+    assert losses(parts.history) == pytest.approx(losses(whole.history), rel=0.03)
+
+
+@pytest.mark.skipif(not os.environ.get("LLMPROPS_SLOW"), reason="slow: set LLMPROPS_SLOW=1")
+def test_two_processes_share_a_training(tmp_path: Path) -> None:
+    """With torchrun, each of two processes takes half of the batches, one of them writes the files."""
+    save_base(tmp_path / "base")
+    data = write_corpus(tmp_path / "toy_training.utf8", sentences(80))
+    out = tmp_path / "out"
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "-m", "pytest_llmprops.cli.main",
+        "eras", "train", "segmenter", "--data", str(data), "--base", str(tmp_path / "base"), "--batch", "8",
+        "--epochs", "1",
+        "--learning-rate", "1e-9", "--evaluations", "1", "--threads", "1", "--out", str(out),
+    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=250, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("on the held-out part") == 1
+    record = json.loads((out / "training.json").read_text(encoding="utf-8"))
+    assert record["training"]["steps"] == 10 // 2
+    with (out / "curve.csv").open(encoding="utf-8") as file:
+        points = [float(row["loss"]) for row in csv.DictReader(file) if row["loss"]]
+    assert points == pytest.approx([math.log(4)], rel=0.05)
 
 
 def test_time_limit_and_early_stop(tmp_path: Path) -> None:
