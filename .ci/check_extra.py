@@ -49,6 +49,14 @@ TRAIN = (
     "--out",
     "trained",
 )
+VIEW = """
+import subprocess, sys, urllib.request
+command = [sys.executable, "-m", "pytest_llmprops.cli.main", "view", "--no-browser"]
+with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+    address = server.stdout.readline().split()[2]
+    assert b"llmprops" in urllib.request.urlopen(address).read()
+    server.terminate()
+"""
 #: extra -> arguments of Python, run one after the other in an empty folder. A name of a module is imported.
 CHECKS: dict[str, list[tuple[str, ...]]] = {
     "local": [
@@ -85,6 +93,7 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
         (*LLMPROPS, "report", "run", "--out", "report"),
         (*LLMPROPS, "runs", "export", "run", "--parquet", "run.parquet"),
     ],
+    "view": [("-c", VIEW)],
     "completion": [(*LLMPROPS, "completion", "bash")],
     "dotenv": [
         ("-c", "open('.env', 'w').write('LLMPROPS_DATA=here')"),

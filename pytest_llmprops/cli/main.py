@@ -25,6 +25,7 @@ from pytest_llmprops.cli import (
     site,
     store,
     suites,
+    view,
 )
 from pytest_llmprops.cli.kit import Command, add_registered
 from pytest_llmprops.core.errors import LLMPropsError
@@ -48,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     for registration in registrations():
         if registration.commands is not None:
             add_registered(groups, registration.name, registration.commands)
-    for module in (segment, batch, runs, gate, compare, report, site, store):
+    for module in (segment, batch, runs, gate, compare, report, view, site, store):
         module.add(groups)
     completion.add(groups, top)
     return top

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from pytest_llmprops.core.gate_results import GateResult, SequentialPlan
 from pytest_llmprops.core.records import MetricRow, SearchCounts, SummaryRow
 from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.requests import BATCH_DISCOUNT, Usage
 from pytest_llmprops.core.strict_json import JSON
 
 #: the schema that is written; schema 1 can also be read
@@ -68,6 +69,14 @@ class PriceFacts:
         if not isinstance(sent, int | float) or not isinstance(received, int | float):
             return None
         return cls(sent, received, str(source))
+
+    def of(self, usage: Usage, via: str = "") -> float:
+        """Return the cost of a call in USD.
+
+        :param via: as in :class:`~pytest_llmprops.core.requests.Reply`; a batch has a discount.
+        """
+        cost = (usage.prompt_tokens * self.input + usage.completion_tokens * self.output) / 1e6
+        return cost * (BATCH_DISCOUNT if via == "batch" else 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.benchmark_facts import headline
 from pytest_llmprops.runs.catalog import BASELINES, Listed
 from pytest_llmprops.runs.reader import Run
+from pytest_llmprops.runs.summary import pooled_accuracy
 
 HEADER = ("run", "started (UTC)", "models", "benchmarks", "items", "accuracy", "state", "gate")
 
@@ -59,13 +60,8 @@ def _cells(run: Listed) -> tuple[str, ...]:
 
 
 def _accuracies(models: Iterable[str], summary: Sequence[SummaryRow]) -> list[str]:
-    accuracies = []
-    for model in models:
-        rows = [row for row in summary if row.model == model]
-        counts = [row.answered if row.cluster_accuracy is None else row.clusters for row in rows]
-        correct = sum(r.estimate[0] * n for r, n in zip(rows, counts, strict=True) if r.estimate is not None)
-        accuracies.append(percent(correct / sum(counts)) if sum(counts) else "-")
-    return accuracies
+    pooled = [pooled_accuracy(row for row in summary if row.model == model) for model in models]
+    return ["-" if share is None else percent(share) for share in pooled]
 
 
 def show_lines(run: Run, width: int = UNLIMITED) -> list[str]:

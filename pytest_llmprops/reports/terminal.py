@@ -13,6 +13,7 @@ from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.metric_tables import metric_lines
 from pytest_llmprops.reports.published import beside
 from pytest_llmprops.reports.tables import UNLIMITED, Table, fitted, without, wrapped
+from pytest_llmprops.reports.view import missing_package
 from pytest_llmprops.runs.benchmark_facts import headline
 
 #: wrong answers shown per benchmark; all of them are in the run record
@@ -80,7 +81,8 @@ def summary_lines(
 
 def next_command(folder: Path) -> str:
     """Return what to run after a run: the last line of its output."""
-    return f"next: llmprops report {terminal_line(str(folder))} --out report"
+    run = terminal_line(str(folder))
+    return f"next: llmprops report {run} --out report" if missing_package() else f"next: llmprops view {run}"
 
 
 def _benchmark(

@@ -214,14 +214,23 @@ def _lock(file: IO[bytes]) -> None:
         import fcntl
     except ImportError:
         return
-    for _ in range(10):
+    with contextlib.suppress(OSError):
+        _take_lock(file, fcntl)
+
+
+def _take_lock(file: IO[bytes], fcntl: Any) -> None:
+    """Lock ``file``. A reader that asks whether the file is locked holds a lock for an instant, so try again.
+
+    :raises BlockingIOError: if another process has locked the file. :raises OSError: without file locks.
+    """
+    for attempt in range(10):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
+            break
         except BlockingIOError:
+            if attempt == 9:
+                raise
             time.sleep(0.01)
-        except OSError:
-            return
 
 
 def remove_record(folder: Path) -> None:
@@ -246,7 +255,7 @@ def lock_verdicts(folder: Path) -> IO[bytes] | None:
     path = folder / VERDICTS
     file = open(path, "ab")
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _take_lock(file, fcntl)
         # A process that resumes the run has replaced the file that it locked.
         if os.path.samestat(os.fstat(file.fileno()), path.stat()):
             return file

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pytest_llmprops.core.records import VerdictKey
+from pytest_llmprops.core.texts import visible
 from pytest_llmprops.runs.json_lines import JsonLines
 
 FILE = "review.jsonl"
@@ -57,6 +61,10 @@ class Review:
         """Return the line as plain JSON."""
         return asdict(self)
 
+    def shown(self) -> dict[str, Any]:
+        """Return the line as pages have it: control characters in its texts are spelled out."""
+        return {k: visible(v) if isinstance(v, str) else v for k, v in self.to_json().items()}
+
     @property
     def key(self) -> VerdictKey:
         """The verdict that the mark is on. Its last mark counts."""
@@ -75,3 +83,70 @@ def read_reviews(folder: Path, run_id: str) -> dict[VerdictKey, Review]:
         review.key: review for review in JsonLines(folder / FILE, Review.from_json) if review.run == run_id
     }
     return {key: review for key, review in latest.items() if review.judged_wrongly or review.note}
+
+
+def append_review(folder: Path, review: Review) -> None:
+    """Append a mark to ``review.jsonl`` beside a run, and return when it is on the disk.
+
+    Several processes may append. If a process was killed while it wrote, its incomplete last line is removed.
+
+    :raises OSError: if the mark cannot be written, for example on a full disk. The file then has its earlier lines.
+    """
+    path = folder / FILE
+    is_new = not path.exists()
+    line = json.dumps(review.to_json(), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    with open(path, "a+b", buffering=0) as file:
+        _lock(file)
+        size = _end_of_lines(file)
+        try:
+            written = 0
+            while written < len(line):
+                written += file.write(line[written:]) or 0
+            os.fsync(file.fileno())
+        except OSError:
+            with contextlib.suppress(OSError):
+                file.truncate(size)
+            raise
+    if is_new:
+        _sync_folder(folder)
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Lock ``file`` until it is closed; without file locks, do nothing."""
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+def _end_of_lines(file: IO[bytes]) -> int:
+    """Make the file end with a complete line, and return its size."""
+    size = file.seek(0, os.SEEK_END)
+    place, tail = size, b""
+    while place and b"\n" not in tail:
+        step = min(place, 65536)
+        place -= step
+        file.seek(place)
+        tail = file.read(step) + tail
+    last = tail[tail.rfind(b"\n") + 1 :]
+    if not last:
+        return size
+    try:
+        json.loads(last)
+    except ValueError:
+        size -= len(last)
+        file.truncate(size)
+        return size
+    # A person wrote the last line without a line end.
+    file.write(b"\n")
+    return size + 1
+
+
+def _sync_folder(folder: Path) -> None:
+    """Write a new name in ``folder`` to the disk, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -69,6 +69,20 @@ def _row(group: Group, members: Sequence[VerdictRecord], by_cluster: bool) -> Su
     )
 
 
+def pooled_accuracy(rows: Iterable[SummaryRow]) -> float | None:
+    """Return the accuracy of one model over rows of ``summary``; None without an answer.
+
+    Each answered item counts once, or each cluster if the rows have an accuracy over clusters.
+    """
+    known = [
+        (row.estimate[0], row.answered if row.cluster_accuracy is None else row.clusters)
+        for row in rows
+        if row.estimate is not None
+    ]
+    total = sum(n for _, n in known)
+    return sum(share * n for share, n in known) / total if total else None
+
+
 def metric_rows(
     records: Iterable[VerdictRecord], benchmarks: Mapping[str, Benchmark]
 ) -> tuple[tuple[MetricRow, ...], list[str]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold
 from pytest_llmprops.runs.compare import with_baseline_first
@@ -25,6 +26,8 @@ def write_report(
     gate: Path | None = None,
     *,
     pdf: bool = False,
+    is_served: bool = False,
+    progress: Callable[[str], None] = lambda doing: None,
 ) -> list[Path]:
     """Write the report on the runs in ``folders`` into ``out``.
 
@@ -33,6 +36,8 @@ def write_report(
     :param baseline: the run to compare with (see :func:`~pytest_llmprops.runs.compare.with_baseline_first`).
     :param gate: a gate file, whose decision on each run replaces the recorded one.
     :param pdf: also write ``decision.pdf``, one page. Its bytes are the browser's, and differ each time.
+    :param is_served: ``llmprops view`` serves the page, and saves its review marks.
+    :param progress: called with what is being done.
     :return: the files, ``report.html`` first, and the folders of additional pages.
     :raises MissingExtra: without jinja2, matplotlib or pandas.
     :raises UsageError: if ``out`` has files but no earlier report, or cannot be written.
@@ -49,15 +54,21 @@ def write_report(
 
     browser = find_browser() if pdf else None
 
+    progress("reading the verdicts")
     runs = [read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
     runs = with_baseline_first(runs, None if baseline is None else read_run(baseline.resolve()))
     if gate is not None:
         runs = gated(runs, gate)
     marks = [mark for run in runs for mark in read_reviews(run.folder, run.run_id).values()]
+    progress(f"comparing and packing {counted(sum(len(run.records) for run in runs), 'verdict')}")
     report = report_on(runs, {id(run): read_requests(run.folder) for run in runs}, marks)
+    progress("drawing figures")
     drawn = {f.name: draw(f.draw) for section in report.sections for f in figures_in(section.blocks)}
+    progress("writing the pages")
     files: dict[Path, bytes] = {
-        out / "report.html": to_html(report, {name: svg for name, (svg, _) in drawn.items()}),
+        out / "report.html": to_html(
+            report, {name: svg for name, (svg, _) in drawn.items()}, is_served=is_served
+        ),
         out / "report.md": to_markdown(report).encode("utf-8", "replace"),
     }
     if browser is not None:

@@ -36,10 +36,11 @@ _PATH = re.compile(r"[A-Za-z0-9_-]+/[A-Za-z0-9_-]+\.html")
 GLYPHS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
 
 
-def to_html(report: Report, figures: Mapping[str, str]) -> bytes:
+def to_html(report: Report, figures: Mapping[str, str], *, is_served: bool = False) -> bytes:
     """Return the page.
 
     :param figures: SVG text by name of the figure.
+    :param is_served: the page sends its review marks to the server that it is from, and links to the list of runs.
     """
     from markupsafe import Markup
 
@@ -57,6 +58,7 @@ def to_html(report: Report, figures: Mapping[str, str]) -> bytes:
             index=Markup(report.items.index),  # noqa: S704
             chunks=[Markup(chunk) for chunk in report.items.chunks],  # noqa: S704
             begin=BEGIN,
+            is_served=is_served,
             script_hashes=[script_hash(script), script_hash(BEGIN)],
             cards=_cards(report),
             colours=len(SERIES),

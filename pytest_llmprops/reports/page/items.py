@@ -71,13 +71,6 @@ def _by_item(series: Sequence[Series]) -> list[list[tuple[Series, VerdictRecord]
     return sorted(items.values(), key=lambda rows: min(ORDER.index(r.status) for _, r in rows))
 
 
-def _review(mark: Review) -> dict[str, Any]:
-    """Return a mark with the texts as the page shows them."""
-    return {
-        name: visible(value) if isinstance(value, str) else value for name, value in mark.to_json().items()
-    }
-
-
 def _index(
     series: Sequence[Series],
     groups: Sequence[Sequence[tuple[Series, VerdictRecord]]],
@@ -114,7 +107,7 @@ def _index(
         "series": [s.label for s in series],
         "runs": [s.run.run_id for s in series],
         "models": [visible(s.model) for s in series],
-        "reviews": [_review(mark) for mark in marks],
+        "reviews": [mark.shown() for mark in marks],
         "commands": [command_again(s) for s in series],
         "status": ORDER,
     }

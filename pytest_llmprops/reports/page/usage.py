@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
-from pytest_llmprops.core.requests import BATCH_DISCOUNT
 from pytest_llmprops.reports.kit.series import Series
 
 
@@ -75,7 +74,4 @@ def cost_of(series: Series, call: RequestRecord) -> float | None:
     model = facts.models.get(series.model) if call.role == "subject" else facts.helpers.get(call.role)
     if model is None or model.price is None:
         return None
-    tokens = call.usage
-    price = model.price
-    cost = (tokens.prompt_tokens * price.input + tokens.completion_tokens * price.output) / 1e6
-    return cost * (BATCH_DISCOUNT if call.via == "batch" else 1)
+    return model.price.of(call.usage, call.via)

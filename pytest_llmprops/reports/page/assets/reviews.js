@@ -1,6 +1,8 @@
 // Review marks: "judged wrongly" and a note on a verdict. Those beside the runs come with the page; those made here are
-// kept in this browser, and are exported as lines of review.jsonl.
+// kept in this browser, and are exported as lines of review.jsonl. If `llmprops view` serves the page, it has the
+// current marks, and saves those made here beside the runs.
 function reviewMarks(data, changed) {
+  const server = document.querySelector('meta[name="llmprops-reviews"]')?.content;
   const place = `llmprops-review ${[...new Set(data.runs)].join(" ")}`;
   const keyOf = (mark) => JSON.stringify([mark.run, mark.model, mark.benchmark, mark.source, mark.id, mark.sample]);
   const about = (row) => {
@@ -12,21 +14,60 @@ function reviewMarks(data, changed) {
   };
   const isMade = (mark) => Boolean(mark && (mark.judged_wrongly || mark.note));
   const marks = new Map(data.reviews.map((mark) => [keyOf(mark), mark]));
-  try {
-    for (const mark of JSON.parse(localStorage.getItem(place) || "[]")) marks.set(keyOf(mark), mark);
-  } catch { /* storage is blocked or has something else: marks last for this view */ }
-
-  function store() {
+  if (server) load();
+  else {
     try {
-      localStorage.setItem(place, JSON.stringify([...marks.values()].filter((mark) => mark.here)));
-    } catch { /* as above */ }
-    show();
+      for (const mark of JSON.parse(localStorage.getItem(place) || "[]")) marks.set(keyOf(mark), mark);
+    } catch { /* storage is blocked or has something else: marks last for this view */ }
   }
 
-  function put(mark) {
-    marks.set(keyOf(mark), { ...mark, here: true });
-    store();
+  // The marks beside the runs now: they may be newer than the page.
+  async function load() {
+    try {
+      const saved = await answer(await fetch(server));
+      for (const [key, mark] of marks) if (!mark.unsaved) marks.delete(key);
+      for (const mark of saved) if (!marks.has(keyOf(mark))) marks.set(keyOf(mark), mark);
+      show();
+      changed();
+    } catch (error) {
+      tell(`The review marks could not be read: ${error.message}`);
+    }
   }
+
+  async function answer(response) {
+    const content = await response.json().catch(() => ({}));
+    if (!response.ok) throw new Error(content.error || `the server answered with status ${response.status}`);
+    return content;
+  }
+
+  // Keep a mark, and save it on the server if there is one. Return why it is not saved; empty if it is.
+  async function put(mark) {
+    const key = keyOf(mark);
+    const made = { ...mark, here: true };
+    marks.set(key, made);
+    if (!server) {
+      try {
+        localStorage.setItem(place, JSON.stringify([...marks.values()].filter((one) => one.here)));
+      } catch { /* as above */ }
+      show();
+      return "";
+    }
+    made.unsaved = true;
+    show();
+    try {
+      const { here, unsaved, ...line } = made;
+      const saved = await answer(await fetch(server, { method: "POST", body: JSON.stringify(line), headers: { "Content-Type": "application/json" } }));
+      // A later change of the same mark is on its way.
+      if (marks.get(key) === made) marks.set(key, saved);
+      return "";
+    } catch (error) {
+      return error instanceof TypeError ? "llmprops view does not answer" : error.message;
+    } finally {
+      show();
+    }
+  }
+
+  const tell = (text) => document.getElementById("imported").replaceChildren(text);
 
   // A line of review.jsonl, or nothing if the text is not one.
   function read(line) {
@@ -43,11 +84,12 @@ function reviewMarks(data, changed) {
     }
   }
 
-  const lines = () => [...marks.values()].map(({ here, ...mark }) => JSON.stringify(mark)).join("\n") + "\n";
+  const lines = () => [...marks.values()].map(({ here, unsaved, ...mark }) => JSON.stringify(mark)).join("\n") + "\n";
 
   function show() {
     const made = [...marks.values()].filter(isMade).length;
-    document.getElementById("reviewed").textContent = `${made.toLocaleString("en")} review mark${made === 1 ? "" : "s"}`;
+    const waiting = [...marks.values()].filter((mark) => mark.unsaved).length;
+    document.getElementById("reviewed").textContent = `${made.toLocaleString("en")} review mark${made === 1 ? "" : "s"}${waiting ? `, ${waiting.toLocaleString("en")} not saved` : ""}`;
     document.getElementById("export").disabled = marks.size === 0;
   }
 
@@ -60,13 +102,19 @@ function reviewMarks(data, changed) {
     const text = await event.target.files[0].text();
     const all = text.split("\n").filter((line) => line.trim());
     const found = all.map(read).filter((mark) => mark && data.runs.includes(mark.run));
-    found.forEach(put);
     event.target.value = "";
-    said(`${found.length} of ${all.length} lines imported`);
-    document.getElementById("imported").textContent = `${found.length} of ${all.length} lines of the file are marks on these runs.`;
+    const problems = [];
+    for (const mark of found) problems.push(await put(mark));
+    const failed = problems.filter(Boolean);
+    said(`${found.length - failed.length} of ${all.length} lines imported`);
+    tell(`${found.length} of ${all.length} lines of the file are marks on these runs.${failed.length ? ` ${failed.length} are not saved: ${failed[0]}.` : ""}`);
     changed();
   });
   show();
+  // A mark that is not saved would be lost with the page.
+  addEventListener("beforeunload", (event) => {
+    if ([...marks.values()].some((mark) => mark.unsaved)) event.preventDefault();
+  });
 
   function form(row) {
     const subject = about(row);
@@ -75,10 +123,25 @@ function reviewMarks(data, changed) {
     wrongly.checked = mark.judged_wrongly;
     const note = element("input", { type: "text", dir: "auto", maxlength: "2000" });
     note.value = mark.note;
-    const save = () => put({ ...subject, judged_wrongly: wrongly.checked, note: note.value.trim(), time: new Date().toISOString() });
+    const state = element("span", { class: "review-state", role: "status" });
+    const again = element("button", { type: "button", class: "plain", hidden: "" }, "Save again");
+    const save = async () => {
+      again.hidden = true;
+      if (server) state.textContent = "Saving…";
+      const problem = await put({ ...subject, judged_wrongly: wrongly.checked, note: note.value.trim(), time: new Date().toISOString() });
+      if (!server) return;
+      state.textContent = problem ? `Not saved: ${problem}` : "Saved";
+      state.classList.toggle("wrong", Boolean(problem));
+      again.hidden = !problem;
+    };
     wrongly.addEventListener("change", save);
     note.addEventListener("change", save);
-    return element("div", { class: "review" }, element("label", {}, wrongly, " Judged wrongly"), element("label", { class: "review-note" }, "Note ", note));
+    again.addEventListener("click", save);
+    if (mark.unsaved) {
+      state.textContent = "Not saved";
+      again.hidden = false;
+    }
+    return element("div", { class: "review" }, element("label", {}, wrongly, " Judged wrongly"), element("label", { class: "review-note" }, "Note ", note), state, again);
   }
 
   function badge(rows) {
