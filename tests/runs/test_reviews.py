@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from fixtures.report_items import unpacked
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.reviews import read_reviews
+from pytest_llmprops.runs.reviews import Review, append_review, read_reviews
 
 MARK: dict[str, Any] = {
     "run": "run", "model": "model", "benchmark": "sums", "source": "builtin", "id": "sums/en/add/0001", "sample": 0,
@@ -74,3 +76,42 @@ def test_marks_beside_a_run_are_on_the_page_and_change_no_number(tmp_path: Path)
     [mark] = unpacked(index.split(">")[1].split("<")[0])["reviews"]
     assert mark == {**MARK, "note": "[U+202E]evil"}
     assert read_run(run).problems == ()
+
+
+def test_a_mark_is_appended_as_one_line(tmp_path: Path) -> None:
+    """What was in the file stays, and the new mark counts."""
+    run = beside(tmp_path, {**MARK, "note": "first"})
+    append_review(run, Review.from_json({**MARK, "note": "second\u2028 line\n"}))
+    assert len((run / "review.jsonl").read_bytes().splitlines()) == 2
+    [mark] = read_reviews(run, "run").values()
+    assert mark.note == "second\u2028 line\n"
+
+
+@pytest.mark.parametrize(
+    ("tail", "notes"),
+    [
+        ('{"run": "ru', ["first", "new"]),
+        (json.dumps({**MARK, "id": "other"}), ["first", "both spellings are right", "new"]),
+    ],
+)
+def test_a_mark_after_an_incomplete_line(tmp_path: Path, tail: str, notes: list[str]) -> None:
+    """A line that a killed process left is removed; one of a person without a line end is kept."""
+    run = beside(tmp_path, {**MARK, "note": "first", "id": "sums/en/add/0002"})
+    with (run / "review.jsonl").open("a") as file:
+        file.write(tail)
+    append_review(run, Review.from_json({**MARK, "note": "new"}))
+    assert [mark.note for mark in read_reviews(run, "run").values()] == notes
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error reaches the caller, and the file has its earlier marks and no half line."""
+    run = beside(tmp_path, MARK)
+    before = (run / "review.jsonl").read_bytes()
+
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="No space left"):
+        append_review(run, Review.from_json({**MARK, "note": "lost"}))
+    assert (run / "review.jsonl").read_bytes() == before

@@ -177,10 +177,9 @@ def _show_progress(row: Row, facts: RunFacts, follower: Follower, now: float) ->
     row["items"] = count(total.done)
     if not follower.is_current:
         row["remarks"].append("The record is being read: the counts are of its beginning.")
-    if follower.damaged:
-        row["remarks"].append(
-            one_line(f"{counted(follower.damaged, 'line')} cannot be read: {follower.problem}", MOST_REMARK)
-        )
+    if follower.problem:
+        lines = f"{counted(follower.damaged, 'line')} cannot be read: " if follower.damaged else ""
+        row["remarks"].append(one_line(lines + follower.problem, MOST_REMARK))
     if not is_running:
         row["remarks"].append(
             f"Ended without finishing (killed?): {count(total.done)} of {_expected(facts)} cases have a verdict."

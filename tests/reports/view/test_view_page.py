@@ -1,0 +1,286 @@
+"""The page of ``llmprops view`` in headless Chromium."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.records import exchange, recorded, verdict, verdicts
+from fixtures.runs import Runner
+from fixtures.view_server import viewed
+from pytest_llmprops.core.run_facts import ModelFacts
+from pytest_llmprops.reports.view.rows import id_of
+from pytest_llmprops.reports.view.serving import Server
+from pytest_llmprops.runs.record import RunRecord, first_facts
+from pytest_llmprops.runs.reviews import FILE, read_reviews
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\u202egnp.exe \x1b[2J"
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with two runs that can be compared, a hostile one and a broken one."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, right, day in (("old", 4, 1), ("new", 8, 2)):
+        records = [
+            verdict("add", n, "correct" if n < right else "wrong", model=name, requests=(f"k{n}",))
+            for n in range(10)
+        ]
+        requests = [exchange(f"k{n}", f"What is {n}?", f"{name} {HOSTILE}") for n in range(10)]
+        recorded(folder / name, records, requests=requests, started=f"2026-01-0{day}T00:00:00+00:00")
+    recorded(folder / HOSTILE.replace("/", "_"), verdicts("add", 1, 1, model=HOSTILE), notes=[HOSTILE])
+    (folder / "broken").mkdir()
+    (folder / "broken" / "run.json").write_text('{"schema": 2, "models": 3}')
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(runs: Path) -> Iterator[Server]:
+    """Return a server of these runs."""
+    with viewed(runs) as server:
+        yield server
+
+
+@pytest.fixture
+def show(browser_page: Any, server: Server) -> Iterator[Open]:
+    """Open a page of the server; at the end, check that nothing came from elsewhere and no reply was run."""
+    noise: list[str] = []
+    browser_page.set_default_timeout(10_000)
+    browser_page.on("console", lambda message: noise.append(message.text))
+
+    def go(address: str = "") -> Any:
+        browser_page.goto("about:blank")
+        browser_page.goto(server.address + address)
+        browser_page.wait_for_selector("[data-ready=runs], [data-ready=items]", state="attached")
+        return browser_page
+
+    yield go
+    seen = [url for url in browser_page.requests_seen if url != "about:blank"]
+    assert all(url.startswith((server.address, "blob:")) for url in seen), seen
+    assert (browser_page.errors_seen, browser_page.dialogs_seen) == ([], [])
+    assert not [text for text in noise if "status of 507" not in text]
+
+
+def names(page: Any) -> list[str]:
+    """Return the names of the listed runs, in order."""
+    return [text.strip() for text in page.locator("#table .open").all_inner_texts()]
+
+
+def line(page: Any, name: str) -> Any:
+    """Return the row of a run."""
+    return page.locator("#table tr[data-run]").filter(
+        has=page.locator(".open", has_text=re.compile(f"^{name}$"))
+    )
+
+
+def test_runs_are_listed_newest_first(show: Open) -> None:
+    """Accuracy, interval and state are in the row; a broken record says what is broken."""
+    page = show()
+    assert names(page)[:2] == [
+        "<script>alert(1)<_script><img src=x onerror=alert(2)>[U+202E]gnp.exe ␛[2J",
+        "new",
+    ]
+    assert names(page)[-2:] == ["old", "broken"]
+    assert "80.0% 44.4 to 97.5" in line(page, "new").inner_text()
+    assert "✓ complete" in line(page, "new").inner_text()
+    broken = line(page, "broken")
+    assert ("! unreadable" in broken.inner_text(), "'models' must be an object" in broken.inner_text()) == (
+        True,
+        True,
+    )
+    assert broken.get_by_role("checkbox").is_disabled()
+    assert page.locator("#link").inner_text() == "live"
+
+
+def test_the_filter_is_in_the_address(show: Open) -> None:
+    """All words must occur, in any column; a reload shows the same runs."""
+    page = show()
+    page.get_by_label("Filter").fill("complete NEW")
+    assert (names(page), page.locator("#count").inner_text()) == (["new"], "1 of 4 runs")
+    page.reload()
+    page.wait_for_selector("[data-ready=runs]")
+    assert names(page) == ["new"]
+
+
+def test_the_page_is_used_with_the_keyboard(show: Open, runs: Path) -> None:
+    """`/`, `j`, `k`, Enter, `x` and Esc do what the page says."""
+    page = show()
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "filter"
+    page.keyboard.type("new")
+    page.keyboard.press("Escape")
+    assert len(names(page)) == 4
+    page.keyboard.press("Escape")
+    for key in ("j", "j", "k", "j"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.innerText") == "new"
+    page.keyboard.press("Enter")
+    assert page.locator(".detail").inner_text().endswith(f"Record: {runs / 'new'}")
+    page.keyboard.press("x")
+    assert page.get_by_label("Compare new").is_checked()
+    assert page.evaluate("document.activeElement.innerText") == "new"
+    page.keyboard.press("Escape")
+    assert page.locator(".detail").count() == 0
+
+
+def test_two_runs_are_compared_by_clicking(show: Open) -> None:
+    """The older run is the baseline by default; a page says that the report is being built, and leads to it."""
+    page = show()
+    page.get_by_label("Compare new").check()
+    assert "Choose another run" in page.locator("#bar").inner_text()
+    page.get_by_label("Compare old").check()
+    assert page.get_by_label("Baseline").locator("option:checked").inner_text() == "old"
+    page.get_by_role("link", name="Compare").click()
+    page.get_by_role("heading", name="Building the report").wait_for()
+    assert page.locator("#runs").inner_text() == "old → new"
+    page.locator("#doing", has_text="…").wait_for()
+    page.wait_for_selector("[data-ready=items]", state="attached", timeout=60_000)
+    assert "(+40.0 points" in page.locator("h1").inner_text()
+    assert page.locator(".change").inner_text().startswith("old → new:")
+    page.get_by_role("link", name="llmprops").click()
+    page.wait_for_selector("[data-ready=runs]")
+    # Back returns to the choice.
+    page.go_back()
+    page.go_back()
+    page.wait_for_selector("[data-ready=runs]")
+    page.get_by_label("Baseline").select_option("new")
+    assert page.get_by_role("link", name="Compare").get_attribute("href").count("-") == 1
+    page.get_by_role("button", name="Clear").click()
+    assert page.locator("#bar").is_hidden()
+
+
+def test_review_marks_are_saved_beside_the_run(
+    show: Open, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mark is on the disk when the page says so, is there after a reload and in a report that is built later."""
+    old, new = id_of(runs / "old"), id_of(runs / "new")
+    page = show(f"reports/{old}/")
+    page.locator("#list .open", has_text="sums/en/add/0005").click()
+    page.get_by_label("Judged wrongly").check()
+    page.locator(".review-state", has_text=re.compile("^Saved$")).wait_for()
+    [mark] = read_reviews(runs / "old", "old").values()
+    assert (mark.id, mark.judged_wrongly) == ("sums/en/add/0005", True)
+    # A full disk is said, and the note stays in its field until it can be saved.
+    with monkeypatch.context() as patch:
+
+        def full(folder: Path, review: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        patch.setattr("pytest_llmprops.reports.view.marks.append_review", full)
+        page.get_by_label("Note").fill("right as well")
+        page.get_by_label("Note").press("Enter")
+        page.locator(
+            ".review-state", has_text="Not saved: review.jsonl could not be written: No space left"
+        ).wait_for()
+        assert page.locator("#reviewed").inner_text() == "1 review mark, 1 not saved"
+    page.get_by_role("button", name="Save again").click()
+    page.locator(".review-state", has_text=re.compile("^Saved$")).wait_for()
+    assert [mark.note for mark in read_reviews(runs / "old", "old").values()] == ["right as well"]
+    page.reload()
+    page.wait_for_selector("[data-ready=items]", state="attached")
+    assert page.get_by_label("Note").input_value() == "right as well"
+    page = show(f"reports/{old}-{new}/")
+    page.locator("#reviewed", has_text="1 review mark").wait_for()
+    assert not (runs / "new" / FILE).exists()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 800, 1440])
+def test_nothing_is_wider_than_the_window(show: Open, browser_page: Any, scheme: str, width: int) -> None:
+    """The list, details and the bar fit; texts of states can be read (contrast 4.5:1)."""
+    browser_page.emulate_media(color_scheme=scheme)
+    browser_page.set_viewport_size({"width": width, "height": 800})
+    page = show()
+    page.get_by_label("Compare new").check()
+    page.get_by_label("Compare old").check()
+    line(page, "broken").locator(".open").click()
+    line(page, "new").locator(".open").click()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    ratios = page.evaluate(CONTRAST)
+    assert ratios
+    assert min(ratios.values()) >= 4.5, ratios
+
+
+CONTRAST = """() => {
+  const luminance = (colour) => {
+    const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
+      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const found = {};
+  for (const node of document.querySelectorAll('.state, .what, .note, .name .open, .choice a, #link, dt, dd, code')) {
+    if (!node.offsetParent || !node.innerText.trim()) continue;
+    let under = node;
+    const clear = 'rgba(0, 0, 0, 0)';
+    while (under.parentElement && getComputedStyle(under).backgroundColor === clear) under = under.parentElement;
+    const [one, two] = [luminance(getComputedStyle(node).color), luminance(getComputedStyle(under).backgroundColor)];
+    found[node.innerText.slice(0, 30)] = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+  }
+  return found;
+}"""
+
+
+def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: Path) -> None:
+    """The first run, its progress, its death and the end of its folder are shown without a reload."""
+    with viewed(tmp_path / "runs") as server:
+        page = browser_page
+        page.goto(server.address)
+        page.locator("#none", has_text="No runs under").wait_for()
+        folder = tmp_path / "runs" / "first"
+        folder.mkdir(parents=True)
+        record = RunRecord(folder, first_facts(folder, models={"model": ModelFacts("model")}, expected=4))
+        page.locator(".run-card.running", has_text="0 of 4 cases").wait_for()
+        record.add(verdict("add", 0))
+        record.add(verdict("add", 1, "wrong", reason=HOSTILE))
+        page.locator(".run-card", has_text="2 of 4 cases").wait_for()
+        assert page.title().startswith("50%")
+        record.close()
+        page.locator(
+            ".run-card.killed", has_text="Ended without finishing (killed?): 2 of 4 cases"
+        ).wait_for()
+        assert f"llmprops retry {folder}" in page.locator(".run-card").inner_text()
+        shutil.rmtree(folder)
+        page.locator("#none", has_text="No runs under").wait_for()
+        assert page.locator(".run-card").count() == 0
+        server.stop()
+        page.locator("#link[data-state=lost]").wait_for()
+
+
+def test_a_real_run_is_followed_to_its_end(browser_page: Any, run: Runner) -> None:
+    """pytest in another process, with a model that takes its time: the page follows it, then opens its report."""
+    run.sums(40)
+    folder = run.folder / "reports" / "runs" / "first"
+    model = f"{run.adder}&delay=0.4&price_in=1000&price_out=1000"
+    command = run.command("-q", "--model", model, "--llm-concurrency", "4", folder=folder)
+    with viewed(folder.parent) as server:
+        page = browser_page
+        page.goto(server.address)
+        process = subprocess.Popen(
+            [sys.executable, *command[1:]], cwd=run.folder, env=run.environment(), stdout=subprocess.DEVNULL
+        )
+        seen = set()
+        page.locator(".run-card").wait_for()
+        while process.poll() is None:
+            text = page.locator(".run-card .done").inner_text()
+            seen.add(text.split()[0])
+            time.sleep(0.1)
+        page.locator(".run-card.complete").wait_for()
+        assert len(seen) >= 3, seen
+        figures = page.locator(".run-card .figures").inner_text()
+        assert re.sub(r"\s+", " ", figures).startswith("Correct 32 Wrong 8 Errors 0 Cost"), figures
+        assert "unknown" not in figures
+        # Following changed nothing: the record is consistent, with all cases.
+        assert process.returncode == 1
+        page.get_by_role("link", name="Open the report").click()
+        page.wait_for_selector("[data-ready=items]", state="attached", timeout=60_000)
+        assert page.locator("#count").inner_text() == "40 of 40 items"
+        assert page.errors_seen == []
