@@ -11,6 +11,7 @@ from typing import Any
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.reports.kit.generic import protocol_lines, published_beside
 from pytest_llmprops.reports.site.contribution import (
     Contribution,
     Items,
@@ -24,8 +25,17 @@ from pytest_llmprops.reports.site.contribution import (
     to_bytes,
     verdicts_from,
 )
+from pytest_llmprops.reports.site.decisions import decisions_of, details
+from pytest_llmprops.reports.site.drift import same_models
 from pytest_llmprops.reports.site.files import SiteFiles
-from pytest_llmprops.reports.site.measurements import SiteRun
+from pytest_llmprops.reports.site.measurements import (
+    ModelIndexes,
+    SiteRun,
+    comparable,
+    measured_of,
+    measurements_of,
+)
+from pytest_llmprops.reports.site.trends import trends_of
 from pytest_llmprops.runs.integrity import NO_HASHES_IN_SCHEMA_1, VERDICTS
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 
@@ -59,12 +69,14 @@ class Contributions:
             facts = read_facts(folder)
             key = record_key(folder)
             contribution = self._contribution(folder, key, facts)
+            run = SiteRun(folder, key, facts, contribution.problem, contribution.shares)
+            check_values(run)
         except DataError as error:
             return SiteRun(folder, key, facts, _problem(folder, str(error)))
         except DAMAGED as error:
             problem = f"the record is damaged ({type(error).__name__}: {error})"
-            return SiteRun(folder, key, facts, _problem(folder, problem))
-        return SiteRun(folder, key, facts, contribution.problem, contribution.shares)
+            return SiteRun(folder, key, None, _problem(folder, problem))
+        return run
 
     def _contribution(self, folder: Path, key: str, facts: RunFacts) -> Contribution:
         # Without hashes in run.json, the verdicts may change while it stays the same.
@@ -119,6 +131,28 @@ class Contributions:
                 f"{self._files.out}: data/items/{name} is damaged; delete the folder and build again"
             )
         return items_from(content)
+
+
+def check_values(run: SiteRun) -> None:
+    """Check that no value of ``run.json`` has a type with which the pages cannot be written.
+
+    A record's hashes do not show that: whoever writes it can compute them.
+
+    :raises Exception: one of :data:`DAMAGED`.
+    """
+    assert run.facts is not None
+    facts = run.facts
+    if not all(isinstance(text, str) for text in (facts.run_id, facts.started)):
+        raise TypeError("a name or time is not a text")
+    details(decisions_of([run]))
+    for members in measurements_of([run]).values():
+        comparable(members, deviations=True)
+        measured = measured_of(members)
+        for m, series in zip(members, measured.series, strict=True):
+            protocol_lines(series, m.benchmark)
+            published_beside(measured, measured.places[0])
+            same_models(m, m)
+        trends_of(members, ModelIndexes.of(facts.models), {run.key: 0})
 
 
 def problem_of(run: Run) -> str:

@@ -75,8 +75,8 @@ def _step(before: Measurement, after: Measurement, comparisons: Comparisons) -> 
     why = "not asked again: every reply is from the store" if is_replay else "no common items"
     stored = percent(calls.cache_hits / calls.requests) if calls.requests and calls.cache_hits else ""
     return Step(
-        before, after, after.benchmark_facts.title, result, "" if result else why, "", _served(before, after),
-        _identity(before, after), stored,
+        before, after, after.benchmark_facts.title, result, "" if result else why, "", *same_models(before, after),
+        stored,
     )  # fmt: skip
 
 
@@ -85,15 +85,20 @@ def _judged(step: Step, result: PairedResult) -> Step:
     return replace(step, result=result, conclusion=described(result), change=change)
 
 
+def same_models(before: Measurement, after: Measurement) -> tuple[str, str]:
+    """Return how the served model and the recorded version changed; empty texts if they did not."""
+    return _served(before, after), _identity(before, after)
+
+
 def _served(before: Measurement, after: Measurement) -> str:
-    names = [m.facts.models[m.model].served_as or () for m in (before, after)]
+    names = [m.model_facts.served_as or () for m in (before, after)]
     if names[0] == names[1] and len(names[0]) < 2:
         return ""
     return visible(" → ".join(", ".join(part) or "not reported" for part in names))
 
 
 def _identity(before: Measurement, after: Measurement) -> str:
-    models = [m.facts.models[m.model] for m in (before, after)]
+    models = [m.model_facts for m in (before, after)]
     if models[0].identity == models[1].identity:
         return ""
     changed = [model.identity if isinstance(model.identity, Mapping) else {} for model in models]

@@ -121,7 +121,7 @@ def _board(
         standing, against = "", ""
         result = results.get(m.model)
         if m is best:
-            standing = "best" if len(shown) > 1 else ""
+            standing, against = "best", _of_the_best(results)
         elif result is not None:
             standing = "behind" if is_ahead(result) else "close"
             by = f"{points(-result.difference)} ({point_range(-result.high, -result.low)})"
@@ -165,13 +165,21 @@ def _apart(first: Measurement, other: Measurement) -> tuple[str, ...]:
     return tuple(visible(line) for line in lines)
 
 
+def _of_the_best(results: Mapping[str, PairedResult | None]) -> str:
+    """Return what the table says about the model with the highest accuracy; empty if it is the only one."""
+    if not results:
+        return ""
+    close = sum(not is_ahead(result) for result in results.values())
+    return f"highest, not clearly ahead of {close} of {len(results)}" if close else "best"
+
+
 def _row(m: Measurement, group: Sequence[Measurement], standing: str, against: str) -> Row:
     rows = m.headline_rows
     repeats = max((row.samples // row.items for row in rows if row.has_repeats), default=1)
     answered = f"{m.share.n:,}" if m.share else "0"
     counts = {name: sum(getattr(row, name) for row in rows) for name in ("refused", "unparsed", "errors")}
     calls = m.facts.calls
-    spent = "imported" if m.facts.models[m.model].imported else cost(calls.requests, calls.cost_usd)
+    spent = "imported" if m.model_facts.imported else cost(calls.requests, calls.cost_usd)
     return Row(
         m, m.starred, m.share, standing, against,
         f"{answered} × {repeats} samples" if repeats > 1 else answered, spent,

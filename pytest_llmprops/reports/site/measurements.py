@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.core.registration import BenchmarkFacts
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_facts import ModelFacts, RunFacts
 from pytest_llmprops.reports.kit.series import Measured, Series, Share
 from pytest_llmprops.reports.kit.text import file_name, visible
 from pytest_llmprops.runs.benchmark_facts import facts_of, tasks_by_answer
@@ -67,6 +67,11 @@ class Measurement:
         """``run.json`` of the run."""
         assert self.run.facts is not None
         return self.run.facts
+
+    @property
+    def model_facts(self) -> ModelFacts:
+        """What the run recorded about the model."""
+        return self.facts.models.get(self.model, ModelFacts())
 
     @property
     def order(self) -> tuple[str, str]:

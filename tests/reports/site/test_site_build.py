@@ -22,6 +22,7 @@ from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports.site import contributions, files
 from pytest_llmprops.reports.site.build import Reports, write_site
 from pytest_llmprops.runs.catalog import promote
+from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.reader import Run, read_run
 
 PAGES = ("index", "leaderboard", "trends", "items", "drift", "gates", "runs")
@@ -279,6 +280,30 @@ def test_runs_that_do_not_count_are_listed_with_the_reason(tmp_path: Path) -> No
         assert "bad" not in (site / f"{page}.html").read_text("utf-8").split("<main")[1]
     assert good.is_dir()
     check_whole(site)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"started": 5},
+        {"protocols": {"homophones": {"name": "quick", "settings": [1]}}},
+        {"gate": {"decision": "pass", "line": 3}},
+        {"gate": {"decision": "pass", "rules": [{"name": 5, "checks": []}]}},
+        {"models": {"bad": {"spec": "bad", "served_as": 7}}},
+        {"options": {"params": "x"}, "data": {"f": 3}, "deviations": {"bad": [1]}},
+        {"calls": {"requests": "many"}},
+    ],
+)
+def test_values_of_wrong_types_never_stop_the_build(values: dict[str, Any], tmp_path: Path) -> None:
+    """A record with fitting hashes, but with values that no version writes, leaves the other runs as they are."""
+    record(tmp_path / "runs" / "good", 0, answers("good", 0.9, 1, items=10))
+    bad = record(tmp_path / "runs" / "strange", 1, answers("bad", 0.9, 1, items=10))
+    facts = json.loads((bad / "run.json").read_text())
+    (bad / "run.json").write_text(run_json({**facts, **values}))
+    write_site([tmp_path / "runs"], tmp_path / "site", "none")
+    assert "strange" in (tmp_path / "site" / "runs.html").read_text(encoding="utf-8")
+    assert "good" in (tmp_path / "site" / "leaderboard.html").read_text(encoding="utf-8")
+    check_whole(tmp_path / "site")
 
 
 def test_a_promoted_copy_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,7 @@ def test_models_that_are_not_clearly_behind_have_no_rank(tables: list[Board]) ->
     rows = {row.label: row for row in tables[0].rows}
     assert list(rows) == ["steady", "close", "drifting", "poor*"]
     assert [row.standing for row in rows.values()] == ["best", "close", "behind", "behind"]
+    assert rows["steady"].against == "highest, not clearly ahead of 1 of 3"
     assert rows["close"].against.startswith("not clearly behind the best: −4.0 (")
     assert rows["drifting"].against.startswith("behind the best: −27.0 (")
 
