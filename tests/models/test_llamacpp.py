@@ -60,9 +60,10 @@ def timeless(replies: list[Reply]) -> list[Reply]:
     return [replace(reply, seconds=0.0) for reply in replies]
 
 
+# Two workers with two threads each on two cores take up to ten times the CPU time: the threads wait actively.
 @pytest.fixture(scope="module")
 def model() -> Iterator[Any]:
-    llama = make("smollm2?n_ctx=512")
+    llama = make("smollm2?n_ctx=512&threads=1")
     yield llama
     llama.close()
 
@@ -101,10 +102,13 @@ def test_only_new_tokens_are_evaluated(model: Any) -> None:
 
 @needs_smollm2
 def test_no_step_has_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies to prompts of all lengths are the same with and without a kept prefix, in steps of eight tokens."""
+    """Replies to prompts of all lengths are the same with and without a kept prefix, in steps of eight tokens.
+
+    The only test here with two threads.
+    """
     for module in ("llamacpp", "llama_server"):
         monkeypatch.setattr(f"pytest_llmprops.models.{module}.STEP", 8)
-    llama = make("smollm2?n_ctx=256")
+    llama = make("smollm2?n_ctx=256&threads=2")
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
     prompts = [
         Chat.user(" ".join(words[:n]), max_tokens=1, temperature=0.0, logprobs=3) for n in range(1, 11)
@@ -176,12 +180,14 @@ def test_chat_template_of_the_file(tmp_path: Path, model: Any) -> None:
     assert default.usage.prompt_tokens > own.usage.prompt_tokens + 5
     lengths = []
     for source in ("{{ strftime_now('%A, %d %B %Y') }}", "26 Jul 2024"):
-        dated = make(f"llamacpp:{with_template(tmp_path / 'dated.gguf', source + 'Say A or B:')}")
+        dated = make(f"llamacpp:{with_template(tmp_path / 'dated.gguf', source + 'Say A or B:')}?threads=1")
         [reply] = dated.chat([Chat.user("Hi", max_tokens=1, temperature=0.0, logprobs=3)])
         lengths.append((reply.usage.prompt_tokens, reply.logprobs))
         dated.close()
     assert lengths[0] == lengths[1]
-    [error] = make(f"llamacpp:{with_template(tmp_path / 'bare.gguf', None)}").chat([Chat.user("Hi")])
+    [error] = make(f"llamacpp:{with_template(tmp_path / 'bare.gguf', None)}?threads=1").chat(
+        [Chat.user("Hi")]
+    )
     assert (error.kind, error.fatal) == ("model", True)
     assert "no chat template" in error.message
 
@@ -216,7 +222,7 @@ def test_replies_arrive_one_by_one(model: Any) -> None:
 @needs_smollm2
 def test_closed_while_it_replies() -> None:
     """A model that is closed gives up the reply at the next token."""
-    llama = make("smollm2?n_ctx=512")
+    llama = make("smollm2?n_ctx=512&threads=1")
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.extend(llama.chat([Chat.user("Write a long story.")])))
     thread.start()
@@ -242,7 +248,7 @@ def test_prompt_too_long(model: Any) -> None:
 @needs_smollm2
 def test_reply_stops_at_the_end_of_the_context() -> None:
     """Without a sufficient limit, a reply ends at the end of the context."""
-    llama = make("smollm2?n_ctx=256")
+    llama = make("smollm2?n_ctx=256&threads=1")
     [reply] = llama.chat([Chat.user("word " * 215, temperature=1.0, extra=(("top_k", 0),))])
     llama.close()
     assert isinstance(reply, Reply)
@@ -263,7 +269,7 @@ def test_unknown_parameter_of_the_request(model: Any) -> None:
 @needs_smollm2
 def test_identity_and_silence(capfd: pytest.CaptureFixture[str]) -> None:
     """The identity pins the file, loading prints nothing, and a closed model says so."""
-    llama = make("smollm2?n_ctx=64&seed=3")
+    llama = make("smollm2?n_ctx=64&seed=3&threads=1")
     assert len(llama.identity["file_sha256"]) == 64
     assert (llama.identity["n_ctx"], llama.identity["seed"], llama.pinned) == (64, 3, True)
     assert llama.identity["runtime"] == f"xllamacpp {version('xllamacpp')}"
