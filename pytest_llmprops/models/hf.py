@@ -28,7 +28,7 @@ from pytest_llmprops.models.base import BackendOptions, Model
 from pytest_llmprops.models.hf_chat import HfChatModel
 from pytest_llmprops.models.hf_embed import HfEmbedModel
 from pytest_llmprops.models.hf_fill_mask import HfFillMaskModel
-from pytest_llmprops.models.hf_own import own_network
+from pytest_llmprops.models.hf_own import check_packages, own_network
 from pytest_llmprops.models.hf_segment import HfSegmentModel, label_letters
 from pytest_llmprops.models.hf_sentiment import HfSentimentModel, positive_index
 from pytest_llmprops.models.hf_translate import MAX_NEW_TOKENS, HfTranslateModel
@@ -231,6 +231,7 @@ def check(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Maker:
     stated = _stated_kind(spec) if "kind" in spec.params else None
     source = find_source(spec)
     kind = stated or kind_of(source.config)
+    check_packages(source.config, f"--model {spec.text}")
     for key, of_kind in _OF_KIND.items():
         if key in spec.params and kind != of_kind:
             raise UsageError(

@@ -13,23 +13,29 @@ from typing import Any
 
 from pytest_llmprops.core.errors import MissingExtra
 
-#: architecture in ``config.json`` -> package that its network needs, and the extra that installs it; "" if none
+#: architecture in ``config.json`` -> module and package that its network needs; "" if none
 OWN_ARCHITECTURES: Mapping[str, tuple[str, str]] = {
     "BertCrfForTokenClassification": ("torchcrf", "pytorch-crf"),
     "BiLstmForTokenClassification": ("", ""),
 }
 
 
-def own_network(config: Mapping[str, Any] | None) -> Any:
-    """Return the class of this project that loads a model with this ``config.json``, or None.
+def check_packages(config: Mapping[str, Any] | None, what: str) -> None:
+    """Check that the packages of an architecture are installed, without importing them.
 
-    :raises MissingExtra: if a package of the architecture is not installed.
+    :param what: the model, for the message.
+    :raises MissingExtra: if one is not installed.
     """
     for architecture in (config or {}).get("architectures") or ():
+        module, package = OWN_ARCHITECTURES.get(architecture, ("", ""))
+        if module and importlib.util.find_spec(module) is None:
+            raise MissingExtra(what, package=package, extra="train")
+
+
+def own_network(config: Mapping[str, Any] | None) -> Any:
+    """Return the class of this project that loads a model with this ``config.json``, or None."""
+    for architecture in (config or {}).get("architectures") or ():
         if architecture in OWN_ARCHITECTURES:
-            module, package = OWN_ARCHITECTURES[architecture]
-            if module and importlib.util.find_spec(module) is None:
-                raise MissingExtra(architecture, package=package, extra="train")
             networks: Any = importlib.import_module("pytest_llmprops.models.networks")
             return getattr(networks, architecture)
     return None

@@ -83,8 +83,8 @@ class BiLstmForTokenClassification(PreTrainedModel):  # type: ignore[misc]
         parts = [self.characters(input_ids), self._bigram(before, input_ids), self._bigram(input_ids, after)]
         inputs = self.dropout(torch.cat(parts, dim=-1))
         if torch.is_grad_enabled():
-            # Packing is slow on a CPU. The states of padding do not change the loss of a row's own tokens much,
-            # because the padding embedding is zero and rows of a batch are of similar length.
+            # Packing is slow on a CPU. Rows of a batch have similar lengths, so that the backward direction passes
+            # few tokens of padding before it reaches a row's own.
             states, _ = self.lstm(inputs)
         else:
             # A sentence's words must not depend on its batch.

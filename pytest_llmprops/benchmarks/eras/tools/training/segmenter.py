@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.task import token_tensors
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.segmentation import score
 from pytest_llmprops.models.character_tokens import CharacterTokens
-from pytest_llmprops.models.hf_own import own_network
+from pytest_llmprops.models.hf_own import check_packages, own_network
 from pytest_llmprops.models.hf_segment import HfSegmentModel
 
 #: texts per batch of an evaluation
@@ -55,6 +55,7 @@ class PretrainedBase:
         self.tokenizer: Any = self._encoder.tokenizer
         self.window = self._encoder.window
         self._architecture = "BertCrfForTokenClassification" if crf else ""
+        check_packages({"architectures": [self._architecture]}, "--crf")
         kind = self._encoder.config.model_type
         if crf and kind != "bert":
             raise UsageError(f"--crf: needs a BERT model, but --base {name} is a {kind}")
