@@ -178,7 +178,17 @@ def request_from_json(data: Mapping[str, Any]) -> Request:
 
 def request_key(identity: Mapping[str, Any], request: Request) -> str:
     """Return the sha256 of everything that can change the output: the model's ``identity`` and the request."""
-    canonical = _canonical([identity, request_to_json(request)])
+    return key_with(canonical_identity(identity), request)
+
+
+def canonical_identity(identity: Mapping[str, Any]) -> str:
+    """Return the text of a model's identity that :func:`key_with` takes."""
+    return _canonical(identity)
+
+
+def key_with(identity: str, request: Request) -> str:
+    """Return the :func:`request_key` of a request to the model with this :func:`canonical_identity`."""
+    canonical = f"[{identity},{_canonical(request_to_json(request))}]"
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 

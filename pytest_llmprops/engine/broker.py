@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
-from pytest_llmprops.core.requests import Chat, Reply, Request, request_key
+from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.engine.calls import Calls, Counters, Served
 from pytest_llmprops.engine.computed import Computed
 from pytest_llmprops.engine.config import BrokerConfig
@@ -124,7 +124,7 @@ class Broker:
             served = await self._serve(label)
         except (Exception, SystemExit) as error:
             raise self.stop(fault_line(error)) from None
-        key = request_key(served.model.identity, request)
+        key = served.key_of(request)
         if served.computed is not None:
             computed = await self._compute(label, served, served.computed, key, request)
             self._note(role, served, request, computed, kept=False)
@@ -299,7 +299,7 @@ class Broker:
         :raises RunStopped: if the model refuses every call, or cannot be reached.
         """
         served = await self._serve(label)
-        key = request_key(served.model.identity, request)
+        key = served.key_of(request)
         if await self._find(served.model, key, request) is not None:
             # From another run, in the meantime.
             return
@@ -329,9 +329,7 @@ class Broker:
         :raises StoreError: if the store cannot be used.
         """
         served = [await self._serve(label) for label, _ in asked]
-        keys = [
-            request_key(one.model.identity, request) for one, (_, request) in zip(served, asked, strict=True)
-        ]
+        keys = [one.key_of(request) for one, (_, request) in zip(served, asked, strict=True)]
         known = await self._known.known([(one.model, key) for one, key in zip(served, keys, strict=True)])
         return [one.computed is not None or key in known for one, key in zip(served, keys, strict=True)]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
-from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.requests import Chat, Reply, Request, canonical_identity, key_with
 from pytest_llmprops.core.run_facts import CallCounts, OldReplies
 from pytest_llmprops.engine.computed import Computed
 from pytest_llmprops.engine.config import BrokerConfig
@@ -50,6 +50,13 @@ class Served:
     old_replies: OldReplies = field(default_factory=OldReplies)
     #: the Unix time since which its server lists the same models
     listed_since: asyncio.Future[float] | None = None
+    _identity: str = ""
+
+    def key_of(self, request: Request) -> str:
+        """Return the key of a request to this model."""
+        if not self._identity:
+            self._identity = canonical_identity(self.model.identity)
+        return key_with(self._identity, request)
 
 
 class Calls:

@@ -73,8 +73,11 @@ class RequestLog:
             if content.startswith(prefix):
                 self._prefixes.insert(0, self._prefixes.pop(place))
                 return {"prefix": prefix_id, "rest": content[len(prefix) :]}, None
-        common = os.path.commonprefix((content, self._last))  # noqa: RUF071 - characters are meant
-        self._last = content
+        last, self._last = self._last, content
+        if content[:MIN_PREFIX] != last[:MIN_PREFIX]:
+            # Most prompts; the next function compares character by character in Python.
+            return content, None
+        common = os.path.commonprefix((content, last))  # noqa: RUF071 - characters are meant
         common = common[: common.rfind("\n") + 1]
         if len(common) < MIN_PREFIX:
             return content, None

@@ -52,9 +52,10 @@ def checked_results(results: object, count: int) -> list[Result]:
 
     A value that is neither a reply nor an error becomes the error of its request.
     """
-    if not isinstance(results, Iterable) or isinstance(results, str | Mapping):
-        return [_error(f"the model returned {type_name(results)} instead of a list of Reply")] * count
-    results = list(results)
+    if not isinstance(results, list):
+        if not isinstance(results, Iterable) or isinstance(results, str | Mapping):
+            return [_error(f"the model returned {type_name(results)} instead of a list of Reply")] * count
+        results = list(results)
     if len(results) != count:
         return [_error(f"the model returned {len(results)} results for {count} requests")] * count
     return [checked_result(result) for result in results]

@@ -111,7 +111,7 @@ class FakeModel:
                 )
         try:
             reply: Any = self._respond(request)
-            if inspect.isawaitable(reply):
+            if not isinstance(reply, str) and inspect.isawaitable(reply):
                 reply = await reply
         except Exception as error:
             where = f"the fake model's function raised {type(error).__name__}"

@@ -30,4 +30,4 @@ def calm() -> None:
     time (measured).
     """
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(200_000, 20, 20)

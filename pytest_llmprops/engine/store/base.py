@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
@@ -157,11 +158,13 @@ def replies_of(
 
 def safe_key(key: str) -> str:
     """Return the key as every database can keep it: a key that is not short printable ASCII becomes a hash."""
-    if _PLAIN_KEY.fullmatch(key):
+    # The first test is for a key of this package, and takes a third of the time of the second.
+    if (len(key) == 64 and key.isalnum() and key.isascii()) or _PLAIN_KEY.fullmatch(key):
         return key
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@lru_cache(maxsize=64)
 def safe_label(label: str) -> str:
     """Return the label of a model as every database can keep it, with lone surrogates and NUL escaped."""
     return label.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

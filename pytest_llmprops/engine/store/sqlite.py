@@ -122,7 +122,7 @@ class SQLiteStore:
                 "INSERT INTO replies VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET stored = excluded.stored,"
                 " model = excluded.model, reply = excluded.reply WHERE excluded.stored > replies.stored"
             )
-        safe = [row._replace(key=safe_key(row.key)) for row in rows]
+        safe = [row if (name := safe_key(row.key)) == row.key else row._replace(key=name) for row in rows]
         try:
             with self._changing() as db:
                 before = db.total_changes
