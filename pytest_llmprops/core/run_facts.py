@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_llmprops.core.gate_results import GateResult, SequentialPlan
 from pytest_llmprops.core.records import MetricRow, SearchCounts, SummaryRow
 from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Usage
 from pytest_llmprops.core.strict_json import JSON
+
+if TYPE_CHECKING:  # runs without a gate do not need it
+    from pytest_llmprops.core.gate_results import GateResult, SequentialPlan
 
 #: the schema that is written; schema 1 can also be read
 SCHEMA = 2
@@ -346,7 +348,14 @@ class RunFacts:
             for member, value in facts.get(name, {}).items():
                 if not isinstance(value, member_kind):
                     raise ValueError(f"'{name}' has a '{member}' of the wrong type ({type(value).__name__})")
-        git, plan, gate = facts.get("git"), facts.get("sequential"), facts.get("gate")
+        git, sequential, decision = facts.get("git"), facts.get("sequential"), facts.get("gate")
+        gate: GateResult | None = None
+        plan: SequentialPlan | None = None
+        if sequential or decision:
+            from pytest_llmprops.core.gate_results import GateResult, SequentialPlan
+
+            plan = SequentialPlan.from_json(sequential) if sequential else None
+            gate = GateResult.from_json(decision) if decision else None
         known = {name: facts[name] for name in _AS_WRITTEN if name in facts}
         return cls(
             **known,
@@ -360,9 +369,9 @@ class RunFacts:
             metrics=tables["metrics"],
             searches=tables["searches"],
             remarks=tuple(Remark(r["model"], r["benchmark"], r["text"]) for r in facts.get("remarks", ())),
-            sequential=SequentialPlan.from_json(plan) if plan else None,
+            sequential=plan,
             notes=tuple(map(str, facts.get("notes", ()))),
-            gate=GateResult.from_json(gate) if gate else None,
+            gate=gate,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytest_llmprops.core.gate_results import SequentialPlan
 from pytest_llmprops.core.records import Group, RecordStatus, SearchRecord, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.core.run_facts import ProtocolFacts
+
+if TYPE_CHECKING:  # runs without a gate do not need it
+    from pytest_llmprops.core.gate_results import SequentialPlan
 
 _encode = json.JSONEncoder().encode
 
@@ -199,8 +201,11 @@ class CollectionFacts:
         }
         groups = [Group(*group) for group in data["groups"]]
         protocols = {name: ProtocolFacts.from_json(p) for name, p in data["protocols"].items()}
-        plan = data["sequential"]
-        sequential = None if plan is None else SequentialPlan.from_json(plan)
+        plan, sequential = data["sequential"], None
+        if plan is not None:
+            from pytest_llmprops.core.gate_results import SequentialPlan
+
+            sequential = SequentialPlan.from_json(plan)
         return cls(
             **{
                 **data,

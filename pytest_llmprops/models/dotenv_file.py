@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from pathlib import Path
 
 
 def read_dotenv() -> str:
@@ -12,13 +13,13 @@ def read_dotenv() -> str:
     A variable that is set keeps its value. The line names the variables, never their values; it is empty if none was
     set.
     """
-    if importlib.util.find_spec("dotenv") is None:
+    folders = (Path.cwd(), *Path.cwd().parents)
+    path = next((folder / ".env" for folder in folders if (folder / ".env").is_file()), None)
+    # Importing the package takes longer than looking for the file.
+    if path is None or importlib.util.find_spec("dotenv") is None:
         return ""
-    from dotenv import find_dotenv, load_dotenv
+    from dotenv import load_dotenv
 
-    path = find_dotenv(usecwd=True)
-    if not path:
-        return ""
     before = set(os.environ)
     load_dotenv(path)
     added = sorted(set(os.environ) - before)

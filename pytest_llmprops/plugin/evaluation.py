@@ -11,7 +11,6 @@ import pytest
 
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSetup
-from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.evaluator import CLOSED, Case, CaseKey, Outcome
 from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, group_outcome
 from pytest_llmprops.models.base import BackendOptions
@@ -23,6 +22,7 @@ from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.plugin.replicas import check_replicas
 
 if TYPE_CHECKING:
+    from pytest_llmprops.engine.config import BrokerConfig
     from pytest_llmprops.engine.in_process import InProcess
     from pytest_llmprops.engine.session import Engine
 
@@ -165,6 +165,7 @@ class Evaluation:
 
     def broker_config(self) -> BrokerConfig:
         """Return the broker's configuration, from the session's options."""
+        from pytest_llmprops.engine.config import BrokerConfig
         from pytest_llmprops.engine.store.location import default_store
 
         settings = self._settings

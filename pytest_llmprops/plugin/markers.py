@@ -91,8 +91,9 @@ def parametrize_unreadable(metafunc: pytest.Metafunc, unreadable: Unreadable) ->
 def unreadable_of(item: pytest.Item) -> Unreadable | None:
     """Return the benchmark of a case from :func:`parametrize_unreadable`; None for other items."""
     callspec = getattr(item, "callspec", None)
-    values = () if callspec is None else callspec.params.values()
-    return next((value for value in values if isinstance(value, Unreadable)), None)
+    if callspec is None:
+        return None
+    return next((value for value in callspec.params.values() if isinstance(value, Unreadable)), None)
 
 
 def cases_on_command_line(metafunc: pytest.Metafunc) -> set[str] | None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.errors import LLMPropsError, StoreError, UsageError
-from pytest_llmprops.engine.store.base import Store
-from pytest_llmprops.engine.store.sqlite import SQLiteStore
+
+if TYPE_CHECKING:
+    from pytest_llmprops.engine.store.base import Store
 
 _URL = re.compile(
     r"(?P<scheme>postgres(?:ql)?://)(?:(?P<user>[^\s:@/?#]*)(?P<password>:[^\s:@/?#]*)?@)?"
@@ -85,6 +87,9 @@ def open_store(location: str, *, read_only: bool = False) -> Store:
         from pytest_llmprops.engine.store.postgres import PostgresStore
 
         return PostgresStore(location, without_password(location), read_only=read_only)
+    # Workers and --collect-only need only the location.
+    from pytest_llmprops.engine.store.sqlite import SQLiteStore
+
     return SQLiteStore(Path(location), read_only=read_only)
 
 
