@@ -5,7 +5,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.benchmarks.eras.cli import sentiment_accuracy, table2, train, train_sentiment
+from pytest_llmprops.benchmarks.eras.cli import (
+    sentiment_accuracy,
+    table2,
+    train,
+    train_sentiment,
+    train_tables,
+)
 from pytest_llmprops.cli.kit import subcommands, wrote
 
 
@@ -54,7 +60,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     mine.set_defaults(command=_mine)
     sentiment_accuracy.add_command(commands)
     table2.add_command(commands)
-    train_sentiment.add_command(train.add_command(commands))
+    group = train.add_command(commands)
+    train_sentiment.add_command(group)
+    train_tables.add_commands(group)
 
 
 def _annotate(options: argparse.Namespace) -> int:
