@@ -99,10 +99,14 @@ def _read(folder: Path) -> Listed:
     except DataError as error:
         return Listed(folder, None, "unreadable", str(error))
     except (TypeError, KeyError, AttributeError) as error:
-        # A field inside a row has a type that no version writes.
-        problem = f"{folder / RUN_JSON}: is damaged ({type(error).__name__}: {error}); {AGAIN}"
-        return Listed(folder, None, "unreadable", problem)
+        return broken(folder, error)
     return Listed(folder, facts, state_of(facts, writing=False))
+
+
+def broken(folder: Path, error: Exception) -> Listed:
+    """Return what is listed of a run with a field of a type that no version writes, on which ``error`` was raised."""
+    problem = f"{folder / RUN_JSON}: is damaged ({type(error).__name__}: {error}); {AGAIN}"
+    return Listed(folder, None, "unreadable", problem)
 
 
 def _with_state(run: Listed) -> Listed:

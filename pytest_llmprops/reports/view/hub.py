@@ -62,8 +62,8 @@ class Hub:
         was_current = self.watch.is_current
         try:
             changes, problem = await asyncio.to_thread(self.watch.step), ""
-        except OSError as error:
-            problem = f"{error.filename or 'the runs'}: {error.strerror or error}"
+        except Exception as error:  # the page says what failed, and the next step is taken
+            problem = f"The runs could not be read ({type(error).__name__}: {error})."
             changes = None
         keys = [] if changes is None else [*(row["id"] for row in changes.rows), *changes.gone]
         if keys or problem != self._problem or self.watch.is_current != was_current or not self._version:

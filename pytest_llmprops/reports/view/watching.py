@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_llmprops.core.numbers import MISSING
+from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.reports.kit.series import Share
 from pytest_llmprops.reports.view.following import Follower, Part
 from pytest_llmprops.reports.view.rows import Row, row_of
 from pytest_llmprops.runs.catalog import Listed
-from pytest_llmprops.runs.index import RunIndex
+from pytest_llmprops.runs.index import RunIndex, broken
 
 #: bytes of each file of a run that one step reads
 STEP_BYTES = 2_000_000
 #: The time after which a step reads no further ``run.json`` or record. The page is shown before all runs were read.
 STEP_SECONDS = 0.4
+
+_NO_SHARES: Mapping[Part, Share] = {}
 
 
 class Changes(NamedTuple):
@@ -39,6 +42,7 @@ class Watch:
         self._index, self._clock = RunIndex(places), clock
         self._followers: dict[Path, tuple[str, Follower]] = {}
         self._shares: dict[Path, tuple[object, Mapping[Part, Share]]] = {}
+        self._finished: dict[Path, tuple[RunFacts, Mapping[Part, Share], Row]] = {}
         #: by id
         self.rows: dict[str, Row] = {}
         self.runs: dict[str, Listed] = {}
@@ -51,17 +55,34 @@ class Watch:
         listed, is_current = self._index.refresh(STEP_SECONDS)
         rows, runs = {}, {}
         for run in listed:
-            follower = self._follower(run)
-            if follower is not None and not self._read(run, follower, begun):
-                is_current = False
-            row = row_of(run, follower, self._shares_of(run), self._clock())
+            try:
+                follower = self._follower(run)
+                if follower is not None and not self._read(run, follower, begun):
+                    is_current = False
+                row = self._row(run, follower)
+            except (TypeError, ValueError, LookupError, AttributeError) as error:
+                # A field has a type that no version writes. The other runs are shown.
+                unreadable = broken(run.folder, error)
+                row = row_of(unreadable, None, _NO_SHARES, begun)
             rows[row["id"]], runs[row["id"]] = row, run
-        for folder in self._followers.keys() - {run.folder for run in listed}:
+        listed_folders = {run.folder for run in listed}
+        for folder in self._followers.keys() - listed_folders:
             del self._followers[folder]
-        changed = [row for key, row in rows.items() if self.rows.get(key) != row]
+        changed = [row for key, row in rows.items() if (old := self.rows.get(key)) is not row and old != row]
+        self._finished = {folder: self._finished[folder] for folder in listed_folders & self._finished.keys()}
         gone = [key for key in self.rows if key not in rows]
         self.rows, self.runs, self.is_current = rows, runs, is_current
         return Changes(changed, gone)
+
+    def _row(self, run: Listed, follower: Follower | None) -> Row:
+        """Return the row of a run; that of a finished run is made once."""
+        shares = self._shares_of(run)
+        if follower is not None or run.facts is None:
+            return row_of(run, follower, shares, self._clock())
+        made = self._finished.get(run.folder)
+        if made is None or made[0] is not run.facts or made[1] is not shares:
+            made = self._finished[run.folder] = (run.facts, shares, row_of(run, None, shares, self._clock()))
+        return made[2]
 
     def _follower(self, run: Listed) -> Follower | None:
         """Return the follower of a run that has not finished, or that finished while it was followed."""
@@ -92,7 +113,7 @@ class Watch:
     def _shares_of(self, run: Listed) -> Mapping[Part, Share]:
         known = self._shares.get(run.folder)
         # The facts of a run are another object after its run.json was read again.
-        return known[1] if known is not None and known[0] is run.facts else {}
+        return known[1] if known is not None and known[0] is run.facts else _NO_SHARES
 
     def add_shares(self, run: Listed, shares: Mapping[Part, Share]) -> None:
         """Keep the accuracies of a run over several tasks, until its ``run.json`` changes."""

@@ -34,6 +34,7 @@ class Written:
     def call(self, key: str, role: str = "subject", **more: Any) -> None:
         """Log a call of 1,000 prompt tokens and 100 reply tokens."""
         self.log.add(role, Chat.user(key), Reply("A", key=key, usage=Usage(1000, 100), **more))
+        self.log.flush()
 
     def case(self, number: int, status: RecordStatus = "correct", model: str = "small", **more: Any) -> None:
         """Log a call and its verdict."""

@@ -19,6 +19,7 @@ from fixtures.view_server import viewed
 from pytest_llmprops.core.run_facts import ModelFacts
 from pytest_llmprops.reports.view.rows import id_of
 from pytest_llmprops.reports.view.serving import Server
+from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.reviews import FILE, read_reviews
 
@@ -141,12 +142,12 @@ def test_two_runs_are_compared_by_clicking(show: Open) -> None:
     assert page.get_by_label("Baseline").locator("option:checked").inner_text() == "old"
     page.get_by_role("link", name="Compare").click()
     page.get_by_role("heading", name="Building the report").wait_for()
-    assert page.locator("#runs").inner_text() == "old → new"
+    assert page.locator("#names").inner_text() == "old → new"
     page.locator("#doing", has_text="…").wait_for()
     page.wait_for_selector("[data-ready=items]", state="attached", timeout=60_000)
     assert "(+40.0 points" in page.locator("h1").inner_text()
     assert page.locator(".change").inner_text().startswith("old → new:")
-    page.get_by_role("link", name="llmprops").click()
+    page.get_by_role("link", name="All runs").click()
     page.wait_for_selector("[data-ready=runs]")
     # Back returns to the choice.
     page.go_back()
@@ -279,7 +280,8 @@ def test_a_real_run_is_followed_to_its_end(browser_page: Any, run: Runner) -> No
         assert re.sub(r"\s+", " ", figures).startswith("Correct 32 Wrong 8 Errors 0 Cost"), figures
         assert "unknown" not in figures
         # Following changed nothing: the record is consistent, with all cases.
-        assert process.returncode == 1
+        assert (process.returncode, read_run(folder).problems) == (1, ())
+        assert not (folder / FILE).exists()
         page.get_by_role("link", name="Open the report").click()
         page.wait_for_selector("[data-ready=items]", state="attached", timeout=60_000)
         assert page.locator("#count").inner_text() == "40 of 40 items"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -175,3 +176,25 @@ def test_an_unknown_number_of_cases_has_no_share(tmp_path: Path, begun: Begin, e
     watch = Watch([tmp_path])
     watch.step()
     assert only(watch)["progress"]["share"] is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"started": 5}, {"expected": "many"}, {"stopped": [1]}, {"summary": [{}]}, {"gate": {"decision": 3}},
+        {"deviations": {"model": 3}}, {"finished": None, "expected": "many"}, {"notes": [3]},
+        {"finished": None, "models": {"model": {"price": 1}}}, {"run_id": ""}, {"calls": {"cost_usd": 1e400}}, {"not_served": {"a": {"b": "c"}}},
+    ],
+)  # fmt: skip
+def test_fields_of_other_types_hide_no_other_run(tmp_path: Path, change: dict[str, Any]) -> None:
+    """Every run has a row; the damaged one is shown as far as it can be, or says what is wrong."""
+    recorded(tmp_path / "good", verdicts("add", 1, 0))
+    damaged = recorded(tmp_path / "damaged", verdicts("add", 1, 0))
+    facts = json.loads((damaged / "run.json").read_text())
+    (damaged / "run.json").write_text(json.dumps({**facts, **change}))
+    watch = Watch([tmp_path])
+    watch.step()
+    rows = {row["name"]: row for row in watch.rows.values()}
+    assert rows.keys() == {"good", "damaged"}
+    assert rows["good"]["state"] == "complete"
+    assert rows["damaged"]["state"] != "unreadable" or "run.json" in rows["damaged"]["remarks"][0]

@@ -9,7 +9,7 @@ async function wait() {
   } catch (error) {
     return failed(error instanceof TypeError ? "The server does not answer. Start llmprops view again." : error.message);
   }
-  document.getElementById("runs").textContent = build.runs.join(" → ");
+  document.getElementById("names").textContent = build.runs.join(" → ");
   if (build.state === "built") return location.replace(`report.html${location.hash}`);
   if (build.state === "failed") return failed(build.problem);
   document.getElementById("doing").textContent = `${build.doing[0].toUpperCase()}${build.doing.slice(1)}…`;
