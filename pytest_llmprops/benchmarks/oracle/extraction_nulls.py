@@ -12,14 +12,14 @@ call. Values of a verdict, 1 accepted and 0 not, and the same with ``_faithful``
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from pytest_llmprops.benchmarks.oracle.extraction import PROMPT
 from pytest_llmprops.benchmarks.oracle.linear_runs import run_in_turn, run_tests
 from pytest_llmprops.benchmarks.oracle.linear_tests import Replies, Subject
 from pytest_llmprops.benchmarks.oracle.linearity_settings import LinearitySettings
 from pytest_llmprops.benchmarks.oracle.linearity_values import measured_values
-from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
+from pytest_llmprops.benchmarks.oracle.scheme import Oracle, Prompt, fill
 from pytest_llmprops.core.requests import Chat, Reply
 
 #: value -> name in tables
@@ -57,7 +57,7 @@ async def extraction_null_values(
     run = run_tests if settings.target is None else run_in_turn
     values = {}
     for name, drawn in kept.items():
-        oracle = _extractor(subject, prompts, drawn, fixed=name == "null_list")
+        oracle = _Extractor(subject, prompts, drawn, fixed=name == "null_list")
         by_rule, by_any = await run(pairs, Replies(subject, oracle, settings.samples), settings.rule)
         measured = measured_values(by_rule, by_any, subject, settings.rule)
         values[name] = float(measured["accepted"])
@@ -65,14 +65,32 @@ async def extraction_null_values(
     return values
 
 
-def _extractor(subject: Subject, prompts: dict[str, int], kept: Kept, *, fixed: bool) -> Oracle:
-    """Return an oracle that lists the kept entities of R(x), or with ``fixed`` those of the original sentence."""
+class _Extractor(Oracle):
+    """An oracle that lists the kept entities of R(x), or with ``fixed`` those of the original sentence.
 
-    async def reply(chat: Chat) -> Reply:
-        x = 0 if fixed else prompts[chat.messages[0].content]
-        names = [s.text if x >> i & 1 else s.entity.name for i, s in enumerate(subject.synonyms)]
-        listed = [name for name, keep in zip(names, kept(), strict=True) if keep]
-        lines = [f"{number}. entity: {name}" for number, name in enumerate(listed, 1)]
-        return Reply("\n".join(lines) or "There are no entities.")
+    Samples take no task each: with the settings of the paper, a sentence has 825 of these replies.
+    """
 
-    return Oracle(reply)
+    __slots__ = ("_fixed", "_kept", "_prompts", "_subject")
+
+    def __init__(self, subject: Subject, prompts: dict[str, int], kept: Kept, *, fixed: bool) -> None:
+        super().__init__(self._reply)
+        self._subject, self._prompts, self._kept, self._fixed = subject, prompts, kept, fixed
+
+    async def samples(self, prompt: Prompt, numbers: Iterable[int]) -> list[Reply]:
+        assert isinstance(prompt, str)
+        x = 0 if self._fixed else self._prompts[prompt]
+        names = [s.text if x >> i & 1 else s.entity.name for i, s in enumerate(self._subject.synonyms)]
+        return [
+            Reply(_list([name for name, keep in zip(names, self._kept(), strict=True) if keep]))
+            for _ in numbers
+        ]
+
+    async def _reply(self, chat: Chat) -> Reply:
+        [reply] = await self.samples(chat.prompt, [chat.sample])
+        return reply
+
+
+def _list(names: Sequence[str]) -> str:
+    lines = [f"{number}. entity: {name}" for number, name in enumerate(names, 1)]
+    return "\n".join(lines) or "There are no entities."

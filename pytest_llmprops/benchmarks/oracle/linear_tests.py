@@ -152,9 +152,8 @@ async def extract(text: str, oracle: Oracle, samples: int, *, first: int = 0) ->
     :param first: number of the first sample. Other numbers are new replies to the same question.
     :raises BackendError: if a call could not be made.
     """
-    prompt = fill(PROMPT, text=text)
     numbers = range(first, first + samples)
-    return samples_of(text, await asyncio.gather(*(oracle(prompt, sample=k) for k in numbers)))
+    return samples_of(text, await oracle.samples(fill(PROMPT, text=text), numbers))
 
 
 @dataclass

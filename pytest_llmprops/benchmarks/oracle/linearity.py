@@ -17,7 +17,6 @@ refused        a content filter withheld every reply about the original sentence
 
 from __future__ import annotations
 
-import asyncio
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -166,7 +165,7 @@ class LinearityChecker:
         words = sorted(set(re.findall(r"\w+", text)), key=lambda word: (-len(word), word))[:SUPPOSED_ENTITIES]
         answer = locate([Extracted(word) for word in words], text)
         prompt = fill(self.rules.prompts["synonyms"], entity=answer[0].name if answer else "", text=text)
-        await asyncio.gather(*(oracle(prompt, sample=k) for k in range(self.settings.synonym_votes)))
+        await oracle.samples(prompt, range(self.settings.synonym_votes))
         synonyms = (Synonym(e, f"not {e.name}", "pool", "supposed") for e in answer if e.spans)
         return replace(prepared, subject=Subject(text, answer, tuple(synonyms)), stopped=None)
 

@@ -8,8 +8,9 @@ takes every random choice from ``rng``, and returns an :class:`Acceptance`. It d
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -59,6 +60,14 @@ class Oracle:
         limit = self.max_tokens if max_tokens is None else max_tokens
         self.asked += 1
         return await self._ask(Chat(messages, temperature=self.temperature, max_tokens=limit, sample=sample))
+
+    async def samples(self, prompt: Prompt, numbers: Iterable[int]) -> list[Reply]:
+        """Ask one question several times at once and return the replies in order.
+
+        :param numbers: the ``sample`` of each reply.
+        :raises BackendError: if a call could not be made.
+        """
+        return await asyncio.gather(*(self(prompt, sample=number) for number in numbers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,7 @@ class Generator:
     async def _vote(self, entity: Entity) -> tuple[bool, str]:
         """Ask prompt 2. The entity is named if more than half of the readable replies say so."""
         prompt = fill(self.rules.prompts["named"], entity=entity.name, text=self.sentence)
-        replies = await asyncio.gather(*(self.oracle(prompt, sample=k) for k in range(self.named_votes)))
+        replies = await self.oracle.samples(prompt, range(self.named_votes))
         said = [answer for answer in map(read_named, replies) if answer is not None]
         return 2 * sum(said) > len(said), f"vote: {sum(said)} of {len(said)} say named"
 
@@ -120,7 +120,7 @@ class Generator:
             text=self.sentence,
             entity_type=entity.kind or "entity",
         )
-        replies = await asyncio.gather(*(self.oracle(prompt, sample=k) for k in range(self.votes)))
+        replies = await self.oracle.samples(prompt, range(self.votes))
         return _Offer(entity, how, decided_by, tuple(counted(replies, entity, self._starts(entity))))
 
     def _from_pool(self, entity: Entity, cls: str) -> list[str]:
