@@ -98,8 +98,10 @@ def check_whole(site: Path) -> None:
 def test_an_incremental_build_has_the_bytes_of_a_full_one(few: Path, tmp_path: Path) -> None:
     """A run that is added, changed or removed leaves the site that a build without an earlier one gives."""
     site = tmp_path / "site"
+    costly = {"requests": 20, "cost_usd": 0.0456}
     changes: list[tuple[Callable[[], object], Reports]] = [
         (lambda: record(few / "steady-9", 40, answers("steady", 0.3, 11, items=20)), "latest"),
+        (lambda: record(few / "steady-0", 0, answers("steady", 0.8, 0, items=20), calls=costly), "none"),
         (lambda: shutil.rmtree(few / "close-1"), "none"),
         (lambda: record(few / "killed", 8, answers("steady", 0.1, 8, items=20)), "none"),
         (lambda: (few / "smoke-3" / "review.jsonl").write_text(_mark("smoke-3"), encoding="utf-8"), "latest"),
