@@ -91,6 +91,7 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
     "report": [
         (*PYTEST, "--pyargs", f"{SUITE}htest", *ECHO, "-k", "rhyme"),
         (*LLMPROPS, "report", "run", "--out", "report"),
+        (*LLMPROPS, "site", ".", "--out", "site"),
         (*LLMPROPS, "runs", "export", "run", "--parquet", "run.parquet"),
     ],
     "view": [("-c", VIEW)],

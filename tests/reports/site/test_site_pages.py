@@ -192,7 +192,7 @@ def test_the_strip_shows_every_run(show: Open) -> None:
     """The bars of an item differ in height by result, so that they can be told apart without colours."""
     page = show("items", "#items?q=asked%2F0001&source=builtin")
     strip = page.locator("#list canvas").first
-    assert strip.get_attribute("aria-label") == "right in 8 of 10 runs, 1 changes"
+    assert strip.get_attribute("aria-label") == "right in 8 of 10 runs, 1 change"
     heights = strip.evaluate("""canvas => {
       const brush = canvas.getContext("2d");
       const scale = canvas.width / canvas.clientWidth;

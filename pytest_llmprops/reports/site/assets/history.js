@@ -149,7 +149,7 @@ async function page() {
     const opener = element("button", { type: "button", class: "open", "aria-expanded": String(isOpen) }, ...breakable(items.id[item]));
     opener.addEventListener("click", () => open(isOpen ? null : item));
     const counts = `${items.right[item]} of ${items.answered[item]}`;
-    const strip = element("canvas", { role: "img", "aria-label": `right in ${counts} runs, ${items.changes[item]} changes` });
+    const strip = element("canvas", { role: "img", "aria-label": `right in ${counts} runs, ${items.changes[item]} change${items.changes[item] === 1 ? "" : "s"}` });
     strip.letters = result.letters;
     const task = [index.task.length > 1 ? words(nameOf(item, "task")) : "", index.language.length > 1 ? nameOf(item, "language") : ""].filter(Boolean).join(", ");
     const made = element("tr", {}, element("th", { scope: "row", class: "id" }, opener), element("td", { class: "optional" }, task),
