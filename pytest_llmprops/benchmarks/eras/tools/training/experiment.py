@@ -6,6 +6,7 @@ import gc
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -149,27 +150,15 @@ def measure(model: Path, run: Path, arguments: Sequence[str]) -> None:
 
     :raises LLMPropsError: if pytest does not measure it, with pytest's last line.
     """
-    # Neither the settings nor the conftest.py of the folder in which the command is run may change the measurement.
-    run.parent.mkdir(parents=True, exist_ok=True)
-    settings = run.parent.resolve() / "pytest.ini"
-    write_text(settings, "[pytest]\n")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        str(settings),
-        "--pyargs",
-    ]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "pytest.ini", "--pyargs"]
     command += ["pytest_llmprops.suites.test_eras", "--model", f"hf:{model.resolve()}"]
     command += ["--llm-run", str(run.resolve()), *(["--llm-resume"] if (run / "run.json").is_file() else [])]
-    done = subprocess.run(
-        [*command, *arguments], cwd=run.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        check=False,
-    )  # fmt: skip
+    # Neither the settings nor the conftest.py of the folder in which the command is run may change the measurement.
+    with tempfile.TemporaryDirectory() as empty:
+        (Path(empty) / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+        done = subprocess.run(
+            [*command, *arguments], cwd=empty, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )  # fmt: skip
     # Status 1: some pairs are wrong.
     if done.returncode not in (0, 1) or not is_measured(run):
         lines = [line for line in done.stdout.splitlines() if line.strip()]
