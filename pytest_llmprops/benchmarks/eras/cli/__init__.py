@@ -11,6 +11,7 @@ from pytest_llmprops.benchmarks.eras.cli import (
     train,
     train_sentiment,
     train_tables,
+    train_wwm,
 )
 from pytest_llmprops.cli.kit import subcommands, wrote
 
@@ -62,6 +63,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     table2.add_command(commands)
     group = train.add_command(commands)
     train_sentiment.add_command(group)
+    train_wwm.add_command(group)
     train_tables.add_commands(group)
 
 
