@@ -183,7 +183,8 @@ def test_an_unknown_number_of_cases_has_no_share(tmp_path: Path, begun: Begin, e
     [
         {"started": 5}, {"expected": "many"}, {"stopped": [1]}, {"summary": [{}]}, {"gate": {"decision": 3}},
         {"deviations": {"model": 3}}, {"finished": None, "expected": "many"}, {"notes": [3]},
-        {"finished": None, "models": {"model": {"price": 1}}}, {"run_id": ""}, {"calls": {"cost_usd": 1e400}}, {"not_served": {"a": {"b": "c"}}},
+        {"finished": None, "models": {"model": {"price": 1}}},
+        {"run_id": ""}, {"calls": {"cost_usd": 1e400}}, {"not_served": {"a": {"b": "c"}}},
     ],
 )  # fmt: skip
 def test_fields_of_other_types_hide_no_other_run(tmp_path: Path, change: dict[str, Any]) -> None:
