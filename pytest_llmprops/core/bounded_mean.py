@@ -41,11 +41,14 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
 
 #: the first distance of the integral's points, and the error of the probability below which it is not halved again
 _STEP, _ERROR = 0.3, 1e-11
 #: numbers per array of the integral: as fast as larger arrays, and little memory
 _BLOCK = 100_000
+#: numbers per array, and points of a row, up to which a search evaluates several points at once
+_SMALL, _MOST_POINTS = 4096, 63
 #: the integral ends where its terms are below exp of this
 _NEGLIGIBLE = -32.0
 #: clusters whose sums differ by less are equal: repeats averaged in another order
@@ -104,22 +107,22 @@ def _lower_tail(weights: Floats, shapes: Floats) -> Floats:
         return tail
     # scaled so that the saddle point lies in (-1, 0)
     a, shape = weights[rows] / -least[rows, None], shapes[rows]
-    low, high = np.full(len(a), -1.0), np.zeros(len(a))
-    for _ in range(20):
-        s = (low + high) / 2
-        rising = (shape * a / (1 - a * s[:, None])).sum(axis=-1) - 1 / s > 0
-        low, high = np.where(rising, low, s), np.where(rising, s, high)
-    s = (low + high) / 2
+    points = min(_MOST_POINTS, max(1, _SMALL // a.size))
+
+    def is_left(s: Floats) -> Flags:
+        slopes = a[:, :, None] / (1 - a[:, :, None] * s[:, None])
+        return np.asarray((shape[:, :, None] * slopes).sum(axis=1) < 1 / s)
+
+    s = _last(is_left, np.full(len(a), -1.0), np.zeros(len(a)), points, bits=20)
     slopes = a / (1 - a * s[:, None])
     width = 1 / np.sqrt((shape * slopes**2).sum(axis=-1) + 1 / s**2)
-    low, high = np.zeros(len(a)), np.full(len(a), 40.0)
-    for _ in range(12):
-        x = (low + high) / 2
-        y = width * np.sinh(x)
-        size = (
-            x - (shape / 2 * np.log1p((slopes * y[:, None]) ** 2)).sum(axis=-1) - np.log(np.hypot(s, y) / -s)
-        )
-        low, high = np.where(size > _NEGLIGIBLE, x, low), np.where(size > _NEGLIGIBLE, high, x)
+
+    def is_inside(x: Floats) -> Flags:
+        y = width[:, None] * np.sinh(x)
+        logs = (shape[:, :, None] * np.log1p((slopes[:, :, None] * y[:, None]) ** 2)).sum(axis=1)
+        return np.asarray(x - logs / 2 - np.log1p((y / s[:, None]) ** 2) / 2 > _NEGLIGIBLE)
+
+    high = _last(is_inside, np.zeros(len(a)), np.full(len(a), 40.0), points, bits=12)
     scale = (shape * np.log1p(-a * s[:, None])).sum(axis=-1)
 
     def terms(x: Floats) -> Floats:
@@ -148,6 +151,23 @@ def _lower_tail(weights: Floats, shapes: Floats) -> Floats:
             break
     tail[rows] = value
     return tail
+
+
+def _last(holds: Callable[[Floats], Flags], low: Floats, high: Floats, points: int, *, bits: int) -> Floats:
+    """Return where ``holds`` ends in each row, between ``low``, where it holds, and ``high``.
+
+    :param holds: function of points of shape (rows, points); it holds up to a point of the row, and not after it.
+    :param points: points at once; more need fewer calls of numpy, which take most of the time for few rows.
+    :param bits: how often the interval is halved.
+    """
+    import numpy as np
+
+    shares = np.arange(1, points + 1) / (points + 1)
+    for _ in range(math.ceil(bits / math.log2(points + 1))):
+        width = high - low
+        low = low + holds(low[:, None] + width[:, None] * shares).sum(axis=-1) * width / (points + 1)
+        high = low + width / (points + 1)
+    return (low + high) / 2
 
 
 @dataclass(frozen=True, slots=True)
