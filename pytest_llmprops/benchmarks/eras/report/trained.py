@@ -88,8 +88,7 @@ def curves_plot(curves: Sequence[Trained]) -> Plot:
                 *zip(*training.held_out, strict=True), color=colour(s.index), linewidth=1.2,
                 marker=marker(s.index), markersize=4,
             )  # fmt: skip
-    if any(loss > 0 for _, training in curves for _, loss in training.losses):
-        left.set_yscale("log")
+    left.set_ylim(bottom=min(0.0, *left.get_ylim()))
     scores = " or ".join(dict.fromkeys(_NAMES[t.metric] for _, t in curves if t.metric)) or "score"
     left.set_ylabel("Loss")
     right.set_ylabel(shortened(f"{scores} (held out)", 40))

@@ -73,7 +73,10 @@ def test_trained_model_has_its_scores_and_curve(tmp_path: Path) -> None:
     losses, scores = figure.draw().axes
     assert [tuple(xy) for xy in losses.lines[0].get_xydata()] == [(20, 1.5), (40, 0.5), (60, 0.25)]
     assert [tuple(xy) for xy in scores.lines[0].get_xydata()] == [(40, 0.9), (60, 0.95)]
-    assert ">F1 (held out)<" in draw(figure.draw)[0]
+    assert losses.get_ylim()[0] == 0
+    svg, _ = draw(figure.draw)
+    assert ">F1 (held out)<" in svg
+    assert "mathdefault" not in svg, "labels are plain text"
 
 
 def test_trained_model_is_beside_the_others(tmp_path: Path) -> None:
