@@ -8,10 +8,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.bounded_mean import smallest_factor
 from pytest_llmprops.core.drop_limits import sample_of
 from pytest_llmprops.core.pairs import Pairs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 
 #: counts may be sums of fractions, with rounding errors up to this share
 ROUNDING = 1e-9
@@ -21,6 +28,9 @@ PRECISION = 1e-5
 
 #: probability left out in each tail of the number of flips
 _TAIL = 1e-10
+
+#: numbers of flips whose critical values are computed and kept together
+_BLOCK = 256
 
 
 def detectable_drop(losses: float, gains: float, n: int, *, alpha: float, power: float = 0.80) -> float:
@@ -68,9 +78,20 @@ def mcnemar_power(drop: float, churn: float, n: int, alpha: float) -> float:
     flip_rate = min(1.0, 2 * churn + drop)
     first, last = (int(binom.ppf(p, n, flip_rate)) for p in (_TAIL, 1 - _TAIL))
     flips = np.arange(first, last + 1)
-    critical = binom.isf(alpha, flips, 0.5)  # rejected if losses are above it
+    blocks = range(first // _BLOCK, last // _BLOCK + 1)
+    # rejected if losses are above it
+    critical = np.concatenate([_critical(alpha, block) for block in blocks])[flips - blocks[0] * _BLOCK]
     rejected = binom.sf(critical, flips, min(1.0, (churn + drop) / flip_rate))
     return float(np.sum(binom.pmf(flips, n, flip_rate) * rejected))
+
+
+@lru_cache(maxsize=1024)
+def _critical(alpha: float, block: int) -> Floats:
+    """Return the critical values of a block of numbers of flips; one search for a drop asks for them a dozen times."""
+    import numpy as np
+    from scipy.stats import binom
+
+    return np.asarray(binom.isf(alpha, np.arange(block * _BLOCK, (block + 1) * _BLOCK), 0.5))
 
 
 @dataclass(frozen=True, slots=True)
