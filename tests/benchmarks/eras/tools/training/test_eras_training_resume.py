@@ -93,7 +93,7 @@ def test_killed_process_continues(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [
         sys.executable, "-m", "pytest_llmprops.cli.main", "eras", "train", "segmenter", "--data", str(data), "--base",
-        str(tmp_path / "base"), "--batch", "4", "--epochs", "20", "--evaluations", "20", "--patience", "0", "--threads",
+        str(tmp_path / "base"), "--batch", "4", "--epochs", "10", "--evaluations", "10", "--patience", "0", "--threads",
         "1", "--out", str(out),
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
