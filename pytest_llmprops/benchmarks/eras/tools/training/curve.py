@@ -57,7 +57,7 @@ def _draw(history: Sequence[Mapping[str, float]], metric: str, file: Path) -> No
             markersize=3,
             label=f"{metric} (held out)",
         )
-        right.set(ylabel=metric)
+        right.set(ylabel=f"{metric} (held out)")
         lines = [*left.get_lines(), *right.get_lines()]
         left.legend(lines, [line.get_label() for line in lines], loc="center right", frameon=False)
         figure.savefig(file, format="svg", metadata={"Date": None})
