@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -255,21 +256,19 @@ class Evaluation:
             except TimeoutError:
                 self.show_waiting()
 
-    def fetch_ready(self, units: Sequence[Unit]) -> int:
+    def fetch_ready(self, units: Iterable[Unit]) -> int:
         """Fetch the outcomes of ``units`` up to the first that is not ready, and return their number.
 
         :meth:`wait` then returns them.
         """
-        cases: list[Case] = []
-        for unit in units:
-            if isinstance(unit, CaseGroup):
-                break
-            cases.append(unit)
-        count = next((n for n, case in enumerate(cases) if case.key not in self._ready), len(cases))
-        if self._engine is not None and count < len(cases):
-            fetched = self._engine.fetch_ready(cases[count:])
-            self._ready.update((outcome.key, outcome) for outcome in fetched)
-            count += len(fetched)
+        count = 0
+        cases = _single_cases(units)
+        for case in cases:
+            if case.key not in self._ready:
+                fetched = [] if self._engine is None else self._engine.fetch_ready(chain([case], cases))
+                self._ready.update((outcome.key, outcome) for outcome in fetched)
+                return count + len(fetched)
+            count += 1
         return count
 
     def wait_for_group(self, group: CaseGroup) -> GroupOutcome:
@@ -341,6 +340,14 @@ class Evaluation:
         if self._in_process is not None:
             served, self._in_process = self._in_process, None
             served.close()
+
+
+def _single_cases(units: Iterable[Unit]) -> Iterator[Case]:
+    """Yield the cases before the first group."""
+    for unit in units:
+        if isinstance(unit, CaseGroup):
+            return
+        yield unit
 
 
 def _pair(case: Case) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.plugin import garbage
-from pytest_llmprops.plugin.lean_items import LeanItem
+from pytest_llmprops.plugin.lean_items import LEAN_CASES, LeanItem
 from pytest_llmprops.plugin.lean_protocol import run_lean
 from pytest_llmprops.plugin.markers import unreadable_of
 from pytest_llmprops.plugin.reporting import complete_report, from_plain, shorten_failure, to_plain
@@ -67,6 +67,9 @@ class CaseHooks:
         result = yield
         if session.config.option.collectonly or self._session.settings.plan:
             self._report_unreadable(session)
+        elif len(session.items) >= LEAN_CASES:
+            # Otherwise pytest and Python look at all verdicts several times at the end, seconds each.
+            garbage.calm()
         return result
 
     def _report_unreadable(self, session: pytest.Session) -> None:

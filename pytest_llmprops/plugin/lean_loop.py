@@ -9,11 +9,12 @@ pytest's loop runs instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 import pytest
 
+from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.lean_items import LeanItem, module_of
 from pytest_llmprops.plugin.lean_protocol import run_lean
 from pytest_llmprops.plugin.recording import Recording
@@ -67,11 +68,15 @@ class LeanLoop:
     def _group_at(self, items: Sequence[pytest.Item], position: int) -> Sequence[LeanItem]:
         """Return the lean items from a position on whose verdicts are ready; empty if another one is there."""
         group: list[LeanItem] = []
-        for item in islice(items, position, position + MOST):
-            if not isinstance(item, LeanItem) or not item.source.only_asserts or item.has_own_marks:
-                break
-            group.append(item)
-        return group[: self._session.evaluation.fetch_ready([item.unit for item in group])]
+
+        def units() -> Iterator[Unit]:
+            for item in islice(items, position, position + MOST):
+                if not isinstance(item, LeanItem) or not item.source.only_asserts or item.has_own_marks:
+                    return
+                group.append(item)
+                yield item.unit
+
+        return group[: self._session.evaluation.fetch_ready(units())]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
