@@ -10,7 +10,6 @@ pytest's loop runs instead.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 
 import pytest
 
@@ -70,7 +69,7 @@ class LeanLoop:
         group: list[LeanItem] = []
 
         def units() -> Iterator[Unit]:
-            for item in islice(items, position, position + MOST):
+            for item in items[position : position + MOST]:
                 if not isinstance(item, LeanItem) or not item.source.only_asserts or item.has_own_marks:
                     return
                 group.append(item)
