@@ -46,4 +46,5 @@ async def work(job: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any], None]:
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        errors.cancel()
+        # The pipes are closed when both have ended; the loop may end after this.
+        await asyncio.gather(errors, process.wait(), return_exceptions=True)

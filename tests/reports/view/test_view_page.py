@@ -142,7 +142,7 @@ def test_two_runs_are_compared_by_clicking(show: Open) -> None:
     assert page.get_by_label("Baseline").locator("option:checked").inner_text() == "old"
     page.get_by_role("link", name="Compare").click()
     page.get_by_role("heading", name="Building the report").wait_for()
-    assert page.locator("#names").inner_text() == "old → new"
+    page.locator("#names", has_text=re.compile("^old → new$")).wait_for()
     page.locator("#doing", has_text="…").wait_for()
     page.wait_for_selector("[data-ready=items]", state="attached", timeout=60_000)
     assert "(+40.0 points" in page.locator("h1").inner_text()
