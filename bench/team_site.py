@@ -116,8 +116,8 @@ def main() -> None:
         for n in range(options.runs - 1):
             if not (runs / f"run-{n:04d}" / "run.json").exists():
                 write_run(runs / f"run-{n:04d}", n % options.models, n, options.items)
-        command = [sys.executable, "-m", "pytest_llmprops.cli.main", "site", str(runs)]
-        command += ["--out", str(site), "--reports", options.reports]
+        command = [sys.executable, "-m", "pytest_llmprops.cli.main", "site", "--out", str(site)]
+        command += ["--reports", options.reports, str(runs)]
         last = root / "last" / f"run-{options.runs - 1:04d}"
         if not (last / "run.json").exists():
             write_run(last, (options.runs - 1) % options.models, options.runs - 1, options.items)
