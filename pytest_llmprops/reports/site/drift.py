@@ -122,7 +122,8 @@ def sentence(drifts: Sequence[Drift]) -> str:
         return "No model was asked again"
     of = f"{len(tested):,} comparison{'' if len(tested) == 1 else 's'} of consecutive runs"
     if not changed:
-        return f"No clear change in {of}"
+        unclear = sum(step.result is not None and step.result.conclusion == "inconclusive" for step in tested)
+        return f"No clear change in {of}" + (f"; {unclear:,} inconclusive" if unclear else "")
     models = sorted({visible(step.after.model) for step in changed})
     named = f"{', '.join(models[:-1])} and {models[-1]}" if len(models) > 1 else models[0]
     if len(models) > 3:

@@ -146,6 +146,13 @@ def test_a_changed_served_model_and_version_are_shown(runs: Path) -> None:
     assert not step.is_change
 
 
+def test_the_sentence_counts_inconclusive_comparisons(runs: Path) -> None:
+    """Too few items to show a drop that matters are not called "no change" without saying so."""
+    for day, items in enumerate((10, 10)):
+        record(runs / f"few-{day}", day, answers("few", 0.9, 1, items=items))
+    assert sentence(drifts(runs)) == "No clear change in 1 comparison of consecutive runs; 1 inconclusive"
+
+
 def test_without_comparable_runs(runs: Path) -> None:
     """With one run per model, the page says that nothing can be compared yet."""
     record(runs / "a", 0, answers("model", 0.9, 1))
