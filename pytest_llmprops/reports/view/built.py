@@ -57,8 +57,7 @@ class Builds:
     """The reports of a server. Only its event loop uses it."""
 
     def __init__(self) -> None:
-        # Only this user may read it.
-        self._folder = Path(tempfile.mkdtemp(prefix="llmprops-view-"))
+        self._folder: Path | None = None
         self._builds: dict[str, Build] = {}
         self._one = asyncio.Semaphore(1)
 
@@ -68,6 +67,9 @@ class Builds:
         key = hashlib.sha256(repr(identity).encode("utf-8", "surrogateescape")).hexdigest()[:16]
         build = self._builds.pop(key, None)
         if build is None or build.state == "failed":
+            if self._folder is None:
+                # Only this user may read it.
+                self._folder = Path(tempfile.mkdtemp(prefix="llmprops-view-"))
             build = Build(key, tuple(folders), self._folder / key)
             build.task = asyncio.create_task(self._build(build))
         self._builds[key] = build
@@ -106,4 +108,5 @@ class Builds:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+        if self._folder is not None:
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
