@@ -135,7 +135,7 @@ async function page() {
     if (turn_ !== latest) return;
     const rows = page_.flatMap((item, n) => line(item, all[n]));
     list.tBodies[0].replaceChildren(...rows);
-    document.getElementById("count").textContent = `${shown.length.toLocaleString("en")} of ${index.items.id.length.toLocaleString("en")} items, ${index.model.length.toLocaleString("en")} results each`;
+    document.getElementById("count").textContent = `${shown.length.toLocaleString("en")} of ${index.items.id.length.toLocaleString("en")} items, ${index.model.length.toLocaleString("en")} result${index.model.length === 1 ? "" : "s"} each`;
     document.getElementById("pages").hidden = pages < 2;
     document.getElementById("page").textContent = `${state.page + 1} of ${pages}`;
     document.getElementById("previous").disabled = state.page === 0;
@@ -151,7 +151,7 @@ async function page() {
     const counts = `${items.right[item]} of ${items.answered[item]}`;
     const strip = element("canvas", { role: "img", "aria-label": `right in ${counts} runs, ${items.changes[item]} change${items.changes[item] === 1 ? "" : "s"}` });
     strip.letters = result.letters;
-    const task = [index.task.length > 1 ? words(nameOf(item, "task")) : "", index.language.length > 1 ? nameOf(item, "language") : ""].filter(Boolean).join(", ");
+    const task = [words(nameOf(item, "task")), index.language.length > 1 ? nameOf(item, "language") : ""].filter(Boolean).join(", ");
     const made = element("tr", {}, element("th", { scope: "row", class: "id" }, opener), element("td", { class: "optional" }, task),
       element("td", { class: "num" }, counts), element("td", { class: "num" }, String(items.changes[item])), element("td", { class: "strip" }, strip));
     return isOpen ? [made, element("tr", { class: "detail" }, element("td", { colspan: 5 }, detail(item, result)))] : [made];
