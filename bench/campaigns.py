@@ -29,7 +29,7 @@ CAMPAIGNS = (
 )
 IN_FLIGHT, SECONDS_PER_CALL = 1_000, 1.0
 #: memory of a process without cases in GB, and of each case in kB; see ``bench/scale.py``
-GB_BASE, KB_PER_CASE = 0.12, 1.64
+GB_BASE, KB_PER_CASE = 0.12, 1.78
 
 
 @dataclass(frozen=True)
