@@ -47,9 +47,7 @@ def test_fields_of_a_verdict_are_documented() -> None:
 
 
 def test_htest_homophones_and_eras(run: Runner) -> None:
-    """A run of these three has only documented keys, and H-TEST's evidence includes the end of the
-    reasoning.
-    """
+    """A run of these three has only documented keys: the end of H-TEST's reasoning, and ERAS's implicit sentences."""
     suites = [str(ROOT / "suites" / f"test_{name}.py") for name in ("htest", "homophones", "eras")]
     run.write("says_a.py", "def reply(chat):\n    return 'A'\n")
     model = f"fake:call?file={run.folder / 'says_a.py'}"
@@ -58,10 +56,12 @@ def test_htest_homophones_and_eras(run: Runner) -> None:
         "--llm-limit", "1", "--llm-set", "htest.cot=true",
     )  # fmt: skip
     records = read_run(done.folder).records
-    for name in ("htest", "homophones", "eras"):
+    expected = {"htest": {"chain_of_thought"}, "homophones": set(), "eras": {"test", "control"}}
+    for name, names in expected.items():
         own = [record for record in records if record.benchmark == name]
         assert own, done.output
-        assert written(own) == documented(name) & {"chain_of_thought"}
+        assert written(own) == names
+        assert names <= documented(name)
 
 
 def test_dtails(tmp_path: Path) -> None:
