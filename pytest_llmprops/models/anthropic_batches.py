@@ -7,25 +7,18 @@ its id, it is recognised by its size, its time and, as soon as it has results, b
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import IO, Any, TypeVar
+from typing import IO, Any
 
-from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models import errors
 from pytest_llmprops.models.anthropic_format import chat_answer, message_params
-from pytest_llmprops.models.api import ApiCalls
-from pytest_llmprops.models.batches import CLOCKS, BatchState, Intent, LineResult, Status, split_lines
-from pytest_llmprops.models.deviations import chat_body
-from pytest_llmprops.models.replies import spent_on_reasoning
+from pytest_llmprops.models.batches import CLOCKS, BatchState, Intent, LineResult, Status
+from pytest_llmprops.models.chat_batches import FILE_SECONDS, PER_PAGE, ChatBatches, encoded
 
-T = TypeVar("T")
-#: seconds to wait for a part of the requests or results
-_FILE_SECONDS = 600.0
-#: batches per page of a list
-_PAGE = 100
 _NOT_RUN = ("expired", "canceled")
 #: the status of a call with the same error
 _STATUS = {
@@ -41,40 +34,17 @@ _STATUS = {
 }
 
 
-class AnthropicBatches:
-    """The batches of one model.
-
-    :param client: an ``anthropic.AsyncAnthropic``. :param calls: the model's calls, whose deviations the lines share.
-    """
+class AnthropicBatches(ChatBatches):
+    """The batches of one model; the client is an ``anthropic.AsyncAnthropic``."""
 
     most_lines = 100_000
     # The API takes 256 MB. A batch is built in memory, with several times the size of its lines.
     most_bytes = 64_000_000
 
-    def __init__(self, client: Any, calls: ApiCalls) -> None:
-        self._client, self._calls = client, calls
-
     def line(self, custom_id: str, request: Chat, count: int) -> bytes:
         """Return one request of a batch; see :class:`~pytest_llmprops.models.batches.BatchApi`."""
-        deviations = self._calls.deviations
-        try:
-            body = deviations.apply(chat_body(self._calls.name, request, count))
-        except UsageError as error:
-            raise BackendError(str(error), kind="request", fatal=True) from None
-        line = {"custom_id": custom_id, "params": message_params(body, deviations)}
-        try:
-            return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-        except UnicodeEncodeError:
-            raise BackendError("the prompt has characters that UTF-8 cannot encode", kind="request") from None
-
-    async def _result(self, call: Awaitable[T]) -> T:
-        try:
-            return await call
-        except BackendError:
-            raise
-        except Exception as error:
-            calls = self._calls
-            raise errors.from_exception(error, url=calls.url, model=calls.name, hidden=calls.hidden) from None
+        params = message_params(self._body(request, count), self._calls.deviations)
+        return encoded({"custom_id": custom_id, "params": params})
 
     async def upload(self, lines: IO[bytes]) -> list[Any]:
         """Return the requests; nothing is sent before the batch is created."""
@@ -82,7 +52,7 @@ class AnthropicBatches:
 
     async def create(self, uploaded: list[Any], mark: str) -> BatchState:
         """Create a batch. The API keeps no ``mark``."""
-        created = self._client.messages.batches.create(requests=uploaded, timeout=_FILE_SECONDS)
+        created = self._client.messages.batches.create(requests=uploaded, timeout=FILE_SECONDS)
         return self._state(await self._result(created))
 
     async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
@@ -108,7 +78,7 @@ class AnthropicBatches:
 
     async def _listed(self, since: float) -> AsyncIterator[tuple[BatchState, float]]:
         """Yield the batches that were created after a Unix time, and when, newest first."""
-        batches = aiter(self._client.messages.batches.list(limit=_PAGE))
+        batches = aiter(self._client.messages.batches.list(limit=PER_PAGE))
         while (batch := await self._result(anext(batches, None))) is not None:
             created = _seconds(batch.created_at)
             if created < since:
@@ -132,18 +102,13 @@ class AnthropicBatches:
         """Cancel a batch."""
         return self._state(await self._result(self._client.messages.batches.cancel(batch)))
 
-    async def lines(self, file: str) -> AsyncIterator[str]:
-        """Yield the results of a batch, without holding them in memory.
+    def lines(self, file: str) -> AsyncIterator[str]:
+        """Yield the results of a batch.
 
         :param file: the id of the batch.
         """
-        results = self._client.messages.batches.with_streaming_response.results(file, timeout=_FILE_SECONDS)
-        content = await self._result(results.__aenter__())
-        try:
-            async for line in split_lines(content.iter_bytes(), self._result):
-                yield line
-        finally:
-            await results.__aexit__(None, None, None)
+        batches = self._client.messages.batches
+        return self._lines(batches.with_streaming_response.results(file, timeout=FILE_SECONDS))
 
     def read(self, line: str) -> LineResult | None:
         """Return the result in a line."""
@@ -176,23 +141,6 @@ class AnthropicBatches:
             return LineResult(custom_id, is_filtered=True)
         failure = errors.from_status(status, {}, error, url=calls.url, model=calls.name, hidden=calls.hidden)
         return LineResult(custom_id, error=failure)
-
-    def replies(self, answer: Mapping[str, Any], count: int) -> Sequence[Reply] | BackendError:
-        """Return the reply in an answer, at the price of a batch."""
-        calls = self._calls
-        price = None if calls.price is None else calls.price.scaled(BATCH_DISCOUNT)
-        return calls.read(answer, count, price, 0.0)
-
-    @property
-    def extra_tokens(self) -> int:
-        """The tokens added to each request's limit."""
-        return self._calls.deviations.extra_tokens
-
-    def lacks_tokens(self, answer: Mapping[str, Any], extra_tokens: int) -> bool:
-        """Return whether a model reached the limit before its first visible word, for the first time."""
-        if not spent_on_reasoning(answer):
-            return False
-        return self._calls.deviations.raise_budget({"max_tokens": None}, extra_tokens)
 
     def _state(self, batch: Any) -> BatchState:
         counts = batch.request_counts

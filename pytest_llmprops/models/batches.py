@@ -7,7 +7,7 @@ Anthropic's Message Batches. Another protocol needs a class with these methods, 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Literal, Protocol
 
@@ -163,21 +163,3 @@ class BatchModel(ChatModel, Protocol):
         :raises BackendError: if its key is missing or wrong.
         """
         ...
-
-
-async def split_lines(
-    parts: AsyncIterator[bytes], result: Callable[[Awaitable[bytes | None]], Awaitable[bytes | None]]
-) -> AsyncIterator[str]:
-    """Yield the lines of a file that arrives in parts.
-
-    The SDKs' own functions also split at characters such as U+2028 inside a JSON string.
-
-    :param result: awaits a part, and turns an SDK's exception into a :class:`BackendError`.
-    """
-    rest = b""
-    while (part := await result(anext(parts, None))) is not None:
-        *whole, rest = (rest + part).split(b"\n")
-        for line in whole:
-            yield line.decode("utf-8", "replace")
-    if rest:
-        yield rest.decode("utf-8", "replace")

@@ -2,68 +2,38 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
-from typing import IO, Any, TypeVar, get_args
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import IO, Any, get_args
 
-from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models import errors
-from pytest_llmprops.models.api import ApiCalls
-from pytest_llmprops.models.batches import CLOCKS, BatchState, Intent, LineResult, Status, split_lines
-from pytest_llmprops.models.deviations import chat_body
-from pytest_llmprops.models.replies import spent_on_reasoning
+from pytest_llmprops.models.batches import CLOCKS, BatchState, Intent, LineResult, Status
+from pytest_llmprops.models.chat_batches import FILE_SECONDS, PER_PAGE, ChatBatches, encoded
 
-T = TypeVar("T")
 ENDPOINT = "/v1/chat/completions"
 #: the key of the mark in a batch's metadata
 MARK = "llmprops"
-#: seconds to wait for a part of a file of up to 200 MB
-_FILE_SECONDS = 600.0
-#: batches per page of a list
-_PAGE = 100
 #: codes of lines that were not run
 _NOT_RUN = ("batch_expired", "batch_cancelled")
 
 
-class OpenAIBatches:
-    """The batches of one model.
-
-    :param client: an ``openai.AsyncOpenAI``. :param calls: the model's calls, whose deviations the lines share.
-    """
+class OpenAIBatches(ChatBatches):
+    """The batches of one model; the client is an ``openai.AsyncOpenAI``."""
 
     most_lines = 50_000
     most_bytes = 200_000_000
 
-    def __init__(self, client: Any, calls: ApiCalls) -> None:
-        self._client, self._calls = client, calls
-
     def line(self, custom_id: str, request: Chat, count: int) -> bytes:
         """Return a line of an input file; see :class:`~pytest_llmprops.models.batches.BatchApi`."""
-        try:
-            body = self._calls.deviations.apply(chat_body(self._calls.name, request, count))
-        except UsageError as error:
-            raise BackendError(str(error), kind="request", fatal=True) from None
-        line = {"custom_id": custom_id, "method": "POST", "url": ENDPOINT, "body": body}
-        try:
-            return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
-        except UnicodeEncodeError:
-            raise BackendError("the prompt has characters that UTF-8 cannot encode", kind="request") from None
-
-    async def _result(self, call: Awaitable[T]) -> T:
-        try:
-            return await call
-        except BackendError:
-            raise
-        except Exception as error:
-            calls = self._calls
-            raise errors.from_exception(error, url=calls.url, model=calls.name, hidden=calls.hidden) from None
+        body = self._body(request, count)
+        return encoded({"custom_id": custom_id, "method": "POST", "url": ENDPOINT, "body": body})
 
     async def upload(self, lines: IO[bytes]) -> str:
         """Upload a file of lines and return its id."""
         sent = self._client.files.create(
-            file=("llmprops.jsonl", lines), purpose="batch", timeout=_FILE_SECONDS
+            file=("llmprops.jsonl", lines), purpose="batch", timeout=FILE_SECONDS
         )
         try:
             return str((await self._result(sent)).id)
@@ -87,7 +57,7 @@ class OpenAIBatches:
 
         async def search() -> dict[str, BatchState]:
             found: dict[str, BatchState] = {}
-            async for batch in self._client.batches.list(limit=_PAGE):
+            async for batch in self._client.batches.list(limit=PER_PAGE):
                 state = self._state(batch)
                 if state.mark in marks:
                     found.setdefault(state.mark, state)
@@ -105,15 +75,9 @@ class OpenAIBatches:
         """Cancel a batch."""
         return self._state(await self._result(self._client.batches.cancel(batch)))
 
-    async def lines(self, file: str) -> AsyncIterator[str]:
-        """Yield the lines of a result file, without holding the file in memory."""
-        opened = self._client.files.with_streaming_response.content(file, timeout=_FILE_SECONDS)
-        content = await self._result(opened.__aenter__())
-        try:
-            async for line in split_lines(content.iter_bytes(), self._result):
-                yield line
-        finally:
-            await opened.__aexit__(None, None, None)
+    def lines(self, file: str) -> AsyncIterator[str]:
+        """Yield the lines of a result file."""
+        return self._lines(self._client.files.with_streaming_response.content(file, timeout=FILE_SECONDS))
 
     def read(self, line: str) -> LineResult | None:
         """Return the result in a line of an output or error file."""
@@ -141,23 +105,6 @@ class OpenAIBatches:
         text = errors.clean(f"the batch has no answer to this request: {code} {message}", self._calls.hidden)
         failure = BackendError(text, kind="batch", transient=True)
         return LineResult(custom_id, error=failure, was_run=code not in _NOT_RUN)
-
-    def replies(self, answer: Mapping[str, Any], count: int) -> Sequence[Reply] | BackendError:
-        """Return the replies in an answer, at the price of a batch."""
-        calls = self._calls
-        price = None if calls.price is None else calls.price.scaled(BATCH_DISCOUNT)
-        return calls.read(answer, count, price, 0.0)
-
-    @property
-    def extra_tokens(self) -> int:
-        """The tokens added to each request's limit."""
-        return self._calls.deviations.extra_tokens
-
-    def lacks_tokens(self, answer: Mapping[str, Any], extra_tokens: int) -> bool:
-        """Return whether a reasoning model reached the limit before its first visible word, for the first time."""
-        if not spent_on_reasoning(answer):
-            return False
-        return self._calls.deviations.raise_budget({"max_tokens": None}, extra_tokens)
 
     def _state(self, batch: Any) -> BatchState:
         metadata, counts = getattr(batch, "metadata", None), getattr(batch, "request_counts", None)

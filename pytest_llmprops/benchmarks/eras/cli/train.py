@@ -70,12 +70,19 @@ def _add_segmenter(group: Groups) -> None:
         metavar="N",
         help="tokens per row; longer lines are divided after punctuation (default: 256, small: 100)",
     )
-    add_training_options(command)
+    add_training_options(command, has_small=True)
     command.set_defaults(command=_segmenter)
 
 
-def add_training_options(command: argparse.ArgumentParser) -> None:
-    """Add the options that all trainings have; :func:`training_settings` reads them."""
+def add_training_options(command: argparse.ArgumentParser, *, has_small: bool = False) -> None:
+    """Add the options that all trainings have; :func:`training_settings` reads them.
+
+    :param has_small: the command takes ``--base small``, with defaults of its own.
+    """
+
+    def default(usual: str, small: str) -> str:
+        return f"(default: {usual}, small: {small})" if has_small else f"(default: {usual})"
+
     command.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="folder to write the model into"
     )
@@ -83,12 +90,12 @@ def add_training_options(command: argparse.ArgumentParser) -> None:
         "--plan", action="store_true", help="print steps, memory and time, and train nothing"
     )
     command.add_argument(
-        "--epochs", type=float, metavar="N", help="passes over the data (default: 3, small: 10)"
+        "--epochs", type=float, metavar="N", help=f"passes over the data {default('3', '10')}"
     )
     command.add_argument(
         "--minutes", type=float, metavar="N", help="time limit; the learning rate falls to 0 within it"
     )
-    command.add_argument("--batch", type=int, metavar="N", help="rows per step (default: 32, small: 64)")
+    command.add_argument("--batch", type=int, metavar="N", help=f"rows per step {default('32', '64')}")
     command.add_argument(
         "--accumulate",
         type=int,
@@ -99,7 +106,7 @@ def add_training_options(command: argparse.ArgumentParser) -> None:
         "--learning-rate",
         type=float,
         metavar="RATE",
-        help="highest learning rate (default: 3e-5, small: 4e-3)",
+        help=f"highest learning rate {default('3e-5', '4e-3')}",
     )
     command.add_argument("--seed", type=int, metavar="S", help="seed of all random choices (default: 0)")
     command.add_argument(
@@ -114,7 +121,7 @@ def add_training_options(command: argparse.ArgumentParser) -> None:
         "--patience",
         type=int,
         metavar="N",
-        help="stop after N evaluations without a better result; 0 never stops (default: 3, small: 0)",
+        help=f"stop after N evaluations without a better result; 0 never stops {default('3', '0')}",
     )
     command.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
 

@@ -7,16 +7,29 @@ from typing import Any
 
 from pytest_llmprops.core.errors import UsageError
 
+#: the smallest window: some characters of text and the tokens around them
+_LEAST = 8
+
+
+def check_window(window: int) -> None:
+    """Check the option ``--window``.
+
+    :raises UsageError: if no text fits into a row.
+    """
+    if window < _LEAST:
+        raise UsageError(f"--window must be at least {_LEAST}, not {window}")
+
 
 class Encoder:
     """The configuration and the tokenizer of a pre-trained encoder of transformers.
 
     :param name: a folder or a repository of the hub.
     :param window: maximum number of tokens of a row; less if the encoder has fewer positions.
-    :raises UsageError: if it cannot be loaded.
+    :raises UsageError: if it cannot be loaded, or the window is too small.
     """
 
     def __init__(self, name: str, *, window: int) -> None:
+        check_window(window)
         transformers: Any = _transformers()
         self.name = name
         try:

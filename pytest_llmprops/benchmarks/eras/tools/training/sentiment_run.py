@@ -66,8 +66,6 @@ def train_sentiment(
         raise UsageError(
             f"--cws-weight must be above 0, not {options.cws_weight}; leave out --cws to train without it"
         )
-    if options.window < 8:
-        raise UsageError(f"--window must be at least 8, not {options.window}")
     reviews = read_reviews(options.data, options.tests, held_out=options.held_out, seed=settings.seed)
     segmentation, files = _segmentation(options, settings.seed)
     encoder = Encoder(options.base, window=options.window)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from pytest_llmprops.benchmarks.eras.tools.training.base import check_window
 from pytest_llmprops.benchmarks.eras.tools.training.corpus import Words, sentence
 from pytest_llmprops.benchmarks.eras.tools.training.segmenter import label_names
 
@@ -19,9 +20,11 @@ class SmallBase:
     """A network with random weights and a vocabulary of the characters of the training lines.
 
     :param sizes: what differs from the defaults of ``BiLstmConfig``.
+    :raises UsageError: if the window is too small.
     """
 
     def __init__(self, lines: Sequence[Words], *, window: int = 100, **sizes: Any) -> None:
+        check_window(window)
         counts = Counter(character for words in lines for character in sentence(words))
         frequent = sorted(c for c, count in counts.items() if count >= _LEAST and not c.isspace())
         vocabulary = {token: i for i, token in enumerate((*_SPECIAL, *frequent))}

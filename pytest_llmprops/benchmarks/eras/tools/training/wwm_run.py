@@ -67,8 +67,6 @@ def train_wwm(
     for name, value in (("--rate", options.rate), ("--held-out", options.held_out)):
         if not 0 < value < 1:
             raise UsageError(f"{name} must be between 0 and 1, not {value}")
-    if options.window < 8:
-        raise UsageError(f"--window must be at least 8, not {options.window}")
     encoder = Encoder(options.base, window=options.window)
     texts, digest = _read(options.corpus, encoder.window - 2)
     lines = segmented_lines(options.segmenter, texts)

@@ -154,6 +154,9 @@ def test_bad_bases_and_scripts_have_one_line(tmp_path: Path) -> None:
     ):
         PretrainedBase(str(tmp_path / "none"))
     data = write_corpus(tmp_path / "toy_training.utf8", sentences(40))
+    narrow = SegmenterOptions(data=str(data), base="small", window=2)
+    with pytest.raises(UsageError, match="--window must be at least 8, not 2"):
+        train_segmenter(narrow, Settings(), tmp_path / "narrow")
     with pytest.raises(UsageError, match="--crf: needs a BERT model, but --base is small"):
         train_segmenter(
             SegmenterOptions(str(data), base="small", crf=True), Settings(), tmp_path / "out", say=silent
