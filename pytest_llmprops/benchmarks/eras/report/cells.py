@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import interval as limits
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Cell
+from pytest_llmprops.reports.kit.generic import item_link
 from pytest_llmprops.reports.kit.series import Measured, Series
 from pytest_llmprops.reports.kit.text import visible
 
@@ -29,12 +31,16 @@ def percent_cell(value: float | None, low: float | None = None, high: float | No
 def measured_cell(
     measured: Measured, s: Series, name: str, place: Place, group: str, *, interval: bool = False
 ) -> Cell:
-    """Return the value of a metric, with its 95% interval if ``interval``; a dash if the run has none."""
+    """Return the value of a metric, with its 95% interval if ``interval``; a dash if the run has none.
+
+    A value over all pairs opens them.
+    """
     row = measured.metric(s, name, place, group)
     if row is None:
         return Cell("–")
     limits = (row.ci_low, row.ci_high) if interval else (None, None)
-    return percent_cell(row.value, *limits)
+    cell = percent_cell(row.value, *limits)
+    return replace(cell, items=item_link(measured, place, s)) if group == "overall" else cell
 
 
 def leading_cells(measured: Measured, places: Iterable[Place]) -> list[tuple[Series, Place, list[Cell]]]:

@@ -62,6 +62,19 @@ def test_table_1_has_the_papers_rows(tmp_path: Path) -> None:
     assert len(rows) == 8
 
 
+def test_values_over_all_pairs_open_them(tmp_path: Path) -> None:
+    """The overall values of a measured row open its pairs; those of a direction, and printed ones, open nothing."""
+    actual = section(write(tmp_path, PAIRS))
+    [one] = [b for b in actual.blocks if isinstance(b, Table) and b.title == "Segmenters (Table 1)"]
+    names = [name for name, _ in one.columns]
+    [own] = [row for row in one.rows if row[0].text == "model"]
+    linked = {name for name, cell in zip(names, own, strict=True) if cell.items}
+    assert linked == {"Test", "Control", "Difference"}
+    place = {"benchmark": "eras", "task": "explicit", "language": "zh", "source": "builtin", "series": "0"}
+    assert own[names.index("Test")].items == place
+    assert not any(cell.items for row in one.rows if row is not own for cell in row)
+
+
 def test_traditional_characters_are_named(tmp_path: Path) -> None:
     """A row measured on traditional characters says so and names the converter."""
     protocols = {"eras": {"name": "quick", "settings": {"script": "opencc"}}}
