@@ -46,6 +46,8 @@ class AnthropicModel:
         deviations = Deviations(required_limit=MOST_TOKENS)
         self._calls = ApiCalls(spec.name, url, deviations, options.timeout, most_samples=1)
         self._client: Any = None
+        #: the class of raw answers
+        self._response: Any = None
         self.identity: Mapping[str, Any] = {
             "backend": "anthropic",
             "name": spec.name,
@@ -96,8 +98,12 @@ class AnthropicModel:
         sent = (key, *secrets_of(user))
         self._calls.hidden, self._calls.echoes = errors.secrets(*sent), errors.unmistakable(sent)
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
+        sdk: Any = importlib.import_module("anthropic")
+        # The HTTP library of the installed SDK: httpx, or its successor.
+        library = sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0]
+        self._response = importlib.import_module(library).Response
         try:
-            self._client = importlib.import_module("anthropic").AsyncAnthropic(
+            self._client = sdk.AsyncAnthropic(
                 api_key=key,
                 base_url=url,
                 default_headers={"Authorization": basic(user)} if user else None,
@@ -112,7 +118,7 @@ class AnthropicModel:
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         params = message_params(body, self._calls.deviations)
         # Not messages.create: its signature changes with the newest models, and its objects take time to build.
-        response = await self._client.post("/v1/messages", cast_to=_http().Response, body=params)
+        response = await self._client.post("/v1/messages", cast_to=self._response, body=params)
         try:
             answer = json.loads(response.content)
         except (ValueError, RecursionError):
@@ -120,12 +126,6 @@ class AnthropicModel:
         if not isinstance(answer, dict):
             return errors.not_json(self._calls.url, response.text, response.headers)
         return chat_answer(answer)
-
-
-def _http() -> Any:
-    """Return the HTTP library of the installed SDK: httpx, or its successor."""
-    timeout = importlib.import_module("anthropic").DefaultAsyncHttpxClient.__mro__[1]
-    return importlib.import_module(timeout.__module__.partition(".")[0])
 
 
 def _base_url(spec: ModelSpec, options: BackendOptions) -> str:
