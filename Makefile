@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LIMIT ?= 2
-# processes that run the tests; neighbouring tests, which share fixtures, stay together
-WORKERS ?= 2
+# Processes that run the tests: one more than processors, because many tests wait for other processes. Neighbouring
+# tests, which share fixtures, stay together.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 IN_PARALLEL = -n $(WORKERS) --dist worksteal
 DATA ?=
 
@@ -13,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo environments test lint docs bench bench-peers report clean
+.PHONY: demo environments test lint test-all test-litellm docs bench bench-peers report clean
 
 # A module is compiled when it is first imported; compiling all that is installed takes a minute.
 INSTALL := pip install --quiet --no-compile
@@ -57,21 +58,25 @@ demo: $(VENV)/base
 lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 	SKIP=ruff-check,ruff-format,mypy $(BIN)/pre-commit run --all-files --show-diff-on-failure
 
 # What the tests need. `make --jobs environments` installs it side by side.
 environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))
 
-test: lint environments
+test: lint test-all test-litellm
+
+test-all: environments
 	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m coverage run -m pytest $(IN_PARALLEL) --timeout 300
 	@$(BIN)/python -m coverage combine --quiet
 	@for part in core benchmarks engine runs; do \
 		echo "coverage of $$part, branches included, in percent (at least 92):"; \
 		$(BIN)/python -m coverage report --include "pytest_llmprops/$$part/*" --format total --fail-under 92 || exit 1; \
 	done
+
+test-litellm: $(VENV)-litellm/ready
 	$(VENV)-litellm/bin/python .ci/check_extra.py litellm
-	$(VENV)-litellm/bin/python -m pytest $(IN_PARALLEL) --timeout 300 \
+	$(VENV)-litellm/bin/python -m pytest --timeout 300 \
 		tests/models/test_litellm.py tests/models/test_openai.py tests/models/test_openai_samples.py \
 		tests/models/test_openai_client.py tests/models/test_prices.py
 

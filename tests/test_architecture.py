@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -75,14 +76,19 @@ def _name(path: Path) -> str:
 
 
 MODULES = {_name(p): p for p in sorted(PACKAGE.rglob("*.py")) if "_data" not in p.relative_to(PACKAGE).parts}
-TREES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in MODULES.items()}
 PURE_MODULES = [name for name in MODULES if _part(name)[0] in PURE]
 
 
+@cache
+def _tree(name: str) -> ast.Module:
+    return ast.parse(MODULES[name].read_text(encoding="utf-8"))
+
+
+@cache
 def _imports(name: str) -> set[str]:
     """Return all modules that a module imports; ``from a import b`` counts as ``a.b`` if that is a module."""
     imported: set[str] = set()
-    for node in ast.walk(TREES[name]):
+    for node in ast.walk(_tree(name)):
         if isinstance(node, ast.Import):
             imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -94,14 +100,11 @@ def _imports(name: str) -> set[str]:
     return imported
 
 
-IMPORTS = {name: _imports(name) for name in MODULES}
-
-
 @pytest.mark.parametrize("name", [name for name in MODULES if name != "pytest_llmprops"])
 def test_imports_follow_the_layers(name: str) -> None:
     """A module imports its own part and the parts below it; no benchmark imports another."""
     part, benchmark = _part(name)
-    for imported in IMPORTS[name]:
+    for imported in _imports(name):
         top = imported.split(".")[0]
         if top == "pytest_llmprops":
             target, target_benchmark = _part(imported)
@@ -117,7 +120,7 @@ def test_imports_follow_the_layers(name: str) -> None:
 
 def test_no_import_cycles() -> None:
     """No module imports itself through others, not even inside a function or for types only."""
-    graph = {name: {i for i in IMPORTS[name] if i in MODULES and i != name} for name in MODULES}
+    graph = {name: {i for i in _imports(name) if i in MODULES and i != name} for name in MODULES}
     # The public interface imports its names lazily, from anywhere.
     del graph["pytest_llmprops"]
     try:
@@ -129,8 +132,8 @@ def test_no_import_cycles() -> None:
 @pytest.mark.parametrize("name", PURE_MODULES)
 def test_core_and_benchmarks_do_no_io(name: str) -> None:
     """Core and the judging of benchmarks open no file and read neither clock nor environment."""
-    assert not IMPURE_MODULES & {imported.split(".")[0] for imported in IMPORTS[name]}
-    for node in ast.walk(TREES[name]):
+    assert not IMPURE_MODULES & {imported.split(".")[0] for imported in _imports(name)}
+    for node in ast.walk(_tree(name)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             assert node.func.id not in IMPURE_FUNCTIONS
 
@@ -161,7 +164,8 @@ def test_public_names_are_sorted_and_importable() -> None:
 def test_public_functions_have_docstrings() -> None:
     """Every module, public class and public function has a docstring."""
     missing = []
-    for name, tree in TREES.items():
+    for name in MODULES:
+        tree = _tree(name)
         for node in tree.body:
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 continue
