@@ -149,8 +149,11 @@ def _read(options: SegmenterOptions, seed: int) -> _Lines:
     notes = []
     if others:
         names = ", ".join(other.label for other in others)
-        share = dropped / (dropped + len(kept))
-        notes.append(f"{dropped:,} training lines ({share:.1%}) were left out: they are lines of {names}")
+        if dropped:
+            share = dropped / (dropped + len(kept))
+            notes.append(f"{dropped:,} training lines ({share:.1%}) were left out: they are lines of {names}")
+        else:
+            notes.append(f"no training line is a line of {names}")
     if len(kept) < 2:
         raise UsageError(f"--data {options.data}: {len(kept)} lines are left to train on; give more data")
     held = min(_MOST_HELD_OUT, max(1, round(options.held_out * len(kept))))

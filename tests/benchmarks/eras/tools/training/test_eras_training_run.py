@@ -66,9 +66,12 @@ def test_other_settings_need_another_folder(tmp_path: Path) -> None:
     from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import train_segmenter
 
     options, settings = prepared(tmp_path)
-    settings = replace(settings, epochs=0.2, evaluations=1)
+    other = write_corpus(tmp_path / "other.utf8", sentences(90)[80:])
+    options, settings = replace(options, tests=[other]), replace(settings, epochs=0.2, evaluations=1)
     out = tmp_path / "out"
-    train_segmenter(options, settings, out, say=silent)
+    said, say = lines_said()
+    train_segmenter(options, settings, out, say=say)
+    assert any("no training line is a line of other.utf8" in line for line in said)
     with pytest.raises(UsageError, match="a training with another settings"):
         train_segmenter(options, replace(settings, seed=1), out, say=silent)
     with pytest.raises(UsageError, match="there are other files"):
