@@ -16,12 +16,17 @@ def _path(run_dir: Path, worker: str) -> Path:
     return run_dir / f".collected-{worker}.json"
 
 
-def report_collection(run_dir: Path, worker: str, facts: CollectionFacts) -> None:
-    """Write the facts for the controller.
+def report_collection(run_dir: Path, worker: str, facts: CollectionFacts | None) -> None:
+    """Write the facts for the controller; None if the worker refused to start.
 
     :raises OSError: on a full disk.
     """
-    write_text(_path(run_dir, worker), json.dumps(facts.to_json()))
+    write_text(_path(run_dir, worker), "" if facts is None else json.dumps(facts.to_json()))
+
+
+def has_reported(run_dir: Path, worker: str) -> bool:
+    """Return whether a worker has reported and its report was not taken."""
+    return _path(run_dir, worker).exists()
 
 
 def take_collection(run_dir: Path, worker: str) -> CollectionFacts | None:
@@ -32,7 +37,7 @@ def take_collection(run_dir: Path, worker: str) -> CollectionFacts | None:
         path.unlink()
     except FileNotFoundError:
         return None
-    return CollectionFacts.from_json(json.loads(text))
+    return CollectionFacts.from_json(json.loads(text)) if text else None
 
 
 def remove_reports(run_dir: Path) -> None:

@@ -15,6 +15,7 @@ from pytest_llmprops.plugin.collected import take_collection
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.lean_items import phases_read
 from pytest_llmprops.plugin.session import MESSAGES
+from pytest_llmprops.plugin.worker_starts import WorkerStarts, usable_processors
 
 
 class NodeIds(list[str]):
@@ -95,6 +96,7 @@ class Distributed:
 
     def __init__(self, controller: Controller) -> None:
         self._controller, self._session = controller, controller.session
+        self._starts = WorkerStarts(usable_processors())
 
     def pytest_configure_node(self, node: Any) -> None:
         folder = self._controller.start_broker(int(node.workerinput["workercount"]))
@@ -106,6 +108,8 @@ class Distributed:
             phases_read(self._session.config),
         )
         node.workerinput[MESSAGES] = setup.to_json()
+        # The worker collects when this hook has returned.
+        self._starts.begin(node, folder)
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> BatchScheduling:
         scheduling = BatchScheduling(config, log)
@@ -114,6 +118,7 @@ class Distributed:
         return scheduling
 
     def pytest_xdist_node_collection_finished(self, node: Any) -> None:
+        self._starts.end(node)
         recording = self._controller.recording
         collection = take_collection(recording.prepare(), node.workerinput["workerid"])
         if collection is not None:

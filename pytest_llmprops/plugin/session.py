@@ -123,8 +123,9 @@ class LLMSession:
             self.refused = str(error)
             session.items.clear()
         self.verdicts.schedule = self.collection.schedule
-        if self.setup is not None and self.refused is None:
-            report_collection(Path(self.setup.run_dir), self.worker_id, self.collection.facts())
+        if self.setup is not None:
+            facts = self.collection.facts() if self.refused is None else None
+            report_collection(Path(self.setup.run_dir), self.worker_id, facts)
 
     def _check_resumed(self) -> None:
         from pytest_llmprops.plugin.resuming import check_cases
