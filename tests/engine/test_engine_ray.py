@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -127,6 +128,7 @@ def test_own_cluster_ends_with_the_run(adding: Runner, tmp_path: Path) -> None:
     log = tmp_path / "log"
     while not log.exists() or len(log.read_text().splitlines()) < 8:
         assert process.poll() is None
+        time.sleep(0.05)
     replica = int(log.read_text().split()[0])
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=60)

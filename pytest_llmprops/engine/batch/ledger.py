@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pytest_llmprops.core.errors import StoreError
+from pytest_llmprops.engine.store.owners import has_ended
 
 State = Literal["intent", "submitted", "over"]
 #: another run holds the write lock while it claims 50,000 lines
@@ -83,7 +84,7 @@ class Entry:
             # In containers, the process that was killed may have had the same number.
             return False
         host, _, pid = self.owner.rpartition(":")
-        return host != socket.gethostname() or _is_alive(int(pid))
+        return host != socket.gethostname() or not has_ended(int(pid))
 
 
 _COLUMNS = tuple(column.name for column in fields(Entry))
@@ -261,13 +262,3 @@ class Ledger:
 def _entry(row: tuple[Any, ...]) -> Entry:
     values = dict(zip(_COLUMNS, row, strict=True))
     return Entry(**values | {"deviations": tuple(json.loads(values["deviations"]))})
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -30,12 +30,21 @@ class Owner:
 
     def knows_ended(self, host: str, pid: int) -> bool:
         """Return whether the process ``pid`` ran on this machine and has ended; False if this process cannot tell."""
-        if host != self.host or sys.platform == "win32":
-            return False
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        except (OSError, OverflowError):
-            return False
+        return host == self.host and has_ended(pid)
+
+
+def has_ended(pid: int) -> bool:
+    """Return whether a process of this machine has ended; False if this process cannot tell."""
+    if sys.platform == "win32":
         return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    # The number of a killed process is taken until its parent asks for its status, which the first process of a
+    # container may do late or never.
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].startswith(b"Z")
+    return False

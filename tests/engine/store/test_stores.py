@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -108,6 +111,20 @@ def test_claims_of_a_killed_process_end_at_once(opened: Callable[[], Store], loc
     assert two.claim(["a", "b"]) == {"a", "b"}
     move_claims_to(location, "another machine", 2**22 + 1)
     assert three.claim(["a"]) == set()
+
+
+def test_claims_of_a_killed_process_end_before_its_parent_notices(
+    opened: Callable[[], Store], location: str
+) -> None:
+    """A killed process keeps its number until its parent asks for its status; its claims end before that."""
+    one, two = opened(), opened()
+    one.claim(["a"])
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as owner:
+        move_claims_to(location, host_name(), owner.pid)
+        assert two.claim(["a"]) == set()
+        owner.kill()
+        os.waitid(os.P_PID, owner.pid, os.WEXITED | os.WNOWAIT)
+        assert opened().claim(["a"]) == {"a"}
 
 
 def test_a_store_says_what_it_holds(store: Store) -> None:
