@@ -257,16 +257,10 @@ def test_store_is_private_and_holds_no_key(run: Runner, start_stub: Callable[...
 def test_two_runs_share_a_store(run: Runner) -> None:
     """Two simultaneous runs with the same store both finish, and it has every reply."""
     run.sums(150)
-    commands = [
-        run.command("--model", run.adder, "--model", "fake:echo", folder=run.next_folder()) for _ in range(2)
-    ]
-    processes = [
-        subprocess.Popen(c, cwd=run.folder, env=run.environment(), stdout=subprocess.PIPE, text=True)
-        for c in commands
-    ]
-    outputs = [p.communicate(timeout=120)[0] for p in processes]
-    assert [p.returncode for p in processes] == [1, 1]
-    assert not any("locked" in output for output in outputs)
+    started = [run.start("--model", run.adder, "--model", "fake:echo") for _ in range(2)]
+    ended = [one.end() for one in started]
+    assert [done.code for done in ended] == [1, 1]
+    assert not any("locked" in done.output for done in ended)
     with sqlite3.connect(run.store) as db:
         assert db.execute("SELECT count(*) FROM replies").fetchone() == (300,)
 

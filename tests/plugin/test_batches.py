@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sqlite3
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -123,15 +122,13 @@ def test_an_interrupted_run_goes_on(run: Runner, start_batch_server: Start) -> N
     server = start_batch_server(polls=-1)
     run.sums(12)
     options = ("--model", server.spec, "--llm-base-url", server.url, "--llm-engine", "batch")
-    waiting = subprocess.Popen(
-        run.command(*options), cwd=run.folder, env=run.environment(KEY), stdout=subprocess.PIPE, text=True
-    )
+    waiting = run.start(*options, env=KEY)
     end = time.monotonic() + 60
     while not server.batches and time.monotonic() < end:
         time.sleep(0.02)
-    waiting.send_signal(signal.SIGINT)
-    output, _ = waiting.communicate(timeout=60)
-    assert waiting.returncode == 2, output
+    waiting.send(signal.SIGINT)
+    ended = waiting.end()
+    assert ended.code == 2, ended.output
     server.polls = 0
     done = batch(run, server)
     assert statuses(done) == expected(12), done.output

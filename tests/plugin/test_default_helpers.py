@@ -53,7 +53,7 @@ register_model("same", lambda spec, options: Translator(), kinds=("translate",))
 """
 
 
-def test_default_parser_is_used_for_its_languages(run: Runner, workers: str, stanza_models: Path) -> None:
+def test_default_parser_is_used_for_its_languages(run: Runner, stanza_models: Path) -> None:
     """Stanza or else Unicode rules split translations into words; reasons and record say which."""
     run.write("conftest.py", TRANSLATOR)
     run.write(DTAILS, SUITE)
@@ -64,7 +64,7 @@ def test_default_parser_is_used_for_its_languages(run: Runner, workers: str, sta
         "-k",
         "dtails/af or dtails/ja",
         "-n",
-        workers,
+        "2",
         env={"STANZA_RESOURCES_DIR": str(stanza_models)},
     )
     tokenizers = {
@@ -124,8 +124,8 @@ def test_required_parser_without_the_language_stops_the_run(run: Runner) -> None
 
 @needs_spacy
 @needs_encoder
-def test_answers_are_proved_with_default_helpers(run: Runner, workers: str) -> None:
-    """Pairs are proved with the default parser and encoder.
+def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
+    """Pairs are proved with the default parser and encoder, without and with workers.
 
     Vectors are computed in each run, without calls. The request log has the texts but no vectors; the store
     has neither.
@@ -133,7 +133,7 @@ def test_answers_are_proved_with_default_helpers(run: Runner, workers: str) -> N
     run.write("judge.py", 'def reply(chat):\n    return \'{"answer": "yes", "explanation": "alike"}\'\n')
     run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
     model = f"fake:call?file={run.folder / 'judge.py'}"
-    options = (ORACLE, "--model", model, "-k", "pair and not own", "--llm-limit=1", "-n", workers, "-q")
+    options = (ORACLE, "--model", model, "-k", "pair and not own", "--llm-limit=1", "-q")
     allure = run.folder / "allure"
     done = run(*options, "--alluredir", str(allure), "--llm-attach", "all")
     assert {verdict["status"] for verdict in done.verdicts.values()} <= {"correct", "wrong"}, done.output
@@ -158,8 +158,9 @@ def test_answers_are_proved_with_default_helpers(run: Runner, workers: str) -> N
         stored = dict(store.execute("SELECT model, count(*) FROM replies GROUP BY model"))
     assert stored["helper:parse"] == len(parsed)
     assert "helper:embed" not in stored
-    again = run(*options, "--llm-cache", "only")
+    again = run(*options, "--llm-cache", "only", "-n", "2")
     assert again.run["calls"]["sent"] == 0
+    assert sum(line["kind"] == "embed" for line in again.requests) >= len(embedded)
     assert {k: v["given"] for k, v in again.verdicts.items()} == {
         k: v["given"] for k, v in done.verdicts.items()
     }

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -113,15 +111,12 @@ def test_rerun_after_kill_repeats_only_calls_in_flight(run: Runner, start_stub: 
     """After kill -9, the same command repeats only the calls that were in flight."""
     run.sums(300)
     stub = start_stub(delay=0.1)
-    command = run.command(*_against(stub, "--llm-concurrency", "16"))
-    process = subprocess.Popen(
-        command, cwd=run.folder, env=run.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    started = run.start(*_against(stub, "--llm-concurrency", "16"))
     while stub.stats()["answered"] < 80:
-        assert process.poll() is None
+        started.check()
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    started.send(signal.SIGKILL)
+    started.end()
     done = run(*_against(stub, "--llm-concurrency", "16"))
     assert len(done.verdicts) == 300
     stats = stub.stats()
@@ -155,28 +150,20 @@ def _interrupt(
 ) -> None:
     """Interrupt a run of 400 cases; check its record, its output and the temporary folder."""
     run.sums(400)
-    folder = run.next_folder()
     temporary = run.folder / "temporary"
     temporary.mkdir()
-    process = subprocess.Popen(
-        run.command(*_against(stub, "--llm-concurrency", "8", "-n", workers), folder=folder),
-        cwd=run.folder,
-        env=run.environment() | {"TMPDIR": str(temporary)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
+    started = run.start(
+        *_against(stub, "--llm-concurrency", "8", "-n", workers), env={"TMPDIR": str(temporary)}
     )
     while stub.stats()["answered"] < 60:
-        assert process.poll() is None
+        started.check()
         time.sleep(0.02)
     for _ in range(times):
-        (os.killpg if to_all else os.kill)(process.pid, number)
+        started.send(number, to_all=to_all)
         time.sleep(0.03)
-    output, _ = process.communicate(timeout=120)
-    done = Finished(process.returncode, output, folder)
+    done = started.end()
     assert done.code == 2
-    assert "Traceback" not in output
+    assert "Traceback" not in done.output
     assert not list(temporary.glob("llmprops-*"))
     assert done.run["complete"] is False
     assert done.run["finished"]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pytest
 
 from fixtures.gated_runs import baseline, calls, command, gate, gate_lines, model, recorded_gate
 from fixtures.recorded import verdict, write_run
-from fixtures.runs import Finished, Runner
+from fixtures.runs import Runner
 
 ITEMS = 40
 #: items answered wrong, for an accuracy of 0.875
@@ -201,22 +199,15 @@ def test_interrupt_exits_with_2(run: Runner, workers: str, sequential: bool) -> 
     """Ctrl-C ends a gated run early, with pytest's status 2 and an invalid gate."""
     _sums(run, 400)
     file = gate(run, f"sequential = {str(sequential).lower()}", min_accuracy=0.5, basis='"point"')
-    folder = run.next_folder()
-    process = subprocess.Popen(
-        run.command(
-            "--model", f"{model(run)}&delay=0.5", "--llm-concurrency", "8", "-n", workers,
-            "--llm-gate", str(file), folder=folder,
-        ),
-        cwd=run.folder, env=run.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, start_new_session=True,
-    )  # fmt: skip
-    while not _verdicts(folder):
-        assert process.poll() is None
+    started = run.start(
+        "--model", f"{model(run)}&delay=0.5", "--llm-concurrency", "8", "-n", workers, "--llm-gate", str(file)
+    )
+    while not _verdicts(started.folder):
+        started.check()
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)
-    output = process.communicate(timeout=120)[0].decode()
-    done = Finished(process.returncode, output, folder)
-    assert done.code == 2, output
+    started.send(signal.SIGINT, to_all=True)
+    done = started.end()
+    assert done.code == 2, done.output
     assert len(done.verdicts) < 400
     assert done.run["gate"]["decision"] == "invalid"
     assert not done.run.get("sequential", {}).get("ended")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -259,17 +258,11 @@ def test_last_failed_repeats_failed_cases(run: Runner, case: str) -> None:
     """--lf repeats the failed cases, lean ones and those with several items."""
     model = write_cuts(run, 44, case=case, errors=tuple(range(20, 30)))
     _lean(run)
-    folder = run.next_folder()
     for extra in ((), ("--lf",)):
-        folder = run.next_folder()
-        command = [a for a in run.command("--model", model, *extra, folder=folder) if a != "no:cacheprovider"]
-        command[command.index("-p")] = "-q"
-        done = subprocess.run(
-            command, cwd=run.folder, env=run.environment(), capture_output=True, check=False
-        )
+        done = run("--model", model, "-p", "cacheprovider", *extra)
     expected = 13 if case == "item" else 40
-    assert done.returncode == 1
-    assert len((folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()) == expected
+    assert done.code == 1
+    assert len((done.folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()) == expected
 
 
 def test_lean_items_do_not_change_junit(run: Runner, workers: str) -> None:

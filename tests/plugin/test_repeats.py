@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -99,15 +98,12 @@ def test_killed_run_asks_only_for_the_missing_samples(run: Runner, start_stub: S
     run.sums(60)
     stub = start_stub(delay=0.1)
     args = ("--model", "openai:stub?n=off", "--llm-base-url", stub.url, "--llm-repeats", "3", *WARM)
-    command = run.command(*args, "--llm-concurrency", "8")
-    process = subprocess.Popen(
-        command, cwd=run.folder, env=run.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    started = run.start(*args, "--llm-concurrency", "8")
     while stub.stats()["answered"] < 60:
-        assert process.poll() is None
+        started.check()
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    started.send(signal.SIGKILL)
+    started.end()
     done = run(*args, "--llm-concurrency", "64")
     assert len({(r["id"], r["sample"]) for r in lines(done)}) == len(lines(done)) == 180
     assert done.run["complete"] is True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -145,27 +144,23 @@ def test_ended_run_is_resumed(
     run.sums(200)
     stub = start_stub(delay=0.05)
     model = ("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "8", "-n", workers)
-    folder = run.next_folder()
-    process = subprocess.Popen(
-        run.command(*model, folder=folder), cwd=run.folder, env=run.environment(),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True,
-    )  # fmt: skip
+    started = run.start(*model)
+    folder = started.folder
     while _lines(folder) < 30:
-        assert process.poll() is None
+        started.check()
         time.sleep(0.02)
-    os.killpg(process.pid, number)
-    output, _ = process.communicate(timeout=60)
+    started.send(number, to_all=True)
+    first = started.end()
     kept = _lines(folder)
     early = read_run(folder)
     assert (early.facts.complete, early.facts.expected) == (False, 200)
     assert early.facts.protocols["sums"].name == "quick"
     if number == signal.SIGINT:
-        assert f"INCOMPLETE: {200 - kept} of 200 cases have no verdict" in output
+        assert f"INCOMPLETE: {200 - kept} of 200 cases have no verdict" in first.output
     else:
         with open(folder / "verdicts.jsonl", "a") as file:
             file.write('{"model": "cut')
-    done = _resume(run, Finished(process.returncode, output, folder), *model)
+    done = _resume(run, first, *model)
     record = read_run(folder)
     assert (record.problems, record.facts.complete, len(record.records)) == ((), True, 200)
     assert f"{kept} verdicts kept" in done.output

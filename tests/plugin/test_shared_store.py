@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
+import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -64,17 +64,14 @@ def test_a_killed_run_costs_its_calls_in_flight(run: Runner, start_stub: Start, 
     """One of two runs is killed: the other one sends again at most what was in flight, and measures everything."""
     run.sums(200)
     stub = start_stub(delay=0.1)
-    command = run.command(*options(stub, shared, "--llm-concurrency", "8"))
-    killed = subprocess.Popen(
-        command, cwd=run.folder, env=run.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    killed = run.start(*options(stub, shared, "--llm-concurrency", "8"))
     until(lambda: stub.stats()["answered"] >= 20)
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(run, *options(stub, shared, "--llm-concurrency", "8"))
         before = stub.stats()["answered"]
         until(lambda: stub.stats()["answered"] >= before + 30)
-        killed.kill()
-        killed.wait()
+        killed.send(signal.SIGKILL)
+        killed.end()
         age_claims(shared, LEASE_SECONDS + 1)
         done = other.result(60)
     assert len(done.verdicts) == 200
