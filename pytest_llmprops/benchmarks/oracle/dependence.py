@@ -24,8 +24,10 @@ The p-value is adjusted for the entities of the sentence (Holm).
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from pytest_llmprops.benchmarks.oracle.extraction import Samples
@@ -87,10 +89,11 @@ def losses(
     read: dict[int, list[int]] = {}
     for z, samples in sentences:
         counts = read.setdefault(z, [0] * (subject.m + 1))
-        for names in samples.sets:
-            counts[-1] += 1
-            for place in range(subject.m):
-                counts[place] += subject.due(place, z) not in names
+        due = [subject.due(place, z) for place in range(subject.m)]
+        for names, times in Counter(samples.sets).items():
+            counts[-1] += times
+            for place, name in enumerate(due):
+                counts[place] += times * (name not in names)
     read = {z: counts for z, counts in read.items() if counts[-1]}
     if not read:
         return tuple(Losses(place, "undecided", 0, 0) for place in among)
@@ -162,14 +165,14 @@ class _Table:
         from scipy.special import chdtrc
 
         rng = np.random.default_rng(0)
-        drawn = np.repeat(self.lost[None], DRAWS + 1, axis=0)
+        drawn = np.repeat(self.lost[:, None], DRAWS + 1, axis=1)
         for rows in strata:
             lost, of = int(self.lost[rows].sum()), self.of[rows]
             if len(rows) > 1 and 0 < lost < of.sum():
-                drawn[1:, rows] = rng.multivariate_hypergeometric(of, lost, DRAWS)
+                drawn[rows, 1:] = rng.multivariate_hypergeometric(of, lost, DRAWS).T
         single = [np.array([row]) for row in range(len(self.of))]
         # The likelihood with one probability per stratum is the same for all draws.
-        base = self._fit(drawn[:1], strata)
+        base = self._fit(drawn[:, :1], strata)
         p_values = [
             chdtrc(len(groups) - len(strata), np.maximum(0, 2 * (self._fit(drawn, groups) - base)).round(9))
             for groups in [*groupings, single]
@@ -181,10 +184,14 @@ class _Table:
         return float((smallest <= smallest[0] * (1 + _ROUNDING)).mean())
 
     def _fit(self, lost: Ints, groups: Sequence[Ints]) -> Floats:
-        """Return the log-likelihood of each row of ``lost`` with one probability per group of sentences."""
+        """Return the log-likelihood of each column of ``lost`` with one probability per group of sentences."""
         import numpy as np
 
-        parts = [_log_likelihood(lost[:, rows].sum(axis=1), int(self.of[rows].sum())) for rows in groups]
+        counts = [lost[rows[0]] if len(rows) == 1 else lost[rows].sum(axis=0) for rows in groups]
+        parts = [
+            _log_likelihoods(int(self.of[rows].sum()))[count]
+            for rows, count in zip(groups, counts, strict=True)
+        ]
         return cast("Floats", np.sum(parts, axis=0))
 
     def _arms(self, place: int) -> list[tuple[int, int, int, int]]:
@@ -211,16 +218,22 @@ class _Table:
 
 
 def _groups(columns: Ints) -> list[Ints]:
+    """Return the rows with the same bits; ten times faster than with ``numpy.unique``."""
     import numpy as np
 
-    _, labels = np.unique(columns, axis=0, return_inverse=True)
-    labels = labels.reshape(-1)
-    return [np.flatnonzero(labels == label) for label in range(labels.max(initial=-1) + 1)]
+    width = columns.shape[1]
+    labels = columns @ (1 << np.arange(width)[::-1])
+    groups = [np.flatnonzero(labels == label) for label in range(2**width)]
+    return [rows for rows in groups if len(rows)]
 
 
-def _log_likelihood(lost: Ints, of: int) -> Floats:
+@lru_cache(maxsize=256)
+def _log_likelihoods(of: int) -> Floats:
+    """Return the log-likelihood of 0 to ``of`` lost replies; the draws of a table have few different numbers."""
+    import numpy as np
     from scipy.special import xlogy
 
+    lost = np.arange(of + 1)
     return cast("Floats", xlogy(lost, lost / of) + xlogy(of - lost, (of - lost) / of))
 
 

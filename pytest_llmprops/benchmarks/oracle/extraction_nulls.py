@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 
 from pytest_llmprops.benchmarks.oracle.extraction import PROMPT
 from pytest_llmprops.benchmarks.oracle.linear_runs import run_in_turn, run_tests
@@ -81,10 +82,10 @@ class _Extractor(Oracle):
         assert isinstance(prompt, str)
         x = 0 if self._fixed else self._prompts[prompt]
         names = [s.text if x >> i & 1 else s.entity.name for i, s in enumerate(self._subject.synonyms)]
-        return [
-            Reply(_list([name for name, keep in zip(names, self._kept(), strict=True) if keep]))
-            for _ in numbers
-        ]
+        kept = [tuple(self._kept()) for _ in numbers]
+        # Few lists differ, and making a reply takes longer than drawing its list.
+        replies = {drawn: Reply(_list([*compress(names, drawn)])) for drawn in set(kept)}
+        return [replies[drawn] for drawn in kept]
 
     async def _reply(self, chat: Chat) -> Reply:
         [reply] = await self.samples(chat.prompt, [chat.sample])
