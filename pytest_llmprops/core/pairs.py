@@ -7,7 +7,7 @@ candidate - baseline, a *drop* its negative. Scores are fractions in [0, 1].
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pytest_llmprops.core.weighting import by_cluster
 
@@ -20,6 +20,7 @@ class Pairs:
     """Scores of two models on the same items: ``baseline``, ``candidate`` and cluster label, one of each per pair.
 
     :param noun: what a pair is, for messages: ``cluster`` if the scores are means of clusters.
+    :param drops: baseline - candidate of each pair; rounding errors are set to 0. Computed.
     :raises ValueError: if the tuples have different lengths, or a score is outside [0, 1].
     """
 
@@ -27,6 +28,8 @@ class Pairs:
     candidate: tuple[float, ...]
     clusters: tuple[str, ...]
     noun: str = "pair"
+    # computed once, because every test of a gate reads it several times
+    drops: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not len(self.baseline) == len(self.candidate) == len(self.clusters):
@@ -37,17 +40,13 @@ class Pairs:
         for score in (*self.baseline, *self.candidate):
             if not 0 <= score <= 1:
                 raise ValueError(f"a score must be in [0, 1], not {score}")
+        raw = (b - c for b, c in zip(self.baseline, self.candidate, strict=True))
+        object.__setattr__(self, "drops", tuple(0.0 if abs(d) < ROUNDING else d for d in raw))
 
     @property
     def n(self) -> int:
         """Number of pairs."""
         return len(self.baseline)
-
-    @property
-    def drops(self) -> tuple[float, ...]:
-        """Baseline - candidate of each pair; rounding errors are set to 0."""
-        raw = (b - c for b, c in zip(self.baseline, self.candidate, strict=True))
-        return tuple(0.0 if abs(d) < ROUNDING else d for d in raw)
 
     @property
     def losses(self) -> int:

@@ -73,16 +73,26 @@ def mcnemar_power(drop: float, churn: float, n: int, alpha: float) -> float:
     with a total probability of 2e-10.
     """
     import numpy as np
-    from scipy.stats import binom
+    from scipy.special import bdtrc, gammaln, xlog1py, xlogy
 
     flip_rate = min(1.0, 2 * churn + drop)
-    first, last = (int(binom.ppf(p, n, flip_rate)) for p in (_TAIL, 1 - _TAIL))
+    first, last = _likely(n, flip_rate)
     flips = np.arange(first, last + 1)
     blocks = range(first // _BLOCK, last // _BLOCK + 1)
     # rejected if losses are above it
     critical = np.concatenate([_critical(alpha, block) for block in blocks])[flips - blocks[0] * _BLOCK]
-    rejected = binom.sf(critical, flips, min(1.0, (churn + drop) / flip_rate))
-    return float(np.sum(binom.pmf(flips, n, flip_rate) * rejected))
+    # functions of scipy.special, because those of scipy.stats spend ten times as long on their arguments
+    rejected = bdtrc(critical, flips, min(1.0, (churn + drop) / flip_rate))
+    ways = gammaln(n + 1) - gammaln(flips + 1) - gammaln(n - flips + 1)
+    probabilities = np.exp(ways + xlogy(flips, flip_rate) + xlog1py(n - flips, -flip_rate))
+    return float(np.sum(probabilities * rejected))
+
+
+def _likely(n: int, rate: float) -> tuple[int, int]:
+    """Return limits of the number of flips. Outside, the probability is at most ``_TAIL`` on each side (Bernstein)."""
+    log = -math.log(_TAIL)
+    margin = log / 3 + math.sqrt(log**2 / 9 + 2 * log * n * rate * (1 - rate))
+    return max(0, math.floor(n * rate - margin)), min(n, math.ceil(n * rate + margin))
 
 
 @lru_cache(maxsize=1024)
@@ -162,7 +172,7 @@ def times_to_detect(pairs: Pairs, drop: float, *, alpha: float, power: float = 0
     def enough(times: float) -> bool:
         n = round(pairs.n * times)
         flips = (lost * n / pairs.n, gained * n / pairs.n)
-        if detectable_drop(*flips, n, alpha=alpha, power=power) > drop:
+        if not _detects(drop, *flips, n, alpha=alpha, power=power):
             return False
         if by_items:
             return True
@@ -170,6 +180,18 @@ def times_to_detect(pairs: Pairs, drop: float, *, alpha: float, power: float = 0
         return 2.0**-clusters.clusters <= alpha and clusters.p_below(drop, most=1) <= 1 - power
 
     return smallest_factor(enough)
+
+
+def _detects(drop: float, losses: float, gains: float, n: int, *, alpha: float, power: float) -> bool:
+    """Return whether :func:`detectable_drop` is at most ``drop``, without the search for it unless it is close."""
+    churn = (min(losses, gains) + 0.5) / (n + 1)
+    near = 2 * PRECISION
+    if near < drop < 1 - 2 * churn - near:
+        if mcnemar_power(drop + near, churn, n, alpha) < power:
+            return False
+        if mcnemar_power(drop - near, churn, n, alpha) >= power:
+            return True
+    return detectable_drop(losses, gains, n, alpha=alpha, power=power) <= drop
 
 
 def _flips(pairs: Pairs) -> tuple[float, float]:

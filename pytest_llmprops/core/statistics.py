@@ -49,13 +49,20 @@ def clopper_pearson(successes: float, n: float, level: float = 0.95) -> Interval
 
 
 def _beta_quantile(p: float, a: float, b: float) -> float:
-    low, high = 0.0, 1.0
+    """Return the quantile by Newton's method, or by halving where a step would leave the interval."""
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    low, high, x = 0.0, 1.0, a / (a + b)
     while high - low > 1e-14:
-        middle = (low + high) / 2
-        if _beta_cdf(middle, a, b) < p:
-            low = middle
+        error = _beta_cdf(x, a, b) - p
+        if error < 0:
+            low = x
         else:
-            high = middle
+            high = x
+        density = math.exp((a - 1) * math.log(x) + (b - 1) * math.log1p(-x) - log_beta)
+        step = error / density if density else 1.0
+        if abs(step) < 1e-14:
+            return min(max(x - step, low), high)
+        x = x - step if low < x - step < high else (low + high) / 2
     return (low + high) / 2
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 
 import numpy as np
 import pytest
@@ -143,6 +144,17 @@ def test_bounds_narrow_and_stay_within_the_certain_ones(case: tuple[list[float],
             assert before.low <= bounds.low + 1e-12
             assert bounds.high <= before.high + 1e-12
         before = bounds
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_bound_is_the_last_mean_that_is_too_low(seed: int) -> None:
+    """The capital reaches 1 / alpha at the lower bound, and not at the next mean of the grid."""
+    rng = random.Random(seed)
+    values = [float(rng.random() < rng.choice((0.3, 0.9, 1))) for _ in range(rng.randint(30, 90))]
+    low = betting_bounds(values, 100, alpha=ALPHA, side="lower").low
+    bets = Bets.on(values, 100, alpha=ALPHA)
+    above, beyond = (float(bets.log_capital(low + step / 100_000).max()) for step in (-0.01, 1.01))
+    assert above >= math.log(1 / ALPHA) + SLACK > beyond
 
 
 @given(draws_of_a_population())
