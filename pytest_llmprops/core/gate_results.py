@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from pytest_llmprops.core.strict_json import check_type
+
+Kinds = Mapping[str, type | tuple[type, ...]]
 CheckVerdict = Literal["met", "failed", "inconclusive", "invalid"]
 GateDecision = Literal["pass", "fail", "inconclusive", "invalid"]
 
@@ -75,9 +78,12 @@ class GateResult:
                 for rule in known.get("rules", ())
             )
             texts = {name: tuple(map(str, known.get(name, ()))) for name in ("reasons", "notes")}
-            return cls(**{**known, **texts, "rules": rules})
+            result = cls(**{**known, **texts, "rules": rules})
         except (TypeError, LookupError) as error:
             raise ValueError(f"'gate' is not the result of a gate ({error})") from None
+        for part in (result, *rules, *(check for rule in rules for check in rule.checks)):
+            _check_fields("gate", part, _GATE)
+        return result
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain JSON."""
@@ -98,6 +104,19 @@ class RulePlan:
     faults: Mapping[str, Sequence[str]] = field(default_factory=dict)
     pairs: int | None = None
     pairs_effective: float | None = None
+
+    @classmethod
+    def from_json(cls, plan: Mapping[str, Any]) -> RulePlan:
+        """Read the plan of a rule.
+
+        :raises ValueError: with one phrase, if a field has the wrong type.
+        :raises TypeError: if a field is missing or unknown.
+        """
+        rule = cls(**plan)
+        _check_fields("sequential", rule, _RULE_PLAN)
+        for reason, items in rule.faults.items():
+            check_type("sequential", reason, items, list)
+        return rule
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON."""
@@ -129,7 +148,7 @@ class SequentialPlan:
         :raises ValueError: with one phrase, if a field has the wrong type.
         """
         try:
-            rules = {name: RulePlan(**rule) for name, rule in plan.get("rules", {}).items()}
+            rules = {name: RulePlan.from_json(rule) for name, rule in plan.get("rules", {}).items()}
             known = {name: plan[name] for name in ("gate", "baseline", "seed") if name in plan}
             return cls(**known, ended=plan.get("ended") is True, rules=rules)
         except (TypeError, LookupError, AttributeError) as error:
@@ -141,3 +160,32 @@ class SequentialPlan:
         return {
             "gate": self.gate, "baseline": self.baseline, "seed": self.seed, "ended": self.ended, "rules": rules,
         }  # fmt: skip
+
+
+_NUMBER = (int, float, type(None))
+#: the types of the fields of a gate's result, its rules and their checks
+_GATE: Kinds = {
+    **dict.fromkeys(("decision", "line", "file", "sha256", "name", "verdict", "kind", "required"), str),
+    **dict.fromkeys(("measured", "reason"), str),
+    **dict.fromkeys(("passed", "sequential", "stopped_early", "partial"), bool),
+    **dict.fromkeys(("items_used", "items_of", "items"), int),
+    **dict.fromkeys(("value", "ci_low", "ci_high"), _NUMBER),
+    "baseline": (str, type(None)),
+}
+_RULE_PLAN: Kinds = {
+    "items": int,
+    "effective": (int, float),
+    "faults": dict,
+    "pairs": (int, type(None)),
+    "pairs_effective": _NUMBER,
+}
+
+
+def _check_fields(table: str, part: object, kinds: Kinds) -> None:
+    """Check the types of the fields that ``part`` has.
+
+    :raises ValueError: with one phrase that names the first wrong one.
+    """
+    for name, kind in kinds.items():
+        if hasattr(part, name):
+            check_type(table, name, getattr(part, name), kind)

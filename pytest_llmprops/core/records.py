@@ -299,6 +299,17 @@ class MetricRow(_Row):
 
 
 @dataclass(frozen=True, slots=True)
+class Remark(_Row):
+    """One row of ``remarks`` in ``run.json``: a line of a benchmark about a model, in addition to its numbers."""
+
+    kinds: ClassVar = dict.fromkeys(("model", "benchmark", "text"), (str,))
+
+    model: str
+    benchmark: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class SearchRecord:
     """One line of ``searches.jsonl``: the search for a counterexample on one item.
 

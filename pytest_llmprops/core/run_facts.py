@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_llmprops.core.records import MetricRow, SearchCounts, SummaryRow
+from pytest_llmprops.core.records import MetricRow, Remark, SearchCounts, SummaryRow
 from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Usage
-from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.strict_json import JSON, check_type
 
 if TYPE_CHECKING:  # runs without a gate do not need it
     from pytest_llmprops.core.gate_results import GateResult, SequentialPlan
@@ -103,15 +103,20 @@ class ModelFacts:
 
     @classmethod
     def from_json(cls, model: Mapping[str, Any]) -> ModelFacts:
-        """Read one member of ``models`` or ``helpers``."""
-        served = model.get("served_as")
+        """Read one member of ``models`` or ``helpers``.
+
+        :raises ValueError: if a field is of the wrong type.
+        """
+        served, old = model.get("served_as"), model.get("old_replies") or {}
+        check_type("models", "served_as", served, (list, type(None)))
+        check_type("models", "old_replies", old, dict)
         return cls(
             spec=str(model.get("spec", "")),
             imported=bool(model.get("imported")),
             identity=model.get("identity"),
             pinned=model.get("pinned"),
             served_as=None if served is None else tuple(map(str, served)),
-            old_replies=OldReplies.from_json(model.get("old_replies") or {}),
+            old_replies=OldReplies.from_json(old),
             price=PriceFacts.from_json(model.get("price")),
         )
 
@@ -146,7 +151,12 @@ class ProtocolFacts:
 
     @classmethod
     def from_json(cls, protocol: Mapping[str, Any]) -> ProtocolFacts:
-        """Read one member of ``protocols``."""
+        """Read one member of ``protocols``.
+
+        :raises ValueError: if a field is of the wrong type.
+        """
+        for name, kind in (("settings", dict), ("overrides", dict), ("assumed", list)):
+            check_type("protocols", name, protocol.get(name) or kind(), kind)
         return cls(
             name=str(protocol.get("name", "")),
             settings=protocol.get("settings") or {},
@@ -217,11 +227,10 @@ class CallFacts(CallCounts):
 
         :raises ValueError: if a counter is not a number.
         """
-        names = [column.name for column in fields(cls)]
-        for name in names:
-            if not isinstance(calls.get(name), int | float | None):
-                raise ValueError(f"'calls' has a '{name}' of the wrong type ({type(calls[name]).__name__})")
-        return cls(**{name: calls[name] for name in names if name in calls})
+        known = {column.name: calls[column.name] for column in fields(cls) if column.name in calls}
+        for name, value in known.items():
+            check_type("calls", name, value, _OPTIONAL_NUMBER if name in _MAY_BE_UNKNOWN else _NUMBER)
+        return cls(**known)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
@@ -240,15 +249,6 @@ class GitState:
 
     commit: str
     dirty: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """One line of a benchmark about a model, in addition to its numbers."""
-
-    model: str
-    benchmark: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,13 +341,23 @@ class RunFacts:
             for name in names:
                 if not isinstance(facts.get(name, kind()), kind):
                     raise ValueError(f"'{name}' must be {what}")
-        if not isinstance(facts["run_id"], str) or not isinstance(facts.get("complete", False), bool):
-            raise ValueError("'run_id' must be a string and 'complete' true or false")
+        for name in _STRINGS:
+            if not isinstance(facts.get(name, ""), str):
+                raise ValueError(f"'{name}' must be a string")
+        if not isinstance(facts.get("complete", False), bool):
+            raise ValueError("'complete' must be true or false")
+        if not isinstance(facts.get("expected", 0), int):
+            raise ValueError("'expected' must be a number")
         tables = {name: _rows(name, facts.get(name, ()), read) for name, read in _TABLES.items()}
         for name, member_kind in _MEMBERS.items():
             for member, value in facts.get(name, {}).items():
-                if not isinstance(value, member_kind):
-                    raise ValueError(f"'{name}' has a '{member}' of the wrong type ({type(value).__name__})")
+                check_type(name, member, value, member_kind)
+        for label, changes in facts.get("deviations", {}).items():
+            for change in changes:
+                check_type("deviations", label, change, str)
+        for name, models in facts.get("not_served", {}).items():
+            for items in models.values():
+                check_type("not_served", name, items, int)
         git, sequential, decision = facts.get("git"), facts.get("sequential"), facts.get("gate")
         gate: GateResult | None = None
         plan: SequentialPlan | None = None
@@ -368,7 +378,7 @@ class RunFacts:
             summary=tables["summary"],
             metrics=tables["metrics"],
             searches=tables["searches"],
-            remarks=tuple(Remark(r["model"], r["benchmark"], r["text"]) for r in facts.get("remarks", ())),
+            remarks=tables["remarks"],
             sequential=plan,
             notes=tuple(map(str, facts.get("notes", ()))),
             gate=gate,
@@ -388,16 +398,25 @@ _OBJECTS = (
     "sequential", "gate", "benchmarks", "files", "selection",
 )  # fmt: skip
 _LISTS = ("summary", "metrics", "searches", "remarks", "notes")
+_STRINGS = ("run_id", "started", "finished", "stopped", "promoted_from", "promoted_at")
+_NUMBER, _OPTIONAL_NUMBER = (int, float), (int, float, type(None))
+#: the fields of ``calls`` that may be null
+_MAY_BE_UNKNOWN = ("cost_usd", "in_process", "in_process_seconds")
 _TABLES: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "summary": SummaryRow.from_json,
     "metrics": MetricRow.from_json,
     "searches": SearchCounts.from_json,
+    "remarks": Remark.from_json,
 }
 _MEMBERS = {
     "models": dict,
     "helpers": dict,
     "protocols": dict,
+    "benchmarks": dict,
+    "versions": str,
+    "data": str,
     "deviations": list,
+    "not_served": dict,
     "files": str,
     "selection": dict,
 }
@@ -426,7 +445,7 @@ def _rows(name: str, rows: Sequence[Any], read: Callable[[Mapping[str, Any]], T]
 def _plain(value: Any) -> Any:
     if hasattr(value, "to_json"):
         return value.to_json()
-    if isinstance(value, GitState | Remark):
+    if isinstance(value, GitState):
         return asdict(value)
     if isinstance(value, Mapping):
         return {name: _plain(member) for name, member in value.items()}

@@ -66,3 +66,12 @@ def _no_constant(name: str) -> NoReturn:
 def short(text: str) -> str:
     """Return ``text`` for a message: one short line, with unprintable characters escaped."""
     return repr(shortened(text, _SHOWN))
+
+
+def check_type(table: str, name: str, value: object, kind: type | tuple[type, ...]) -> None:
+    """Check the type of a value in a table of a file.
+
+    :raises ValueError: with one phrase that names the value.
+    """
+    if not isinstance(value, kind):
+        raise ValueError(f"'{table}' has a '{name}' of the wrong type ({type(value).__name__})")

@@ -10,9 +10,8 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.benchmark_checks import checked_metrics, checked_remarks
 from pytest_llmprops.core.errors import ContractError
 from pytest_llmprops.core.metrics import Metric
-from pytest_llmprops.core.records import Group, MetricRow, SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import Group, MetricRow, Remark, SummaryRow, VerdictRecord
 from pytest_llmprops.core.repeats import items_of, mean_metrics, repeat_metrics, variance_of
-from pytest_llmprops.core.run_facts import Remark
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.core.weighting import cluster_means
 from pytest_llmprops.runs.benchmark_facts import IsWeighted, cluster_weighted
