@@ -8,6 +8,7 @@ from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.strict_json import is_unicode
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.dotenv_file import read_dotenv
+from pytest_llmprops.plugin import garbage
 from pytest_llmprops.plugin.hooks import CaseHooks
 from pytest_llmprops.plugin.loggers import share_loggers
 from pytest_llmprops.plugin.options import resolve_options
@@ -19,6 +20,8 @@ def start(config: pytest.Config) -> LLMSession:
 
     :raises pytest.UsageError: if an option cannot be used.
     """
+    # Imports and collection make hundreds of thousands of objects that stay.
+    garbage.calm()
     share_loggers()
     worker_input = getattr(config, "workerinput", None)
     # Workers inherit the environment.

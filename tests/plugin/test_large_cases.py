@@ -222,6 +222,35 @@ def test_lean_items_have_no_attributes_of_their_own(run: Runner) -> None:
     assert "[100%]" in done.output
     chosen = run("--model", model, "-k", "numbers or cuts/cut or 0001", "--collect-only", "-q")
     assert len(_ids(chosen)) == 30
+    assert "attributes 0, ids 0" in run("--model", model, "-k", "cuts/2").output
+
+
+SAME = """
+import pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    items[0].parent.extra_keyword_matches.add("above")
+    items[0].extra_keyword_matches.add("own")
+    items[1].add_marker("slow")
+    for name in ("listchain", "listextrakeywords", "iter_markers_with_node"):
+        own, plain = ([getattr(kind, name)(item) for item in items] for kind in (type(items[0]), pytest.Item))
+        lists = name.startswith("iter")
+        print("SAME", name, [list(x) for x in own] == [list(x) for x in plain] if lists else own == plain)
+    words = [item.listextrakeywords() for item in items]
+    print("WORDS", "own" in words[0], "own" in words[1], all("above" in one for one in words))
+"""
+
+
+def test_lean_items_have_the_keywords_and_marks_of_ordinary_ones(run: Runner) -> None:
+    """A lean item lists the collectors, keywords and marks that pytest lists, also those that a plugin adds."""
+    model = write_cuts(run)
+    _lean(run, SAME)
+    done = run("--model", model, "--collect-only", "-s")
+    assert done.output.count("SAME") == done.output.count("True\n") - done.output.count("WORDS") == 3, (
+        done.output
+    )
+    assert "WORDS True False True" in done.output
 
 
 def test_workers_report_the_phases_that_are_read(run: Runner) -> None:
@@ -415,8 +444,14 @@ def test_from_a_few_hundred_cases_only_simple_functions_are_lean(
 
 
 def test_garbage_collection_ignores_collected_items(run: Runner) -> None:
-    """Before the first test, the collector is on again and ignores what was collected, also without evaluation."""
+    """Before the first test, the collector is on again and ignores what was collected, also without evaluation.
+
+    It is rare from the start.
+    """
     model = write_cuts(run, 10)
     check = "import gc\ndef pytest_runtestloop(): print('\\nKEPT', gc.isenabled(), gc.get_freeze_count() > 1000)\n"
+    check += "def pytest_sessionstart(): print('\\nRARE', gc.get_threshold()[0] >= 100_000)\n"
     run.write("conftest.py", SIMPLE + check)
-    assert "KEPT True True" in run("--model", model, "-s", "--collect-only").output
+    output = run("--model", model, "-s", "--collect-only").output
+    assert "KEPT True True" in output
+    assert "RARE True" in output
