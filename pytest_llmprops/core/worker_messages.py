@@ -243,12 +243,14 @@ class WorkerSummary:
     :param in_process: label -> use of each model that the process served itself.
     :param refused: why the run may not start; None if it may.
     :param stopped: why the run ended early.
+    :param uses_hypothesis: the process has imported hypothesis, whose plugin may have something to report.
     """
 
     notes: Sequence[str] = ()
     in_process: Mapping[str, InProcessUse] = field(default_factory=dict)
     refused: str | None = None
     stopped: str | None = None
+    uses_hypothesis: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -257,6 +259,7 @@ class WorkerSummary:
             "in_process": {label: asdict(use) for label, use in self.in_process.items()},
             "refused": self.refused,
             "stopped": self.stopped,
+            "uses_hypothesis": self.uses_hypothesis,
         }
 
     @classmethod
@@ -267,4 +270,5 @@ class WorkerSummary:
             {label: InProcessUse(**use) for label, use in data["in_process"].items()},
             data["refused"],
             data["stopped"],
+            data["uses_hypothesis"],
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -135,6 +136,8 @@ def main() -> None:
     # Ctrl-C and SIGTERM may reach all processes of a run; the controller decides when the broker ends.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    # As in a run without workers: the import of an SDK makes hundreds of thousands of objects that stay.
+    gc.set_threshold(200_000, 20, 20)
     line = bytearray()
     while not line.endswith(b"\n") and (byte := os.read(0, 1)):
         line += byte

@@ -13,6 +13,7 @@ from pytest_llmprops.core.worker_messages import WorkerSetup, WorkerSummary
 from pytest_llmprops.engine.planning import batch_of, turn_of
 from pytest_llmprops.plugin.collected import take_collection
 from pytest_llmprops.plugin.controller import Controller
+from pytest_llmprops.plugin.hooks import drop_unused_hypothesis
 from pytest_llmprops.plugin.lean_items import phases_read
 from pytest_llmprops.plugin.session import MESSAGES
 from pytest_llmprops.plugin.worker_starts import WorkerStarts, usable_processors
@@ -130,3 +131,9 @@ class Distributed:
             self._controller.summaries.append(WorkerSummary.from_json(output[MESSAGES]))
         else:
             self._controller.lost_worker = True
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        summaries = self._controller.summaries
+        if summaries and not (self._controller.lost_worker or any(s.uses_hypothesis for s in summaries)):
+            drop_unused_hypothesis(session.config)

@@ -21,6 +21,12 @@ from pytest_llmprops.plugin.session import MESSAGES, LLMSession
 _SUITES = Path(__file__).resolve().parent.parent / "suites"
 
 
+def drop_unused_hypothesis(config: pytest.Config) -> None:
+    """Unregister the plugin of hypothesis if nothing has imported it: its summary would do so at the end."""
+    if "hypothesis" not in sys.modules:
+        config.pluginmanager.unregister(name="hypothesispytest")
+
+
 class CaseHooks:
     """Passes each hook on to a part of the session."""
 
@@ -57,8 +63,9 @@ class CaseHooks:
     def pytest_collection_finish(self, session: pytest.Session) -> Generator[None, Any, Any]:
         # Errors of the selection are reported before the first call.
         self._session.settle(session)
-        garbage.calm()
         result = yield
+        # After the trial call: the modules of the SDK, which stay, are ignored in the collections at the end.
+        garbage.calm()
         self._session.begin(session)
         return result
 
@@ -119,11 +126,8 @@ class CaseHooks:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         output = getattr(session.config, "workeroutput", None)
-        if "hypothesis" not in sys.modules and (
-            output is not None or session.config.getoption("dist", "no") == "no"
-        ):
-            # Its summary imports hypothesis at the end of each process, also of those without searches.
-            session.config.pluginmanager.unregister(name="hypothesispytest")
+        if output is not None or session.config.getoption("dist", "no") == "no":
+            drop_unused_hypothesis(session.config)
         if output is None:
             return
         reason = session.shouldfail or session.shouldstop

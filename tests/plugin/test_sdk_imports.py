@@ -52,6 +52,27 @@ def test_sdk_is_imported_while_pytest_collects(
     assert (run.folder / "imported.txt").read_text(encoding="utf-8") == str(imported)
 
 
+COLLECTED = """
+import gc
+import sys
+
+
+def pytest_runtest_setup():
+    last = sys.modules["pytest_llmprops.models.openai_client"].SdkClient
+    with open("collected.txt", "w") as file:
+        file.write(str(any(one is last for one in gc.get_objects())))
+"""
+
+
+def test_garbage_collection_ignores_the_sdk(run: Runner, start_stub: Callable[..., RunningStub]) -> None:
+    """Pytest collects garbage several times at its end; the modules of an SDK that was imported are not looked at."""
+    run.fresh = True
+    run.sums(3)
+    run.write("conftest.py", COLLECTED)
+    run("--model", "openai:stub", "--llm-base-url", start_stub(delay=0.01).url)
+    assert (run.folder / "collected.txt").read_text(encoding="utf-8") == "False"
+
+
 MODULES = """
 import atexit
 import sys
@@ -70,6 +91,15 @@ def rewritten():
 """
 
 
+PLAIN = """
+from hypothesis import given, settings, strategies
+
+
+@settings(max_examples=3, database=None)
+@given(strategies.integers())
+def test_integers(n):
+    assert n == n
+"""
 #: does what pytest and a thread do at the same time, one after the other
 LOGGING = """
 import logging
@@ -92,9 +122,23 @@ def test_workers_import_only_what_they_use(run: Runner) -> None:
     imported = set((run.folder / "worker.txt").read_text(encoding="utf-8").split())
     assert "pytest_llmprops.benchmarks.oracle.benchmark" in imported
     assert not imported & {"hypothesis", "numpy", "scipy", "openai", "networkx"}
+    # The summary of its plugin would import it.
+    assert "hypothesis" not in (run.folder / "controller.txt").read_text(encoding="utf-8").split()
     # What judges replies is imported by the first measurement: it takes longer than reading all items.
     parts = [name.removeprefix("pytest_llmprops.benchmarks.") for name in imported]
     assert not {"htest.evaluation", "oracle.evaluation", "oracle.paraphrase", "oracle.metrics"} & set(parts)
+
+
+def test_the_plugin_of_hypothesis_ends_if_a_worker_used_it(run: Runner) -> None:
+    """The controller keeps the plugin of hypothesis for its summary, which reads the reports of the workers."""
+    run.fresh = True
+    run.plugins = (*DEFAULT_PLUGINS, "hypothesispytest")
+    run.sums(3)
+    run.write("conftest.py", MODULES)
+    run.write("test_plain.py", PLAIN)
+    done = run("test_sums.py", "test_plain.py", "--model", run.adder, "-n", "1")
+    assert "1 failed, 3 passed" in done.output
+    assert "hypothesis" in (run.folder / "controller.txt").read_text(encoding="utf-8").split()
 
 
 def test_modules_are_imported_as_python_compiles_them(run: Runner) -> None:
