@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.request_records import line_of
-from pytest_llmprops.core.requests import Reply, Request
+from pytest_llmprops.core.json_text import encoded
+from pytest_llmprops.core.request_records import chat_line, line_of
+from pytest_llmprops.core.requests import Chat, Reply, Request
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
 #: the note of a reply that no record keeps
 NOT_KEPT = "computed in each run, not kept"
 #: Minimum length of a common prefix that gets its own line.
@@ -49,10 +47,12 @@ class RequestLog:
         if digest in self._written:
             return
         self._written.add(digest)
-        line = line_of(role, request, reply, note="" if kept else NOT_KEPT)
-        for definition in self._definitions(line["request"].get("messages", ())):
-            self._file.write(_encode(definition) + "\n")
-        self._file.write(_encode(line) + "\n")
+        note = "" if kept else NOT_KEPT
+        if isinstance(request, Chat):
+            line = chat_line(role, request, reply, self._contents(request), note=note)
+        else:
+            line = encoded(line_of(role, request, reply, note=note))
+        self._file.write(line + "\n")
 
     def flush(self) -> None:
         """Write the lines so far to the file, with one call of the system.
@@ -61,12 +61,15 @@ class RequestLog:
         """
         self._file.flush()
 
-    def _definitions(self, messages: Iterable[list[Any]]) -> Iterator[dict[str, str]]:
-        """Replace the long prefixes of the messages; yield the lines that define new ones."""
-        for message in messages:
-            message[1], definition = self._shorten(message[1])
+    def _contents(self, request: Chat) -> list[str]:
+        """Return the JSON of each message's content with long prefixes replaced; write the lines that define them."""
+        contents = []
+        for message in request.messages:
+            content, definition = self._shorten(message.content)
             if definition:
-                yield definition
+                self._file.write(encoded(definition) + "\n")
+            contents.append(encoded(content))
+        return contents
 
     def _shorten(self, content: str) -> tuple[Any, dict[str, str] | None]:
         for place, (prefix_id, prefix) in enumerate(self._prefixes):
@@ -74,7 +77,7 @@ class RequestLog:
                 self._prefixes.insert(0, self._prefixes.pop(place))
                 return {"prefix": prefix_id, "rest": content[len(prefix) :]}, None
         last, self._last = self._last, content
-        if content[:MIN_PREFIX] != last[:MIN_PREFIX]:
+        if len(content) < MIN_PREFIX or content[:MIN_PREFIX] != last[:MIN_PREFIX]:
             # Most prompts; the next function compares character by character in Python.
             return content, None
         common = os.path.commonprefix((content, last))  # noqa: RUF071 - characters are meant

@@ -23,7 +23,6 @@ from pytest_llmprops.core.run_facts import GitState, RunFacts
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS, file_hashes, problems, run_json
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
 DEFAULT_ROOT = Path("reports") / "runs"
 RECORD_FILES = ("run.json", VERDICTS, REQUESTS)
 
@@ -100,7 +99,7 @@ class RunRecord:
         # First, so that a resumed run that is killed here leaves a record that can be resumed again.
         self.write_facts()
         if kept is not None:
-            raw = "".join(_encode(record.to_json()) + "\n" for record in kept).encode("utf-8", "replace")
+            raw = "".join(record.to_line() for record in kept).encode("utf-8", "replace")
             with replacing(folder / VERDICTS, sync=True) as draft:
                 draft.write_bytes(raw)
             self._digest.update(raw)
@@ -121,7 +120,7 @@ class RunRecord:
         if self._held is not None:
             self._held.append(record)
         elif self._is_new(record):
-            self._append(_encode(record.to_json()) + "\n")
+            self._append(record.to_line())
             self._latest[record.key] = record
 
     @contextlib.contextmanager
@@ -136,7 +135,7 @@ class RunRecord:
         finally:
             held, self._held = self._held, None
             if len({record.key for record in held}) == len(held):
-                self.add_lines("".join([_encode(record.to_json()) + "\n" for record in held]), held)
+                self.add_lines("".join([record.to_line() for record in held]), held)
             else:
                 for record in held:
                     self.add(record)

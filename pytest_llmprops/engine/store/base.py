@@ -24,8 +24,6 @@ LEASE_SECONDS = 60.0
 BEAT_SECONDS = 15.0
 #: the version of the tables
 VERSION = 1
-# ``json.dumps`` makes an encoder for each call if an option is given.
-_encode = json.JSONEncoder(ensure_ascii=False).encode
 _PLAIN_KEY = re.compile(r"[!-~]{1,200}")
 
 
@@ -129,13 +127,12 @@ class Store(Protocol):
 
 def row_of(key: str, model: str, reply: Reply) -> Row:
     """Return the row of a reply."""
-    data = reply.to_json()
-    text = _encode(data)
+    text = reply.to_text()
     try:
         text.encode()
     except UnicodeEncodeError:
         # Lone surrogates of an untrusted reply: escapes preserve them.
-        text = json.dumps(data)
+        text = json.dumps(reply.to_json())
     return Row(key, reply.stored, safe_label(model), text)
 
 
