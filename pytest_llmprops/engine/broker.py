@@ -23,6 +23,7 @@ from pytest_llmprops.engine.limits import Breaker, affordable
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.engine.samples import Together
 from pytest_llmprops.engine.shared_work import SharedWork
+from pytest_llmprops.engine.store.replies import CLOSE_SECONDS
 from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.registry import find_backend, import_registrations
 
@@ -100,6 +101,12 @@ class Broker:
             model = find_backend(spec.backend).factory(spec, options)
             send = lane(model) if fleets is None else fleets.start(label, model)
             served = self._served[label] = Served(model, send, Breaker(), set(), set())
+            served.is_immediate = (
+                getattr(model, "immediate", False)
+                and fleets is None
+                and self.waves is None
+                and self.config.rpm is None
+            )
             if hasattr(model, "most_samples"):
                 served.together = self._together(label, served)
             if not getattr(model, "stored", True):
@@ -133,7 +140,7 @@ class Broker:
         trial = self._trials.pop(key, None)
         self._begin_list_check(served)
         reply = trial
-        if reply is None and key not in self._in_work:
+        if reply is None and key not in self._in_work and self._known.unstored(key) is None:
             reply = await self._find(served.model, key, request)
         if reply is None:
             reply = await self._joined(label, served, key, request)
@@ -253,10 +260,39 @@ class Broker:
             raise self.stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
         if self.waves is not None and self.waves.takes(served.model, request):
             self.waves.join(key)
-        self.counters.joined += key in self._in_work
-        return await self._in_work.result(key, lambda: self._call(label, served, key, request))
+        reply, first = self._known.unstored(key), None
+        if reply is not None or key in self._in_work:
+            self.counters.joined += 1
+        elif served.is_immediate:
+            reply, first = await self._at_once(label, served, key, request)
+        if reply is not None:
+            return reply
+        return await self._in_work.result(key, lambda: self._call(label, served, key, request, first))
 
-    async def _call(self, label: str, served: Served, key: str, request: Request) -> Reply:
+    async def _at_once(
+        self, label: str, served: Served, key: str, request: Request
+    ) -> tuple[Reply, None] | tuple[None, BackendError]:
+        """Return the reply of an immediate model, or the error of the first attempt.
+
+        A task and two futures per call would take longer than everything else that the call needs.
+        """
+        try:
+            result = await self._calls.at_once(served, request)
+        except BaseException:
+            self._known.release(key)
+            raise
+        if isinstance(result, BackendError):
+            return None, result
+        reply = self._counted(label, served, key, result)
+        self._known.keep_soon(label, reply)
+        if not self._known.has_store:
+            # Nothing else lets the loop run.
+            await asyncio.sleep(0)
+        return reply, None
+
+    async def _call(
+        self, label: str, served: Served, key: str, request: Request, first: BackendError | None = None
+    ) -> Reply:
         if self.waves is not None and isinstance(request, Chat) and self.waves.takes(served.model, request):
             return await self.waves.reply(label, served, key, request)
         together = served.together
@@ -264,7 +300,7 @@ class Broker:
             if together is not None and isinstance(request, Chat) and together.takes(request):
                 reply = await together.send(request)
             else:
-                [reply] = await self._calls.replies(label, served, [request])
+                [reply] = await self._calls.replies(label, served, [request], first)
         except BaseException:
             self._known.release(key)
             raise
@@ -272,6 +308,12 @@ class Broker:
 
     async def _keep(self, label: str, served: Served, key: str, reply: Reply) -> Reply:
         """Store and count a new reply, and return it with its key."""
+        reply = self._counted(label, served, key, reply)
+        await self._known.keep(label, reply)
+        return reply
+
+    def _counted(self, label: str, served: Served, key: str, reply: Reply) -> Reply:
+        """Count a new reply, and return it with its key."""
         # The deviations of a batch are from the time at which it was written.
         deviations = reply.deviations if reply.via else tuple(served.model.deviations())
         reply = reply.answering(key, stored=reply.stored or self._now(), deviations=deviations)
@@ -279,7 +321,6 @@ class Broker:
         reason = served.breaker.success(empty=_is_empty(reply))
         if reason:
             self.stop(f"{label}: {reason}")
-        await self._known.keep(label, reply)
         return reply
 
     def _count(self, reply: Reply, *, local: bool) -> None:
@@ -346,6 +387,12 @@ class Broker:
             if served.together is not None:
                 notes += (f"{label}: {note}" for note in cast("SampleModel", served.model).notes())
         return notes
+
+    async def settled(self) -> None:
+        """Wait until the replies so far are stored or set aside, but not for long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._known.settled()
 
     def report(self) -> dict[str, Any]:
         """Counters and facts about the models, as plain values."""

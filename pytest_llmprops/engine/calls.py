@@ -42,6 +42,8 @@ class Served:
     breaker: Breaker
     served_as: set[str]
     deviations: set[str]
+    #: it never waits, and its replies cost nothing
+    is_immediate: bool = False
     #: collects the samples of a prompt, if one call can ask for several
     together: Together | None = None
     #: computes the replies, if they are not stored
@@ -92,22 +94,37 @@ class Calls:
             self._on_stop(self.stopped)
         return RunStopped(self.stopped)
 
-    async def replies(self, label: str, served: Served, requests: Sequence[Request]) -> Sequence[Reply]:
+    async def replies(
+        self,
+        label: str,
+        served: Served,
+        requests: Sequence[Request],
+        first: Sequence[Reply] | BackendError | None = None,
+    ) -> Sequence[Reply]:
         """Return the replies to one call, with retries.
 
         One request has one reply. Several samples of a prompt may have fewer replies than requests.
 
+        :param first: the result of the first attempt, if it was made with :meth:`at_once`.
         :raises BackendError: if the last attempt fails.
         :raises RunStopped: if the run is stopped.
         """
         try:
-            return await self._with_retries(label, served, requests)
+            return await self._with_retries(label, served, requests, first=first)
         except BackendError as error:
             self._counters.failed += 1
             reason = served.breaker.failure(error, final=True)
             if reason:
                 raise self.stop(f"{label}: {reason}") from None
             raise
+
+    async def at_once(self, served: Served, request: Request) -> Reply | BackendError:
+        """Return the result of one attempt at an immediate model. Nothing else of the loop runs in between.
+
+        :raises RunStopped: if the run is stopped.
+        """
+        result = await self._send(served, [request])
+        return result if isinstance(result, BackendError) else result[0]
 
     async def trial(self, label: str, served: Served, request: Request) -> Reply | None:
         """Return the reply to a call before the run; None if it failed in a way that says nothing about other calls.
@@ -130,8 +147,10 @@ class Calls:
         served: Served,
         requests: Sequence[Request],
         worth: Callable[[BaseException], bool] = worth_retrying,
+        first: Sequence[Reply] | BackendError | None = None,
     ) -> Sequence[Reply]:
-        first = await self._attempt(served, requests)
+        if first is None:
+            first = await self._attempt(served, requests)
         if not isinstance(first, BackendError):
             return first
         self._count_failure(label, served, first)

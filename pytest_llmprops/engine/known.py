@@ -40,6 +40,8 @@ class KnownReplies:
         self._not_again: set[str] = set()
         #: latest replies with --llm-cache off, so that a request of many items (rules of a concept) is sent once
         self._recent: OrderedDict[str, Reply] = OrderedDict()
+        #: key -> reply that the store takes while the run goes on
+        self._unstored: dict[str, Reply] = {}
         self._unsaved: SQLiteStore | None = None
         self._unsaved_count = self._lost = 0
         self._unsaved_reason = ""
@@ -78,9 +80,7 @@ class KnownReplies:
     async def keep(self, label: str, reply: Reply) -> None:
         """Keep a reply under its key. A store that does not take it does not end the run, which has the reply."""
         if self._stored is None:
-            self._recent[reply.key] = reply
-            if len(self._recent) > RECENT:
-                self._recent.popitem(last=False)
+            self._keep_recent(reply)
             return
         if self._cache == "refresh":
             self._not_again.add(reply.key)
@@ -89,6 +89,31 @@ class KnownReplies:
         except StoreError as error:
             self._unsaved_reason = self._unsaved_reason or str(error)
             self._set_aside(label, reply)
+
+    def keep_soon(self, label: str, reply: Reply) -> None:
+        """Keep a reply under its key, without waiting until it is stored."""
+        if self._stored is None:
+            self._keep_recent(reply)
+            return
+        if self._cache == "refresh":
+            self._not_again.add(reply.key)
+        self._unstored[reply.key] = reply
+        self._stored.put_soon(reply.key, label, reply, self._note_stored)
+
+    def _note_stored(self, label: str, reply: Reply, error: Exception | None) -> None:
+        self._unstored.pop(reply.key, None)
+        if error is not None:
+            self._unsaved_reason = self._unsaved_reason or str(error)
+            self._set_aside(label, reply)
+
+    def unstored(self, key: str) -> Reply | None:
+        """Return the reply of :meth:`keep_soon` with this key, until it is stored."""
+        return self._unstored.get(key)
+
+    def _keep_recent(self, reply: Reply) -> None:
+        self._recent[reply.key] = reply
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
 
     async def settled(self) -> None:
         """Wait until the replies so far are stored, or set aside."""

@@ -88,6 +88,7 @@ class Server:
             await self._broker.trial(message["model"], request_from_json(message["request"]))
             return {}
         if message["op"] == "report":
+            await self._broker.settled()
             return {"report": self._broker.report()}
         if message["op"] == "post":
             await self._gathering.post(message["name"], message["value"])

@@ -192,7 +192,7 @@ class Engine:
     def report(self) -> dict[str, Any]:
         """The broker's counters and facts."""
         if isinstance(self.broker, Broker | NoBroker):
-            return self._thread.call(_as_coroutine(self.broker))
+            return self._thread.call(_report(self.broker))
         return self._thread.call(self.broker.report(), CLOSE_SECONDS)
 
     def are_known(self, asked: Sequence[tuple[str, Request]]) -> list[bool]:
@@ -249,7 +249,9 @@ async def _quietly(work: Coroutine[Any, Any, None]) -> None:
         await work
 
 
-async def _as_coroutine(broker: Broker | NoBroker) -> dict[str, Any]:
+async def _report(broker: Broker | NoBroker) -> dict[str, Any]:
+    if isinstance(broker, Broker):
+        await broker.settled()
     return broker.report()
 
 

@@ -42,7 +42,8 @@ class _Put:
     key: str
     model: str
     reply: Reply
-    future: asyncio.Future[None]
+    #: called when the reply is stored, or with the error if it cannot be
+    done: Callable[[str, Reply, Exception | None], None]
     #: those who wait until this reply and those before it are stored or cannot be stored
     settling: list[asyncio.Future[None]] = field(default_factory=list)
 
@@ -140,10 +141,19 @@ class StoredReplies:
         :raises StoreError: if it cannot be stored.
         """
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._last_put = _Put(key, model, reply, future)
+        self.put_soon(key, model, reply, lambda model, reply, error: _resolve(future, None, error))
+        await future
+
+    def put_soon(
+        self, key: str, model: str, reply: Reply, done: Callable[[str, Reply, Exception | None], None]
+    ) -> None:
+        """Store a reply and end the claim on its request, without waiting for it.
+
+        :param done: called on the loop with ``model``, ``reply``, and the error if the reply cannot be stored.
+        """
+        self._last_put = _Put(key, model, reply, done)
         self._puts.append(self._last_put)
         self._start()
-        await future
 
     async def settled(self) -> None:
         """Wait until the replies so far are stored or cannot be stored."""
@@ -208,7 +218,7 @@ class StoredReplies:
 
     def _finish(self, job: _Job) -> None:
         for put in job.puts:
-            _resolve(put.future, None, job.put_error)
+            put.done(put.model, put.reply, job.put_error)
             for future in put.settling:
                 _resolve(future, None, None)
             if put is self._last_put:

@@ -1,0 +1,189 @@
+"""Calls to models that reply at once."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Collection
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.engine_models import MakeBroker, ask_all, kinds
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.store.base import Row
+from pytest_llmprops.engine.store.sqlite import SQLiteStore
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.fake import BACKEND, FakeModel
+from pytest_llmprops.models.prices import Price
+from pytest_llmprops.models.registry import parse_spec
+
+
+def _slow_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_many = SQLiteStore.put_many
+
+    def slowly(self: SQLiteStore, rows: Collection[Row], **options: Any) -> int:
+        time.sleep(0.05)
+        return put_many(self, rows, **options)
+
+    monkeypatch.setattr(SQLiteStore, "put_many", slowly)
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        (FakeModel(["a"]), True),
+        (FakeModel({"a": "b"}), True),
+        (FakeModel(lambda chat: "a"), False),
+        (FakeModel(["a"], delay=0.1), False),
+        (FakeModel(["a"], fail=0.1), False),
+        (FakeModel(["a"], price=Price(1.0, 1.0)), False),
+    ],
+    ids=["list", "rules", "function", "delay", "failures", "price"],
+)
+def test_only_models_that_never_wait_are_immediate(model: FakeModel, expected: bool) -> None:
+    """A function may call an API; a delay, failures and a price stand for those of one."""
+    assert model.immediate == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("fake:echo", True),
+        ("fake:constant?text=B", True),
+        ("fake:random", True),
+        ("fake:echo?delay=0.1", False),
+    ],
+)
+def test_specifications_of_models_that_never_wait(text: str, expected: bool) -> None:
+    """The functions of this package never wait, those of a file may."""
+    spec, options = parse_spec(text), BackendOptions()
+    BACKEND.check(spec, options)
+    model: Any = BACKEND.factory(spec, options)
+    assert model.immediate == expected
+
+
+def test_the_function_of_a_file_may_wait(tmp_path: Path) -> None:
+    """It may call an API."""
+    (tmp_path / "reply.py").write_text("def reply(chat): return 'a'", encoding="utf-8")
+    spec, options = parse_spec(f"fake:call?file={tmp_path / 'reply.py'}"), BackendOptions()
+    BACKEND.check(spec, options)
+    model: Any = BACKEND.factory(spec, options)
+    assert not model.immediate
+
+
+def test_a_reply_does_not_wait_for_the_store(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The reply is there before it is stored; ``settled`` and ``close`` wait for the store."""
+    _slow_store(monkeypatch)
+
+    def stored() -> int:
+        with closing(sqlite3.connect(tmp_path / "replies.sqlite")) as db:
+            return int(db.execute("SELECT count(*) FROM replies").fetchone()[0])
+
+    async def work() -> list[int]:
+        broker = make_broker(FakeModel({"": "x"}))
+        await broker.ask("m", "subject", Chat.user("a"))
+        counts = [stored()]
+        await broker.settled()
+        counts.append(stored())
+        await broker.ask("m", "subject", Chat.user("b"))
+        await broker.close()
+        return [*counts, stored()]
+
+    assert asyncio.run(work()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("cache", ["reuse", "refresh", "off"])
+def test_equal_requests_are_one_call(
+    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch, cache: str
+) -> None:
+    """Requests at the same time, and before the first reply is stored, share one call; later ones use the store."""
+    _slow_store(monkeypatch)
+    model = FakeModel({"": "x"})
+
+    async def work() -> list[Reply]:
+        broker = make_broker(model, cache=cache)
+        first = await asyncio.gather(*(broker.ask("m", "subject", Chat.user("q")) for _ in range(5)))
+        second = await broker.ask("m", "subject", Chat.user("q"))
+        assert (broker.counters.sent, broker.counters.joined) == (1, 5)
+        await broker.settled()
+        third = await broker.ask("m", "subject", Chat.user("q"))
+        assert (broker.counters.sent, broker.counters.requests) == (1, 7)
+        assert broker.counters.cache_hits == (cache != "off")
+        await broker.close()
+        return [*first, second, third]
+
+    assert [reply.text for reply in asyncio.run(work())] == ["x"] * 7
+    assert len(model.requests) == 1
+
+
+def test_a_cancelled_caller_loses_no_reply(make_broker: MakeBroker) -> None:
+    """If the caller is cancelled while the store looks for a reply, another one still gets it from one call."""
+    model = FakeModel({"": "x"})
+
+    async def work() -> Reply:
+        broker = make_broker(model)
+        first, second = (asyncio.create_task(broker.ask("m", "subject", Chat.user("q"))) for _ in range(2))
+        await asyncio.sleep(0)
+        first.cancel()
+        reply = await second
+        await broker.close()
+        return reply
+
+    assert asyncio.run(work()).text == "x"
+    assert len(model.requests) == 1
+
+
+def test_limits_hold(make_broker: MakeBroker) -> None:
+    """The budget of calls, and the stop after empty replies."""
+    model = FakeModel({"": "x"})
+    asked = ask_all(make_broker(model, max_calls=3, cache="off"), [str(n) for n in range(9)])
+    assert kinds(asked.results).count("reply") == len(model.requests) == 3
+    assert asked.broker.stopped == "--llm-max-calls 3 is spent"
+    asked = ask_all(make_broker(FakeModel({"": ""})), [f"empty {n}" for n in range(40)])
+    assert str(asked.broker.stopped).startswith("m: 20 empty replies in a row")
+
+
+def test_errors_are_retried(make_broker: MakeBroker) -> None:
+    """An error of the first attempt is worth the same retries as that of any other model."""
+    model = FakeModel({"": BackendError("busy", kind="status 500", transient=True)})
+    asked = ask_all(make_broker(model, retries=2), ["q", "q"])
+    assert kinds(asked.results) == ["error", "error"]
+    assert (asked.counters.sent, asked.counters.retries, asked.counters.failed) == (3, 2, 1)
+
+
+def test_a_rate_spaces_the_calls(make_broker: MakeBroker) -> None:
+    """``--llm-rpm`` also holds for a model that replies at once."""
+    start = time.monotonic()
+    ask_all(make_broker(FakeModel({"": "x"}), rpm=1200), ["a", "b", "c"])
+    assert time.monotonic() - start >= 0.1
+
+
+def test_replies_that_cannot_be_stored_are_set_aside(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """They are in a store in the folder of the run, and the notes say so once the store is settled."""
+    run_dir, path = tmp_path / "run", tmp_path / "replies.sqlite"
+    run_dir.mkdir()
+    broker = make_broker(FakeModel({"": "x"}), run_dir=str(run_dir))
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON replies BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
+        )
+
+    async def work() -> list[str]:
+        await asyncio.gather(*(broker.ask("m", "subject", Chat.user(text)) for text in "ab"))
+        await broker.settled()
+        notes = broker.notes()
+        await broker.close()
+        return notes
+
+    [note] = asyncio.run(work())
+    aside = run_dir / "replies.sqlite"
+    assert note.endswith(
+        f"disk is full; 2 replies are in {aside} instead: llmprops store copy {aside} {path}"
+    )
