@@ -271,6 +271,11 @@ class Evaluation:
             count += 1
         return count
 
+    def is_correct(self, unit: Unit) -> bool:
+        """Whether a case is fetched, and its verdict is correct."""
+        outcome = self._ready.get(unit.key) if isinstance(unit, Case) else None
+        return outcome is not None and bool(outcome.verdict)
+
     def wait_for_group(self, group: CaseGroup) -> GroupOutcome:
         """Wait for the outcome of the items or samples that one pytest case reports."""
         self.begin(self._share_of(group))

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.lean_items import LeanItem, module_of
-from pytest_llmprops.plugin.lean_protocol import run_lean
-from pytest_llmprops.plugin.recording import Recording
+from pytest_llmprops.plugin.lean_protocol import report_lean, run_lean
+from pytest_llmprops.plugin.lean_reports import CorrectCases
 from pytest_llmprops.plugin.session import LLMSession
 
 #: maximum number of items per group, which take about 10 ms
@@ -27,8 +28,9 @@ _OWN = ("_pytest.", "pytest_llmprops.")
 class LeanLoop:
     """Runs lean items in groups."""
 
-    def __init__(self, session: LLMSession, recording: Recording) -> None:
-        self._session, self._recording = session, recording
+    def __init__(self, config: pytest.Config, session: LLMSession, controller: Controller) -> None:
+        self._session, self._recording = session, controller.recording
+        self._correct = CorrectCases(config, controller.terminal, self._recording)
         self._expect_failures = session.settings.failures == "xfail"
         #: the items of the current group
         self._group: Sequence[LeanItem] = ()
@@ -77,14 +79,30 @@ class LeanLoop:
 
         return group[: self._session.evaluation.fetch_ready(units())]
 
+    def _run(self, item: LeanItem) -> None:
+        correct, source = self._correct, item.source
+        if correct.is_possible(source) and self._session.evaluation.is_correct(item.unit):
+            call = correct.run(item)
+            if call is None:
+                return
+            correct.show()
+            report_lean(item, call, expect_failures=self._expect_failures)
+        else:
+            correct.show()
+            run_lean(item, expect_failures=self._expect_failures)
+            correct.note_reported(source)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
         if not self._group:
             return None
         session = item.session
         with self._recording.together():
-            for one in self._group:
-                run_lean(one, expect_failures=self._expect_failures)
-                if session.shouldfail or session.shouldstop:
-                    break
+            try:
+                for one in self._group:
+                    self._run(one)
+                    if session.shouldfail or session.shouldstop:
+                        break
+            finally:
+                self._correct.show()
         return True

@@ -20,13 +20,20 @@ def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
 
     :param expect_failures: report wrong verdicts as expected failures.
     """
-    source = item.source
     if item.has_own_marks:
         return None
-    hook, location, phases = source.hook, item.location, source.phases
-    if phases.ends:
-        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=location)
+    source = item.source
+    if source.phases.ends:
+        source.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     call = pytest.CallInfo.from_call(item.run, when="call", reraise=_RERAISE)
+    report_lean(item, call, expect_failures=expect_failures)
+    return True
+
+
+def report_lean(item: LeanItem, call: pytest.CallInfo[Any], *, expect_failures: bool) -> None:
+    """Log the reports of a lean item that was run."""
+    source = item.source
+    hook, location, phases = source.hook, item.location, source.phases
     if not item.is_set_up:
         call.when = "setup"
     report = _report(item, location, call, item.outcome, expect_failures)
@@ -43,7 +50,6 @@ def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
     item.teardown()
     if phases.ends:
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=location)
-    return True
 
 
 def _report(

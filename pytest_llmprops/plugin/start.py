@@ -66,7 +66,7 @@ def start(config: pytest.Config) -> LLMSession:
             from pytest_llmprops.plugin.lean_loop import LeanLoop
 
             session.evaluation.import_sdks()
-            register(LeanLoop(session, controller.recording), "llmprops-loop")
+            register(LeanLoop(config, session, controller), "llmprops-loop")
         # Before the controller, which opens the record.
         register(preflight, "llmprops-preflight")
         register(controller, "llmprops-controller")
