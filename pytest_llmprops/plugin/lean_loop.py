@@ -3,12 +3,13 @@
 Pytest calls its hook for the protocol of each item. Five wrappers of pytest around it prepare warnings, assertions and
 tracebacks, which a function with nothing except ``assert verdict`` does not use. So this hook is called once for lean
 items that follow one another and whose verdicts are ready, and their verdicts are written with one call of the system.
-If another plugin may use the protocol of an item (pytest-timeout, pytest-rerunfailures), or has a loop of its own,
-pytest's loop runs instead.
+If another plugin may use the protocol of an item (pytest-rerunfailures, pytest-timeout with a timeout), or has its own
+loop, pytest's loop runs instead.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 import pytest
@@ -61,7 +62,11 @@ class LeanLoop:
         hook = session.config.hook
         impls = [*hook.pytest_runtest_protocol.get_hookimpls()]
         impls += (impl for impl in hook.pytest_runtestloop.get_hookimpls() if not impl.wrapper)
-        if any(not module_of(impl.plugin).startswith(_OWN) for impl in impls):
+        modules = {module_of(impl.plugin) for impl in impls}
+        if "pytest_timeout" in modules and not _has_timeout(session.config):
+            # Without one, it only checks the time of the session, after each group.
+            modules.discard("pytest_timeout")
+        if not all(module.startswith(_OWN) for module in modules):
             return False
         dumps_tracebacks = any(impl.plugin_name == "faulthandler" for impl in impls)
         return not (dumps_tracebacks and float(session.config.getini("faulthandler_timeout") or 0.0) > 0)
@@ -106,3 +111,8 @@ class LeanLoop:
             finally:
                 self._correct.show()
         return True
+
+
+def _has_timeout(config: pytest.Config) -> bool:
+    """Whether pytest-timeout may have a timeout for all tests. Lean items have no mark for one."""
+    return any((config.getoption("timeout"), os.environ.get("PYTEST_TIMEOUT"), config.getini("timeout")))

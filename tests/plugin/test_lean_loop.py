@@ -65,6 +65,28 @@ def test_a_group_ends_at_other_tests(run: Runner) -> None:
     assert len(done.verdicts) == 30
 
 
+@pytest.mark.parametrize(
+    ("options", "ini", "protocols"),
+    [
+        ((), "", 2),
+        (("--session-timeout=60",), "", 2),
+        (("--timeout=60",), "", 30),
+        ((), "timeout = 60\n", 30),
+        (("env",), "", 30),
+    ],
+    ids=["none", "session", "option", "ini", "environment"],
+)
+def test_groups_with_pytest_timeout(run: Runner, options: tuple[str, ...], ini: str, protocols: int) -> None:
+    """Items are run one by one only if pytest-timeout has a timeout for each test."""
+    model = write_cuts(run)
+    run.write("conftest.py", LEAN + MONITOR)
+    run.write("pytest.ini", f"[pytest]\n{ini}")
+    env = {"PYTEST_TIMEOUT": "60"} if options == ("env",) else {}
+    done = run("--model", model, "-p", "pytest_timeout", *(o for o in options if o != "env"), env=env)
+    assert f"protocol: {protocols}\n" in done.output
+    assert len(done.verdicts) == 30
+
+
 SHOWS = """
 def pytest_unconfigure(config):
     terminalreporter = config.pluginmanager.get_plugin("terminalreporter")
