@@ -15,11 +15,12 @@ from fixtures.runs import ROOT, Finished, Runner
 
 Start = Callable[..., BatchServer]
 KEY = {"OPENAI_API_KEY": "sk-test-000000"}
-#: writes the number of the process that sends the requests, which the server kills; stores each reply at once
+#: writes the number of the process that sends the requests, which the server kills; stores each reply at once, and
+#: soon gives up a batch that the provider does not list
 PREPARED = """
 import os, pathlib
-from pytest_llmprops.engine.batch import collecting
-collecting.CHUNK = 1
+from pytest_llmprops.engine.batch import collecting, polling
+collecting.CHUNK, polling.LIST_DELAY = 1, 0.5
 pathlib.Path("pid").write_text(str(os.getpid()))
 """
 GATE = '[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.2\nmin_items = 5\n'
@@ -138,7 +139,8 @@ def test_an_interrupted_run_goes_on(run: Runner, start_batch_server: Start) -> N
 
 def test_a_killed_worker_costs_no_line(run: Runner, start_batch_server: Start) -> None:
     """After a worker is killed, another one measures its items with the batches that are open."""
-    server = start_batch_server(polls=8)
+    # open for 2.6 seconds
+    server = start_batch_server(polls=6)
     run.sums(12)
     run.write("conftest.py", KILLED)
     done = batch(run, server, "-n", "2")

@@ -117,7 +117,7 @@ def test_rerun_after_kill_repeats_only_calls_in_flight(run: Runner, start_stub: 
         time.sleep(0.02)
     started.send(signal.SIGKILL)
     started.end()
-    done = run(*_against(stub, "--llm-concurrency", "16"))
+    done = run(*_against(stub, "--llm-concurrency", "64"))
     assert len(done.verdicts) == 300
     stats = stub.stats()
     assert stats["distinct"] == 300
@@ -128,7 +128,7 @@ def test_interrupt_leaves_a_valid_incomplete_record(run: Runner, start_stub: Stu
     """Ctrl-C ends the run with status 2 and a readable record, marked incomplete; another run makes the other calls."""
     stub = start_stub(delay=0.1)
     _interrupt(run, stub, workers, signal.SIGINT, times=1, to_all=True)
-    again = run(*_against(stub, "--llm-concurrency", "8"))
+    again = run(*_against(stub, "--llm-concurrency", "64"))
     assert len(again.verdicts) == 400
     assert stub.stats()["repeats"] <= 8
 

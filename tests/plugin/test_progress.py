@@ -11,22 +11,22 @@ from fixtures.terminal import on_terminal
 @pytest.mark.parametrize("n", ["0", "2"])
 def test_live_line_on_a_terminal(run: Runner, n: str) -> None:
     """Until the summary, one line shows cases done, calls per second, calls in flight and verdicts."""
-    run.sums(40)
+    run.sums(28)
     shown = on_terminal(run, "--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4", "-n", n)
-    lines = [line for line in shown.split("\r") if "llmprops:" in line and "/40 cases" in line]
+    lines = [line for line in shown.split("\r") if "llmprops:" in line and "/28 cases" in line]
     assert len(lines) >= 3
     assert "calls/s" in lines[-1]
     assert "4 in flight" in "".join(lines)
     assert "correct" in lines[-1]
     assert all("\n" not in line.strip("\n") for line in lines[:-1])
-    assert shown.index("run record:") > shown.rindex("/40 cases")
+    assert shown.index("run record:") > shown.rindex("/28 cases")
 
 
 @pytest.mark.parametrize("quiet", ["ci", "verbose", "file"])
 def test_no_live_line_elsewhere(run: Runner, quiet: str) -> None:
     """Under CI, with -v and in a file, there is no live line."""
     run.sums(8)
-    args = ("--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "2")
+    args = ("--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4")
     if quiet == "file":
         shown = run(*args).output
     else:

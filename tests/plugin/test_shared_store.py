@@ -18,6 +18,11 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.engine.store.base import LEASE_SECONDS
 
 Start = Callable[..., RunningStub]
+#: tries to connect again for a third of a second, not for four
+IMPATIENT = """
+from pytest_llmprops.engine.store import postgres_server
+postgres_server.RECONNECT_WAITS = (0.1, 0.2)
+"""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -90,6 +95,7 @@ def test_a_lost_server_loses_no_reply(
     the same command sends again at most what was in flight.
     """
     run.sums(200)
+    run.write("conftest.py", IMPATIENT)
     server = start_postgres()
     url = server.url()
     stub = start_stub(delay=0.1)
