@@ -161,17 +161,20 @@ def test_the_inseparable_entities_are_named(project: Project, workers: str) -> N
     assert "Falsifying example" not in done.output
 
 
-def test_search_does_not_change_verdicts(project: Project, workers: str) -> None:
+def test_search_does_not_change_verdicts(project: Project) -> None:
     """A search changes no verdict, count, metric or completeness, and has separate counts."""
-    with_it, without = project("-n", workers), project("-n", workers, search="none")
-    assert verdicts(with_it) == verdicts(without)
-    assert len(with_it.verdicts) == 4
-    for name in ("expected", "complete", "summary", "metrics", "remarks"):
-        assert with_it.run[name] == without.run[name]
-    assert with_it.run["complete"] is True
-    assert with_it.run["expected"] == 4
-    [row] = with_it.run["searches"]
-    assert (row["benchmark"], row["searched"], row["counterexamples"], row["errors"]) == ("oracle", 2, 2, 0)
+    without = project(search="none")
+    for workers in ("0", "2"):
+        with_it = project("-n", workers)
+        assert verdicts(with_it) == verdicts(without)
+        assert len(with_it.verdicts) == 4
+        for name in ("expected", "complete", "summary", "metrics", "remarks"):
+            assert with_it.run[name] == without.run[name]
+        assert with_it.run["complete"] is True
+        assert with_it.run["expected"] == 4
+        [row] = with_it.run["searches"]
+        assert (row["benchmark"], row["searched"], row["counterexamples"]) == ("oracle", 2, 2)
+        assert row["errors"] == 0
     assert "searches" not in without.run
     assert not (without.folder / "searches.jsonl").exists()
     assert "2 failed, 2 passed, 1 skipped" in without.output
@@ -198,10 +201,10 @@ def test_nothing_is_asked_twice(project: Project) -> None:
     assert done.run["calls"]["requests"] == alone.run["calls"]["requests"] + own
 
 
-def test_repeated_search_gives_the_same_result(project: Project, workers: str) -> None:
+def test_repeated_search_gives_the_same_result(project: Project) -> None:
     """A second search uses only the store, tries the same examples and finds the same counterexample."""
     first = project()
-    again = project("--llm-cache", "only", "-n", workers)
+    again = project("--llm-cache", "only", "-n", "2")
     assert again.code == 1
     assert again.run["calls"]["sent"] == 0
     assert again.run["complete"] is True
@@ -213,9 +216,9 @@ def test_repeated_search_gives_the_same_result(project: Project, workers: str) -
     assert all(row["calls"] > 0 for row in searches(first).values())
 
 
-def test_selecting_only_the_searches(project: Project, workers: str) -> None:
+def test_selecting_only_the_searches(project: Project) -> None:
     """If its measurement is deselected, a search measures the sentence itself and records no verdict."""
-    done = project("-k", "test_oracle_search", "-n", workers)
+    done = project("-k", "test_oracle_search", "-n", "2")
     assert "2 failed, 2 skipped" in done.output
     assert (done.folder / "verdicts.jsonl").read_text(encoding="utf-8") == ""
     assert done.run["complete"] is True
@@ -232,10 +235,10 @@ def test_selecting_one_search_by_its_id(project: Project) -> None:
     assert list(searches(done)) == ["oracle/own/0003"]
 
 
-def test_ideal_extractor_has_no_counterexample(project: Project, workers: str) -> None:
+def test_ideal_extractor_has_no_counterexample(project: Project) -> None:
     """An ideal extractor passes all its searches, and the record has the number of examples tried."""
     project.extractor("")
-    done = project("-n", workers, search="all")
+    done = project(search="all")
     assert done.code == 0
     assert "8 passed" in done.output
     assert all(row["counterexample"] is None and row["examples"] >= 100 for row in searches(done).values())
@@ -243,11 +246,11 @@ def test_ideal_extractor_has_no_counterexample(project: Project, workers: str) -
     assert "4 items searched, 0 counterexamples" in done.output
 
 
-def test_counterexample_that_may_be_noise(project: Project, workers: str) -> None:
+def test_counterexample_that_may_be_noise(project: Project) -> None:
     """A counterexample that does not repeat is shown with its rate, but fails no case."""
     project.sentences("Fine: Adriana left Lisbon for Kenya.")
     project.extractor('mentioned = [f for f in mentioned if f[1] != "Nairobi" or x[2] or chat.sample > 2]')
-    done = project("-n", workers, "--junitxml", "out.xml", search="all", replications=4)
+    done = project("--junitxml", "out.xml", search="all", replications=4)
     [row] = searches(done).values()
     assert (row["counterexample"]["replicated"], row["counterexample"]["replications"]) == (0, 4)
     assert "1 failed, 1 passed" in done.output
@@ -297,20 +300,11 @@ def test_calls_of_a_search_are_bounded(project: Project, most: int) -> None:
     assert done.code == 1
 
 
-def test_many_items(project: Project) -> None:
-    """More than a thousand searches run in one process without a RecursionError from nested settings."""
-    project.sentences(*(f"On day {n} the ferry left Lisbon for Kenya." for n in range(1100)))
-    done = project("-k", "test_oracle_search", search="all", samples=1, tests=1)
-    assert "RecursionError" not in done.output
-    assert "1100 passed" in done.output
-    assert len(searches(done)) == 1100
-
-
 GATE = '[[rule]]\nbenchmark = "oracle"\nmin_items = 1\nbasis = "point"\nmin_accuracy = '
 
 
-@pytest.mark.parametrize(("least", "code"), [("0.5", 0), ("0.6", 1)])
-def test_gate_ignores_searches(project: Project, workers: str, least: str, code: int) -> None:
+@pytest.mark.parametrize(("least", "code", "workers"), [("0.5", 0, "0"), ("0.6", 1, "2")])
+def test_gate_ignores_searches(project: Project, least: str, code: int, workers: str) -> None:
     """A gate ignores counterexamples, whether it passes or fails."""
     gate = str(project.runner.write("gate.toml", GATE + least + "\n"))
     done = project("--llm-gate", gate, "-n", workers)
@@ -343,13 +337,13 @@ BROKEN = """
 """
 
 
-def test_a_call_that_fails_is_an_error(project: Project, workers: str) -> None:
+def test_a_call_that_fails_is_an_error(project: Project) -> None:
     """A model failure in a search is a one-line error, not a counterexample, and changes no verdict."""
     known = project(search="none")
     asked = sorted({sentence for sentence, _ in project.asked})
     project.extractor(BROKEN.replace("MARKED", f"sentence not in {asked!r}"))
     # For the store this is another model, so every request is sent again.
-    done = project("-n", workers)
+    done = project("-n", "2")
     assert done.code == 1
     assert "2 failed, 2 passed, 2 skipped, 2 errors" in done.output
     assert "backend error: the server broke" in done.output
@@ -361,7 +355,7 @@ def test_a_call_that_fails_is_an_error(project: Project, workers: str) -> None:
     assert statuses[0] == statuses[1]
     assert done.run["complete"] is True
     gate = str(project.runner.write("gate.toml", GATE + "0.5\n"))
-    assert project("--llm-gate", gate, "-n", workers).code == 0
+    assert project("--llm-gate", gate).code == 0
 
 
 class Failing:
@@ -516,9 +510,9 @@ def test_plan_says_what_it_leaves_out(project: Project) -> None:
     assert not (project.folder / "asked.jsonl").exists()
 
 
-def test_junit_carries_the_counterexample(project: Project, workers: str) -> None:
+def test_junit_carries_the_counterexample(project: Project) -> None:
     """JUnit output has the examples, calls and counterexample as properties of the search's test case."""
-    project("-n", workers, "--junitxml", "out.xml")
+    project("-n", "2", "--junitxml", "out.xml")
     cases = ElementTree.parse(project.folder / "out.xml").getroot().iter("testcase")
     own = [
         c for c in cases if c.get("name", "").endswith("oracle/own/0001]") and "_search" in c.get("name", "")
@@ -528,10 +522,10 @@ def test_junit_carries_the_counterexample(project: Project, workers: str) -> Non
     assert "culprits" in (properties["llmprops.search.counterexample"] or "")
 
 
-def test_allure_shows_the_counterexample(project: Project, workers: str) -> None:
+def test_allure_shows_the_counterexample(project: Project) -> None:
     """A search has its own Allure result, with the item's name and labels and the counterexample attached."""
     folder = project.folder / "allure"
-    project("--alluredir", str(folder), "-n", workers)
+    project("--alluredir", str(folder), "-n", "2")
     by_name = results(folder)
     result = by_name["oracle/own/0001 · linearity search"]
     assert result["status"] == "failed"
@@ -749,3 +743,15 @@ def test_custom_benchmark(run: Runner, workers: str, more: str, has_counterexamp
     assert (done.folder / "searches.jsonl").exists() == has_counterexample
     if has_counterexample:
         assert [row["counterexample"]["n"] for row in searches(done).values()] == [37, 37]
+
+
+def test_many_items(run: Runner) -> None:
+    """More than a thousand searches run in one process without a RecursionError from nested settings."""
+    run.write("doubler.py", DOUBLER)
+    many = OWN.replace("for n in (1, 2)", "for n in range(1100)").replace("size = 100", "size = 1")
+    run.write("test_doubles.py", many.replace("MORE", "pass"))
+    model = f"fake:call?file={run.folder / 'doubler.py'}"
+    done = run("--model", model, "-q", "-k", "test_double_search")
+    assert "RecursionError" not in done.output
+    assert "1100 passed" in done.output
+    assert len(searches(done)) == 1100

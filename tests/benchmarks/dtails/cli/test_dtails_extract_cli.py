@@ -74,9 +74,9 @@ class Extracted:
 
 @pytest.fixture(scope="module")
 def extracted(tmp_path_factory: pytest.TempPathFactory) -> Extracted:
-    """Extract from a corpus of 9,000 pairs once for all tests that read the result."""
+    """Extract from a corpus of 5,000 pairs once for all tests that read the result."""
     folder = tmp_path_factory.mktemp("extracted")
-    arguments = ("--corpus", *write(folder, pairs(9_000)), "--lang", "xx", "--aligner", fast())
+    arguments = ("--corpus", *write(folder, pairs(5_000)), "--lang", "xx", "--aligner", fast())
     with (
         pytest.MonkeyPatch.context() as monkeypatch,
         contextlib.redirect_stdout(io.StringIO()) as out,
