@@ -119,6 +119,7 @@ def test_control_questions(lamp: Loaded, measure: Measure) -> None:
     assert word_only == "The word 'lammpe' is a homophone word, can you tell its true meaning?"
 
 
+@pytest.mark.simulation
 def test_context_only_withholds_the_word(builtin: Loaded, measure: Measure) -> None:
     """In every built-in item the masked sentence is the sentence without its word, with one gap."""
     items = [i for i in builtin.items if i.task == "context_only"]

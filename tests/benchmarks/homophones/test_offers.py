@@ -107,6 +107,7 @@ def test_precision_and_recall(split: str, language: str, capsys: pytest.CaptureF
 # Every item
 
 
+@pytest.mark.simulation
 def test_an_echo_never_scores(loaded: Loaded) -> None:
     """A reply that repeats the question, the sentence or the sentence with a blank is not correct."""
     for item in loaded.items:
@@ -123,6 +124,7 @@ def test_an_echo_never_scores(loaded: Loaded) -> None:
                 assert not says(reply, item, match), (item.id, match, reply)
 
 
+@pytest.mark.simulation
 def test_plain_answers_score(loaded: Loaded) -> None:
     """Each item's answer scores on its own, in bold, in quotes, and named as the homophone's meaning."""
     for item in asked(loaded):
@@ -137,6 +139,7 @@ def test_plain_answers_score(loaded: Loaded) -> None:
             assert says(reply, item), (item.id, reply)
 
 
+@pytest.mark.simulation
 def test_denied_answers_do_not_score(loaded: Loaded) -> None:
     """Each item's answer does not score where the reply denies it or cannot decide on it."""
     for item in asked(loaded):
@@ -150,6 +153,7 @@ def test_denied_answers_do_not_score(loaded: Loaded) -> None:
             assert not says(reply, item), (item.id, reply)
 
 
+@pytest.mark.simulation
 def test_the_restored_sentence_scores(loaded: Loaded) -> None:
     """The sentence with the answer in the homophone's place is an answer, even if the sentence has a "not"."""
     for item in asked(loaded):

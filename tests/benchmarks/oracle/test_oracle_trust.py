@@ -127,6 +127,7 @@ def test_constant_no_is_inconsistent() -> None:
     assert trust.values["triangular"] == 0
 
 
+@pytest.mark.simulation
 def test_fair_coin_passes_with_frequency_4_to_the_minus_n() -> None:
     """Random answers pass n tests with frequency 4^-n (two-sided binomial test over 20,000 trials)."""
     for count, passed in enumerate(_passed(_coin(2), 2), 1):
