@@ -99,6 +99,11 @@ class VerdictRecord:
                 raise ValueError(f"has no '{name}'")
             if not isinstance(line[name], kinds):
                 raise ValueError(f"has a '{name}' of the wrong type ({type(line[name]).__name__})")
+        for name, value in line["values"].items():
+            if not isinstance(value, int | float):
+                raise ValueError(f"has a value '{name}' that is not a number")
+        if not all(isinstance(key, str) for key in line["requests"]):
+            raise ValueError("has 'requests' that are not all strings")
         if not isinstance(evidence, dict):
             raise ValueError(f"has an 'evidence' of the wrong type ({type(evidence).__name__})")
         if line["status"] not in RECORD_STATUSES:
