@@ -208,7 +208,9 @@ class Collection:
 
         :raises UsageError: if an option or a gate rule does not fit the cases.
         """
-        for unreadable in map(unreadable_of, session.items):
+        # A lean item has a case.
+        ordinary = (item for item in session.items if not isinstance(item, lean_items.LeanItem))
+        for unreadable in map(unreadable_of, ordinary):
             if unreadable is not None and unreadable.is_usage:
                 # One line for all functions and benchmarks with the same problem.
                 raise UsageError(unreadable.error)
@@ -228,15 +230,22 @@ class Collection:
                 self._gating.check([case for unit in units.values() for case in cases_in(unit)], self._cases)
             if self.is_sequential and units and not self.only_collects(session):
                 self._order_by_blocks(session, list(units.values()))
-        self.selected = [case for item in session.items for case in self.cases_of(item)]
+        self.selected, self._items = self._measured(session.items)
+        self.remaining = self.selected
         if self._kept.cases or self._kept.searches:
             deselect_done(session, self._parts, self._kept)
-            self.remaining = [case for item in session.items for case in self.cases_of(item)]
-        else:
-            self.remaining = self.selected
-        self._items = sum(
-            self.unit_of(item) is not None or self.searched_by(item) is not None for item in session.items
-        )
+            self.remaining, self._items = self._measured(session.items)
+
+    def _measured(self, items: Iterable[pytest.Item]) -> tuple[list[Case], int]:
+        """Return the cases that the items report, and the number of items that measure or search."""
+        cases: list[Case] = []
+        count = 0
+        for item in items:
+            unit = self.unit_of(item)
+            if unit is not None:
+                cases += cases_in(unit)
+            count += unit is not None or self.searched_by(item) is not None
+        return cases, count
 
     def _parts(self, item: pytest.Item) -> tuple[Unit | None, Sequence[Case]]:
         unit = self.unit_of(item)
