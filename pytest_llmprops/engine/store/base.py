@@ -83,6 +83,9 @@ class Store(Protocol):
     def get_many(self, keys: Collection[str]) -> dict[str, Reply]:
         """Return the stored replies to ``keys``; those that are missing or unreadable are left out."""
 
+    def state(self) -> object:
+        """Return a value that is the same as before only if no other process has changed the store since."""
+
     def put_many(self, rows: Collection[Row], *, only_newer: bool = False) -> int:
         """Store replies and end this process's claims on them. Return the number of replies that were stored.
 

@@ -94,6 +94,10 @@ class PostgresStore:
         texts = ((name, text) for part in statements(names) for name, text in self._run(_GET, (part,)))
         return replies_of(texts, names, self.place, self.notes)
 
+    def state(self) -> object:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`; a server does not tell."""
+        return object()
+
     def put_many(self, rows: Collection[Row], *, only_newer: bool = False) -> int:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
         # A statement takes each key once. The order of the keys keeps two runs from waiting for each other.

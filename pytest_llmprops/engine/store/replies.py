@@ -75,6 +75,7 @@ class _Job:
                 self.find_error = error
 
     def _find(self, store: Store) -> None:
+        state = store.state()
         self._look_up(store, self.finds)
         missing = [find for find in self.finds if find.reply is None and find.claims]
         if not missing:
@@ -82,6 +83,8 @@ class _Job:
         claimed = store.claim({find.key for find in missing})
         for find in missing:
             find.is_claimed = find.key in claimed
+        if store.state() == state:
+            return
         # Another run may have stored the reply between the two statements.
         again = [find for find in missing if find.is_claimed]
         self._look_up(store, again)

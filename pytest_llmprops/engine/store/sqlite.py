@@ -29,6 +29,7 @@ from pytest_llmprops.engine.store.sqlite_file import (
     set_aside,
 )
 
+_OTHERS = "SELECT 1 FROM processes WHERE id != ? AND beat BETWEEN ? AND ? LIMIT 1"
 _TAKEN = (
     "SELECT key FROM claims JOIN processes ON processes.id = claims.owner"
     " WHERE key IN (KEYS) AND owner != ? AND beat BETWEEN ? AND ?"
@@ -114,6 +115,14 @@ class SQLiteStore:
             return {}
         return replies_of(texts.items(), names, self.path, self.notes)
 
+    def state(self) -> object:
+        """See :class:`~pytest_llmprops.engine.store.base.Store`."""
+        try:
+            return id(self._db), self._db.execute("PRAGMA data_version").fetchone()
+        except sqlite3.DatabaseError:
+            # The statements with the replies decide whether the store can be used.
+            return object()
+
     def put_many(self, rows: Collection[Row], *, only_newer: bool = False) -> int:
         """See :class:`~pytest_llmprops.engine.store.base.Store`."""
         upsert = "INSERT OR REPLACE INTO replies VALUES (?, ?, ?, ?)"
@@ -164,6 +173,9 @@ class SQLiteStore:
         now = time.time()
         # The clock may be set back: the time of a report may be in the future.
         values = (self._owner.id, now - LEASE_SECONDS, now + LEASE_SECONDS)
+        # Most runs are alone; to look up the keys takes longer than to write the claims.
+        if self._db.execute(_OTHERS, values).fetchone() is None:
+            return set()
         return {
             row[0]
             for part in statements(names)
