@@ -61,7 +61,10 @@ def show(browser_page: Any, server: Server) -> Iterator[Open]:
     def go(address: str = "") -> Any:
         browser_page.goto("about:blank")
         browser_page.goto(server.address + address)
-        browser_page.wait_for_selector("[data-ready=runs], [data-ready=items]", state="attached")
+        # The report may have to be built first.
+        browser_page.wait_for_selector(
+            "[data-ready=runs], [data-ready=items]", state="attached", timeout=60_000
+        )
         return browser_page
 
     yield go
