@@ -34,7 +34,6 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from pytest_llmprops.core.roots import root
 from pytest_llmprops.core.weighting import by_cluster
 
 if TYPE_CHECKING:
@@ -240,6 +239,7 @@ class ClusterSample:
 def _lower_limit(sample: ClusterSample, tail: float, least: float) -> float:
     """Return :meth:`ClusterSample.lower_limit`; checks of one gate ask for the same limit several times."""
     import numpy as np
+    from scipy.optimize import brentq
 
     totals, sizes, counts = map(np.array, (sample.totals, sample.sizes, sample.counts))
     highest = float((totals / sizes).max())
@@ -263,7 +263,7 @@ def _lower_limit(sample: ClusterSample, tail: float, least: float) -> float:
     low, high = max(least, guess - error), min(highest, guess + error)
     if not (low < high and excess(low) < 0 < excess(high)):
         low, high = least, highest
-    return root(excess, low, high, tolerance=1e-12)
+    return float(brentq(excess, low, high, xtol=1e-12))
 
 
 def times_to_settle(
