@@ -66,7 +66,9 @@ environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shel
 
 test: lint test-all test-litellm
 
+# One process compiles what the tests import, so that the others need not do it all at the same time.
 test-all: environments
+	-$(BIN)/python -m pytest --collect-only -qq > /dev/null
 	PKUSEG_HOME=$(CURDIR)/$(VENV)-pkuseg $(BIN)/python -m coverage run -m pytest $(IN_PARALLEL) --timeout 300
 	@$(BIN)/python -m coverage combine --quiet
 	@for part in core benchmarks engine runs; do \

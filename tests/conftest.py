@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
 import sys
@@ -83,12 +84,17 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         threading.settrace(threads)
 
 
+_NUMBERS = itertools.count()
+
+
 @pytest.fixture(autouse=True)
-def _without_user_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _without_user_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Hide the user's keys, store and CI state from every test."""
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "LLMPROPS_PRICES", "CI"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    # Made at its first use: most tests need no folder, and tmp_path would take half of their time.
+    cache = tmp_path_factory.getbasetemp() / f"cache-{next(_NUMBERS)}"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
 
 
 @pytest.fixture(scope="session")

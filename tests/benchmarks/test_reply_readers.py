@@ -18,6 +18,7 @@ def test_no_reply_makes_a_reader_raise(reader: Reader) -> None:
         reader.read(reply)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("name", "piece"),
     [

@@ -61,6 +61,7 @@ def test_repeated_ids_are_refused() -> None:
         check_unique([Item("b/1", "t", "en"), Item("b/2", "t", "en"), Item("b/1", "u", "zh")], "bench")
 
 
+@pytest.mark.simulation
 @given(st.integers(0, 60), st.integers(0, 5))
 def test_limit_counts_per_task_and_language_in_file_order(limit: int, seed: int) -> None:
     """Each task and language gives the first ``limit`` items in file order, or all if it has fewer."""

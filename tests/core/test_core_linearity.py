@@ -93,6 +93,7 @@ def test_theorem_at_the_exact_distance(case: tuple[int, list[int]]) -> None:
     assert failure_rate(table, m) >= failure_bound(distance_to_homomorphisms(table, m)) - 1e-12
 
 
+@pytest.mark.simulation
 def test_theorem_holds_beyond_the_exact_distance() -> None:
     """Up to 1/6, no function at distance epsilon or more fails less often than the bound at epsilon.
 

@@ -100,6 +100,7 @@ def test_no_one_bit_function_has_fewer_failing_tests() -> None:
         assert lowest == fewest_failing(4, k) or k > 2
 
 
+@pytest.mark.simulation
 def test_no_sampled_function_of_four_entities_has_fewer_failing_tests() -> None:
     """The same for functions that differ from the ideal on 1 to 11 vectors, in one or in several bits."""
     rng, linear = random.Random(4), np.array(list(homomorphisms(4))) ^ 15

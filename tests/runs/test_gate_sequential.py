@@ -247,6 +247,7 @@ def test_what_is_settled_holds_for_every_completion(
     )
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("kind", ["max_drop", "no_regression", "min_accuracy"])
 def test_early_verdict_is_never_reversed(kind: str) -> None:
     """Bounds only narrow, so a later look never reverses an early verdict."""
@@ -318,6 +319,7 @@ REGRESSION = Looks(
 UPGRADES = {"b": 70, "l": 16, "g": 6, "n": 8}
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("looks", "weights", "keys"),
     [

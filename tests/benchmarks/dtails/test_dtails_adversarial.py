@@ -115,6 +115,7 @@ def test_published_labels_with_all_others_rejected_or_listed(published: Path, la
     check_lists(files, language)
 
 
+@pytest.mark.simulation
 @every_language
 def test_builtin_labels_with_all_others_rejected_or_listed(language: str) -> None:
     """The same holds for the built-in variations."""

@@ -107,6 +107,7 @@ def test_translations(tmp_path: Path, kind: Any) -> None:
             assert (evidence.concept, evidence.translation, record.given) == ("know", kept, "weet")
 
 
+@pytest.mark.simulation
 @given(
     st.builds(
         SelectionEvidence, TEXTS, TEXTS, st.lists(TEXTS).map(tuple),

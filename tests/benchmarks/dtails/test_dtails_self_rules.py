@@ -253,6 +253,7 @@ CONCEPTS = st.sampled_from(["live", "see"])
 ROWS = st.lists(st.tuples(CONCEPTS, TEXTS, LABELS), min_size=1, max_size=12)
 
 
+@pytest.mark.simulation
 @settings(deadline=None)
 @given(ROWS, ROWS, st.sampled_from(["", "repeat", "shout"]))
 def test_no_test_sentence_in_any_prompt(

@@ -132,6 +132,7 @@ def test_context_only_withholds_the_word(builtin: Loaded, measure: Measure) -> N
         assert not re.search(f"{edge}{re.escape(item['word'])}{edge}", shown, re.IGNORECASE), item.id
 
 
+@pytest.mark.simulation
 def test_word_only_withholds_the_sentence(builtin: Loaded, measure: Measure) -> None:
     """In every built-in item the word is alone; the other words of the prompt belong to the question."""
     own = set(re.findall(r"\w+", "the word is a homophone word can you tell its true meaning"))

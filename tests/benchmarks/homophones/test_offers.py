@@ -85,6 +85,7 @@ def test_replies_are_many_and_balanced() -> None:
     assert len({(row["word"], row["reply"]) for row in REPLIES}) == len(REPLIES)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("split", ["dev", "heldout"])
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_precision_and_recall(split: str, language: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -293,6 +294,7 @@ def test_the_sentences_own_answer_is_an_echo() -> None:
 # Hostile replies
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     "piece",
     [

@@ -262,6 +262,7 @@ def test_any_text_can_be_read(match: str, reply: str, word: str, sentence: str) 
     assert result.correct + result.refused + result.empty <= 1
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     "piece", ["a ", '"x" or ', "可能是“好”、", "means a ", "\n- a", "could be a, ", "⟦(", " "]
 )

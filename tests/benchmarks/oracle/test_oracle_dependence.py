@@ -138,6 +138,7 @@ def test_noise_is_rarely_called_dependence(share: float, paper: bool) -> None:
         assert counts["inconsistent"] >= 16
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("share", [1.0, 0.5])
 def test_dependence_is_found_at_the_size_of_the_paper(share: float) -> None:
     """Dependence on one other entity, and on the parity of the others, is found on top of noise of 5%."""

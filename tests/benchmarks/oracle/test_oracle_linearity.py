@@ -100,6 +100,7 @@ def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> Non
     assert binomtest(rejected, n, 1 - (1 - failure_rate(table, 3)) ** 5).pvalue > 0.001
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("rule", RULES_OF_DECISION)
 def test_rules_agree_on_a_deterministic_extractor(rule: str) -> None:
     """If all samples are equal, every rule decides a sentence the same way, for any f."""
@@ -175,6 +176,7 @@ def swapping() -> Any:
     return lambda x, _: present(x & 4 | (x & 1) << 1 | x >> 1 & 1)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("rule", RULES_OF_DECISION)
 @pytest.mark.parametrize("make", [nothing_after_first, always_the_same, swapping])
 def test_linear_but_not_faithful(make: Any, rule: str) -> None:
@@ -206,6 +208,7 @@ def test_lost_duplicate_and_extra_entities_are_counted() -> None:
     assert twice.values["both"] == sum(x & 1 for x in vectors)
 
 
+@pytest.mark.simulation
 def test_extractor_that_changes_its_answer() -> None:
     """If every other reply to a changed sentence is empty, ``any`` accepts without a bound.
 

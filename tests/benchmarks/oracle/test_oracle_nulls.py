@@ -54,6 +54,7 @@ def test_no_label_no_judge() -> None:
     assert set(played(Pair(DOG, CAT))) == {*NAMES, "self_aligned"} - {"null_judge"}
 
 
+@pytest.mark.simulation
 def test_a_coin_is_accepted_by_chance() -> None:
     """Without an alignment, only a no can be accepted: with probability 1/2 for no, then 1/4 for no and yes."""
     accepted = sum(played(PAIR, seed=seed)["null_coin"] for seed in range(400))

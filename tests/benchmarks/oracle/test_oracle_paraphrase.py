@@ -173,6 +173,7 @@ def test_constant_yes(kind: str, outcome: str) -> None:
     assert _check(_fake(lambda *_: True), Stub({(DOG, CAT): kind})).outcome == outcome
 
 
+@pytest.mark.simulation
 def test_a_fair_coin_is_rarely_accepted() -> None:
     """Random "no" answers pass a test with probability 1/4, and a random "yes" on unaligned sentences never
     does.

@@ -134,6 +134,7 @@ def test_fair_coin_passes_with_frequency_4_to_the_minus_n() -> None:
         assert binomtest(passed, TRIALS, 0.25**count).pvalue > 0.001
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("source", [1, 2])
 def test_a_one_sided_guesser_reaches_the_bound(source: int) -> None:
     """An oracle that always names one source passes n tests with frequency 2^-n, which is the bound."""

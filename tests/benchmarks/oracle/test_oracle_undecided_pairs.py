@@ -142,6 +142,7 @@ def test_even_source_is_drawn_from_both_sentences() -> None:
     assert binomtest(drawn[OF_DOG[1]], 300, 0.5).pvalue > 0.001
 
 
+@pytest.mark.simulation
 def test_one_sided_oracle_passes_half_of_the_even_tests() -> None:
     """An oracle that always names the same source passes without a fair coin, and half the tests with it."""
     table = {(OF_DOG[1], CAT): "and"}

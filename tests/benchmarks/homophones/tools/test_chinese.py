@@ -74,6 +74,7 @@ def test_file_has_the_columns_and_enough_items_with_ids_in_order() -> None:
     assert 6 <= sum(row["function_word"] == "1" for row in entries) <= 12
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row["id"])
 def test_item_sounds_like_its_answer_and_shares_no_character(row: dict[str, str]) -> None:
     """Each word has the answer's toneless syllables and none of its characters, and occurs once in its
@@ -82,6 +83,7 @@ def test_item_sounds_like_its_answer_and_shares_no_character(row: dict[str, str]
     check(row["sentence"], row["word"], row["answer_chinese"])
 
 
+@pytest.mark.simulation
 def test_homophone_matches_the_reading_of_the_answer_in_its_word() -> None:
     """The homophone matches the reading that the answer's characters have in that word, not just any of
     them.

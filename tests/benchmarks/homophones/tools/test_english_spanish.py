@@ -122,6 +122,7 @@ def test_function_word_flag(lang: str) -> None:
     assert wrong == []
 
 
+@pytest.mark.simulation
 @languages
 def test_words_sound_like_their_answers(lang: str) -> None:
     """Every word is within the language's phoneme-distance threshold of its answer."""
@@ -134,6 +135,7 @@ def test_words_sound_like_their_answers(lang: str) -> None:
     assert far == []
 
 
+@pytest.mark.simulation
 @languages
 def test_threshold_separates_unrelated_words(lang: str) -> None:
     """At least 99% of 3,000 random pairs of a word and another item's answer are above the threshold."""

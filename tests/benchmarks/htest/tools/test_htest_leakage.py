@@ -133,6 +133,7 @@ def test_a_word_that_complements_the_rule_is_found(task: str, kind: str, lexicon
     assert cross_validated_hits(samples, labels_of(rows), kind) / len(rows) > 0.95
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("task", ["end_ly", "end_punctuation", "start_vowel"])
 def test_builtin_items_have_no_word_that_complements_the_rule(task: str) -> None:
     """In the 250 built-in rows, too, n-grams do not show the label."""
