@@ -113,6 +113,7 @@ def test_client(adding: Runner, machines: RayMachines) -> None:
     pytest.importorskip("grpc", reason="needs the extra ray")
     machines.have(1)
     done = adding("--model", "adder", "--llm-engine", machines.client, "-n", "2")
+    assert done.code == 1, done.output
     assert len(done.verdicts) == ITEMS
     assert f"in the Ray cluster at {machines.client}" in done.output
     assert len(machines.asked) == ITEMS

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +21,7 @@ from pytest_llmprops.engine.lanes import MOST_LOSSES, BatchLane, Deliver, PlaceL
 from pytest_llmprops.engine.replicas import fleet as fleet_module
 from pytest_llmprops.engine.replicas import fleets as fleets_module
 from pytest_llmprops.engine.replicas.actor import Replica
+from pytest_llmprops.engine.replicas.cluster import Cluster
 from pytest_llmprops.engine.replicas.fleet import MOST_LOST, Fleet
 from pytest_llmprops.engine.replicas.fleets import Fleets
 from pytest_llmprops.engine.replicas.placement import Node, Placement, place
@@ -401,3 +405,30 @@ def test_wrong_number_of_replicas(wrong: str) -> None:
     """A number that makes no sense is one line that names the parameter."""
     with pytest.raises(UsageError, match=f"smollm2.*{wrong.partition('=')[0]} must be"):
         split_replicas(registry.parse_spec(f"smollm2?{wrong}"))
+
+
+@pytest.mark.parametrize(("failures", "attempts"), [(2, 3), (3, 3)])
+def test_a_client_that_is_started_too_late_is_asked_for_again(
+    failures: int, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray Client's server on a busy machine gives up before its process for the client has started."""
+    asked: list[str] = []
+
+    def init(address: str, **options: object) -> None:
+        asked.append(address)
+        if len(asked) <= failures:
+            raise ConnectionAbortedError("Initialization failure from server:\nit took too long")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init, is_initialized=lambda: False))
+    debug = SimpleNamespace(disable_log_once_globally=lambda: None)
+    monkeypatch.setitem(sys.modules, "ray.util.debug", debug)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"ray://127.0.0.1:{server.getsockname()[1]}"
+        cluster = Cluster(address)
+        if failures < attempts:
+            cluster.connect()
+            assert cluster.where == f"the Ray cluster at {address}"
+        else:
+            with pytest.raises(UsageError, match="does not answer: Initialization failure from server"):
+                cluster.connect()
+    assert len(asked) == attempts

@@ -24,6 +24,8 @@ T = TypeVar("T")
 OBJECT_STORE = 512 * 2**20
 #: seconds in which the address of a cluster must accept a connection
 CONNECT_SECONDS = 10.0
+#: how often a cluster that accepts connections is asked to start a client
+_ATTEMPTS = 3
 _QUIET: Mapping[str, Any] = {"logging_level": logging.CRITICAL, "log_to_driver": False}
 
 
@@ -88,7 +90,7 @@ class Cluster:
         if address != "local":
             _check_reachable(address)
             try:
-                ray.init(address or "auto", **_QUIET)
+                _join(ray, address or "auto")
                 return f"the Ray cluster at {address}" if address else "the Ray cluster on this machine"
             except ConnectionError as error:
                 if address:
@@ -122,6 +124,18 @@ class Cluster:
         """Disconnect; an own cluster ends."""
         if self._is_own_connection:
             self._ray.shutdown()
+
+
+def _join(ray: Any, address: str) -> None:
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            ray.init(address, **_QUIET)
+        except ConnectionAbortedError:
+            # Ray Client's server starts a process for each client. On a busy machine, that takes longer than it waits.
+            if attempt == _ATTEMPTS:
+                raise
+        else:
+            return
 
 
 def _check_reachable(address: str) -> None:
