@@ -35,14 +35,20 @@ def test_samples_of_a_prompt_are_separate_calls(make_broker: MakeBroker) -> None
     assert asked.texts == ["0", "1", "2", "3", "4"]
 
 
-def test_cancelled_caller_does_not_cancel_the_shared_call(make_broker: MakeBroker) -> None:
-    """If one of two callers of a shared call is cancelled, the other still gets the reply."""
-    model = FakeModel(["x"], delay=0.05)
+@pytest.mark.parametrize(("delay", "wait"), [(0.05, 0.01), (0.0, 0.0)], ids=["during the call", "before it"])
+def test_cancelled_caller_does_not_cancel_the_shared_call(
+    make_broker: MakeBroker, delay: float, wait: float
+) -> None:
+    """If one of two callers of a shared call is cancelled, the other still gets the reply, from one call.
+
+    Without a delay, the model replies at once, and the store still looks for a reply.
+    """
+    model = FakeModel({"": "x"}, delay=delay)
 
     async def work() -> Reply:
         broker = make_broker(model)
         first, second = (asyncio.create_task(broker.ask("m", "subject", Chat.user("q"))) for _ in range(2))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(wait)
         first.cancel()
         reply = await second
         await broker.close()

@@ -123,23 +123,6 @@ def test_equal_requests_are_one_call(
     assert len(model.requests) == 1
 
 
-def test_a_cancelled_caller_loses_no_reply(make_broker: MakeBroker) -> None:
-    """If the caller is cancelled while the store looks for a reply, another one still gets it from one call."""
-    model = FakeModel({"": "x"})
-
-    async def work() -> Reply:
-        broker = make_broker(model)
-        first, second = (asyncio.create_task(broker.ask("m", "subject", Chat.user("q"))) for _ in range(2))
-        await asyncio.sleep(0)
-        first.cancel()
-        reply = await second
-        await broker.close()
-        return reply
-
-    assert asyncio.run(work()).text == "x"
-    assert len(model.requests) == 1
-
-
 def test_limits_hold(make_broker: MakeBroker) -> None:
     """The budget of calls, and the stop after empty replies."""
     model = FakeModel({"": "x"})
