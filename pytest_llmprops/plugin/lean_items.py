@@ -112,6 +112,10 @@ def _are_phases_watched(definition: pytest.Item) -> bool:
     )
 
 
+#: the modules of pytest and of this plugin
+OWN = ("_pytest.", "pytest_llmprops.")
+
+
 def module_of(plugin: object) -> str:
     """Return the name of the module of a plugin."""
     return plugin.__name__ if isinstance(plugin, ModuleType) else type(plugin).__module__

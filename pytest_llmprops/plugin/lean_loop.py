@@ -16,14 +16,13 @@ import pytest
 
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.evaluation import Unit
-from pytest_llmprops.plugin.lean_items import LeanItem, module_of
+from pytest_llmprops.plugin.lean_items import OWN, LeanItem, module_of
 from pytest_llmprops.plugin.lean_protocol import report_lean, run_lean
 from pytest_llmprops.plugin.lean_reports import CorrectCases
 from pytest_llmprops.plugin.session import LLMSession
 
 #: maximum number of items per group, which take about 10 ms
 MOST = 100
-_OWN = ("_pytest.", "pytest_llmprops.")
 
 
 class LeanLoop:
@@ -66,7 +65,7 @@ class LeanLoop:
         if "pytest_timeout" in modules and not _has_timeout(session.config):
             # Without one, it only checks the time of the session, after each group.
             modules.discard("pytest_timeout")
-        if not all(module.startswith(_OWN) for module in modules):
+        if not all(module.startswith(OWN) for module in modules):
             return False
         dumps_tracebacks = any(impl.plugin_name == "faulthandler" for impl in impls)
         return not (dumps_tracebacks and float(session.config.getini("faulthandler_timeout") or 0.0) > 0)

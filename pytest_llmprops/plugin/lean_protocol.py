@@ -12,7 +12,8 @@ from pytest_llmprops.plugin.lean_items import LeanItem
 from pytest_llmprops.plugin.outcomes import failure_line, is_wrong_verdict
 from pytest_llmprops.plugin.reporting import attach, case_report
 
-_RERAISE = (KeyboardInterrupt, pytest.exit.Exception)
+#: what ends the session, and is not the result of an item
+RERAISE = (KeyboardInterrupt, pytest.exit.Exception)
 
 
 def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
@@ -25,7 +26,7 @@ def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
     source = item.source
     if source.phases.ends:
         source.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    call = pytest.CallInfo.from_call(item.run, when="call", reraise=_RERAISE)
+    call = pytest.CallInfo.from_call(item.run, when="call", reraise=RERAISE)
     report_lean(item, call, expect_failures=expect_failures)
     return True
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.plugin.lean_items import LeanItem, Source, module_of
+from pytest_llmprops.plugin.lean_items import OWN, LeanItem, Source, module_of
+from pytest_llmprops.plugin.lean_protocol import RERAISE
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.terminal import Terminal
 
 #: what does nothing with the report of a passed case, or what this module stands in for
 _READERS = {"session", "terminalreporter", "lfplugin", "logging-plugin", "llmprops-controller"}
-_RERAISE = (KeyboardInterrupt, pytest.exit.Exception)
 
 
 class CorrectCases:
@@ -45,7 +45,7 @@ class CorrectCases:
             and config.get_verbosity(pytest.Config.VERBOSITY_TEST_CASES) <= 0
             and all(impl.plugin_name in _READERS for read in reads for impl in read.get_hookimpls())
             and all(
-                module_of(impl.plugin).startswith(("_pytest.", "pytest_llmprops."))
+                module_of(impl.plugin).startswith(OWN)
                 for impl in hook.pytest_report_teststatus.get_hookimpls()
             )
         )
@@ -67,7 +67,7 @@ class CorrectCases:
         """
         try:
             item.run()
-        except _RERAISE:
+        except RERAISE:
             raise
         except BaseException as error:
             raised = error
@@ -75,7 +75,7 @@ class CorrectCases:
             def again() -> None:
                 raise raised
 
-            return pytest.CallInfo.from_call(again, when="call", reraise=_RERAISE)
+            return pytest.CallInfo.from_call(again, when="call", reraise=RERAISE)
         outcome = item.outcome
         assert outcome is not None
         self._waiting += 1
