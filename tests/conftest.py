@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import os
@@ -34,6 +35,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 TESTS = Path(__file__).parent
 #: the folders whose tests are measured for coverage: the parts in ``source`` of ``[tool.coverage.run]``
 WITH_RATE = ("core", "benchmarks", "engine", "runs")
+#: how many examples of a hypothesis test are measured
+MEASURED_EXAMPLES = 20
 
 pytest_plugins = [
     "pytester",
@@ -75,13 +78,38 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     trace, threads = sys.gettrace(), threading.gettrace()
     is_required = item.path.relative_to(TESTS).parts[0] in WITH_RATE
     if not is_required or item.get_closest_marker("simulation"):
-        sys.settrace(None)
-        threading.settrace(None)
+        _stop_measuring()
     try:
         return (yield)
     finally:
         sys.settrace(trace)
         threading.settrace(threads)
+
+
+def _stop_measuring() -> None:
+    sys.settrace(None)
+    threading.settrace(None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[object]:
+    """Measure coverage of the first examples of a property; the others rarely reach another line."""
+    handle = getattr(pyfuncitem.obj, "hypothesis", None)
+    if handle is None:
+        return (yield)
+    test, examples = handle.inner_test, itertools.count()
+
+    @functools.wraps(test)
+    def example(*args: object, **kwargs: object) -> object:
+        if next(examples) == MEASURED_EXAMPLES:
+            _stop_measuring()
+        return test(*args, **kwargs)
+
+    handle.inner_test = example
+    try:
+        return (yield)
+    finally:
+        handle.inner_test = test
 
 
 _NUMBERS = itertools.count()
