@@ -207,6 +207,7 @@ def _foreign(rows: list[VerdictRecord]) -> list[VerdictRecord]:
     return [*rows[:-1], replace(rows[-1], model="better")]
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("edit", "reason"),
     [

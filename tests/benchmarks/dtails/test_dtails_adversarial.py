@@ -188,6 +188,7 @@ def test_a_variation_is_not_a_word_of_rejection() -> None:
     assert selected("nooit (not nie)", forms) == 1
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     "answer",
     ["ken" + '"' * 20_000, "ken weet " * 4_000, "not " * 8_000 + "ken", "not ken over weet " * 2_000,

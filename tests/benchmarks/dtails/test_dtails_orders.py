@@ -92,6 +92,7 @@ def test_false_alarms_on_published_languages(published: Path, language: str, run
     assert max(alarms.values()) <= 11
 
 
+@pytest.mark.simulation
 def test_false_alarms_on_builtin_items() -> None:
     """A perfect model is not named on any built-in language and 20 seeds."""
     files = DataFolder(builtin_data(), "builtin")

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.simulation
 @pytest.mark.timeout(300)
 def test_implicit_pairs_of_a_trained_classifier(run: Runner, tmp_path: Path) -> None:
     """Every pair is scored in four forms, and Table 2's numbers follow from the record."""

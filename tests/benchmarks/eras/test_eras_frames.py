@@ -60,6 +60,7 @@ def test_counts_are_the_papers() -> None:
     assert tuple(p.sentiment for p in paradigms()) == SENTIMENTS
 
 
+@pytest.mark.simulation
 @each()
 def test_site_words_are_in_the_dictionary(paradigm: Paradigm) -> None:
     """x1x2 and x2x3 are words of jieba's dictionary, except the exceptions that the data lists."""
@@ -96,6 +97,7 @@ def test_slot_words_do_not_contain_words_of_the_site(paradigm: Paradigm) -> None
     assert held == []
 
 
+@pytest.mark.simulation
 @each()
 def test_no_dictionary_word_crosses_an_edge_of_the_site(paradigm: Paradigm) -> None:
     """No dictionary word crosses the edges of a site, except intended ones (机房 in 留心机房)."""

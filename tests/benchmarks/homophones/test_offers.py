@@ -313,6 +313,7 @@ def test_a_hostile_reply_is_read_in_no_time(piece: str) -> None:
     assert time.perf_counter() - start < 10
 
 
+@pytest.mark.simulation
 def test_ten_thousand_replies_are_read_quickly() -> None:
     """An ordinary reply takes a few milliseconds at most."""
     rows = REPLIES[:400]

@@ -66,6 +66,7 @@ def test_labelled_replies_are_many_and_balanced() -> None:
     assert len({(row["word"], row["reply"]) for row in LABELLED}) == len(LABELLED)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(("split", "least"), [("dev", 0.90), ("heldout", 0.85)])
 @pytest.mark.parametrize(
     ("what", "said", "meant"),

@@ -129,6 +129,7 @@ def read(counterexample: Counterexample | None) -> PairCounterexample:
     return PairCounterexample.from_json(dict(counterexample.values))
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("name", [NO, SYMMETRY, TRANSITIVITY, YES])
 def test_a_perfect_judge_has_no_counterexample(make: Make, name: str) -> None:
     """A judge that knows the meaning never contradicts itself, at any point that is drawn."""
@@ -199,6 +200,7 @@ def test_a_minimal_edit_is_a_known_negative(make: Make) -> None:
     assert "(the first, edited: negation)" in (searching.counterexample or Counterexample("")).why
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("name", "judge"),
     [
@@ -312,6 +314,7 @@ def test_unreadable_answers_contradict_nothing(make: Make, name: str) -> None:
     assert searching.search.oracle.asked > 0
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("most", [1, 2, 7, 20])
 @pytest.mark.parametrize("name", [NO, SYMMETRY, TRANSITIVITY])
 def test_requests_are_limited(make: Make, name: str, most: int) -> None:

@@ -126,6 +126,7 @@ def test_every_pair_of_vectors_can_be_drawn(m: int) -> None:
     assert seen == {(x, y) for x in range(1 << m) for y in range(1 << m)}
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("m", [4, 6, 9, 12])
 def test_shrinks_to_two_inseparable_entities(m: int) -> None:
     """For any two inseparable entities, hypothesis shrinks to x with one and y with the other."""

@@ -100,6 +100,7 @@ def test_withheld_replies_are_refused(stage: str) -> None:
     assert verdict_of(acceptance).status == "refused"
 
 
+@pytest.mark.simulation
 def test_malformed_replies_never_make_a_perfect_judge_wrong() -> None:
     """With 30% malformed JSON, a perfect judge loses decisions, but none of its answers is wrong."""
     statuses: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
@@ -122,6 +123,7 @@ def test_malformed_replies_never_make_a_perfect_judge_wrong() -> None:
 # ---- the source of a test
 
 
+@pytest.mark.simulation
 def test_even_source_is_drawn_from_both_sentences() -> None:
     """If only one sentence has an indifferentiable paraphrase, the coin is still fair, and the bound holds."""
     assert QUICK.source == "even"

@@ -87,6 +87,7 @@ def extracted(tmp_path_factory: pytest.TempPathFactory) -> Extracted:
     return Extracted(arguments, folder / "out", out.getvalue(), err.getvalue())
 
 
+@pytest.mark.simulation
 def test_a_whole_run(extracted: Extracted, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run finds the planted concepts, reports what it excluded, and prints the written paths."""
     out = extracted.out
@@ -208,6 +209,7 @@ def test_the_suite_reads_what_was_extracted(extracted: Extracted, tmp_path: Path
         assert f"dtails/xx/{concept}/g01" in done.stdout
 
 
+@pytest.mark.simulation
 def test_an_encoder_aligns(tmp_path: Path) -> None:
     """``--aligner hf:FOLDER`` uses a real model with its options, and SOURCE.json names the method."""
     pytest.importorskip("transformers", reason="transformers is not installed")
@@ -327,6 +329,7 @@ def test_a_corpus_of_the_papers_smallest_size(tmp_path: Path) -> None:
     assert right == len(test) + len(train)
 
 
+@pytest.mark.simulation
 def test_published_sentences_yield_the_authors_concepts(
     published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -249,6 +249,7 @@ def test_concepts_that_would_share_a_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]
 
 
+@pytest.mark.simulation
 def test_equal_records_give_equal_bytes(tmp_path: Path) -> None:
     """Two reports on the same run have identical pages."""
     run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)}, runs=2)

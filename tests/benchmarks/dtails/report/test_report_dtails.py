@@ -300,6 +300,7 @@ def laid_out(plot: Callable[[], Any]) -> tuple[Any, Any]:
         return figure, canvas.get_renderer()
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("languages", [1, 2, 3, 9])
 @pytest.mark.parametrize("rows", [1, 12])
 def test_figure_2_has_room_for_all_names(languages: int, rows: int) -> None:

@@ -212,6 +212,7 @@ def test_damaged_values_leave_the_page(tmp_path: Path, start: float) -> None:
     assert "留心|机 ✗" not in words(page)
 
 
+@pytest.mark.simulation
 def test_equal_records_give_equal_pages(tmp_path: Path) -> None:
     """Two reports on the same verdicts have identical pages."""
     records = [cut(n, WRONG, wrong=True) for n in range(3)]

@@ -54,6 +54,7 @@ def occurrences(word: str, text: str) -> int:
     return len(re.findall(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE))
 
 
+@pytest.mark.simulation
 @languages
 def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str) -> None:
     """Generated items have the published columns, the word once, the answer never, and no duplicates."""
@@ -69,6 +70,7 @@ def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str) -> None:
         assert not is_function_word(answer, lang)
 
 
+@pytest.mark.simulation
 @languages
 def test_generated_words_sound_alike_and_look_different(lang: str) -> None:
     """Generated words are within the phoneme threshold and have a spelling distance of at least 0.25."""
@@ -98,6 +100,7 @@ def test_each_sentence_is_used_before_any_is_used_twice(lang: str) -> None:
     assert len(sources(5)) == 5
 
 
+@pytest.mark.simulation
 @languages
 def test_items_depend_on_the_seed(lang: str) -> None:
     """The same seed gives the same rows, another seed gives others."""

@@ -71,6 +71,7 @@ def test_rules_and_generators_cover_the_same_tasks() -> None:
     assert RULE_TASKS == TASKS
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("task", TASKS)
 def test_every_generated_item_obeys_its_label(task: str) -> None:
     """For every seed, the independent rule gives each item its label."""

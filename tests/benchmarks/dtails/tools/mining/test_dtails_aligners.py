@@ -62,6 +62,7 @@ def test_statistical_aligners_find_planted_links(name: str) -> None:
     assert wrong < 0.10 * right, (right, missed, wrong)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("name", ["eflomal", "nltk"])
 def test_both_directions_are_combined(name: str) -> None:
     """On reversed sentences the intersection of both directions has most known links and few others."""
@@ -91,6 +92,7 @@ def test_sides_without_words_have_no_links(name: str) -> None:
     assert all(i < 2 and j < 2 for i, j in alignments[0] | alignments[54])
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("name", ["fast_align", "nltk"])
 def test_the_same_corpus_gives_the_same_links(name: str) -> None:
     """Two runs give the same links, except with eflomal, whose sampler has no seed."""

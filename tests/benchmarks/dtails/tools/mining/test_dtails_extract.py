@@ -279,6 +279,7 @@ def test_notes_say_what_the_parsers_lack(tmp_path: Path) -> None:
     assert any("gives no dependencies" in note for note in extraction.notes)
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("independent", [True, False])
 def test_interrupted_run_is_resumed(tmp_path: Path, independent: bool) -> None:
     """A run resumed after Ctrl-C does not repeat finished work and has the result of an uninterrupted run."""

@@ -104,6 +104,7 @@ def test_nltk_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         word_senses(f"wordnet:{folder}")
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

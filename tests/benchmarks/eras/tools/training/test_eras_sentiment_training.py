@@ -122,6 +122,7 @@ def test_batches_of_reviews_and_lines_alternate(tmp_path: Path) -> None:
     assert batches == [{0}, {1}] * 4
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("joint", [False, True])
 def test_resumed_equals_uninterrupted(tmp_path: Path, joint: bool) -> None:
     """A training that was stopped and continued has the weights of an uninterrupted one, with one head or two."""
@@ -156,6 +157,7 @@ def write_reviews(file: Path, rows: Sequence[tuple[str, int]]) -> Path:
     return file
 
 
+@pytest.mark.simulation
 def test_joint_training_on_real_reviews(tmp_path: Path) -> None:
     """On 1,600 reviews, the loss falls and the accuracy on 300 others is above 65%.
 

@@ -52,6 +52,7 @@ def weights(network: Any) -> dict[str, Any]:
     return dict(network.state_dict())
 
 
+@pytest.mark.simulation
 @pytest.mark.parametrize("evaluation", [3, 5])
 def test_resumed_equals_uninterrupted(tmp_path: Path, evaluation: int) -> None:
     """A training stopped within an epoch or between two has the same weights, steps and curve when it is continued.

@@ -44,6 +44,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     return folder / "model", outcome
 
 
+@pytest.mark.simulation
 def test_training_learns_real_text(trained: tuple[Path, Any]) -> None:
     """The loss falls to less than half, and F1 passes .65; without training it is below .35."""
     _, outcome = trained

@@ -144,6 +144,7 @@ def test_result_is_a_base(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.simulation
 @needs_train
 def test_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     """A training that was stopped and continued has the weights of an uninterrupted one, with the same masks."""
