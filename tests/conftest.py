@@ -36,7 +36,7 @@ TESTS = Path(__file__).parent
 #: the folders whose tests are measured for coverage: the parts in ``source`` of ``[tool.coverage.run]``
 WITH_RATE = ("core", "benchmarks", "engine", "runs")
 #: how many examples of a hypothesis test are measured
-MEASURED_EXAMPLES = 20
+MEASURED_EXAMPLES = 10
 
 pytest_plugins = [
     "pytester",
@@ -92,7 +92,7 @@ def _stop_measuring() -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[object]:
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
     """Measure coverage of the first examples of a property; the others rarely reach another line."""
     handle = getattr(pyfuncitem.obj, "hypothesis", None)
     if handle is None:

@@ -14,6 +14,7 @@ Folding removes differences that readers do not see as another spelling:
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 
@@ -54,6 +55,8 @@ def unicode_words(text: str) -> list[str]:
     return [*words, plain[start:]] if last else words
 
 
+# a text has few different characters
+@functools.lru_cache(maxsize=1 << 16)
 def _kind(character: str, last: str) -> str:
     """Return the script class of a word character; empty for others. Marks and long-vowel signs keep the last class."""
     if not is_word_character(character):
