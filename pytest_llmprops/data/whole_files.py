@@ -53,7 +53,9 @@ def is_stdout(path: Path) -> bool:
 
 def _is_stream(path: Path) -> bool:
     """Whether ``path`` is a device, a pipe or a socket, also as ``/dev/stderr``, which may be a redirected file."""
-    if path.absolute().is_relative_to("/dev") or path.absolute().is_relative_to("/proc"):
+    place = path.absolute()
+    # other folders below /dev, such as /dev/shm, may have ordinary files
+    if place.parent in (Path("/dev"), Path("/dev/fd")) or place.is_relative_to("/proc"):
         return True
     try:
         mode = path.stat().st_mode

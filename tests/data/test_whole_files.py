@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 import threading
 from pathlib import Path
 
@@ -100,3 +101,13 @@ def test_device_is_written_to(tmp_path: Path, capfdbinary: pytest.CaptureFixture
     assert Path(os.devnull).is_char_device()
     assert capfdbinary.readouterr().out == b"text\ntext\n"
     assert not Path("-").exists()
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="needs /dev/shm, a folder of files in memory")
+def test_folder_in_memory_has_ordinary_files() -> None:
+    """A file below ``/dev/shm`` is replaced like any other."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        path = Path(folder) / "file"
+        write_text(path, "old")
+        write_text(path, "new")
+        assert path.read_text(encoding="utf-8") == "new"
