@@ -25,6 +25,7 @@ class BrokerClient:
         self._path = path
         self._ids = itertools.count()
         self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._lines: list[bytes] = []
         self.writer: asyncio.StreamWriter | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -76,13 +77,27 @@ class BrokerClient:
             raise BackendError(GONE, kind="broker")
         number = next(self._ids)
         future = self._open[number] = asyncio.get_running_loop().create_future()
-        self.writer.write(wire.encode({"id": number, **message}))
+        self._write({"id": number, **message})
         answer: dict[str, Any] = await future
         if "error" in answer:
             raise BackendError.from_json(answer["error"])
         if "stopped" in answer:
             raise RunStopped(answer["stopped"])
         return answer
+
+    def _write(self, message: dict[str, Any]) -> None:
+        """Write the messages of one iteration of the event loop together.
+
+        The samples of a prompt then reach the broker at the same time, also on a busy machine.
+        """
+        if not self._lines:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._lines.append(wire.encode(message))
+
+    def _flush(self) -> None:
+        lines, self._lines = self._lines, []
+        if self.writer is not None:
+            self.writer.write(b"".join(lines))
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
         """See :meth:`pytest_llmprops.engine.broker.Broker.ask`."""
@@ -130,5 +145,6 @@ class BrokerClient:
                 task.cancel()
         if self.writer is not None:
             # Tells the broker that this worker has posted all its values; a killed worker cannot send this.
-            self.writer.write(wire.encode({"op": "leave"}))
+            self._write({"op": "leave"})
+            self._flush()
             self.writer.close()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -348,6 +349,22 @@ def test_samples_of_a_worker_are_gathered(make_broker: MakeBroker, path: str) ->
     assert len({reply.text for reply in replies}) > 1
     # A busy machine may split the stream of requests in two, but not into more parts.
     assert len(model.calls) <= 3
+
+
+def test_samples_of_a_worker_are_written_together(make_broker: MakeBroker, path: str) -> None:
+    """A worker that a busy machine interrupts has sent all samples of a prompt, or none."""
+    model = Several()
+
+    async def work(client: BrokerClient, _: BrokerClient) -> int:
+        await client.ask("m", "subject", Chat.user("first"))
+        assert client.writer is not None
+        with mock.patch.object(client.writer, "write", wraps=client.writer.write) as write:
+            await asyncio.gather(*(client.ask("m", "subject", r) for r in eleven("q")))
+        lines: int = write.call_args_list[0].args[0].count(b"\n")
+        return lines
+
+    assert served(path, make_broker(model), work, seconds=10) == 11
+    assert model.calls == [("first", 1), ("q", 11)]
 
 
 class Sampling(Benchmark):
