@@ -96,7 +96,7 @@ class BrokerClient:
 
     def _flush(self) -> None:
         lines, self._lines = self._lines, []
-        if self.writer is not None:
+        if lines and self.writer is not None:
             self.writer.write(b"".join(lines))
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
