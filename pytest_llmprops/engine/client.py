@@ -145,6 +145,6 @@ class BrokerClient:
                 task.cancel()
         if self.writer is not None:
             # Tells the broker that this worker has posted all its values; a killed worker cannot send this.
-            self._write({"op": "leave"})
+            self._lines.append(wire.encode({"op": "leave"}))
             self._flush()
             self.writer.close()

@@ -1,8 +1,9 @@
 """Several samples of one prompt in one call.
 
 A benchmark requests the samples of a prompt with :func:`asyncio.gather`, so that the requests arrive in one iteration
-of the event loop. Those of a worker cross its socket one by one, slightly later. So the first request waits briefly for
-the others. For the store, the log and the counters, each sample is a separate request; only the call is shared.
+of the event loop. Those of a worker cross its socket in one piece, or in several if the prompt is long. So the first
+request waits briefly for the others. For the store, the log and the counters, each sample is a separate request; only
+the call is shared.
 """
 
 from __future__ import annotations

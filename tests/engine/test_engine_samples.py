@@ -339,7 +339,7 @@ def test_closing_drops_open_sets(make_broker: MakeBroker, monkeypatch: pytest.Mo
 
 
 def test_samples_of_a_worker_are_gathered(make_broker: MakeBroker, path: str) -> None:
-    """Requests that cross the socket one by one are still sent together."""
+    """Requests that cross the socket in several parts are still sent together."""
     model = Several()
 
     async def work(client: BrokerClient, _: BrokerClient) -> list[Reply]:
