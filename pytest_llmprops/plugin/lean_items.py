@@ -171,20 +171,50 @@ class LeanItem(pytest.Item):
     __slots__ = ("_verdict", "outcome", "param", "source", "unit")
 
     def __init__(self, *, parent: Any, source: Source, param: str, unit: Unit) -> None:
-        # Without that of pytest.Item, which sets all attributes; __getattr__ and properties stand in for it.
+        # Without that of pytest.Item, which sets all attributes; properties stand in for it.
         self.source, self.param, self.unit = source, param, unit
         #: set while the item runs
         self.outcome: Outcome | GroupOutcome | None = None
         self._verdict: Any = None
 
-    def __getattr__(self, name: str) -> Any:
-        """Make an attribute that pytest sets for each item."""
-        make = _ATTRIBUTES.get(name)
-        if make is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        value = make(self)
-        setattr(self, name, value)
-        return value
+    # Attributes that pytest sets for each item, made when they are first used. A __getattr__ for them would also be
+    # called for what an item does not have, such as the parameters of fixtures, for which pytest asks each item.
+
+    @cached_property
+    def _id(self) -> Any:  # type: ignore[override]
+        return self.id
+
+    @cached_property
+    def _nodeid(self) -> str:
+        return self.nodeid
+
+    @cached_property
+    def _report_sections(self) -> list[tuple[str, str, str]]:  # type: ignore[override]
+        return []
+
+    @cached_property
+    def _store(self) -> pytest.Stash:  # type: ignore[override]
+        return self.stash
+
+    @cached_property
+    def extra_keyword_matches(self) -> set[str]:  # type: ignore[override]
+        return self.source.keywords_of(self.unit)
+
+    @cached_property
+    def keywords(self) -> Any:  # type: ignore[override]
+        return type(self.source.parent.keywords)(self)
+
+    @cached_property
+    def own_markers(self) -> list[pytest.Mark]:  # type: ignore[override]
+        return list(self.source.marks)
+
+    @cached_property
+    def stash(self) -> pytest.Stash:  # type: ignore[override]
+        return pytest.Stash()
+
+    @cached_property
+    def user_properties(self) -> list[tuple[str, object]]:  # type: ignore[override]
+        return []
 
     @property
     def has_own_marks(self) -> bool:
@@ -293,20 +323,6 @@ class LeanItem(pytest.Item):
     def _traceback_filter(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
         # As for a function: without the frames of pytest and this plugin above those of the test file.
         return excinfo.traceback.cut(path=self.path).filter(excinfo)
-
-
-#: attributes of an item that few items need -> their first value
-_ATTRIBUTES: Mapping[str, Callable[[LeanItem], Any]] = {
-    "_id": lambda item: item.id,
-    "_nodeid": lambda item: item.nodeid,
-    "_report_sections": lambda item: [],
-    "_store": lambda item: item.stash,
-    "extra_keyword_matches": lambda item: item.source.keywords_of(item.unit),
-    "keywords": lambda item: type(item.source.parent.keywords)(item),
-    "own_markers": lambda item: list(item.source.marks),
-    "stash": lambda item: pytest.Stash(),
-    "user_properties": lambda item: [],
-}
 
 
 def lean_items(

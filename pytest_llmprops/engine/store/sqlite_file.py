@@ -18,10 +18,12 @@ BUSY_SECONDS = 60.0
 _COLUMNS = {"key", "stored", "model", "reply"}
 #: statements that bring a store from each version to the next; the first version has no number in the file
 _MIGRATIONS = (
+    # Keys are random. Replies that are sorted by them, as in older stores, each change a page of their own. Here they
+    # are appended, and only the index, which is much smaller, is changed everywhere.
     """
     CREATE TABLE IF NOT EXISTS replies (
-        key TEXT PRIMARY KEY, stored REAL NOT NULL, model TEXT NOT NULL, reply TEXT NOT NULL
-    ) WITHOUT ROWID;
+        key TEXT PRIMARY KEY NOT NULL, stored REAL NOT NULL, model TEXT NOT NULL, reply TEXT NOT NULL
+    );
     CREATE TABLE IF NOT EXISTS servers (
         url TEXT PRIMARY KEY, models TEXT NOT NULL, since REAL NOT NULL
     ) WITHOUT ROWID;
@@ -54,8 +56,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA journal_mode=WAL")
         # NORMAL does not fsync each commit: a killed process loses nothing, a power failure the last commits.
         db.execute("PRAGMA synchronous=NORMAL")
-        # In pages of 4 kB, ten times the default: keys are random, so each commit changes a page per reply, and the
-        # same pages are changed again before they are copied to the file.
+        # In pages of 4 kB, ten times the default: keys are random, so each commit changes a page of the index per
+        # reply, and the same pages are changed again before they are copied to the file.
         db.execute("PRAGMA wal_autocheckpoint=10000")
         if _version(path, db) < VERSION:
             _migrate(db)
