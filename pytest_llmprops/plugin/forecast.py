@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import multiprocessing
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +18,9 @@ from pytest_llmprops.engine.planning import CHARACTERS_PER_TOKEN, plan
 from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.models.prices import Price
 from pytest_llmprops.plugin.session import LLMSession
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 
 @dataclass(slots=True)
@@ -96,6 +98,9 @@ def forecast_in_child(session: LLMSession, pytest_session: pytest.Session) -> Fo
 
     :raises pytest.UsageError: if an option does not fit the items, or the child fails.
     """
+    # A run without workers needs no child.
+    import multiprocessing
+
     context = multiprocessing.get_context("fork")
     receiving, sending = context.Pipe(duplex=False)
     process = context.Process(target=_collect, args=(sending, session, pytest_session))

@@ -29,14 +29,15 @@ def write_letters(reporter: Any, letter: str, number: int, counted: Any) -> None
 
     :param counted: pytest's number of reported cases, whose method ``count`` takes more.
     """
-    # Pytest looks at the width of the line after each letter, and ends the line if only the progress fits behind it:
-    # at most " [1000000/1000000]".
-    reserved = 2 * len(str(reporter._session.testscollected)) + len(" [100%]") + 1
+    # Pytest looks at the width of the line after each letter, and ends the line when only the progress fits behind it.
+    progress, total = reporter._show_progress_info, reporter._session.testscollected
+    length = len(f" [{total}/{total}]" if progress == "count" else " [100%]") + 1
     while number:
-        part = min(number, max(1, reporter._screen_width - reporter._width_of_current_line - reserved))
+        room = reporter._screen_width - reporter._width_of_current_line - length
+        part = min(number, max(1, room)) if progress else number
         number -= part
         counted.count(part)
         reporter.write(letter * part, green=True)
-        if reporter._show_progress_info and not reporter._is_last_item:
+        if progress and not reporter._is_last_item:
             reporter._write_progress_information_if_past_edge()
     reporter.flush()

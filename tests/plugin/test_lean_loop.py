@@ -105,7 +105,14 @@ def _shown(output: str) -> str:
 
 @pytest.mark.parametrize(
     "options",
-    [(), ("-q",), ("-qq",), ("-o", "console_output_style=count"), ("--llm-failures", "xfail"), ("-s",)],
+    [
+        (),
+        ("-q",),
+        ("-qq",),
+        ("-o", "console_output_style=count"),
+        ("--llm-failures", "xfail"),
+        ("-s",),
+    ],
     ids=["default", "quiet", "quieter", "counts", "expected failures", "no capture"],
 )
 def test_letters_of_a_group_are_those_of_its_cases(run: Runner, options: tuple[str, ...]) -> None:
@@ -121,6 +128,26 @@ def test_letters_of_a_group_are_those_of_its_cases(run: Runner, options: tuple[s
     assert calls == [22, 406]
     assert together.verdicts == single.verdicts
     assert together.run["summary"] == single.run["summary"]
+
+
+@pytest.mark.parametrize("style", ["progress", "count", "classic"])
+def test_letters_of_a_line_are_written_together(run: Runner, style: str) -> None:
+    """Correct cases that follow one another on a line are one piece, with each style of output that shows no times."""
+    model = write_cuts(run, items=203)
+    pieces = (
+        "from _pytest.terminal import TerminalReporter\n"
+        "write, pieces = TerminalReporter.write, []\n"
+        "def noted(self, content, **markup):\n"
+        "    pieces.append(content)\n"
+        "    write(self, content, **markup)\n"
+        "TerminalReporter.write = noted\n"
+        "def pytest_terminal_summary(terminalreporter):\n"
+        '    terminalreporter.write_line(f\'pieces: {sum(piece.strip(".") == "" for piece in pieces if piece)}\')\n'
+    )
+    run.write("conftest.py", LEAN + pieces)
+    done = run("--model", model, "-o", f"console_output_style={style}", env={"COLUMNS": "60"})
+    # One before each of the 20 wrong cases and one at the end, and one more for each line.
+    assert 21 <= int(done.output.partition("pieces: ")[2].split()[0]) <= 28
 
 
 def test_a_decorator_that_raises_is_reported(run: Runner) -> None:
