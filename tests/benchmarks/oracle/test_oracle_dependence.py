@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
+import numpy as np
 import pytest
+from scipy.stats import chi2_contingency
 
 from fixtures.oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
-from pytest_llmprops.benchmarks.oracle.dependence import Losses, losses
+from pytest_llmprops.benchmarks.oracle.dependence import DRAWS, Losses, losses
 from pytest_llmprops.benchmarks.oracle.entities import locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, ListReading, Samples
 from pytest_llmprops.benchmarks.oracle.linear_tests import Subject
@@ -111,6 +115,40 @@ def test_equal_sentences_are_pooled() -> None:
     halves = [replies(z, [(0,)] * n + [()] * (5 - n), 2) for z, n in ((1, 0), (1, 0), (3, 4), (3, 5))]
     whole = [replies(z, [(0,)] * n + [()] * (10 - n), 2) for z, n in ((1, 0), (3, 9))]
     assert losses(halves, subject(2)) == losses(whole, subject(2))
+
+
+def exact_p(of: int, lost: Sequence[int]) -> float:
+    """The p-value of noise for an entity of three, by all tables with the losses of four sentences that replace it.
+
+    The sentences keep both other entities, replace the first, the second, and both.
+    """
+
+    def smallest(table: Sequence[int]) -> float:
+        cells = np.array([table, [of - n for n in table]])
+        merged = [cells[:, [0, 2]] + cells[:, [1, 3]], cells[:, [0, 1]] + cells[:, [2, 3]], cells]
+        return min(
+            float(chi2_contingency(one, correction=False, lambda_="log-likelihood").pvalue) for one in merged
+        )
+
+    tables = [table for table in product(range(of + 1), repeat=4) if sum(table) == sum(lost)]
+    weights = np.array([math.prod(math.comb(of, n) for n in table) for table in tables])
+    below = np.array([smallest(table) for table in tables]) <= smallest(lost) * (1 + 1e-9)
+    return float(weights[below].sum() / weights.sum())
+
+
+@pytest.mark.parametrize(
+    ("of", "lost"),
+    [(3, (0, 1, 0, 3)), (3, (1, 2, 2, 3)), (3, (0, 2, 0, 0)), (4, (0, 0, 2, 0)), (5, (3, 1, 1, 3))],
+)
+def test_p_value_is_that_of_all_tables(of: int, lost: tuple[int, int, int, int]) -> None:
+    """The p-value of noise from draws is that of an enumeration, with likelihood ratios of another program.
+
+    With ratios that are 0.8 or 1.25 times as large, the last three would be .727, .200 and .921 in place of .182, .733
+    and .444: the ratios of the groupings have different numbers of degrees of freedom.
+    """
+    seen = first_of(3, of, dict(zip((0b001, 0b011, 0b101, 0b111), lost, strict=True)))
+    exact = exact_p(of, lost)
+    assert seen.p == pytest.approx(exact, abs=5 * math.sqrt(exact * (1 - exact) / DRAWS))
 
 
 def test_p_values_are_adjusted_for_the_entities() -> None:
