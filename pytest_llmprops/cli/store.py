@@ -55,7 +55,7 @@ def _opened(location: str | None, *, read_only: bool = False) -> Store:
 
 
 def _info(options: argparse.Namespace) -> int:
-    with closing(_opened(options.store)) as store:
+    with closing(_opened(options.store, read_only=True)) as store:
         info = store.info()
         print(f"{terminal_line(store.place)}: version {info.version}, {info.size / 1e6:.1f} MB")
         for model in info.models:

@@ -132,7 +132,7 @@ def test_counting_stored_replies_sends_no_request(make_broker: MakeBroker) -> No
 
 def test_damaged_store_is_reported(make_broker: MakeBroker, tmp_path: Path) -> None:
     """A damaged store appears in the broker's notes, and the run continues with a new one."""
-    (tmp_path / "replies.sqlite").write_bytes(b"no database at all\n" * 100)
+    (tmp_path / "replies.sqlite").write_bytes(b"SQLite format 3\0" + b"no database at all\n" * 100)
     asked = ask_all(make_broker(FakeModel(["x"])), ["a"])
     assert asked.texts == ["x"]
     assert len(asked.broker.report()["notes"]) == 1

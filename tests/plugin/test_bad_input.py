@@ -219,13 +219,23 @@ def test_unwritable_store_is_one_line(run: Runner, workers: str) -> None:
 def test_damaged_store_is_set_aside(run: Runner, workers: str) -> None:
     """A damaged store is renamed and reported, and the run uses a new one."""
     run.sums()
-    run.store.write_bytes(b"this is no database, but it is somebody's file" * 100)
+    damaged = b"SQLite format 3\0" + b"and no database after it" * 100
+    run.store.write_bytes(damaged)
     done = run("--model", run.adder, "-n", workers)
     assert len(done.verdicts) == 12
     [aside] = run.folder.glob("store.sqlite.damaged-*")
-    assert aside.read_bytes().startswith(b"this is no database")
+    assert aside.read_bytes() == damaged
     assert "is damaged" in done.output
     assert aside.name in done.output
+
+
+def test_another_file_is_no_store(run: Runner, workers: str) -> None:
+    """A file of the user that is named as the store by mistake ends the run with one line, and is not touched."""
+    run.sums()
+    run.store.write_text("notes")
+    done = run("--model", run.adder, "-n", workers)
+    _one_line(done, f"reply store {run.store}: is no SQLite file", "--llm-store FILE")
+    assert run.store.read_text() == "notes"
 
 
 def test_store_damaged_inside_is_set_aside(run: Runner) -> None:

@@ -16,6 +16,8 @@ from pytest_llmprops.engine.store.base import VERSION
 #: Another run holds the write lock during a commit; a minute is enough even on a stalled disk.
 BUSY_SECONDS = 60.0
 _COLUMNS = {"key", "stored", "model", "reply"}
+#: the first bytes of a SQLite file
+_HEADER = b"SQLite format 3\0"
 #: statements that bring a store from each version to the next; the first version has no number in the file
 _MIGRATIONS = (
     # Keys are random. Replies that are sorted by them, as in older stores, each change a page of their own. Here they
@@ -114,9 +116,19 @@ def _migrate(db: sqlite3.Connection) -> None:
 
 
 def _check_own(path: Path) -> None:
-    """Raise StoreError if the file is a database without replies, before it is changed in any way."""
-    if not path.is_file():
+    """Raise StoreError if the file is not a store, before it is changed in any way."""
+    if not path.exists():
         return
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "not a regular file"
+        raise StoreError(f"reply store {path}: is {kind}; name a file with --llm-store FILE")
+    with path.open("rb") as file:
+        begins = file.read(len(_HEADER))
+    # A file system may leave zeros behind where a store was being written.
+    if begins.strip(b"\0") and begins != _HEADER:
+        raise StoreError(
+            f"reply store {path}: is no SQLite file; name another file with --llm-store FILE, or move this one away"
+        )
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as db:
         tables = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         columns = {row[1] for row in db.execute("PRAGMA table_info(replies)")}

@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 
@@ -87,20 +87,42 @@ def test_several_runs_share_one_file(store: SQLiteStore, path: Path) -> None:
     raw.close()
 
 
-def test_file_that_is_not_a_store_is_moved_aside(path: Path) -> None:
-    """An invalid file is moved aside unchanged and reported in one line, and a new store is created."""
+@pytest.mark.parametrize("start", [b"SQLite format 3\0", b"\0" * 4096])
+def test_a_damaged_store_is_moved_aside(path: Path, start: bytes) -> None:
+    """A damaged file is moved aside unchanged and reported in one line, and a new store is created."""
     path.parent.mkdir()
-    garbage = b"precious, but no database\n" * 1000
-    path.write_bytes(garbage)
+    damaged = start + b"precious, but no database\n" * 1000
+    path.write_bytes(damaged)
     store = SQLiteStore(path)
     put(store, "k", REPLY)
     assert get(store, "k") == REPLY
     store.close()
-    assert _aside(path).read_bytes() == garbage
+    assert _aside(path).read_bytes() == damaged
     [note] = store.notes
     assert str(path) in note
     assert _aside(path).name in note
     assert "\n" not in note
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    """A file that is no SQLite file, a pipe and a device are refused, and stay as they are."""
+    notes, pipe, zero = tmp_path / "notes.txt", tmp_path / "pipe", tmp_path / "zero"
+    notes.write_text("precious, but no database\n")
+    notes.chmod(0o644)
+    os.mkfifo(pipe, 0o644)
+    others = [notes, pipe]
+    # Only root may make a device; that of the machine must not be risked.
+    with suppress(PermissionError):
+        os.mknod(zero, 0o644 | stat.S_IFCHR, os.makedev(1, 5))
+        others.append(zero)
+    link = tmp_path / "link"
+    link.symlink_to(notes)
+    before = {file: file.stat() for file in others}
+    for file in (*others, link):
+        with pytest.raises(StoreError, match=r"(no SQLite file|not a regular file); .*--llm-store FILE"):
+            SQLiteStore(file)
+    assert {file: file.stat() for file in others} == before
+    assert sorted(tmp_path.iterdir()) == sorted((*others, link))
 
 
 def test_store_damaged_while_reading_is_moved_aside(path: Path) -> None:
