@@ -43,8 +43,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
     :raises StoreError: if the file cannot be used.
     :raises sqlite3.DatabaseError: if it is damaged or locked.
     """
-    _check_own(path)
     try:
+        _check_own(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         # Create the file before SQLite does, so that it is private from the start.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
