@@ -8,6 +8,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -71,7 +72,8 @@ class Broker:
         if config.engine == "batch" and config.cache != "only":
             from pytest_llmprops.engine.batch.waves import Waves
 
-            self.waves = Waves(config, self._calls, self._keep, self._known.stored)
+            find = partial(self._known.find, claims=False)
+            self.waves = Waves(config, self._calls, self._keep, self._known.stored, find)
         #: the models that a Ray cluster serves, with ``--llm-engine ray``
         self._fleets: Fleets | None = None
         if config.replicas and config.cache != "only":

@@ -19,6 +19,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.batch.activity import Asker, Askers
 from pytest_llmprops.engine.batch.ledger import ledger_path
+from pytest_llmprops.engine.batch.submitting import Submitter
 from pytest_llmprops.models.anthropic_batches import AnthropicBatches
 from pytest_llmprops.models.openai_batches import OpenAIBatches
 
@@ -211,6 +212,28 @@ def test_two_runs_with_one_store_submit_each_request_once(
     first, second = asyncio.run(asyncio.wait_for(both(), 20))
     assert [reply.text for reply in first] == right(12)
     assert [reply.text for reply in second] == right(20)[4:]
+    assert set(server.batched.values()) == {1}
+
+
+def test_a_batch_that_ended_meanwhile_is_not_submitted_again(
+    start_batch_server: Start, tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another run has asked since it was looked up is taken from the store, and only the rest is sent."""
+    server = start_batch_server()
+    canaries, texts = Submitter._canaries, list[str]()  # noqa: SLF001
+
+    async def meanwhile(self: Submitter, *values: Any) -> bool:
+        if not texts:
+            texts.append("")
+            other = BatchRun(server, tmp_path, sums(15)[3:], is_begun=False, store=store)
+            texts[:] = [reply.text for reply in await other.work()]
+        return await canaries(self, *values)
+
+    monkeypatch.setattr(Submitter, "_canaries", meanwhile)
+    run = BatchRun(server, tmp_path, sums(12), store=store)
+    assert texts == right(15)[3:]
+    assert run.texts == right(12)
+    assert server.sizes == [11, 2]
     assert set(server.batched.values()) == {1}
 
 

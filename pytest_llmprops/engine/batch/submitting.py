@@ -22,19 +22,21 @@ from pytest_llmprops.models.openai_sdk import normalised_url
 CANARIES = 3
 #: what stores and counts the reply to a call
 Keep = Callable[[Pending, Reply], Awaitable[Reply]]
+#: looks up a stored reply that the run may use
+Find = Callable[[Pending], Awaitable[Reply | None]]
 
 
 class Submitter:
     """Writes waves.
 
-    :param keep: stores and counts the reply to a call.
+    :param keep: stores and counts the reply to a call. :param find: looks up a stored reply that the run may use.
     """
 
     def __init__(
-        self, config: BrokerConfig, calls: Calls, ledger: Ledger, waiting: Waiting, keep: Keep
+        self, config: BrokerConfig, calls: Calls, ledger: Ledger, waiting: Waiting, keep: Keep, find: Find
     ) -> None:
         self._config, self._calls, self._ledger = config, calls, ledger
-        self._waiting, self._keep = waiting, keep
+        self._waiting, self._keep, self._find = waiting, keep, find
         #: creations in a row that failed for a reason that may pass
         self._failures = 0
 
@@ -109,11 +111,30 @@ class Submitter:
                 # Another run that shares the store has just submitted them.
                 keys = [one.key for group in taken for one in group]
                 self._waiting.mark(self._ledger.owners(keys))
+            if await self._take_stored(mine):
+                # Nothing was created for this entry. The others are submitted with the next one.
+                self._ledger.end(entry.mark, "stored")
+                return [*filter(None, mine), *rest]
             self._waiting.mark(dict.fromkeys((one.key for group in mine for one in group), entry.mark))
             if mine:
                 with closing(_without(file, [group[0].key in others for group in taken])) as wave:
                     await self._create(lane, entry, wave, len(mine))
         return rest
+
+    async def _take_stored(self, groups: Sequence[list[Pending]]) -> bool:
+        """Take the requests that are stored by now out of ``groups``, and return whether there are any.
+
+        A batch of another run may have ended since they were looked up. It no longer owns them then; before they were
+        claimed, it might have ended at any moment.
+        """
+        waiting = [one for group in groups for one in group]
+        replies = await asyncio.gather(*map(self._find, waiting))
+        stored = {one.key: reply for one, reply in zip(waiting, replies, strict=True) if reply is not None}
+        for group in groups:
+            for one in [one for one in group if one.key in stored]:
+                group.remove(one)
+                self._waiting.settle(one, stored[one.key])
+        return bool(stored)
 
     def _write(
         self, lane: Lane, groups: Sequence[list[Pending]], file: IO[bytes]

@@ -44,12 +44,17 @@ Keep = Callable[[str, Served, str, Reply], Awaitable[Reply]]
 class Waves:
     """Serves the requests of models with batches.
 
-    :param stored: returns the stored reply to a key.
+    :param stored: returns the stored reply to a key, of any age. :param find: returns the one that the run may use.
     :raises StoreError: if the ledger cannot be used.
     """
 
     def __init__(
-        self, config: BrokerConfig, calls: Calls, keep: Keep, stored: Callable[[str], Awaitable[Reply | None]]
+        self,
+        config: BrokerConfig,
+        calls: Calls,
+        keep: Keep,
+        stored: Callable[[str], Awaitable[Reply | None]],
+        find: Callable[[Model, str], Awaitable[Reply | None]],
     ) -> None:
         self._config, self._calls, self._keep, self.stored = config, calls, keep, stored
         self._changed = asyncio.Event()
@@ -59,7 +64,12 @@ class Waves:
         self._lanes: dict[str, Lane] = {}
         self._ledger = Ledger(ledger_path(config.store))
         self._submitter = Submitter(
-            config, calls, self._ledger, self._waiting, lambda one, reply: self.keep(one.lane, one.key, reply)
+            config,
+            calls,
+            self._ledger,
+            self._waiting,
+            lambda one, reply: self.keep(one.lane, one.key, reply),
+            lambda one: find(one.lane.served.model, one.key),
         )
         self._poller = Poller(calls, self._ledger, self._waiting, self)
         self._task: asyncio.Task[None] | None = None
