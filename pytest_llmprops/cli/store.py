@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from pytest_llmprops.engine.store.base import Store
 
 STORE = "file or postgresql:// URL (default: the same as pytest)"
-#: replies that are copied at once
-_PAGE = 500
 
 
 def add(groups: Groups) -> None:
@@ -90,6 +88,7 @@ def _prune(options: argparse.Namespace) -> int:
 
 
 def _copy(options: argparse.Namespace) -> int:
+    from pytest_llmprops.engine.store.copying import copy_replies
     from pytest_llmprops.engine.store.location import open_store, store_location
 
     target_place = store_location(options.target)
@@ -97,12 +96,8 @@ def _copy(options: argparse.Namespace) -> int:
         closing(_opened(options.source, read_only=True)) as source,
         closing(open_store(target_place)) as target,
     ):
-        seen = copied = 0
-        after = ""
-        while rows := source.page(after, _PAGE):
-            seen, after = seen + len(rows), rows[-1].key
-            copied += target.put_many(rows, only_newer=True)
-        print(f"{terminal_line(target.place)}: {copied:,} replies copied, {seen - copied:,} were there")
+        copied, known = copy_replies(source, target)
+        print(f"{terminal_line(target.place)}: {copied:,} replies copied, {known:,} were there")
         _show_notes(target)
     return 0
 

@@ -12,6 +12,7 @@ from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.store.base import row_of
+from pytest_llmprops.engine.store.copying import UNSAVED
 from pytest_llmprops.engine.store.location import open_store
 from pytest_llmprops.engine.store.replies import StoredReplies
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
@@ -21,8 +22,6 @@ from pytest_llmprops.models.base import Model
 RECENT = 10_000
 #: number of keys that are counted at once
 _COUNTED = 1_000
-#: store in the run's folder for the replies that the store did not take
-UNSAVED = "replies.sqlite"
 
 
 class KnownReplies:

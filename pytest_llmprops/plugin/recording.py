@@ -12,7 +12,7 @@ import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.broker_report import BrokerReport
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_facts import ModelFacts, PriceFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CaseReport, CollectionFacts, WorkerSummary
@@ -54,9 +54,9 @@ class Recording:
         self.collection = CollectionFacts()
 
     def prepare(self) -> Path:
-        """Create the run's folder, or return that of a resumed run.
+        """Create the run's folder, or return that of a resumed run, whose replies are then all in the store.
 
-        :raises pytest.UsageError: if the folder cannot be used.
+        :raises pytest.UsageError: if the folder cannot be used, or a resumed run has replies that cannot be stored.
         """
         session = self._session
         if session.evaluation.run_dir is None:
@@ -66,11 +66,20 @@ class Recording:
                         session.settings.run, list(session.cases.models), Path(self._config.rootpath)
                     )
                     if session.earlier is None
-                    else session.earlier.run.folder
+                    else self._resumed(session.earlier.run.folder)
                 )
-            except UsageError as error:
+            except LLMPropsError as error:
                 raise pytest.UsageError(str(error)) from None
         return session.evaluation.run_dir
+
+    def _resumed(self, folder: Path) -> Path:
+        """Store the replies that the resumed run could not store, so that they are not paid for again."""
+        config = self._session.evaluation.broker_config()
+        if config.cache in ("reuse", "refresh"):
+            from pytest_llmprops.engine.store.copying import store_unsaved
+
+            self.notes += store_unsaved(folder, config.store)
+        return folder
 
     def open(self, collection: CollectionFacts) -> None:
         """Write the first ``run.json``, with what was collected, so that a run that is killed can be resumed.

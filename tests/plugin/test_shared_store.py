@@ -85,14 +85,17 @@ def test_a_killed_run_costs_its_calls_in_flight(run: Runner, start_stub: Start, 
     assert stats["requests"] - stats["distinct"] <= 8
 
 
+@pytest.mark.parametrize("way", ["copied", "resumed"])
 def test_a_lost_server_loses_no_reply(
     run: Runner,
+    way: str,
     start_stub: Start,
     start_postgres: Callable[[], PostgresServer],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The run stops with one line and a valid incomplete record. Replies that arrive then are in its folder, and
-    the same command sends again at most what was in flight.
+    """The run stops with one line and a valid incomplete record. Replies that arrive then are in its folder.
+
+    If they are copied, or the run is resumed, at most what was in flight is sent again.
     """
     run.sums(200)
     run.write("conftest.py", IMPATIENT)
@@ -117,9 +120,14 @@ def test_a_lost_server_loses_no_reply(
     aside = stopped.folder / "replies.sqlite"
     if aside.exists():
         assert f"llmprops store copy {aside} {url}" in " ".join(stopped.output.split())
-        assert main(["store", "copy", str(aside), url]) == 0
-    done = run(*arguments)
-    assert len(done.verdicts) == 200
+        if way == "copied":
+            assert main(["store", "copy", str(aside), url]) == 0
+    if way == "copied":
+        assert len(run(*arguments).verdicts) == 200
+    else:
+        run(*arguments, "--llm-run", str(stopped.folder), "--llm-resume")
+        assert len(stopped.verdicts) == 200
+        assert not aside.exists()
     # The end of the session cuts off the calls in flight.
     stats = stub.stats()
     assert stats["requests"] - stats["distinct"] <= 8
