@@ -74,15 +74,19 @@ def _retry(options: argparse.Namespace) -> int:
 def retry_arguments(words: Sequence[str]) -> list[str]:
     """Return the arguments of pytest that go on with the run in the first of ``words``; the others are added.
 
-    :raises UsageError: if no run is named, or its record has no command.
+    :raises UsageError: if no run is named, its record has no command, or it was merged from shards.
     """
     from pytest_llmprops.runs.catalog import find_run
+    from pytest_llmprops.runs.completing import is_merged, merged_problem
     from pytest_llmprops.runs.reader import read_facts
 
     if not words or words[0].startswith("-"):
         raise UsageError(f"retry: name the run first: llmprops retry RUN ({RUN})")
     folder = find_run(words[0])
-    command = read_facts(folder).options.get("command")
+    facts = read_facts(folder)
+    if is_merged(facts):
+        raise UsageError(f"{folder}: {merged_problem(facts)}")
+    command = facts.options.get("command")
     if not isinstance(command, list):
         raise UsageError(
             f"{folder}: has no pytest command, so it cannot be repeated; it was not recorded by pytest"

@@ -17,6 +17,7 @@ from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.core.worker_messages import CollectionFacts, Kept
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.plugin.options import RunOptions, plain_option
+from pytest_llmprops.runs.completing import is_merged, merged_problem
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
 from pytest_llmprops.runs.parts import SAME_OPTIONS, merged_deviations, merged_models, summed_calls
 from pytest_llmprops.runs.reader import Run, read_run
@@ -137,6 +138,8 @@ def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mappi
     lock = lock_verdicts(folder)
     try:
         run = read_run(folder)
+        if is_merged(run.facts):
+            raise UsageError(f"{where}: {merged_problem(run.facts)}")
         _check_same(run, settings, models, helpers)
         failed = sum(record.status == "error" for record in run.records)
         failed += sum(bool(search.error) for search in run.searches)

@@ -15,6 +15,7 @@ from pytest_llmprops.reports.published import beside
 from pytest_llmprops.reports.tables import UNLIMITED, Table, fitted, without, wrapped
 from pytest_llmprops.reports.view import missing_package
 from pytest_llmprops.runs.benchmark_facts import headline
+from pytest_llmprops.runs.completing import shard_steps
 
 #: wrong answers shown per benchmark; all of them are in the run record
 SHOWN = 5
@@ -73,8 +74,10 @@ def summary_lines(
             f"stopped early: the gate was decided after {count(len(records))} of {counted(expected, unit)}"
         )
     elif not facts.complete:
-        missing = f"{count(expected - len(records))} of {counted(expected, unit)}"
-        lines.append(f"INCOMPLETE: {missing} have no verdict; complete it: llmprops retry {folder}")
+        # A merged run without all shards does not know the number.
+        missing = f"{count(expected - len(records))} of {counted(expected, unit)}" if expected else "cases"
+        steps = shard_steps(facts) or f"llmprops retry {folder}"
+        lines.append(f"INCOMPLETE: {missing} have no verdict; complete it: {steps}")
     lines.append(f"run record: {folder}")
     return [part for line in lines for part in wrapped(terminal_line(line), width)]
 

@@ -18,6 +18,7 @@ from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.runs import gate_bounds, gate_checks
 from pytest_llmprops.runs.benchmark_facts import unknown_benchmarks
 from pytest_llmprops.runs.comparable import unfit
+from pytest_llmprops.runs.completing import shard_steps
 from pytest_llmprops.runs.gate_data import RuleData, Terms
 from pytest_llmprops.runs.gate_draw import fingerprint
 from pytest_llmprops.runs.gate_errors import at_worst, confirmed
@@ -129,7 +130,8 @@ def _same_terms(gate: Gate, facts: RunFacts, theirs: Sequence[VerdictRecord]) ->
 def _why_incomplete(facts: RunFacts, plan: SequentialPlan | None) -> str:
     if facts.stopped_by_gate and plan is None:
         return "it was stopped early by another gate file or for another baseline; measure the rest"
-    return facts.stopped or f"cases have no verdict; continue it with 'llmprops retry {facts.run_id}'"
+    steps = shard_steps(facts) or f"continue it with 'llmprops retry {facts.run_id}'"
+    return facts.stopped or f"cases have no verdict; {steps}"
 
 
 def _nothing(gate: Gate, facts: RunFacts, records: Sequence[VerdictRecord]) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from pytest_llmprops.core.records import Group, VerdictKey, VerdictRecord
 from pytest_llmprops.core.run_facts import GitState, ModelFacts, RunFacts
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs.benchmark_facts import cluster_weighted
+from pytest_llmprops.runs.completing import MERGED, merged_option
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
 from pytest_llmprops.runs.parts import SAME_OPTIONS, merged_deviations, merged_models, summed_calls
 from pytest_llmprops.runs.reader import Run, computed_metrics
@@ -160,6 +161,7 @@ def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunFa
     if missing:
         notes.append(f"incomplete: missing shards {first_names(missing)}")
     notes += [f"incomplete: {run.run_id} is shard {_shard(run)}" for run in runs if not run.facts.complete]
+    unfinished = [run.folder for run in runs if not run.facts.complete or _has_errors(run)]
     expected = [part.expected for part in parts]
     metrics, unknown = computed_metrics(records)
     remarks, problems = remarks_on(
@@ -173,7 +175,7 @@ def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunFa
         complete=not missing and all(part.complete for part in parts),
         models=reduce(merged_models, (part.models for part in parts)),
         helpers=reduce(merged_models, (part.helpers for part in parts)),
-        options={**first.options, "shard": None, "run": None},
+        options={**first.options, "shard": None, "run": None, MERGED: merged_option(missing, unfinished)},
         benchmarks={name: value for part in parts for name, value in part.benchmarks.items()},
         git=None
         if first.git is None
@@ -197,6 +199,10 @@ def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunFa
         files={},
     )
     return replace(facts, summary=summary_rows(records, cluster_weighted(facts))), notes
+
+
+def _has_errors(run: Run) -> bool:
+    return any(record.status == "error" for record in run.records) or any(s.error for s in run.searches)
 
 
 def _records(runs: Sequence[Run]) -> list[VerdictRecord]:

@@ -12,9 +12,13 @@ import pytest
 
 from fixtures.records import exchange, recorded, verdict
 from fixtures.runs import ROOT, Finished, Runner
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.cli.run import retry_arguments
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, Shard
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.reports.terminal import summary_lines
+from pytest_llmprops.reports.view.watching import Watch
 from pytest_llmprops.runs.merge import merge
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
@@ -161,6 +165,46 @@ def test_missing_and_incomplete_shards_make_the_run_incomplete(tmp_path: Path) -
     facts = merged(folders, tmp_path / "incomplete")
     assert not facts["complete"]
     assert "incomplete: 2 is shard 2/3" in facts["notes"]
+
+
+def test_an_incomplete_merged_run_names_the_shards(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The gate and retry say which shards to measure or to go on with; a merged run itself cannot be resumed."""
+    folders = shards(tmp_path, [[verdict("add", 0)], [verdict("add", 1, "error")]], of=4)
+    out = tmp_path / "merged"
+    merge([read_run(folder) for folder in folders], out)
+    steps = (
+        "measure the missing shards with --llm-shard (3/4, 4/4), complete the others with 'llmprops retry'"
+        f" ({folders[1]}), then merge all shards again with 'llmprops runs merge'"
+    )
+    gate = tmp_path / "gate.toml"
+    gate.write_text("[[rule]]\nbenchmark = 'sums'\nmin_accuracy = 0.3\n")
+    assert main(["gate", str(out), "--gate", str(gate)]) == 1
+    assert f"this run is incomplete: cases have no verdict; {steps}" in " ".join(
+        capsys.readouterr().out.split()
+    )
+    assert main(["retry", str(out)]) == 2
+    assert capsys.readouterr().err == f"llmprops: {out}: was merged from shards; {steps}\n"
+    [row] = [row for row in Watch([tmp_path]).step().rows if row["name"] == "merged"]
+    assert (row["state"], row["command"]) == ("incomplete", "")
+    assert f"to complete it: {steps}" in row["remarks"]
+    run = read_run(out)
+    assert f"have no verdict; complete it: {steps}" in " ".join(
+        summary_lines(run.facts, run.records, out, ())
+    )
+
+
+def test_a_merged_run_is_not_resumed(parts: tuple[Finished, list[Finished], Path]) -> None:
+    """``llmprops retry`` and ``--llm-resume`` say why, also if nothing is missing."""
+    *_, out = parts
+    run = Runner(out.parent)
+    done = run(str(ROOT / "suites"), *OPTIONS, "--llm-run", str(out), "--llm-resume")
+    assert done.code == 4
+    nothing = "was merged from shards; they are complete and have no errors, so there is nothing to run"
+    assert f"--llm-resume {out}: {nothing}" in done.output
+    with pytest.raises(UsageError, match=nothing):
+        retry_arguments([str(out)])
 
 
 def test_an_incomplete_last_line_of_requests_is_left_out(tmp_path: Path) -> None:

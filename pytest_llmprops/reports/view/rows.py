@@ -25,6 +25,7 @@ from pytest_llmprops.reports.kit.series import Share
 from pytest_llmprops.reports.view.following import Counts, Follower, Part
 from pytest_llmprops.runs.benchmark_facts import facts_of, headline
 from pytest_llmprops.runs.catalog import BASELINES, Listed
+from pytest_llmprops.runs.completing import shard_steps
 from pytest_llmprops.runs.summary import pooled_accuracy
 
 #: a run that makes no progress for this time says so
@@ -128,7 +129,9 @@ def row_of(run: Listed, follower: Follower | None, shares: Mapping[Part, Share],
         if not facts.complete and not facts.stopped_by_gate:
             recorded = sum(r.samples for r in facts.summary)
             remarks.append(f"incomplete: {count(recorded)} of {_expected(facts)} cases have a verdict")
-    if row["state"] in ("killed", "incomplete"):
+    if steps := shard_steps(facts):
+        remarks.append(f"to complete it: {steps}")
+    elif row["state"] in ("killed", "incomplete"):
         row["command"] = one_line(f"llmprops retry {run.folder}", MOST_REMARK)
     row["remarks"] += [one_line(text, MOST_REMARK) for text in (*remarks, *facts.notes[:5])]
     return row
