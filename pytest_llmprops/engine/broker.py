@@ -419,19 +419,24 @@ class Broker:
                 await served.together.close()
             if served.computed is not None:
                 await served.computed.close()
-            # Some SDKs can close their connections only in a coroutine. Everything is recorded, so a model that cannot
-            # be closed costs nothing.
-            closing = getattr(served.model, "aclose", None)
-            with contextlib.suppress(Exception):
-                if closing is None:
-                    served.model.close()
-                else:
-                    await closing()
         if self._fleets is not None:
             await self._fleets.close()
         await self._known.close()
         if self._log:
             self._log.close()
+        # Last, and whatever they raise: everything is recorded, so a model that cannot be closed costs nothing.
+        for served in self._served.values():
+            with contextlib.suppress(BaseException):
+                await _close_model(served.model)
+
+
+async def _close_model(model: Model) -> None:
+    # Some SDKs can close their connections only in a coroutine.
+    closing = getattr(model, "aclose", None)
+    if closing is None:
+        model.close()
+    else:
+        await closing()
 
 
 def _facts(served: Served) -> Mapping[str, Any]:

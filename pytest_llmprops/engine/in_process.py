@@ -171,8 +171,8 @@ class InProcess:
     def close(self) -> None:
         """Free the models."""
         for served in self._served.values():
-            # Everything is recorded; a model that cannot be closed costs nothing.
-            with contextlib.suppress(Exception):
+            # Everything is recorded; a model that cannot be closed costs nothing, whatever it raises.
+            with contextlib.suppress(BaseException):
                 served.model.close()
         self._served.clear()
         self._lanes.clear()
