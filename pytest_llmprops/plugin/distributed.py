@@ -50,6 +50,8 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
         self._ids = NodeIds(())
         #: share -> number of its cases that have not ended
         self._pending: dict[str, int] = {}
+        #: a worker refuses to start, and says why when it ends
+        self.is_refused = False
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
         super().add_node_collection(node, collection)
@@ -60,6 +62,10 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
             self._ids = NodeIds(collection)
         if self._ids == collection:
             self.registered_collections[node] = self._ids
+
+    def _check_nodes_have_same_collection(self) -> bool:
+        # A worker that refuses has no cases. If the disk is full after the report of another worker, that one has all.
+        return not self.is_refused and super()._check_nodes_have_same_collection()
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         nodeid = self._ids[item_index]
@@ -98,6 +104,7 @@ class Distributed:
     def __init__(self, controller: Controller) -> None:
         self._controller, self._session = controller, controller.session
         self._starts = WorkerStarts(usable_processors())
+        self._scheduling: BatchScheduling | None = None
 
     def pytest_configure_node(self, node: Any) -> None:
         folder = self._controller.start_broker(int(node.workerinput["workercount"]))
@@ -116,6 +123,7 @@ class Distributed:
         scheduling = BatchScheduling(config, log)
         if self._session.collection.is_sequential:
             scheduling.share = turn_of
+        self._scheduling = scheduling
         return scheduling
 
     def pytest_xdist_node_collection_finished(self, node: Any) -> None:
@@ -124,6 +132,8 @@ class Distributed:
         collection = take_collection(recording.prepare(), node.workerinput["workerid"])
         if collection is not None:
             self._controller.begin(collection)
+        elif self._scheduling is not None:
+            self._scheduling.is_refused = True
 
     def pytest_testnodedown(self, node: Any) -> None:
         output = getattr(node, "workeroutput", None) or {}

@@ -23,7 +23,14 @@ from pytest_llmprops.plugin.in_process_usage import with_in_process
 from pytest_llmprops.plugin.options import plain_option
 from pytest_llmprops.plugin.run_facts import final_facts, in_order
 from pytest_llmprops.plugin.session import LLMSession
-from pytest_llmprops.runs.record import RunRecord, first_facts, git_state, new_run_folder, remove_record
+from pytest_llmprops.runs.record import (
+    RunRecord,
+    first_facts,
+    git_state,
+    new_run_folder,
+    remove_record,
+    unusable,
+)
 from pytest_llmprops.runs.searches import SearchLog
 
 
@@ -108,7 +115,7 @@ class Recording:
         except UsageError as error:
             raise pytest.UsageError(str(error)) from None
         except OSError as error:
-            raise pytest.UsageError(f"run record: {error}") from None
+            raise pytest.UsageError(str(unusable(folder, error))) from None
 
     def _first_facts(self, folder: Path) -> RunFacts:
         cases, settings = self._session.cases, self._session.settings
@@ -168,11 +175,13 @@ class Recording:
     def _end_without_disk(self, error: OSError) -> None:
         if self.stopped is None:
             assert self.record is not None
-            kept = len(self.record.records)
             self.stopped = (
                 f"run record {self.record.folder}: {error.strerror or error}; the record has"
-                f" {kept} verdicts, and the store has all replies; free disk space and run again"
+                f" {len(self.record.records)} verdicts; free disk space and run again"
             )
+            if self._session.settings.cache in ("reuse", "only"):
+                # Not "all replies": the store may be on the same disk.
+                self.stopped += ", which repeats no request whose reply is in the store"
             self._end_run(self.stopped)
 
     @property
@@ -220,7 +229,7 @@ class Recording:
             session.evaluation.in_process_labels,
             [summary.in_process for summary in summaries],
         )
-        stopped = next((summary.stopped for summary in summaries if summary.stopped), None)
+        stopped = next((why for summary in summaries if (why := summary.stopped or summary.refused)), None)
         self.stopped = self.stopped or report.stopped or stopped
         self.waits_for_batches = report.batches is not None and report.batches.is_unfinished
         late = (note for summary in summaries for note in summary.notes)

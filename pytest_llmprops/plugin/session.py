@@ -125,8 +125,20 @@ class LLMSession:
             session.items.clear()
         self.verdicts.schedule = self.collection.schedule
         if self.setup is not None:
+            self._report_collection(session, Path(self.setup.run_dir))
+
+    def _report_collection(self, session: pytest.Session, folder: Path) -> None:
+        """Report what was collected, or that this worker refuses to start, as it does on a full disk."""
+        try:
             facts = self.collection.facts() if self.refused is None else None
-            report_collection(Path(self.setup.run_dir), self.worker_id, facts)
+            report_collection(folder, self.worker_id, facts)
+        except OSError as error:
+            from pytest_llmprops.runs.record import unusable
+
+            self.refused = str(unusable(folder, error))
+            session.items.clear()
+            # An empty file takes no disk space. Without it, the controller would wait before it starts more workers.
+            report_collection(folder, self.worker_id, None)
 
     def _check_resumed(self) -> None:
         from pytest_llmprops.plugin.resuming import check_cases

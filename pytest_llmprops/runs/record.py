@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import hashlib
 import json
 import os
@@ -47,7 +48,7 @@ def new_run_folder(requested: str | None, models: Sequence[str], root: Path) -> 
             if requested:
                 raise UsageError(f"--llm-run {requested}: is not a folder") from None
         except OSError as error:
-            raise _unusable(folder, error) from None
+            raise unusable(folder, error) from None
     raise UsageError(f"run record {candidates[0]}: too many runs in one second")
 
 
@@ -62,7 +63,7 @@ def check_run_folder(requested: str | None, root: Path) -> None:
             _check_free(requested)
         existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     except OSError as error:
-        raise _unusable(folder, error) from None
+        raise unusable(folder, error) from None
     if not existing.is_dir():
         raise UsageError(f"--llm-run {folder}: {existing} is not a folder")
     if not os.access(existing, os.W_OK | os.X_OK):
@@ -76,8 +77,11 @@ def _check_free(requested: str) -> None:
         raise UsageError(f"--llm-run {requested}: already holds a run; give a new folder")
 
 
-def _unusable(folder: Path, error: OSError) -> UsageError:
-    return UsageError(f"run record {folder}: {error.strerror}; give a writable folder with --llm-run DIR")
+def unusable(folder: Path, error: OSError) -> UsageError:
+    """Return the error of a run that cannot begin because ``folder`` cannot be written."""
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    fix = "free disk space, or give a folder on another disk" if is_full else "give a writable folder"
+    return UsageError(f"run record {folder}: {error.strerror or error}; {fix} with --llm-run DIR")
 
 
 class RunRecord:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -203,8 +202,12 @@ def test_broker_that_dies_ends_the_run(run: Runner) -> None:
     assert done.run["complete"] is False or any(v["status"] == "error" for v in done.verdicts.values())
 
 
-def test_full_disk_stops_the_run(run: Runner, tmp_path: Path) -> None:
-    """If the record cannot be written, the run stops with one line and keeps the verdicts written so far."""
+@pytest.mark.parametrize("cache", ["reuse", "off"])
+def test_full_disk_stops_the_run(run: Runner, cache: str) -> None:
+    """If the record cannot be written, the run stops with one line and keeps the verdicts written so far.
+
+    The line promises nothing about stored replies if none is stored.
+    """
     run.sums(12)
     run.write(
         "conftest.py",
@@ -215,9 +218,60 @@ def test_full_disk_stops_the_run(run: Runner, tmp_path: Path) -> None:
         "    add(self, row)\n"
         "record.RunRecord.add = full\n",
     )
-    done = run("--model", run.adder)
+    done = run("--model", run.adder, "--llm-cache", cache)
     assert done.code == 2
     assert "No space left on device" in done.output
     assert "free disk space and run again" in done.output
+    assert ("in the store" in done.run["stopped"]) == (cache == "reuse")
     assert len(done.verdicts) == 5
     assert done.run["complete"] is False
+
+
+#: makes writes of reports of workers fail; an empty file takes no disk space
+FULL_FOR_REPORTS = """
+import errno, os
+from pytest_llmprops.plugin import collected
+write = collected.write_text
+def full(path, text):
+    if text and path.name in {files}:
+        raise OSError(errno.ENOSPC, "No space left on device")
+    write(path, text)
+collected.write_text = full
+"""
+
+
+@pytest.mark.parametrize("files", [(".collected-gw0.json", ".collected-gw1.json"), (".collected-gw1.json",)])
+def test_a_disk_too_full_for_the_reports_of_workers_is_one_line(run: Runner, files: tuple[str, ...]) -> None:
+    """If workers cannot report what they collected, the run ends with one line on the folder.
+
+    There is no record, unless another worker had already called the model.
+    """
+    run.sums(12)
+    run.write("conftest.py", FULL_FOR_REPORTS.format(files=files))
+    done = run("--model", run.adder, "-n", "2")
+    assert done.code == 4
+    assert "INTERNALERROR" not in done.output
+    assert "Different tests" not in done.output
+    [line] = [line for line in done.output.splitlines() if "ERROR" in line]
+    assert f"run record {done.folder}: No space left on device; free disk space" in line
+    if done.folder.exists():
+        assert len(files) == 1
+        assert done.run["complete"] is False
+        assert done.run["stopped"] in line
+
+
+def test_a_disk_too_full_for_the_first_facts_is_one_line(run: Runner, workers: str) -> None:
+    """If the first run.json cannot be written, one line names the folder and the fix, and there is no record."""
+    run.sums(12)
+    run.write(
+        "conftest.py",
+        "import errno\nfrom pytest_llmprops.runs import record\n"
+        "def full(self):\n    raise OSError(errno.ENOSPC, 'No space left on device')\n"
+        "record.RunRecord.write_facts = full\n",
+    )
+    done = run("--model", run.adder, "-n", workers)
+    assert done.code == 4
+    [line] = [line for line in done.output.splitlines() if "ERROR" in line]
+    assert f"run record {done.folder}: No space left on device; free disk space" in line
+    assert "--llm-run DIR" in line
+    assert not done.folder.exists()
