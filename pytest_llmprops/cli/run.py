@@ -14,6 +14,7 @@ from typing import Any
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations
 from pytest_llmprops.cli.kit import RUN, Groups, Suggested
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.texts import terminal_line
 
 
 class _Words(argparse.Action):
@@ -76,6 +77,7 @@ def retry_arguments(words: Sequence[str]) -> list[str]:
 
     :raises UsageError: if no run is named, its record has no command, or it was merged from shards.
     """
+    from pytest_llmprops.engine.store.location import without_hidden_password
     from pytest_llmprops.runs.catalog import find_run
     from pytest_llmprops.runs.completing import is_merged, merged_problem
     from pytest_llmprops.runs.reader import read_facts
@@ -91,7 +93,15 @@ def retry_arguments(words: Sequence[str]) -> list[str]:
         raise UsageError(
             f"{folder}: has no pytest command, so it cannot be repeated; it was not recorded by pytest"
         )
-    return [*map(str, command), "--llm-resume", "--llm-run", str(folder), *words[1:]]
+    recorded = list(map(str, command))
+    known = list(map(without_hidden_password, recorded))
+    if known != recorded and not any(word.partition("=")[0] == "--llm-store" for word in words[1:]):
+        print(
+            "note: the password of the reply store is not recorded; set PGPASSWORD or PGPASSFILE, or name the store"
+            f" again: llmprops retry {terminal_line(words[0])} --llm-store URL",
+            file=sys.stderr,
+        )
+    return [*known, "--llm-resume", "--llm-run", str(folder), *words[1:]]
 
 
 def _pytest(arguments: Sequence[str]) -> int:

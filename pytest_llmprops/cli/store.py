@@ -44,12 +44,25 @@ def _opened(location: str | None, *, read_only: bool = False) -> Store:
 
     :raises UsageError: if it does not exist.
     """
-    from pytest_llmprops.engine.store.location import default_store, is_url, open_store, store_location
+    from pytest_llmprops.engine.store.location import default_store, is_url, open_store
 
-    place = store_location(location) if location is not None else str(default_store())
+    place = _location(location) if location is not None else str(default_store())
     if not is_url(place) and not Path(place).is_file():
         raise UsageError(f"{place}: no such file; name a reply store")
     return open_store(place, read_only=read_only)
+
+
+def _location(text: str) -> str:
+    """Return the file or the URL of a store.
+
+    :raises UsageError: if it is neither; the line names it.
+    """
+    from pytest_llmprops.engine.store.location import store_location, without_password
+
+    try:
+        return store_location(text)
+    except UsageError as error:
+        raise UsageError(f"{without_password(text)}: {error}") from None
 
 
 def _info(options: argparse.Namespace) -> int:
@@ -89,9 +102,9 @@ def _prune(options: argparse.Namespace) -> int:
 
 def _copy(options: argparse.Namespace) -> int:
     from pytest_llmprops.engine.store.copying import copy_replies
-    from pytest_llmprops.engine.store.location import open_store, store_location
+    from pytest_llmprops.engine.store.location import open_store
 
-    target_place = store_location(options.target)
+    target_place = _location(options.target)
     with (
         closing(_opened(options.source, read_only=True)) as source,
         closing(open_store(target_place)) as target,

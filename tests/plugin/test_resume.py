@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from bench.stub_server import RunningStub
+from fixtures.postgres import PostgresServer
 from fixtures.runs import Finished, Runner
+from pytest_llmprops.cli.run import retry_arguments
 from pytest_llmprops.runs.reader import read_run
 
 #: adds, and fails at the sums below the number in a file
@@ -209,6 +211,29 @@ def test_run_that_never_began_leaves_no_record(run: Runner, workers: str) -> Non
     assert over.code == 2
     assert "; no run was recorded" in over.output
     assert not over.folder.exists()
+
+
+def test_retry_says_that_the_password_of_the_store_is_missing(
+    run: Runner, postgres: PostgresServer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A note comes first. The command has no ``***``, which is no password, and works if libpq finds the password."""
+    _with_errors(run)
+    url = postgres.url(postgres.new_database(), password="secret")
+    first = run("--model", run.adder, "--llm-retries", "0", "--llm-store", url)
+    run.write("failing.txt", "0")
+    retry = [sys.executable, "-m", "pytest_llmprops.cli.main", "retry", str(first.folder)]
+    named = retry_arguments([str(first.folder), f"--llm-store={url}"])
+    assert (named[-1], capfd.readouterr().err) == (f"--llm-store={url}", "")
+    done = subprocess.run(
+        retry, cwd=run.folder, env=run.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )  # fmt: skip
+    note, command, *_ = done.stdout.splitlines()
+    assert note == (
+        "note: the password of the reply store is not recorded; set PGPASSWORD or PGPASSFILE, or name the store again:"
+        f" llmprops retry {first.folder} --llm-store URL"
+    )
+    assert f"--llm-store '{url.replace(':secret', '')}'" in command
+    assert read_run(first.folder).facts.summary[0].errors == 0
 
 
 def test_retry_repeats_the_command_of_a_run(run: Runner) -> None:

@@ -22,6 +22,8 @@ _SHOWN = {
     "application_name", "channel_binding", "connect_timeout", "dbname", "gssencmode", "host", "hostaddr", "port",
     "require_auth", "service", "sslmode", "sslrootcert", "target_session_attrs", "user",
 }  # fmt: skip
+#: what is shown in place of a secret
+_HIDDEN = "***"
 _FORM = "postgresql://USER@HOST:PORT/DATABASE, with % codes for special characters"
 
 
@@ -43,11 +45,17 @@ def default_store() -> Path:
 def store_location(text: str) -> str:
     """Return the value of ``--llm-store``.
 
-    :raises UsageError: if it is neither a path nor the URL of a PostgreSQL database.
+    :raises UsageError: if it is neither a path nor the URL of a PostgreSQL database, or has no password but ``***``.
     """
     if _ANYWHERE.match(text):
-        if not _URL.fullmatch(text):
+        match = _URL.fullmatch(text)
+        if match is None:
             raise UsageError(f"must be {_FORM}")
+        if match["password"] == f":{_HIDDEN}" or f"={_HIDDEN}" in (match["parameters"] or ""):
+            raise UsageError(
+                f"has {_HIDDEN} in place of a password, which is not recorded; give the whole"
+                " URL, or leave the password out and set PGPASSWORD or PGPASSFILE"
+            )
     elif re.match(r"\w+://", text):
         raise UsageError(f"must be a file or {_FORM}")
     return text
@@ -66,13 +74,23 @@ def without_password(text: str) -> str:
     return _ANYWHERE.sub(lambda match: _shown(match[0]), text)
 
 
+def without_hidden_password(text: str) -> str:
+    """Return a text, such as an argument of a recorded command, without the ``***`` of its URL's password.
+
+    libpq then takes the password from PGPASSWORD, or from the file of PGPASSFILE.
+    """
+    return _ANYWHERE.sub(lambda match: match[0].replace(f":{_HIDDEN}@", "@", 1), text)
+
+
 def _shown(url: str) -> str:
     match = _URL.fullmatch(url)
     if match is None:
         return "postgresql://…"
-    user = f"{match['user']}:***@" if match["password"] else f"{match['user']}@" if match["user"] else ""
+    user = (
+        f"{match['user']}:{_HIDDEN}@" if match["password"] else f"{match['user']}@" if match["user"] else ""
+    )
     pairs = [pair.partition("=") for pair in (match["parameters"] or "").split("&") if pair]
-    shown = "&".join(f"{name}={value if name in _SHOWN else '***'}" for name, _, value in pairs)
+    shown = "&".join(f"{name}={value if name in _SHOWN else _HIDDEN}" for name, _, value in pairs)
     return f"{match['scheme']}{user}{match['hosts']}{match['database'] or ''}{f'?{shown}' if shown else ''}"
 
 

@@ -19,7 +19,7 @@ from fixtures.postgres import START_SECONDS, PostgresServer
 from fixtures.servers import free_port
 from fixtures.stores import REPLY, get, put
 from pytest_llmprops.core.errors import StoreError
-from pytest_llmprops.engine.store.location import open_store
+from pytest_llmprops.engine.store.location import open_store, without_hidden_password, without_password
 
 PASSWORD = "s3cret/pass word"
 IN_URL = "s3cret%2Fpass%20word"
@@ -86,6 +86,24 @@ def test_a_store_over_tls_with_a_password(remote: Remote) -> None:
     remote.server.execute(
         "SELECT 1 / count(*) FROM llmprops_replies WHERE key = 'over-tls'", database="shared"
     )
+
+
+def test_a_recorded_url_works_with_the_password_elsewhere(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A URL of a record has no password; libpq takes it from PGPASSWORD or from the file of PGPASSFILE."""
+    url = without_hidden_password(without_password(remote.url()))
+    assert url.startswith("postgresql://alice@localhost")
+    with pytest.raises(StoreError, match="no password supplied"):
+        open_store(url)
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    open_store(url).close()
+    monkeypatch.delenv("PGPASSWORD")
+    passwords = tmp_path / "passwords"
+    passwords.write_text(f"localhost:*:shared:alice:{PASSWORD}\n")
+    passwords.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    open_store(url).close()
 
 
 def test_a_wrong_password_is_one_line_without_it(remote: Remote) -> None:

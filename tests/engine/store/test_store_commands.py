@@ -108,3 +108,5 @@ def test_wrong_places_are_one_line(capsys: pytest.CaptureFixture[str], path: str
     assert f"{missing}: no such file" in one_error(capsys, "copy", str(missing), path)
     assert not missing.exists()
     assert "geheim" not in one_error(capsys, "info", "postgresql://u:ge heim@h/geheim")
+    hidden = "postgresql://u:***@h/db"
+    assert f"{hidden}: has *** in place of a password" in one_error(capsys, "copy", path, hidden)

@@ -7,7 +7,12 @@ import sys
 import pytest
 
 from pytest_llmprops.core.errors import MissingExtra, StoreError, UsageError
-from pytest_llmprops.engine.store.location import open_store, store_location, without_password
+from pytest_llmprops.engine.store.location import (
+    open_store,
+    store_location,
+    without_hidden_password,
+    without_password,
+)
 
 SECRET = "geheim"
 
@@ -50,6 +55,26 @@ def test_a_wrong_url_shows_none_of_its_parts(text: str) -> None:
     with pytest.raises(UsageError, match="must be postgresql://USER@HOST:PORT/DATABASE, with % codes"):
         store_location(text)
     assert SECRET not in without_password(text)
+
+
+@pytest.mark.parametrize(
+    ("shown", "known"),
+    [
+        ("postgresql://u:***@h/db?sslmode=require", "postgresql://u@h/db?sslmode=require"),
+        ("postgresql://h/db?user=u&password=***", None),
+        ("postgresql://u:***@h/db?password=***&host=a", None),
+    ],
+)
+def test_a_hidden_password_is_not_used(shown: str, known: str | None) -> None:
+    """``***`` is refused as a password; a recorded argument has a form without it, if libpq can find it elsewhere."""
+    with pytest.raises(UsageError, match=r"in place of a password, which is not recorded; .* PGPASSWORD"):
+        store_location(shown)
+    argument = without_hidden_password(f"--llm-store={shown}").removeprefix("--llm-store=")
+    if known is None:
+        with pytest.raises(UsageError, match="not recorded"):
+            store_location(argument)
+    else:
+        assert store_location(argument) == argument == known
 
 
 def test_other_databases_are_refused() -> None:
