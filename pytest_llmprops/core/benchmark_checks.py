@@ -21,7 +21,7 @@ from pytest_llmprops.core.contracts import (
     type_name,
 )
 from pytest_llmprops.core.errors import ContractError, LLMPropsError, UsageError
-from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.items import LIMITED_SIZES, Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings
 from pytest_llmprops.core.records import VerdictRecord
@@ -89,6 +89,11 @@ def _attribute_problem(benchmark: type[Benchmark]) -> str:
             return (
                 f"metric_directions[{shown(name)}] is {shown(direction)}; use higher, lower, none or target:X"
             )
+    if not _is_table(benchmark.sizes) or not all(map(_is_size, benchmark.sizes.items())):
+        return (
+            f"sizes is {shown(benchmark.sizes)}; use a dict from small and standard to dicts from tasks to whole"
+            ' numbers, such as {"small": {"easy": 30}}'
+        )
     unknown = sorted(set(benchmark.kinds) - set(KINDS))
     if unknown or not benchmark.kinds:
         return f"kinds has {shown(unknown) if unknown else 'no kind'}; the kinds are {', '.join(KINDS)}"
@@ -134,6 +139,15 @@ def _are_texts(values: object) -> bool:
 
 def _is_table(values: object) -> bool:
     return isinstance(values, Mapping) and all(isinstance(key, str) for key in values)
+
+
+def _is_size(size: tuple[object, object]) -> bool:
+    """Whether one entry of ``sizes`` has the name of a size and the maximum items per task."""
+    name, most = size
+    if name not in LIMITED_SIZES or not _is_table(most):
+        return False
+    counts = typing.cast("Mapping[str, object]", most).values()
+    return all(isinstance(count, int) and count >= 0 for count in counts)
 
 
 # ---- items
@@ -185,6 +199,27 @@ def _close(value: object) -> None:
     close = getattr(value, "close", None)
     if hasattr(value, "__await__") and close is not None:
         close()
+
+
+def checked_case_names(benchmark: Benchmark, names: object, count: int) -> Sequence[str] | None:
+    """Return the names of cases that ``benchmark.case_names`` returned; None if each item is a case.
+
+    :param count: number of items.
+    :raises ContractError: if they are not one string per item, in the order of the items.
+    """
+    if names is None:
+        return None
+    # A set has no order, so its names would belong to other items in each process.
+    if not isinstance(names, Sequence):
+        problem = type_name(names)
+    elif not _are_texts(names):
+        problem = shown(names)
+    elif len(names) != count:
+        problem = f"{len(names)} names for {count} items"
+    else:
+        return tuple(names)
+    _close(names)
+    raise returned(benchmark, "case_names", f"{problem}; return a list with one name per item")
 
 
 def checked_texts(benchmark: Benchmark, method: str, values: object) -> tuple[str, ...]:

@@ -148,6 +148,11 @@ def checked_verdict(benchmark: object, method: str, verdict: object, tasks: Coll
 def _verdict_problem(verdict: object, tasks: Collection[str]) -> str:
     if not isinstance(verdict, Verdict):
         return f"{type_name(verdict)}; return a Verdict"
+    if type(verdict).__bool__ is not Verdict.__bool__:
+        # Pytest would take a verdict for another one than the record has, and an exception of __bool__ for its own.
+        return (
+            f"a Verdict whose class {type(verdict).__name__} defines __bool__; remove it, and set the status"
+        )
     status: object = verdict.status
     if not isinstance(status, str) or status not in STATUSES:
         return f"a Verdict with the status {shown(status)}; use {', '.join(STATUSES[:-1])} or {STATUSES[-1]}"

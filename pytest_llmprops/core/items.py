@@ -103,6 +103,10 @@ def limited(items: Sequence[Item], limit: int | None, *, seed: int, per_cluster:
     return [item for item in items if item.id in chosen]
 
 
+#: the values of ``--llm-size`` that limit the number of items
+LIMITED_SIZES = ("small", "standard")
+
+
 def sized(items: Sequence[Item], most: Mapping[str, int]) -> list[Item]:
     """Return at most ``most[task]`` items of each task, language and source, in file order; all items of other tasks.
 

@@ -10,8 +10,14 @@ from typing import Any
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_benchmark, is_registered, registration_of
 from pytest_llmprops.core.benchmark import Benchmark, Loaded
-from pytest_llmprops.core.benchmark_checks import checked_class, checked_texts, loaded, prepared
-from pytest_llmprops.core.contracts import fault_line, own_traceback, raised, returned
+from pytest_llmprops.core.benchmark_checks import (
+    checked_case_names,
+    checked_class,
+    checked_texts,
+    loaded,
+    prepared,
+)
+from pytest_llmprops.core.contracts import fault_line, own_traceback, raised
 from pytest_llmprops.core.errors import ContractError, DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.items import Item, check_unique, limited, sized
 from pytest_llmprops.core.protocols import Protocol, resolve
@@ -118,8 +124,7 @@ class Cases:
             try:
                 self.selections[name] = self._made(benchmark)
             except (DataError, ContractError) as error:
-                self.unreadable[name] = Unreadable(name, tuple(benchmark.task_about), str(error))
-                self.notes.append(f"{name}: not measured: {error}")
+                self._set_unreadable(benchmark, error)
             except UsageError as error:
                 self.unreadable[name] = Unreadable(
                     name, tuple(benchmark.task_about), str(error), is_usage=True
@@ -131,6 +136,11 @@ class Cases:
                 " give one of them another name"
             )
         return self.unreadable.get(name) or self.selections[name]
+
+    def _set_unreadable(self, benchmark: Benchmark, error: LLMPropsError) -> None:
+        name = benchmark.name
+        self.unreadable[name] = Unreadable(name, tuple(benchmark.task_about), str(error))
+        self.notes.append(f"{name}: not measured: {error}")
 
     def _made(self, benchmark: Benchmark) -> Selection:
         try:
@@ -217,11 +227,9 @@ class Cases:
         names: Sequence[str] | None = None
         if not self.ungrouped:
             names = selection.benchmark.case_names([c.item for c in cases], selection.protocol.settings)
+            names = checked_case_names(selection.benchmark, names, len(cases))
         if names is None:
             names = [case.item.id for case in cases]
-        names = checked_texts(selection.benchmark, "case_names", names)
-        if len(names) != len(cases):
-            raise returned(selection.benchmark, "case_names", f"{len(names)} names for {len(cases)} items")
         groups: dict[str, list[Case]] = {}
         for name, case in zip(names, cases, strict=True):
             groups.setdefault(name, []).append(case)
@@ -277,14 +285,30 @@ class Cases:
         if self.without_files and not any(selection.cases for selection in self.selections.values()):
             raise UsageError(next(iter(self.without_files.values())))
 
-    def check_selected(self, cases: Iterable[Case]) -> None:
-        """Raise UsageError if a benchmark's settings do not cover the selected cases."""
+    def check_selected(self, cases: Iterable[Case]) -> dict[str, Unreadable]:
+        """Return the benchmarks whose check of the selected cases failed.
+
+        :raises UsageError: if a benchmark's settings do not cover these cases.
+        """
+        failed: dict[str, Unreadable] = {}
         parts: dict[tuple[str, int], tuple[Case, dict[str, Item]]] = {}
         for case in cases:
             first, items = parts.setdefault((case.benchmark.name, id(case.context)), (case, {}))
             items.setdefault(case.item.id, case.item)
         for first, items in parts.values():
-            first.benchmark.check_selected(list(items.values()), first.context, first.protocol.settings)
+            benchmark = first.benchmark
+            try:
+                benchmark.check_selected(list(items.values()), first.context, first.protocol.settings)
+            except (UsageError, KeyboardInterrupt):
+                raise
+            except BaseException as fault:
+                error = (
+                    fault if isinstance(fault, LLMPropsError) else raised(benchmark, "check_selected", fault)
+                )
+                if benchmark.name not in failed:
+                    self._set_unreadable(benchmark, error)
+                    failed[benchmark.name] = self.unreadable[benchmark.name]
+        return failed
 
     def check_all_sets_used(self) -> None:
         """Raise UsageError if ``--llm-set`` names an unknown benchmark."""

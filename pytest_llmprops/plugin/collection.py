@@ -28,6 +28,7 @@ from pytest_llmprops.plugin.markers import (
     name_of,
     parametrize_skipped,
     parametrize_unreadable,
+    unreadable_item,
     unreadable_of,
 )
 from pytest_llmprops.plugin.options import RunOptions
@@ -223,7 +224,8 @@ class Collection:
             self._cases.check_all_helpers_used()
             self._cases.check_any_served()
         if not self.only_collects(session) or self._settings.plan:
-            self._cases.check_selected(case for item in session.items for case in self.cases_of(item))
+            self._check_selected(session)
+            is_whole = is_whole and not self._cases.unreadable
         if self._gating is not None and session.items:
             units = {unit.key: unit for item in session.items if (unit := self.unit_of(item)) is not None}
             if is_whole:
@@ -235,6 +237,25 @@ class Collection:
         if self._kept.cases or self._kept.searches:
             deselect_done(session, self._parts, self._kept)
             self.remaining, self._items = self._measured(session.items)
+
+    def _check_selected(self, session: pytest.Session) -> None:
+        """Replace the cases of each benchmark whose check of them fails by one case per test function."""
+        failed = self._cases.check_selected(case for item in session.items for case in self.cases_of(item))
+        if not failed:
+            return
+        items: list[pytest.Item] = []
+        replaced: set[str] = set()
+        for item in session.items:
+            benchmark = next((case.benchmark.name for case in self._parts(item)[1]), "")
+            if benchmark in failed:
+                item = unreadable_item(item, failed[benchmark])
+                if item.nodeid in replaced:
+                    continue
+                replaced.add(item.nodeid)
+            items.append(item)
+        session.items[:] = items
+        for name in failed:
+            del self._cases.selections[name]
 
     def _measured(self, items: Iterable[pytest.Item]) -> tuple[list[Case], int]:
         """Return the cases that the items report, and the number of items that measure or search."""

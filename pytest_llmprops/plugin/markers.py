@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,6 +69,10 @@ def parametrize_skipped(metafunc: pytest.Metafunc, fixture: str, name: str, reas
     metafunc.parametrize(fixture, [param], indirect=True, ids=[name])
 
 
+#: the name of the one case of a benchmark that cannot be measured
+_UNREADABLE = "unreadable-data"
+
+
 @dataclass(frozen=True, slots=True)
 class Unreadable:
     """A benchmark without cases, because its data cannot be read or an option does not fit.
@@ -85,11 +91,40 @@ class Unreadable:
 def parametrize_unreadable(metafunc: pytest.Metafunc, unreadable: Unreadable) -> None:
     """Give the marked function one case, which fails in its setup."""
     fixture = "verdict" if "verdict" in metafunc.fixturenames else "search"
-    metafunc.parametrize(fixture, [unreadable], indirect=True, ids=["unreadable-data"])
+    metafunc.parametrize(fixture, [unreadable], indirect=True, ids=[_UNREADABLE])
+
+
+class UnreadableItem(pytest.Item):
+    """The one case of a test function whose benchmark cannot be measured, as is known only after collection."""
+
+    def __init__(self, *, unreadable: Unreadable, line: int | None, **more: Any) -> None:
+        super().__init__(**more)
+        self.unreadable, self._line = unreadable, line
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, self._line, self.name
+
+    def runtest(self) -> None:
+        """Do nothing: its setup fails, see :func:`unreadable_of`."""
+
+
+def unreadable_item(item: pytest.Item, unreadable: Unreadable) -> UnreadableItem:
+    """Return the case that replaces all cases of the test function of ``item``."""
+    parent = item.parent
+    assert parent is not None
+    made: UnreadableItem = UnreadableItem.from_parent(
+        parent,
+        name=f"{item.name.partition('[')[0]}[{_UNREADABLE}]",
+        unreadable=unreadable,
+        line=item.location[1],
+    )
+    return made
 
 
 def unreadable_of(item: pytest.Item) -> Unreadable | None:
-    """Return the benchmark of a case from :func:`parametrize_unreadable`; None for other items."""
+    """Return the benchmark that an item cannot measure; None for other items."""
+    if isinstance(item, UnreadableItem):
+        return item.unreadable
     callspec = getattr(item, "callspec", None)
     if callspec is None:
         return None

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops.core.items import LIMITED_SIZES
 from pytest_llmprops.plugin import option_values as values
 
 SOURCES = ("builtin", "published", "all")
-SIZES = ("small", "standard", "full")
+SIZES = (*LIMITED_SIZES, "full")
 CACHE_MODES = ("reuse", "refresh", "off", "only")
 ATTACH = ("all", "failures", "none")
 ALLURE_IDENTITIES = ("model", "item")
