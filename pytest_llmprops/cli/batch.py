@@ -40,11 +40,18 @@ def add(groups: Groups) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from pytest_llmprops.engine.store.location import default_store
+    from pytest_llmprops.engine.batch.ledger import ledger_path
+    from pytest_llmprops.engine.store.location import default_store, is_url
 
-    if getattr(options, "files", None) and not options.model:
+    has_files = bool(getattr(options, "files", None))
+    if has_files and not options.model:
         raise UsageError("batch collect FILE: name the model that gave the replies with --model SPEC")
-    lines = asyncio.run(_lines(options, options.llm_store or str(default_store())))
+    store = options.llm_store or str(default_store())
+    # A ledger without its store may still have batches that cost money.
+    exists = is_url(store) or Path(store).is_file() or ledger_path(store).is_file()
+    if not (exists or has_files):
+        raise UsageError(f"{store}: no such file; name the reply store of the runs with --llm-store FILE")
+    lines = asyncio.run(_lines(options, store))
     print("\n".join(map(terminal_line, lines)))
     return 0
 

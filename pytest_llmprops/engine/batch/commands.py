@@ -116,22 +116,40 @@ class BatchCommands:
     def read(self, files: Iterable[Path], spec: str) -> list[str]:
         """Store the replies in output files that were downloaded, whose custom ids are keys of the store.
 
+        The lines that are ignored are counted.
         Of several samples in a line, only the first has the key.
         """
         api, label = self._api(spec, self._base_url), parse_spec(spec).label
         lines = []
         for path in files:
             rows = []
+            unreadable = unknown = failed = 0
             with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
                 for line in file:
                     result = api.read(line)
-                    if result is None or result.answer is None or not _is_key(result.custom_id):
+                    if result is None:
+                        unreadable += bool(line.strip())
                         continue
-                    replies = api.replies(result.answer, 1)
-                    if not isinstance(replies, BackendError):
+                    if not _is_key(result.custom_id):
+                        unknown += 1
+                        continue
+                    replies = None if result.answer is None else api.replies(result.answer, 1)
+                    if replies is None or isinstance(replies, BackendError):
+                        failed += 1
+                    else:
                         rows.append((result.custom_id, replace(replies[0], via=VIA)))
             self._put(label, rows)
-            lines.append(f"{path}: {len(rows):,} replies stored")
+            ignored = [
+                f"{count:,} {what}"
+                for count, what in (
+                    (unreadable, "unreadable"),
+                    (unknown, "with an unknown custom_id"),
+                    (failed, "without a reply"),
+                )
+                if count
+            ]
+            more = f"; lines were ignored: {', '.join(ignored)}" if ignored else ""
+            lines.append(f"{path}: {len(rows):,} replies stored{more}")
         return lines
 
     def _put(self, label: str, replies: Sequence[tuple[str, Reply]]) -> None:
