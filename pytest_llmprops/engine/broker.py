@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
 from pytest_llmprops.core.requests import Chat, Reply, Request
-from pytest_llmprops.engine.calls import Calls, Counters, Served
+from pytest_llmprops.engine.calls import Calls, ClaimEnded, Counters, Served
 from pytest_llmprops.engine.computed import Computed
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.known import KnownReplies
@@ -68,7 +68,9 @@ class Broker:
                 self.waves.stop(reason)
             on_stop(reason)
 
-        self._calls = Calls(config, self.counters, lambda: self.on_call(), stopped, self._known.settled)
+        self._calls = Calls(
+            config, self.counters, lambda: self.on_call(), stopped, self._known.settled, self._known.lapses
+        )
         if config.engine == "batch" and config.cache != "only":
             from pytest_llmprops.engine.batch.waves import Waves
 
@@ -303,6 +305,12 @@ class Broker:
                 reply = await together.send(request)
             else:
                 [reply] = await self._calls.replies(label, served, [request], first)
+        except ClaimEnded:
+            found = await self._find(served.model, key, request)
+            if found is None:
+                return await self._call(label, served, key, request)
+            self.counters.cache_hits += 1
+            return found
         except BaseException:
             self._known.release(key)
             raise

@@ -61,12 +61,17 @@ class Served:
         return key_with(self._identity, request)
 
 
+class ClaimEnded(Exception):
+    """Other runs may have sent a request that waited for its call, because this process was suspended meanwhile."""
+
+
 class Calls:
     """Makes all calls of a session: total concurrency, rate limit, retries, budgets, and the stop.
 
     :param on_call: called before each call.
     :param stored: waits until the replies so far are stored. A call over the network waits for it in its slot, so that
         a run that is killed has at most as many calls without a stored reply as it has slots.
+    :param lapses: returns how often the claims of this process have ended.
     :param on_stop: called once, with the reason, when the run is stopped.
     """
 
@@ -77,10 +82,12 @@ class Calls:
         on_call: Callable[[], None],
         on_stop: Callable[[str], None],
         stored: Callable[[], Awaitable[None]],
+        lapses: Callable[[], int],
     ) -> None:
         self.stopped: str | None = None
         self._config, self._counters = config, counters
-        self._on_call, self._on_stop, self._stored = on_call, on_stop, stored
+        self._on_call, self._on_stop = on_call, on_stop
+        self._stored, self._lapses = stored, lapses
         self._slots = asyncio.Semaphore(config.concurrency)
         self._over = asyncio.Event()
         self._rate = RateLimit(config.rpm, self.pause)
@@ -107,6 +114,7 @@ class Calls:
 
         :param first: the result of the first attempt, if it was made with :meth:`at_once`.
         :raises BackendError: if the last attempt fails.
+        :raises ClaimEnded: if the requests must be looked up and claimed again.
         :raises RunStopped: if the run is stopped.
         """
         try:
@@ -135,6 +143,8 @@ class Calls:
         """
         try:
             [reply] = await self._with_retries(label, served, [request], worth=_is_unreachable)
+        except ClaimEnded:
+            return None
         except BackendError as error:
             if _is_unreachable(error):
                 raise self.stop(f"{label}: {error.message}") from None
@@ -196,6 +206,7 @@ class Calls:
         if served.model.blocking:
             # A local model processes one batch at a time; the slots limit calls over the network.
             return await self._send(served, requests)
+        lapses = self._lapses()
         async with self._slots:
             if _too_many(served, requests):
                 return []
@@ -204,6 +215,8 @@ class Calls:
                 await asyncio.sleep(0)
             await self._stored()
             await self._rate.wait()
+            if self._lapses() != lapses:
+                raise ClaimEnded
             return await self._send(served, requests)
 
     async def _send(self, served: Served, requests: Sequence[Request]) -> Sequence[Reply] | BackendError:

@@ -119,6 +119,10 @@ class KnownReplies:
         if self._stored is not None:
             await self._stored.settled()
 
+    def lapses(self) -> int:
+        """Return how often all claims so far have ended, because the process or its machine was suspended."""
+        return 0 if self._stored is None else self._stored.lapses
+
     def _set_aside(self, label: str, reply: Reply) -> None:
         """Keep a reply that was paid for in the run's folder."""
         try:

@@ -14,7 +14,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.batch.ledger import Entry, Ledger, this_process
 from pytest_llmprops.engine.batch.pending import Lane, Pending, Waiting, shape_of
-from pytest_llmprops.engine.calls import Calls
+from pytest_llmprops.engine.calls import Calls, ClaimEnded
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.openai_sdk import normalised_url
 
@@ -80,6 +80,9 @@ class Submitter:
                 replies = await self._calls.replies(
                     lane.label, lane.served, [one.request for one in group]
                 ) or await self._calls.replies(lane.label, lane.served, [group[0].request])
+            except ClaimEnded:
+                # The next look submits them.
+                return
             except BackendError as error:
                 for one in group:
                     self._waiting.settle(one, error)

@@ -158,6 +158,11 @@ class StoredReplies:
         self._puts.append(self._last_put)
         self._start()
 
+    @property
+    def lapses(self) -> int:
+        """How often all claims so far have ended, because the process or its machine was suspended."""
+        return self._thread.lapses
+
     async def settled(self) -> None:
         """Wait until the replies so far are stored or cannot be stored."""
         # Jobs run one after the other, and resolve their replies in order.

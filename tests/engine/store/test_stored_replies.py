@@ -6,10 +6,11 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,9 +19,10 @@ from fixtures.engine_models import MakeBroker, ask_all
 from fixtures.stores import REPLY, age_claims, put
 from pytest_llmprops.core.errors import RunStopped, StoreError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.store import replies, sqlite_file
+from pytest_llmprops.engine.store import replies, sqlite_file, worker
 from pytest_llmprops.engine.store.base import LEASE_SECONDS, Store, row_of
 from pytest_llmprops.engine.store.replies import StoredReplies
+from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
 
 Open = Callable[[], Store]
@@ -178,6 +180,55 @@ def test_two_runs_pay_once(make_broker: MakeBroker) -> None:
     one, two = asyncio.run(asyncio.wait_for(work(), 20))
     assert [r.text for r in one] == [r.text for r in two] == [f"{p}!" for p in prompts]
     assert sorted(sent) == sorted(prompts)
+
+
+def test_a_run_that_was_suspended_looks_up_again(
+    make_broker: MakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a process is suspended, other runs send what it had claimed; it then sends only what they have not sent."""
+    sent: list[str] = []
+
+    class Slow(FakeModel):
+        immediate = False
+
+        async def chat(self, requests: Sequence[Chat]) -> list[Any]:
+            sent.extend(request.prompt for request in requests)
+            if requests[0].prompt == "a":
+                await suspended.wait()
+            return await super().chat(requests)
+
+    async def work() -> list[str]:
+        prompts = [Chat.user(text) for text in "abc"]
+        asked = [asyncio.ensure_future(first.ask("m", "subject", prompt)) for prompt in prompts]
+        while _claims(path) < 3 or not sent:  # noqa: ASYNC110 -- a thread writes them
+            await asyncio.sleep(0.01)
+        # What another run does when it finds no report of the process.
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute("DELETE FROM claims")
+            db.execute("DELETE FROM processes")
+        await other.ask("m", "subject", prompts[1])
+        monkeypatch.setattr(worker, "time", SimpleNamespace(time=lambda: time.time() + 1000))
+        suspended.set()
+        replies = [reply.text for reply in await asyncio.gather(*asked)]
+        await first.close()
+        await other.close()
+        return replies
+
+    suspended, model, path = (
+        asyncio.Event(),
+        Slow(lambda chat: chat.prompt.upper()),
+        tmp_path / "replies.sqlite",
+    )
+    first, other = make_broker(model, concurrency=1), make_broker(model)
+    assert asyncio.run(asyncio.wait_for(work(), 20)) == ["A", "B", "C"]
+    assert sent == ["a", "b", "c"]
+    assert (first.counters.sent, first.counters.cache_hits) == (2, 1)
+
+
+def _claims(path: Path) -> int:
+    store = SQLiteStore(path, read_only=True)
+    with closing(store):
+        return store.info().claims
 
 
 def test_replies_that_cannot_be_stored_are_set_aside(
