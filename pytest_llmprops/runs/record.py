@@ -73,8 +73,15 @@ def check_run_folder(requested: str | None, root: Path) -> None:
 
 
 def _check_free(requested: str) -> None:
-    if any((Path(requested) / name).exists() for name in RECORD_FILES):
+    facts, *others = (Path(requested) / name for name in RECORD_FILES)
+    if facts.exists():
         raise UsageError(f"--llm-run {requested}: already holds a run; give a new folder")
+    for path in others:
+        # A run that was killed before its first run.json leaves empty files. The same command then runs.
+        if path.exists() and not (path.is_file() and path.stat().st_size == 0):
+            raise UsageError(
+                f"--llm-run {requested}: has {path.name} but no run.json, so no run can go on there; give a new folder"
+            )
 
 
 def unusable(folder: Path, error: OSError) -> UsageError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -121,6 +122,35 @@ def test_rerun_after_kill_repeats_only_calls_in_flight(run: Runner, start_stub: 
     stats = stub.stats()
     assert stats["distinct"] == 300
     assert stats["repeats"] <= 16
+
+
+#: kills the controller when its broker has begun, before a worker collects
+KILLED_BEFORE_COLLECTION = """
+import os, pathlib, pytest, signal, time
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure_node():
+    mark, log = pathlib.Path("killed"), pathlib.Path("record/requests.jsonl")
+    if not mark.exists():
+        while not log.exists():
+            time.sleep(0.01)
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_run_killed_before_its_first_run_json_is_run_again(run: Runner, start_stub: Stub) -> None:
+    """After kill -9 between the creation of requests.jsonl and of run.json, the same command just runs."""
+    run.sums(12)
+    run.write("conftest.py", KILLED_BEFORE_COLLECTION)
+    folder = run.folder / "record"
+    command = (*_against(start_stub(delay=0.01)), "-n", "2", "--llm-run", str(folder))
+    run.start(*command).end()
+    assert (folder / "requests.jsonl").read_bytes() == b""
+    assert not (folder / "run.json").exists()
+    done = replace(run(*command), folder=folder)
+    assert len(done.verdicts) == 12
+    assert done.run["complete"] is True
 
 
 def test_interrupt_leaves_a_valid_incomplete_record(run: Runner, start_stub: Stub, workers: str) -> None:
