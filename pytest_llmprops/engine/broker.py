@@ -18,6 +18,7 @@ from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.engine.calls import Calls, ClaimEnded, Counters, Served
 from pytest_llmprops.engine.computed import Computed
 from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.interruptions import is_cancellation
 from pytest_llmprops.engine.known import KnownReplies
 from pytest_llmprops.engine.lanes import lane
 from pytest_llmprops.engine.limits import Breaker, affordable
@@ -133,8 +134,10 @@ class Broker:
             raise RunStopped(self.stopped)
         try:
             served = await self._serve(label)
-        except (Exception, SystemExit) as error:
-            raise self.stop(fault_line(error)) from None
+        except BaseException as fault:
+            if is_cancellation(fault):
+                raise
+            raise self.stop(fault_line(fault)) from None
         key = served.key_of(request)
         if served.computed is not None:
             computed = await self._compute(label, served, served.computed, key, request)

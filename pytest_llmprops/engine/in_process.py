@@ -18,6 +18,7 @@ from pytest_llmprops.core.worker_messages import InProcessUse
 from pytest_llmprops.engine.calls import Counters
 from pytest_llmprops.engine.evaluator import Case, Outcome, as_exception
 from pytest_llmprops.engine.faults import Faults
+from pytest_llmprops.engine.interruptions import is_interruption
 from pytest_llmprops.engine.lanes import BatchLane, Send, ThreadPlace, lane, served_batch
 from pytest_llmprops.models.base import BackendOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend
@@ -72,8 +73,10 @@ class InProcess:
                 spec = self._specs[label]
                 try:
                     model = find_backend(spec.backend).factory(spec, self._options)
-                except (Exception, SystemExit) as error:
-                    raise self._stop(label, fault_line(error)) from None
+                except BaseException as fault:
+                    if is_interruption(fault):
+                        raise
+                    raise self._stop(label, fault_line(fault)) from None
                 self._served[label] = Served(model)
             return self._served[label]
 

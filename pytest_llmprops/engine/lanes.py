@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol
+from typing import Any, Protocol
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
+from pytest_llmprops.engine.interruptions import is_cancellation, is_interruption
 from pytest_llmprops.models.base import Model, Result, SampleModel, serve
 from pytest_llmprops.models.checks import checked_result, checked_results, unexpected
 
@@ -36,10 +37,10 @@ async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Rep
     """Send requests that differ only in their sample to ``model`` in one call; it may return fewer replies."""
     try:
         return await model.samples(requests[0], len(requests))
-    except BackendError as error:
-        return error
-    except Exception as error:
-        return unexpected(error)
+    except BaseException as fault:
+        if is_cancellation(fault):
+            raise
+        return fault if isinstance(fault, BackendError) else unexpected(fault)
 
 
 def served_in_parts(model: Model, requests: Sequence[Request]) -> Iterator[Sequence[Result]]:
@@ -47,28 +48,49 @@ def served_in_parts(model: Model, requests: Sequence[Request]) -> Iterator[Seque
 
     An exception is the error of the requests that have no result yet.
     """
-    count = 0
+    missing = len(requests)
     try:
         results: object = serve(model, requests)
-        if not isinstance(results, Iterator):
-            yield checked_results(results, len(requests))
-            return
-        for result in islice(results, len(requests)):
-            yield [checked_result(result)]
-            count += 1
-        if count == len(requests):
-            # What follows the last result of a generator is run, too.
-            next(results, None)
-            return
-        error = BackendError(
-            f"the model yielded {count} results for {len(requests)} requests", kind="backend"
-        )
-    except BackendError as raised:
-        error = raised
-    except (Exception, SystemExit) as raised:
-        # An unexpected exception of a backend is an error of these items, not of the run.
-        error = unexpected(raised)
-    yield [error] * (len(requests) - count)
+        part = None if isinstance(results, Iterator) else checked_results(results, missing)
+    except BaseException as fault:
+        part = [_error_of(fault)] * missing
+    if part is not None:
+        yield part
+        return
+    assert isinstance(results, Iterator)
+    while missing:
+        part = _next_results(results, missing, len(requests))
+        missing -= len(part)
+        yield part
+    try:
+        # What follows the last result of a generator is run, too.
+        next(results, None)
+    except BaseException as fault:
+        _error_of(fault)
+
+
+def _next_results(results: Iterator[Any], missing: int, count: int) -> list[Result]:
+    """Return the next result of ``count``, or the error of the ``missing`` ones."""
+    try:
+        return [checked_result(next(results))]
+    except StopIteration:
+        text = f"the model yielded {count - missing} results for {count} requests"
+        return [BackendError(text, kind="backend")] * missing
+    except BaseException as fault:
+        return [_error_of(fault)] * missing
+
+
+def _error_of(fault: BaseException) -> BackendError:
+    """Return the error of the requests in which a model raised ``fault``.
+
+    An unexpected exception of a backend is an error of these items, not of the run. CancelledError and GeneratorExit,
+    too: they would end what waits for the results without a result, and the run would wait for it for ever.
+
+    :raises BaseException: ``fault`` itself, if it comes from outside of the model.
+    """
+    if is_interruption(fault):
+        raise fault
+    return fault if isinstance(fault, BackendError) else unexpected(fault)
 
 
 def served_batch(model: Model, requests: Sequence[Request]) -> list[Result]:
@@ -89,10 +111,11 @@ class SingleLane:
                 results = await results
             [result] = checked_results(results, 1)
             return result
-        except BackendError as error:
-            return error
-        except (Exception, SystemExit) as error:
-            return unexpected(error)
+        except BaseException as fault:
+            # The event loop of the broker's process is in its main thread, where signals are ignored.
+            if is_cancellation(fault):
+                raise
+            return fault if isinstance(fault, BackendError) else unexpected(fault)
 
 
 class PlaceLost(Exception):
@@ -259,6 +282,11 @@ class BatchLane:
         except PlaceLost as lost:
             self._places.remove(place)
             self._return(batch, str(lost))
+        except Exception as fault:
+            place.is_busy = False
+            for one in following:
+                if not one.future.done():
+                    one.future.set_result(unexpected(fault))
         else:
             place.is_busy = False
         self._dispatch()

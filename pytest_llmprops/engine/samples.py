@@ -79,7 +79,7 @@ class Together:
     async def _run(self, members: Sequence[tuple[Chat, asyncio.Future[Reply]]]) -> None:
         try:
             replies = await self._ask([request for request, _ in members])
-        except Exception as error:
+        except BaseException as error:
             for _, future in members:
                 _fail(future, error)
             return
@@ -91,7 +91,7 @@ class Together:
     async def _alone(self, request: Chat, future: asyncio.Future[Reply]) -> None:
         try:
             [reply] = await self._ask([request])
-        except Exception as error:
+        except BaseException as error:
             _fail(future, error)
         else:
             if not future.done():
@@ -105,6 +105,6 @@ class Together:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def _fail(future: asyncio.Future[Reply], error: Exception) -> None:
+def _fail(future: asyncio.Future[Reply], error: BaseException) -> None:
     if not future.done():
         future.set_exception(error)

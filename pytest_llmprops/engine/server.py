@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import request_from_json
 from pytest_llmprops.engine import wire
@@ -23,6 +24,7 @@ from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.gathering import GRACE_SECONDS, Gathering
 from pytest_llmprops.engine.imports import import_sdks
+from pytest_llmprops.engine.interruptions import is_cancellation
 
 
 class Server:
@@ -60,8 +62,11 @@ class Server:
             answer["error"] = error.to_json()
         except RunStopped as stop:
             answer["stopped"] = str(stop)
-        except Exception as fault:
-            answer["error"] = BackendError(f"broker: {type(fault).__name__}: {fault}").to_json()
+        except BaseException as fault:
+            if is_cancellation(fault):
+                raise
+            # A worker that gets no answer waits for ever.
+            answer["error"] = BackendError(f"broker: {fault_line(fault)}").to_json()
         if not self._answers:
             # In the next iteration of the loop, so that all answers of this one share a call of the system.
             asyncio.get_running_loop().call_soon(self._deliver)

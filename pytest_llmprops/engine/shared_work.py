@@ -46,11 +46,10 @@ class SharedWork(Generic[T]):
                 future.cancel()
             raise
         except BaseException as error:
+            # Not raised here, where SystemExit would end the event loop.
             for future in waiting:
                 if not future.done():
                     future.set_exception(error)
-            if not isinstance(error, Exception):
-                raise
         else:
             for future in waiting:
                 if not future.done():

@@ -242,3 +242,46 @@ def test_unexpected_exception_is_an_error_of_the_item() -> None:
     assert len(str(result)) <= 300
     assert not result.transient
     assert not result.fatal
+
+
+@pytest.mark.parametrize("fault", [asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("results", [0, 1, 2])
+def test_what_ends_a_thread_is_an_error_of_the_item(fault: type[BaseException], results: int) -> None:
+    """Whatever a blocking model raises, at any result, nobody waits for ever, and later requests are served."""
+
+    class Ending(Local):
+        def chat(self, requests: Sequence[Chat]) -> Any:
+            for request in requests[:results]:
+                yield Reply(request.prompt)
+            raise fault
+
+    error = f"!{fault.__name__}"
+    lane_ = batch_lane(Ending(max_batch=2))
+    expected = ["a", "b"][:results] + [error] * (2 - results)
+
+    async def work() -> list[Any]:
+        first = await asyncio.gather(lane_.send(Chat.user("a")), lane_.send(Chat.user("b")))
+        return [*first, await lane_.send(Chat.user("c"))]
+
+    later = "c" if results else error
+    assert texts(asyncio.run(asyncio.wait_for(work(), 5))) == [*expected, later]
+
+
+@pytest.mark.parametrize("fault", [asyncio.CancelledError, GeneratorExit, KeyboardInterrupt])
+def test_what_ends_a_task_is_an_error_of_the_item(fault: type[BaseException]) -> None:
+    """Whatever an asynchronous model raises is the error of its request."""
+
+    class Ending(FakeModel):
+        async def chat(self, requests: Sequence[Chat]) -> Any:
+            raise fault
+
+    assert texts(sent(SingleLane(Ending(["x"])), [Chat.user("a")])) == [f"!{fault.__name__}"]
+
+
+def test_an_exception_of_the_place_is_an_error_of_its_batch() -> None:
+    """An exception outside of the model's methods leaves nobody waiting."""
+
+    def serve(requests: Sequence[Request]) -> Any:
+        raise TypeError("max_batch")
+
+    assert texts(sent(BatchLane(4, [ThreadPlace(serve)]), [Chat.user("a")])) == ["!TypeError: max_batch"]

@@ -294,6 +294,25 @@ def test_a_fault_of_the_model_is_an_error(make_broker: MakeBroker) -> None:
     assert asked.broker.stopped is None
 
 
+@pytest.mark.parametrize("fault", [asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit])
+def test_what_ends_a_task_is_an_error_of_the_samples(
+    make_broker: MakeBroker, fault: type[BaseException]
+) -> None:
+    """Whatever a call for several samples raises, nobody waits for ever."""
+
+    def answer(request: Chat, count: int) -> Sequence[Reply]:
+        raise fault
+
+    async def work() -> list[Any]:
+        broker = make_broker(Several(answer))
+        asked = asyncio.gather(*(broker.ask("m", "subject", r) for r in eleven()), return_exceptions=True)
+        results = await asyncio.wait_for(asked, 5)
+        await broker.close()
+        return results
+
+    assert {str(result) for result in asyncio.run(work())} == {fault.__name__}
+
+
 def test_set_is_one_call_of_the_budget(make_broker: MakeBroker) -> None:
     """A budget of two calls allows two sets and stops the third."""
     model = Several()

@@ -32,18 +32,25 @@ def test_a_cancelled_request_does_not_end_the_work_of_others() -> None:
     assert len(begun) == 2
 
 
-def test_all_get_the_exception() -> None:
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, GeneratorExit])
+def test_all_get_the_exception(kind: type[BaseException]) -> None:
     """An exception of the work is that of all who wait; the key is free again."""
 
     async def failing() -> str:
-        raise ValueError("no")
+        raise kind("no")
 
     async def work() -> None:
         shared: SharedWork[str] = SharedWork()
-        results = await asyncio.gather(
-            *(shared.result("k", failing) for _ in range(2)), return_exceptions=True
-        )
-        assert [str(result) for result in results] == ["no", "no"]
+        texts = []
+
+        async def wait() -> None:
+            try:
+                await shared.result("k", failing)
+            except BaseException as error:
+                texts.append(str(error))
+
+        await asyncio.gather(wait(), wait())
+        assert texts == ["no", "no"]
         assert "k" not in shared
 
     asyncio.run(work())

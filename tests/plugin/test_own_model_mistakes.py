@@ -43,3 +43,24 @@ def test_model_that_cannot_be_closed(run: Runner, close: str) -> None:
     assert done.run["complete"]
     assert {row["status"] for row in done.verdicts.values()} == {"wrong"}
     assert "run record:" in done.output
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "blocking = True\ndef chat(self, requests): raise asyncio.CancelledError",
+        "blocking = True\ndef chat(self, requests): raise GeneratorExit",
+        "blocking = True\ndef chat(self, requests): raise KeyboardInterrupt",
+        "async def chat(self, requests): raise KeyboardInterrupt",
+        "async def chat(self, requests): raise asyncio.CancelledError",
+    ],
+)
+def test_exception_that_ends_threads_and_tasks(run: Runner, body: str, workers: str) -> None:
+    """What a model raises is the error of the item, whatever it is."""
+    done = _measured(run, body, workers)
+    raised = body.split()[-1].rpartition(".")[2]
+    assert done.code == 1
+    assert {row["status"] for row in done.verdicts.values()} == {"error"}
+    assert all(raised in row["reason"] for row in done.verdicts.values())
+    assert len(done.verdicts) == 4
+    assert done.run["complete"]
