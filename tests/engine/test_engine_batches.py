@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -356,6 +359,36 @@ def test_a_provider_that_creates_no_batch_stops_the_run(
     assert run.stopped == "m: no batch was created, 3 times: status 500"
     assert len(server.files) == 3
     assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
+
+
+@pytest.mark.parametrize("full", [1, 2], ids=["the lines", "the lines that no other run has"])
+def test_a_full_temporary_folder_is_one_line(
+    start_any: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: int
+) -> None:
+    """A wave that cannot be written stops the run, which names the folder and the fix; the next run submits it."""
+    created: list[BytesIO] = []
+
+    class Draft(BytesIO):
+        def write(self, data: Any) -> int:
+            if len(created) == full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(data)
+
+    def draft() -> BytesIO:
+        created.append(Draft())
+        return created[-1]
+
+    server = start_any()
+    with monkeypatch.context() as patched:
+        patched.setattr(tempfile, "TemporaryFile", draft)
+        patched.setattr(tempfile, "tempdir", "/small")
+        run = BatchRun(server, tmp_path, sums(8))
+    assert run.stopped.startswith(
+        "batches: temporary folder /small: No space left on device; free disk space, or set TMPDIR"
+    )
+    assert server.sizes == []
+    assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
+    assert set(server.paid.values()) == {1}
 
 
 @pytest.mark.parametrize("polls", [0, 3])

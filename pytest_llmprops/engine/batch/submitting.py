@@ -6,11 +6,11 @@ import asyncio
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any
 
-from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.batch.ledger import Entry, Ledger, this_process
 from pytest_llmprops.engine.batch.pending import Lane, Pending, Waiting, shape_of
@@ -101,7 +101,7 @@ class Submitter:
 
     async def _batch(self, lane: Lane, groups: Sequence[list[Pending]]) -> list[list[Pending]]:
         """Submit one batch of the first ``groups``, and return those that do not fit into it."""
-        with tempfile.TemporaryFile() as file:
+        with _temporary_file() as file:
             taken, rest = self._write(lane, groups, file)
             if not taken:
                 return rest
@@ -120,7 +120,8 @@ class Submitter:
                 return [*filter(None, mine), *rest]
             self._waiting.mark(dict.fromkeys((one.key for group in mine for one in group), entry.mark))
             if mine:
-                with closing(_without(file, [group[0].key in others for group in taken])) as wave:
+                with _temporary_file() as wave:
+                    _copy_without(file, [group[0].key in others for group in taken], wave)
                     await self._create(lane, entry, wave, len(mine))
         return rest
 
@@ -202,11 +203,28 @@ class Submitter:
         return await self._calls.retried(upload)
 
 
-def _without(file: IO[bytes], left_out: Sequence[bool]) -> IO[bytes]:
-    """Return a file with the lines of ``file`` that are not left out."""
-    kept: IO[bytes] = tempfile.TemporaryFile()
+@contextmanager
+def _temporary_file() -> Iterator[IO[bytes]]:
+    """Yield an empty file in the temporary folder, which is removed at the end.
+
+    :raises UsageError: if the folder cannot be used.
+    """
+    try:
+        with tempfile.TemporaryFile() as file:
+            yield file
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(
+            f"temporary folder {tempfile.gettempdir()}: {why}; free disk space, or set TMPDIR to a folder on another"
+            " disk, and run again"
+        ) from None
+
+
+def _copy_without(file: IO[bytes], left_out: Sequence[bool], target: IO[bytes]) -> None:
+    """Write the lines of ``file`` that are not left out to ``target``."""
     file.seek(0)
     for line, is_out in zip(file, left_out, strict=True):
         if not is_out:
-            kept.write(line)
-    return kept
+            target.write(line)
+    # A full disk is noticed here, and not while the file is uploaded.
+    target.flush()
