@@ -256,7 +256,9 @@ class Broker:
             claims = self.waves is None or not self.waves.takes(model, request)
             reply = await self._known.find(model, key, claims=claims)
         except StoreError as error:
-            raise self.stop(f"{error}; the replies so far are stored, so the same command goes on") from None
+            raise self.stop(
+                f"{error}; the replies so far are kept, and llmprops retry goes on with them"
+            ) from None
         if self._is_closed:
             raise asyncio.CancelledError
         return reply

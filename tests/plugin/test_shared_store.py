@@ -112,7 +112,7 @@ def test_a_lost_server_loses_no_reply(
     record = stopped.run
     assert record["complete"] is False
     assert record["stopped"].startswith(f"reply store {url}: ")
-    assert record["stopped"].endswith("so the same command goes on")
+    assert record["stopped"].endswith("the replies so far are kept, and llmprops retry goes on with them")
     assert "Traceback" not in stopped.output
     answered = stub.stats()["answered"]
     assert 40 <= answered < 200

@@ -276,8 +276,8 @@ def test_a_store_that_cannot_be_read_stops_the_run(make_broker: MakeBroker, tmp_
     asked = ask_all(broker, ["a", "b"])
     assert {type(result) for result in asked.results} == {RunStopped}
     assert str(asked.results[0]) == (
-        f"reply store {tmp_path / 'replies.sqlite'}: no such table: replies; the replies so far are stored, so the same"
-        " command goes on"
+        f"reply store {tmp_path / 'replies.sqlite'}: no such table: replies; the replies so far are kept, and"
+        " llmprops retry goes on with them"
     )
     assert model.requests == []
 
