@@ -25,6 +25,7 @@ from pytest_llmprops.plugin.run_facts import final_facts, in_order
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.record import (
     RunRecord,
+    check_no_record,
     first_facts,
     git_state,
     new_run_folder,
@@ -106,6 +107,7 @@ class Recording:
         )
         try:
             if earlier is None:
+                check_no_record(folder)
                 self.record, self.searches = RunRecord(folder, facts), SearchLog(folder)
                 return
             facts = earlier.first_facts(facts)
@@ -113,6 +115,9 @@ class Recording:
             self.searches = SearchLog(folder, earlier.kept_searches)
             self.notes += earlier.notes()
         except UsageError as error:
+            if earlier is None:
+                # The record is of another process, so this one may not discard it.
+                self._session.evaluation.run_dir = None
             raise pytest.UsageError(str(error)) from None
         except OSError as error:
             raise pytest.UsageError(str(unusable(folder, error))) from None

@@ -73,15 +73,23 @@ def check_run_folder(requested: str | None, root: Path) -> None:
 
 
 def _check_free(requested: str) -> None:
-    facts, *others = (Path(requested) / name for name in RECORD_FILES)
-    if facts.exists():
-        raise UsageError(f"--llm-run {requested}: already holds a run; give a new folder")
-    for path in others:
+    folder = Path(requested)
+    check_no_record(folder)
+    for path in (folder / VERDICTS, folder / REQUESTS):
         # A run that was killed before its first run.json leaves empty files. The same command then runs.
         if path.exists() and not (path.is_file() and path.stat().st_size == 0):
             raise UsageError(
                 f"--llm-run {requested}: has {path.name} but no run.json, so no run can go on there; give a new folder"
             )
+
+
+def check_no_record(folder: Path) -> None:
+    """Check that no process has begun a record in ``folder``.
+
+    :raises UsageError: if it has a ``run.json``.
+    """
+    if (folder / "run.json").exists():
+        raise UsageError(f"--llm-run {folder}: already holds a run; give a new folder")
 
 
 def unusable(folder: Path, error: OSError) -> UsageError:

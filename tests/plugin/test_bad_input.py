@@ -282,6 +282,23 @@ def test_folder_of_a_run_is_not_overwritten(run: Runner) -> None:
     _one_line(done, "--llm-run", "already holds a run")
 
 
+def test_a_run_that_another_process_began_meanwhile_stays(run: Runner, workers: str) -> None:
+    """A run whose folder gets a record of another process while it collects ends in one line, and removes nothing."""
+    run.sums(2)
+    folder = run.folder / "record"
+    run.write(
+        "conftest.py",
+        "import pathlib\n"
+        "def pytest_collection_modifyitems():\n"
+        "    for name in ('run.json', 'verdicts.jsonl'):\n"
+        "        pathlib.Path('record', name).write_text('of another run')\n",
+    )
+    folder.mkdir()
+    done = run("--model", run.adder, "-n", workers, "--llm-run", str(folder))
+    _one_line(done, "--llm-run", "already holds a run")
+    assert {(folder / name).read_text() for name in ("run.json", "verdicts.jsonl")} == {"of another run"}
+
+
 def test_command_line_errors_are_one_line(tmp_path: Path) -> None:
     """Each error of the llmprops command prints one line, with exit status 1 or 2."""
     for args in (
