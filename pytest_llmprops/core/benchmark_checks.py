@@ -201,6 +201,18 @@ def _close(value: object) -> None:
         close()
 
 
+def checked_kinds(benchmark: Benchmark, task: str) -> frozenset[str]:
+    """Return the kinds of request that ``benchmark.kinds_of`` returned for a task.
+
+    :raises ContractError: if one of them is not a kind: no model would serve the task.
+    """
+    kinds = checked_texts(benchmark, "kinds_of", benchmark.kinds_of(task))
+    unknown = next((kind for kind in kinds if kind not in KINDS), None)
+    if unknown is not None:
+        raise returned(benchmark, "kinds_of", f"{shown(unknown)}; the kinds are {', '.join(KINDS)}")
+    return frozenset(kinds)
+
+
 def checked_case_names(benchmark: Benchmark, names: object, count: int) -> Sequence[str] | None:
     """Return the names of cases that ``benchmark.case_names`` returned; None if each item is a case.
 
@@ -239,7 +251,7 @@ def checked_metrics(
     benchmark: Benchmark, records: Sequence[VerdictRecord]
 ) -> tuple[list[Metric], list[ContractError]]:
     """Return the metrics of ``benchmark`` that can be recorded, and why others cannot."""
-    rows, problems = _members(benchmark, "metrics", records, "Metric")
+    rows, problems = _members(benchmark, "metrics", "Metric", records)
     metrics: dict[tuple[str, ...], Metric] = {}
     for row in rows:
         problem = _metric_problem(row)
@@ -260,23 +272,50 @@ def checked_remarks(
     benchmark: Benchmark, records: Sequence[VerdictRecord]
 ) -> tuple[list[str], list[ContractError]]:
     """Return the remarks of ``benchmark``, one line each, and why others cannot be recorded."""
-    rows, problems = _members(benchmark, "remarks", records, "strings")
+    return _remarks(benchmark, "remarks", records)
+
+
+def checked_plan_remarks(
+    benchmark: Benchmark, items: Sequence[Item], settings: object
+) -> tuple[list[str], list[ContractError]]:
+    """Return the remarks of ``benchmark`` on the plan, one line each, and why others cannot be shown."""
+    return _remarks(benchmark, "plan_remarks", items, settings)
+
+
+def _remarks(benchmark: Benchmark, method: str, *arguments: object) -> tuple[list[str], list[ContractError]]:
+    rows, problems = _members(benchmark, method, "strings", *arguments)
     remarks = [one_line(row) for row in rows if isinstance(row, str)]
     problems += [
-        returned(benchmark, "remarks", f"{type_name(row)}; return a list of strings")
+        returned(benchmark, method, f"{type_name(row)}; return a list of strings")
         for row in rows
         if not isinstance(row, str)
     ][:1]
     return remarks, problems
 
 
+def checked_search_calls(benchmark: Benchmark, settings: object, name: str) -> int | None:
+    """Return the maximum number of requests of a search.
+
+    :raises ContractError: if it is neither a whole number nor None, or an exception was raised.
+    """
+    try:
+        calls: object = benchmark.search_calls(settings, name)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:
+        raise raised(benchmark, "search_calls", fault) from None
+    if calls is None or (isinstance(calls, int) and calls >= 0):
+        return calls
+    raise returned(benchmark, "search_calls", f"{shown(calls)}; return a whole number or None")
+
+
 def _members(
-    benchmark: Benchmark, method: str, records: Sequence[VerdictRecord], what: str
+    benchmark: Benchmark, method: str, what: str, *arguments: object
 ) -> tuple[list[object], list[ContractError]]:
     """Return what a method returned or yielded until it raised an exception, and the problem."""
     rows: list[object] = []
     try:
-        result: object = getattr(benchmark, method)(records)
+        result: object = getattr(benchmark, method)(*arguments)
         if not isinstance(result, Iterable) or isinstance(result, str | bytes | Mapping):
             _close(result)
             return rows, [returned(benchmark, method, f"{type_name(result)}; return a list of {what}")]
@@ -338,8 +377,12 @@ def checked_counterexample(benchmark: Benchmark, result: object) -> Counterexamp
     """
     if result is None:
         return None
-    if not isinstance(result, Counterexample) or not isinstance(result.why, str):
+    if not isinstance(result, Counterexample):
         raise returned(benchmark, "counterexample", f"{type_name(result)}; return a Counterexample or None")
+    why: object = result.why
+    if not isinstance(why, str):
+        problem = f"a Counterexample whose why is {type_name(why)}; use a string"
+        raise returned(benchmark, "counterexample", problem)
     for name in ("values", "evidence"):
         problem = json_problem(getattr(result, name), name)
         if problem:

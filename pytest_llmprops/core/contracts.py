@@ -25,6 +25,8 @@ _NUMBER = (int, float)
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _PACKAGE, _BENCHMARKS = "pytest_llmprops.", "pytest_llmprops.benchmarks."
 _INSTALLED = ("site-packages", "dist-packages")
+#: packages whose frames are above those of a benchmark, or below them as in ``pytest.skip()``
+_PYTEST = ("_pytest", "pluggy", "xdist")
 
 
 def type_name(value: object) -> str:
@@ -61,7 +63,11 @@ def own_traceback(fault: BaseException) -> TracebackType | None:
 
 def place_of(fault: BaseException) -> str:
     """Return the last line of the benchmark's code that an exception passed: ``test_sums.py, line 14``."""
-    trace = fault.__traceback__
+    # A StopIteration that leaves a coroutine is the cause of a RuntimeError, which has no frame of the coroutine.
+    return _place_in(fault.__traceback__) or _place_in(getattr(fault.__cause__, "__traceback__", None))
+
+
+def _place_in(trace: TracebackType | None) -> str:
     last = installed = None
     while trace is not None:
         if _is_foreign(trace):
@@ -78,11 +84,12 @@ def place_of(fault: BaseException) -> str:
 
 
 def _is_foreign(trace: TracebackType) -> bool:
-    """Whether a frame belongs neither to this project, except its benchmarks, nor to Python."""
+    """Whether a frame belongs neither to this project, except its benchmarks, nor to Python or pytest."""
     module = str(trace.tb_frame.f_globals.get("__name__", ""))
     if module.startswith(_PACKAGE):
         return module.startswith(_BENCHMARKS)
-    return module.partition(".")[0] not in sys.stdlib_module_names
+    package = module.partition(".")[0]
+    return package not in sys.stdlib_module_names and package not in _PYTEST
 
 
 def _file(trace: TracebackType) -> str:
@@ -138,7 +145,11 @@ def checked_verdict(benchmark: object, method: str, verdict: object, tasks: Coll
     :param tasks: the tasks that the verdict may name.
     :raises ContractError: with the first problem.
     """
-    problem = _verdict_problem(verdict, tasks)
+    try:
+        problem = _verdict_problem(verdict, tasks)
+    except Exception as fault:
+        # A subclass may lack an attribute, or have properties.
+        problem = f"a Verdict that cannot be read: {fault_line(fault)}"
     if problem:
         raise returned(benchmark, method, problem)
     assert isinstance(verdict, Verdict)

@@ -13,6 +13,7 @@ from pytest_llmprops.core.benchmark import Benchmark, Loaded
 from pytest_llmprops.core.benchmark_checks import (
     checked_case_names,
     checked_class,
+    checked_kinds,
     checked_texts,
     loaded,
     prepared,
@@ -201,7 +202,7 @@ class Cases:
         items = every if self.limits_late else within_limit(every, benchmark, settings)
         tasks = dict.fromkeys(item.task for item in items)
         for task in tasks:
-            checked_texts(benchmark, "kinds_of", benchmark.kinds_of(task))
+            checked_kinds(benchmark, task)
             checked_texts(benchmark, "roles_of", benchmark.roles_of(task))
         refused = {task for task in tasks if kinds.isdisjoint(benchmark.kinds_of(task))}
         roles = {role for task in tasks for role in benchmark.roles_of(task)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 
+from pytest_llmprops.core.benchmark_checks import checked_plan_remarks
+from pytest_llmprops.core.errors import ContractError
 from pytest_llmprops.core.numbers import count, counted
 from pytest_llmprops.core.requests import BATCH_DISCOUNT
 from pytest_llmprops.engine.evaluator import Case
@@ -45,17 +47,23 @@ def without_calls(cases: Sequence[Case], labels: Container[str]) -> list[Planned
     return [Planned(benchmark, model, items=n) for (benchmark, model), n in counts.items()]
 
 
-def plan_remarks(cases: Iterable[Case]) -> list[str]:
-    """Return the remarks of the benchmarks on their planned calls, for one sample of each item and any model."""
+def plan_remarks(cases: Iterable[Case]) -> tuple[list[str], list[ContractError]]:
+    """Return the remarks of the benchmarks on their planned calls, and why others cannot be shown.
+
+    They are for one sample of each item and any model.
+    """
     shown = {(case.benchmark.name, case.item.id): case for case in cases}
     by_benchmark: dict[str, list[Case]] = {}
     for (name, _), case in shown.items():
         by_benchmark.setdefault(name, []).append(case)
-    return [
-        f"  {name}: {text}"
-        for name, own in by_benchmark.items()
-        for text in own[0].benchmark.plan_remarks([case.item for case in own], own[0].protocol.settings)
-    ]
+    lines: list[str] = []
+    problems: list[ContractError] = []
+    for name, own in by_benchmark.items():
+        benchmark, settings = own[0].benchmark, own[0].protocol.settings
+        remarks, wrong = checked_plan_remarks(benchmark, [case.item for case in own], settings)
+        lines += [f"  {name}: {text}" for text in remarks]
+        problems += wrong
+    return lines, problems
 
 
 def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: RunOptions) -> list[str]:

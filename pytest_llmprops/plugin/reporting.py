@@ -84,10 +84,13 @@ def shorten_failure(item: pytest.Item, call: pytest.CallInfo[None], seen: set[st
             call.excinfo = pytest.ExceptionInfo.from_exception(error.with_traceback(trace))
             return None
         line = terminal_line(f"error: {fault_line(error)}")
-        whole = error.__traceback__
+        whole, cause = error.__traceback__, error.__cause__
         call.excinfo = pytest.ExceptionInfo.from_exception(with_one_frame(error))
         # The record and Allure name the place, too.
         error.__traceback__ = whole
+        if trace is None:
+            # Only the cause has a place. Otherwise pytest would render it, too.
+            error.__cause__ = cause
         return line
     if isinstance(error, BackendError):
         call.excinfo = pytest.ExceptionInfo.from_exception(with_one_frame(error))

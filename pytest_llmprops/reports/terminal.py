@@ -14,7 +14,7 @@ from pytest_llmprops.reports.metric_tables import metric_lines
 from pytest_llmprops.reports.published import beside
 from pytest_llmprops.reports.tables import UNLIMITED, Table, fitted, without, wrapped
 from pytest_llmprops.reports.view import missing_package
-from pytest_llmprops.runs.benchmark_facts import headline
+from pytest_llmprops.runs.benchmark_facts import facts_of, headline
 from pytest_llmprops.runs.completing import shard_steps
 
 #: wrong answers shown per benchmark; all of them are in the run record
@@ -98,14 +98,16 @@ def _benchmark(
     old = "".join(f" · {phrase}" for phrase in old_replies(facts.models[model].old_replies))
     lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.name} ({settings}){old}"]
     published = [beside(row, protocol) for row in rows]
-    averaged = headline(rows, facts)
+    known = facts_of(benchmark, facts)
+    # If all tasks are controls, they are the headline of other reports, but no mean of the benchmark.
+    averaged = [row for row in headline(rows, facts) if known is None or row.task not in known.controls]
     table = [HEADER, *map(_cells, rows), *([_total(rows, averaged)] if len(rows) > 1 else [])]
     if not any(row.has_repeats for row in rows):
         kept = [n for n, name in enumerate(table[0]) if name not in OF_REPEATS]
         table = [tuple(row[n] for n in kept) for row in table]
     shown = _fitted(table, published, width)
     lines += shown
-    if len(averaged) < len(rows):
+    if 0 < len(averaged) < len(rows):
         apart = dict.fromkeys(row.task for row in rows if row not in averaged)
         lines.append(f"  the mean is without {', '.join(apart)}")
     if any(published) and "published" not in shown[0]:

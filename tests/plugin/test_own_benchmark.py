@@ -169,6 +169,13 @@ def test_controls_do_not_count_in_the_mean(run: Runner) -> None:
     [total] = [line for line in done.output.splitlines() if line.startswith("  all ")]
     assert "0.0% mean" in total
     assert "the mean is without easy" in done.output
+    run.write("test_controlled.py", CONTROLLED.replace('{"easy"}', '{"easy", "hard"}'))
+    [total] = [
+        line
+        for line in run("test_controlled.py", "--model", run.adder).output.splitlines()
+        if line.startswith("  all ")
+    ]
+    assert "mean" not in total
     report = report_on([read_run(done.folder)], {})
     assert "0.0% of controlled" in " ".join([report.title, *report.findings])
     [listed] = list_lines([Listed(done.folder, read_run(done.folder).facts, "complete")], 200)[1:]

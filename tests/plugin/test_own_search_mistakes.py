@@ -87,6 +87,7 @@ MISTAKES = {
     "counter_raises": (COUNTER + "{}['q']", "", "counterexample of CounterRaises raised KeyError: 'q'"),
     "counter_nan": (COUNTER + "return Counterexample('x', {'a': math.nan})", "", "values['a'] is nan"),
     "counter_set": (COUNTER + "return Counterexample('x', {}, {'a': {1}})", "", "evidence['a'] is set"),
+    "counter_why": (COUNTER + "return Counterexample(3, replications='x')", "", "Counterexample whose why is int; use"),
     "counter_count": (COUNTER + "return Counterexample('x', {}, {}, 'many')", "", "replications is 'many'"),
 }  # fmt: skip
 REFUSED = {
@@ -125,3 +126,36 @@ def test_mistake_in_a_search_has_one_line(done: Finished, name: str) -> None:
     shown = re.search(rf"_ .*test_{name}(?:\.py|_search\[\S*) _+\n(.*\n.*)", done.output)
     assert shown is not None
     assert said in shown[1]
+
+
+def test_mistakes_in_a_plan_have_one_line(run: Runner) -> None:
+    """--llm-plan prints the plan of all benchmarks and fails, with a line for each method that is wrong."""
+    mistakes = {
+        "plan_number": ("def plan_remarks(self, items, settings): return 3", "plan_remarks of PlanNumber returned int"),
+        "plan_exits": ("def plan_remarks(self, items, settings): sys.exit(4)", "PlanExits raised SystemExit: 4"),
+        "plan_partly": (
+            "def plan_remarks(self, items, settings): yield 'one remark'; yield 2",
+            "plan_remarks of PlanPartly returned int; return a list of strings",
+        ),
+        "calls_text": (
+            "def search_calls(self, settings, name): return 'many'",
+            "search_calls of CallsText returned 'many'; return a whole number or None",
+        ),
+        "calls_raise": ("def search_calls(self, settings, name): {}['q']", "CallsRaise raised KeyError: 'q'"),
+        "fine": ("def search_calls(self, settings, name): return 7", ""),
+    }  # fmt: skip
+    for name, (body, _) in mistakes.items():
+        title = "".join(part.capitalize() for part in name.split("_"))
+        text = FILE.replace("PROPERTY", "pass").replace("BODY", body)
+        run.write(f"test_{name}.py", text.replace("CLASS", title).replace("ID", name))
+    done = run("--model", "fake:echo", "--llm-plan")
+    assert done.code == 1
+    assert "INTERNALERROR" not in done.output
+    lines = done.output.splitlines()
+    for name, (_, said) in mistakes.items():
+        assert any(line.startswith(f"  {name} ") for line in lines)
+        assert len([line for line in lines if line.startswith("ERROR: ") and said in line]) == (
+            1 if said else 5
+        )
+    assert "  plan_partly: one remark" in lines
+    assert any("take at most 7 requests each" in line for line in lines)
