@@ -19,6 +19,7 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import REQUESTS, Chat, Kind, Reply, Request, of_repeat
 from pytest_llmprops.core.verdicts import Verdict, record_of
 from pytest_llmprops.engine.faults import Faults
+from pytest_llmprops.engine.interruptions import forget_cancellation
 
 BrokerAsk = Callable[[str, str, Request], Awaitable[Reply]]
 #: why an unfinished case has no verdict when the evaluator is closed
@@ -203,8 +204,13 @@ class Asking:
             )
 
 
-async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
-    """Measure one case and return its outcome, which includes every exception."""
+async def evaluate(
+    case: Case, broker_ask: BrokerAsk, is_ending: Callable[[], bool] = lambda: False
+) -> Outcome:
+    """Measure one case and return its outcome, which includes every exception.
+
+    :param is_ending: returns whether the task is cancelled from outside; otherwise the benchmark has cancelled it.
+    """
     ask = Asking(case, broker_ask)
     benchmark = case.benchmark
     try:
@@ -220,8 +226,7 @@ async def evaluate(case: Case, broker_ask: BrokerAsk) -> Outcome:
     except RunStopped as stop:
         return Outcome(case, stopped=str(stop), calls=ask.calls)
     except BaseException as fault:
-        task = asyncio.current_task()
-        if isinstance(fault, asyncio.CancelledError) and task is not None and task.cancelling():
+        if isinstance(fault, asyncio.CancelledError) and is_ending():
             raise
         return Outcome(case, fault=as_exception(benchmark, "evaluate", fault), calls=ask.calls)
     finally:
@@ -270,6 +275,7 @@ class Evaluator:
         self._faults = Faults()
         #: why the remaining cases are not evaluated; None if they are
         self._stopped: str | None = None
+        self._is_closing = False
         #: keys of the submitted cases that are not finished
         self._open: set[CaseKey] = set()
         #: finished and not yet fetched
@@ -375,7 +381,11 @@ class Evaluator:
         if self._stopped is not None:
             return Outcome(case, stopped=self._stopped)
         with self._open_case() as ask:
-            return self._counted(await evaluate(case, ask))
+            outcome = await evaluate(case, ask, lambda: self._is_closing)
+            if not self._is_closing:
+                # The task evaluates other cases, too.
+                await forget_cancellation()
+            return self._counted(outcome)
 
     def _counted(self, outcome: Outcome) -> Outcome:
         """Count the faults of benchmarks, which may stop the run."""
@@ -444,6 +454,7 @@ class Evaluator:
 
     async def close(self) -> None:
         """Cancel all unfinished cases."""
+        self._is_closing = True
         for case in self._queue:
             self._finish(Outcome(case, stopped=CLOSED))
         self._queue.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 
 
@@ -26,3 +27,15 @@ def is_cancellation(fault: BaseException) -> bool:
         # A thread without an event loop has no tasks.
         return False
     return task is not None and task.cancelling() > 0
+
+
+async def forget_cancellation() -> None:
+    """Undo that code that the running task called has cancelled it; the next ``await`` would raise it."""
+    task = asyncio.current_task()
+    if task is None or not task.cancelling():
+        return
+    while task.uncancel():
+        pass
+    # Before Python 3.13, a cancellation that was not raised so far is raised all the same.
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Request, Usage
 from pytest_llmprops.engine.evaluator import Case, evaluate
+from pytest_llmprops.engine.event_loop import LoopThread
+from pytest_llmprops.engine.interruptions import forget_cancellation
 from pytest_llmprops.models.prices import Price
 
 #: Characters per token for mostly Latin scripts; a rough estimate, and printed as one.
 CHARACTERS_PER_TOKEN = 4.0
 #: Assumed seconds per call, to estimate the time of a run.
 SECONDS_PER_CALL = 1.0
+#: how long the plan waits for tasks of benchmarks that it cancels
+CANCEL_SECONDS = 1.0
 
 
 def batch_of(position: int, cases: int, workers: int) -> int:
@@ -62,8 +68,14 @@ def plan(
     :param on_request: called with the model's label and each counted request.
     """
     rows: dict[tuple[str, str], Planned] = {}
-    # The coroutine returns nothing: asyncio.run writes its result into a text that nobody reads.
-    asyncio.run(_plan(cases, rows, on_request))
+    is_over = threading.Event()
+    # As in the run, SystemExit in a task of a benchmark ends nothing, and KeyboardInterrupt in this thread is Ctrl-C.
+    thread = LoopThread()
+    try:
+        thread.call(_plan(cases, rows, on_request, is_over.is_set))
+    finally:
+        is_over.set()
+        thread.close()
     return list(rows.values())
 
 
@@ -71,9 +83,12 @@ async def _plan(
     cases: Iterable[Case],
     rows: dict[tuple[str, str], Planned],
     on_request: Callable[[str, Request], None],
+    is_over: Callable[[], bool],
 ) -> None:
     known: dict[tuple[str, str, str, Hashable], set[int]] = {}
     for case in cases:
+        if is_over():
+            return
         row = rows.setdefault((case.benchmark.name, case.model), Planned(case.benchmark.name, case.model))
         row.items += case.sample == 0
         row.repeats = max(row.repeats, case.sample + 1)
@@ -91,7 +106,20 @@ async def _plan(
                     row.completion_tokens += request.max_tokens or 0
             return Reply(key=PLANNED)
 
-        await evaluate(case, ask)
+        # A task of the benchmark may raise GeneratorExit: Python then closes the coroutines that await the task.
+        with contextlib.suppress(GeneratorExit):
+            await evaluate(case, ask, is_over)
+        await forget_cancellation()
+    await _cancel_others()
+
+
+async def _cancel_others() -> None:
+    """Cancel the tasks that benchmarks have left."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=CANCEL_SECONDS)
 
 
 def _prompt_and_sample(request: Request) -> tuple[Hashable, int]:

@@ -17,7 +17,7 @@ from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Case, Evaluator, Outcome, with_params
-from pytest_llmprops.engine.session import LoopThread
+from pytest_llmprops.engine.event_loop import LoopThread
 
 Answer = Callable[[str, str, Request], Awaitable[Reply]]
 

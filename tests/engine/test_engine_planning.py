@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from typing import Any
 
@@ -57,6 +58,37 @@ class Once(Asking):
         raise ValueError(reply.text)
 
 
+class Ending(Asking):
+    """Asks once, and ends tasks in the way that the item names."""
+
+    name = "ending"
+
+    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
+        await ask(Chat.user(item.id))
+        task = asyncio.current_task()
+        assert task is not None
+        if item.id == "cancel":
+            task.cancel()
+            await asyncio.sleep(0)
+        elif item.id == "cancel-at-the-end":
+            task.cancel()
+        elif item.id == "background":
+            self.started = asyncio.create_task(self.end(SystemExit(2)))
+            await asyncio.sleep(0.01)
+        elif item.id == "group":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.end(KeyboardInterrupt()))
+        elif item.id == "task":
+            await asyncio.create_task(self.end(GeneratorExit()))
+        elif item.id == "left":
+            self.left = asyncio.create_task(asyncio.sleep(60))
+        return Verdict("unparsed")
+
+    async def end(self, fault: BaseException) -> None:
+        """Raise ``fault``."""
+        raise fault
+
+
 def case(benchmark: Benchmark, model: str, number: int = 0) -> Case:
     """Return one case with a helper."""
     protocol = Protocol("quick", NoSettings())
@@ -103,3 +135,14 @@ def test_cost_follows_the_models_prices() -> None:
     assert cost(row, {"m": Price(0.001, 0.01)}) == pytest.approx(1.5)
     assert cost(row, {"m": Price(0.0, 0.0)}) == 0.0
     assert cost(row, {"other": Price(1.0, 1.0)}) is None
+
+
+def test_a_plan_survives_what_ends_tasks() -> None:
+    """Whatever a benchmark does to tasks, the calls of all its items are counted, and no task remains."""
+    benchmark = Ending()
+    ids = ("first", "cancel", "background", "group", "task", "cancel-at-the-end", "left", "last")
+    protocol = Protocol("quick", NoSettings())
+    cases = [Case(benchmark, Item(name, "t", "en"), None, protocol, "m") for name in ids]
+    [row] = plan(cases)
+    assert row.calls == len(ids)
+    assert benchmark.left.cancelled()
