@@ -391,6 +391,26 @@ def test_a_full_temporary_folder_is_one_line(
     assert set(server.paid.values()) == {1}
 
 
+def test_a_ledger_on_a_full_disk_stops_the_run_in_one_line(start_any: Start, tmp_path: Path) -> None:
+    """A batch whose intent cannot be written is not submitted; the line names the ledger and the fix."""
+    server, store = start_any(), str(tmp_path / "replies.sqlite")
+    connect = sqlite3.connect
+
+    def small(path: Any, *args: Any, **options: Any) -> sqlite3.Connection:
+        db: sqlite3.Connection = connect(path, *args, **options)
+        if Path(path) == ledger_path(store):
+            db.execute("PRAGMA max_page_count=12")
+        return db
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sqlite3, "connect", small)
+        run = BatchRun(server, tmp_path, sums(400))
+    assert run.stopped == (
+        f"batches: ledger of batches {ledger_path(store)}: database or disk is full; free disk space and run again"
+    )
+    assert server.sizes == []
+
+
 @pytest.mark.parametrize("polls", [0, 3])
 def test_a_batch_of_another_program_costs_nothing(
     start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, polls: int

@@ -7,6 +7,7 @@ also if several runs share the file.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -133,7 +134,12 @@ class Ledger:
             raise self._failure(error) from None
 
     def _failure(self, error: Exception) -> StoreError:
-        return StoreError(f"ledger of batches {self.path}: {getattr(error, 'strerror', None) or error}")
+        is_full = (
+            getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+            or getattr(error, "errno", None) == errno.ENOSPC
+        )
+        fix = "; free disk space and run again" if is_full else ""
+        return StoreError(f"ledger of batches {self.path}: {getattr(error, 'strerror', None) or error}{fix}")
 
     def _do(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         try:
@@ -181,7 +187,9 @@ class Ledger:
                     )
                 self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                # On a full disk, SQLite has rolled back, and an error here would hide the first one.
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
             raise self._failure(error) from None
