@@ -45,7 +45,7 @@ def fault_text(fault: BaseException) -> str:
     """Return an exception as one short line; a message of this project stands for itself."""
     try:
         text = one_line(str(fault), _MOST)
-    except Exception:
+    except (Exception, SystemExit):
         text = "its message cannot be shown"
     if isinstance(fault, LLMPropsError) and text:
         return text
@@ -252,5 +252,5 @@ def shown(value: object) -> str:
     """Return a value for a message."""
     try:
         return one_line(repr(value), 60)
-    except Exception:
+    except (Exception, SystemExit):
         return type_name(value)

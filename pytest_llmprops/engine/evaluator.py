@@ -240,7 +240,19 @@ async def evaluate(
 def as_exception(benchmark: Benchmark, method: str, fault: BaseException) -> Exception:
     """Return a fault that pytest takes neither for the end of the process nor for a skipped test."""
     is_control = type(fault).__module__.partition(".")[0] in ("_pytest", "unittest")
-    return fault if isinstance(fault, Exception) and not is_control else raised(benchmark, method, fault)
+    is_usable = isinstance(fault, Exception) and not is_control and not _exits_when_shown(fault)
+    return fault if isinstance(fault, Exception) and is_usable else raised(benchmark, method, fault)
+
+
+def _exits_when_shown(fault: BaseException) -> bool:
+    """Return whether the text of an exception ends the process; pytest protects itself from Exception only."""
+    try:
+        str(fault), repr(fault)
+    except SystemExit:
+        return True
+    except Exception:
+        return False
+    return False
 
 
 class Evaluator:
