@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex
 
 import pytest
@@ -32,6 +32,32 @@ class NodeIds(list[str]):
     def index(self, nodeid: str, *limits: SupportsIndex) -> int:
         """Return the position of a node id."""
         return self._positions[nodeid]
+
+
+def _functions_that_differ(collections: Sequence[Sequence[str]]) -> list[str]:
+    """Return the parametrized test functions whose cases differ between workers, or have another order."""
+    others = [names for names in collections[1:] if names is not collections[0]]
+    if not others:
+        # Workers that collect the same share one list.
+        return []
+    first = _names_by_function(collections[0])
+    return sorted(
+        {
+            name
+            for own in map(_names_by_function, others)
+            for name in first.keys() | own
+            if first.get(name) != own.get(name)
+        }
+    )
+
+
+def _names_by_function(nodeids: Iterable[str]) -> dict[str, list[str]]:
+    names: dict[str, list[str]] = {}
+    for nodeid in nodeids:
+        function, bracket, name = nodeid.partition("[")
+        if bracket:
+            names.setdefault(function, []).append(name)
+    return names
 
 
 class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
@@ -65,7 +91,17 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
     def _check_nodes_have_same_collection(self) -> bool:
         # A worker that refuses has no cases. If the disk is full after the report of another worker, that one has all.
-        return not self.is_refused and super()._check_nodes_have_same_collection()
+        if self.is_refused:
+            return False
+        for function in _functions_that_differ(list(self.registered_collections.values())):
+            # Before the report of pytest-xdist, which lists the cases and names no cause.
+            line = (
+                "its cases differ between the workers, so nothing is measured; load of a benchmark must return the same"
+                " items in the same order in each process: use random.Random(0) in place of random, and sort sets"
+            )
+            report = pytest.CollectReport(nodeid=function, outcome="failed", longrepr=line, result=[])
+            self.config.hook.pytest_collectreport(report=report)
+        return bool(super()._check_nodes_have_same_collection())
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         nodeid = self._ids[item_index]

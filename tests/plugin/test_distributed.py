@@ -6,6 +6,8 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from pytest_llmprops.plugin.distributed import BatchScheduling
 
 
@@ -77,17 +79,21 @@ def test_a_lost_worker_is_replaced() -> None:
 
 
 def test_a_worker_with_other_cases_is_refused() -> None:
-    """If the workers collect different cases, none is sent."""
+    """If the workers collect different cases, none is sent, and one line names each function and the fix."""
+    reports: list[pytest.CollectReport] = []
     config: Any = SimpleNamespace(
         getvalue=lambda name: ["popen"] * 2,
-        hook=SimpleNamespace(pytest_collectreport=lambda report: None),
+        hook=SimpleNamespace(pytest_collectreport=lambda report: reports.append(report)),
     )
     scheduling, nodes = BatchScheduling(config), [Worker(n) for n in range(2)]
     for number, node in enumerate(nodes):
         scheduling.add_node(node)
-        scheduling.add_node_collection(node, ["a", "b", str(number)])
+        ordered = ["c::c[1]", "c::c[2]"][:: 1 - 2 * number]
+        scheduling.add_node_collection(node, ["a::a[1]", f"b::b[{number}]", *ordered, "d"])
     scheduling.schedule()
     assert [node.sent for node in nodes] == [[], []]
+    assert [report.nodeid for report in reports] == ["b::b", "c::c", "gw1"]
+    assert "load of a benchmark must return the same items in the same order" in str(reports[0].longrepr)
 
 
 def seconds(cases: int) -> float:
