@@ -278,10 +278,10 @@ def test_process_that_ends_keeps_its_verdicts(run: Runner) -> None:
     """If evaluate ends a worker's process, the verdicts of the others are in the record and in the summary."""
     run.sums(30)
     file = run.folder / "test_sums.py"
-    text = file.read_text(encoding="utf-8").replace("import pytest", "import os, pytest")
-    text = text.replace(
-        "        if not", "        if item['n'] == 20:\n            os._exit(3)\n        if not"
-    )
+    text = file.read_text(encoding="utf-8").replace("import pytest", "import os, time, pytest")
+    # The other worker has the time to report its share first.
+    end = "        if item['n'] == 20:\n            time.sleep(1)\n            os._exit(3)\n        if not"
+    text = text.replace("        if not", end)
     file.write_text(text, encoding="utf-8")
     done = run("--model", run.adder, "-n", "2", "--max-worker-restart", "0")
     assert done.code == 1, done.output
