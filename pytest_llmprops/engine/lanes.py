@@ -38,9 +38,7 @@ async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Rep
     try:
         return await model.samples(requests[0], len(requests))
     except BaseException as fault:
-        if is_cancellation(fault):
-            raise
-        return fault if isinstance(fault, BackendError) else unexpected(fault)
+        return _error_of(fault, is_cancellation)
 
 
 def served_in_parts(model: Model, requests: Sequence[Request]) -> Iterator[Sequence[Result]]:
@@ -80,7 +78,9 @@ def _next_results(results: Iterator[Any], missing: int, count: int) -> list[Resu
         return [_error_of(fault)] * missing
 
 
-def _error_of(fault: BaseException) -> BackendError:
+def _error_of(
+    fault: BaseException, is_from_outside: Callable[[BaseException], bool] = is_interruption
+) -> BackendError:
     """Return the error of the requests in which a model raised ``fault``.
 
     An unexpected exception of a backend is an error of these items, not of the run. CancelledError and GeneratorExit,
@@ -88,7 +88,7 @@ def _error_of(fault: BaseException) -> BackendError:
 
     :raises BaseException: ``fault`` itself, if it comes from outside of the model.
     """
-    if is_interruption(fault):
+    if is_from_outside(fault):
         raise fault
     return fault if isinstance(fault, BackendError) else unexpected(fault)
 
@@ -113,9 +113,7 @@ class SingleLane:
             return result
         except BaseException as fault:
             # The event loop of the broker's process is in its main thread, where signals are ignored.
-            if is_cancellation(fault):
-                raise
-            return fault if isinstance(fault, BackendError) else unexpected(fault)
+            return _error_of(fault, is_cancellation)
 
 
 class PlaceLost(Exception):

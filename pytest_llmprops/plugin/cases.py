@@ -201,10 +201,11 @@ class Cases:
         every = sized(part.items, benchmark.sizes.get(settings.size, {}))
         items = every if self.limits_late else within_limit(every, benchmark, settings)
         tasks = dict.fromkeys(item.task for item in items)
+        refused = set()
         for task in tasks:
-            checked_kinds(benchmark, task)
+            if kinds.isdisjoint(checked_kinds(benchmark, task)):
+                refused.add(task)
             checked_texts(benchmark, "roles_of", benchmark.roles_of(task))
-        refused = {task for task in tasks if kinds.isdisjoint(benchmark.kinds_of(task))}
         roles = {role for task in tasks for role in benchmark.roles_of(task)}
         roles -= self.helpers.labels(type(benchmark)).keys()
         if roles:

@@ -141,9 +141,7 @@ def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mappi
         if is_merged(run.facts):
             raise UsageError(f"{where}: {merged_problem(run.facts)}")
         _check_same(run, settings, models, helpers)
-        failed = sum(record.status == "error" for record in run.records)
-        failed += sum(bool(search.error) for search in run.searches)
-        if run.facts.complete and not failed:
+        if run.facts.complete and not run.has_errors:
             raise UsageError(f"{where}: is complete and has no errors, so there is nothing to run")
         if run.facts.promoted_from:
             raise UsageError(f"{where}: is a baseline; resume the run {run.facts.promoted_from}")

@@ -19,8 +19,8 @@ def merged_option(missing: Sequence[str], unfinished: Sequence[Path]) -> dict[st
     :param missing: shards without a run, as ``I/N``.
     :param unfinished: folders of the shards that are incomplete or have errors.
     """
-    lists = {"measure": list(missing), "retry": [str(folder) for folder in unfinished]}
-    return {name: list(values) for name, values in lists.items() if values}
+    steps: dict[str, JSON] = {"measure": list(missing), "retry": [str(folder) for folder in unfinished]}
+    return {name: values for name, values in steps.items() if values}
 
 
 def is_merged(facts: RunFacts) -> bool:

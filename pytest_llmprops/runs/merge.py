@@ -161,7 +161,7 @@ def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunFa
     if missing:
         notes.append(f"incomplete: missing shards {first_names(missing)}")
     notes += [f"incomplete: {run.run_id} is shard {_shard(run)}" for run in runs if not run.facts.complete]
-    unfinished = [run.folder for run in runs if not run.facts.complete or _has_errors(run)]
+    unfinished = [run.folder for run in runs if not run.facts.complete or run.has_errors]
     expected = [part.expected for part in parts]
     metrics, unknown = computed_metrics(records)
     remarks, problems = remarks_on(
@@ -199,10 +199,6 @@ def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunFa
         files={},
     )
     return replace(facts, summary=summary_rows(records, cluster_weighted(facts))), notes
-
-
-def _has_errors(run: Run) -> bool:
-    return any(record.status == "error" for record in run.records) or any(s.error for s in run.searches)
 
 
 def _records(runs: Sequence[Run]) -> list[VerdictRecord]:

@@ -61,6 +61,11 @@ class Run:
         """``complete``, ``incomplete`` or ``being written``."""
         return state_of(self.facts, self.writing)
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether a verdict or a search is an error, which a resumed run measures again."""
+        return any(r.status == "error" for r in self.records) or any(s.error for s in self.searches)
+
 
 def state_of(facts: RunFacts, writing: bool) -> str:
     """Return ``complete``, ``incomplete`` or ``being written``."""

@@ -124,13 +124,20 @@ class _Reading:
 
     def notes(self, state: BatchState) -> list[str]:
         """Return one line if the files had lines that cannot be used."""
-        problems = [
-            f"{count} {what}"
-            for count, what in (
-                (self._unreadable, "unreadable"),
-                (self._unknown, "with an unknown custom_id"),
-                (self._repeated, "repeated"),
-            )
-            if count
-        ]
-        return [f"batch {state.id}: lines were ignored: {', '.join(problems)}"] if problems else []
+        ignored = ignored_lines(unreadable=self._unreadable, unknown=self._unknown, repeated=self._repeated)
+        return [f"batch {state.id}: {ignored}"] if ignored else []
+
+
+def ignored_lines(*, unreadable: int, unknown: int, repeated: int = 0, failed: int = 0) -> str:
+    """Return how many lines of result files were ignored, and why; empty if none were."""
+    problems = [
+        f"{count} {what}"
+        for count, what in (
+            (unreadable, "unreadable"),
+            (unknown, "with an unknown custom_id"),
+            (repeated, "repeated"),
+            (failed, "without a reply"),
+        )
+        if count
+    ]
+    return f"lines were ignored: {', '.join(problems)}" if problems else ""

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.engine.batch.collecting import VIA, collect
+from pytest_llmprops.engine.batch.collecting import VIA, collect, ignored_lines
 from pytest_llmprops.engine.batch.describing import moment
 from pytest_llmprops.engine.batch.ledger import Entry, Ledger, ledger_path
 from pytest_llmprops.engine.store.base import row_of
@@ -139,17 +139,8 @@ class BatchCommands:
                     else:
                         rows.append((result.custom_id, replace(replies[0], via=VIA)))
             self._put(label, rows)
-            ignored = [
-                f"{count:,} {what}"
-                for count, what in (
-                    (unreadable, "unreadable"),
-                    (unknown, "with an unknown custom_id"),
-                    (failed, "without a reply"),
-                )
-                if count
-            ]
-            more = f"; lines were ignored: {', '.join(ignored)}" if ignored else ""
-            lines.append(f"{path}: {len(rows):,} replies stored{more}")
+            ignored = ignored_lines(unreadable=unreadable, unknown=unknown, failed=failed)
+            lines.append(f"{path}: {len(rows):,} replies stored{ignored and f'; {ignored}'}")
         return lines
 
     def _put(self, label: str, replies: Sequence[tuple[str, Reply]]) -> None:
