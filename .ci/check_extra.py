@@ -22,7 +22,7 @@ assert len(list(statistical("{name}").align(pairs))) == 18
 """
 SEARCH = """
 from hypothesis import given
-from pytest_llmprops.suites.strategies import replacements
+from pytest_llmprops.fixtures.strategies import replacements
 given(replacements(3))(lambda vectors: None)()
 """
 POSTGRES = """

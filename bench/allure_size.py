@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from fixtures.browser import ARGUMENTS, CHROMIUM
+from tests.support.browser import ARGUMENTS, CHROMIUM
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAIN = ["-p", "no:hypothesispytest", "-p", "no:timeout", "-p", "no:cacheprovider", "-q", "--no-header"]

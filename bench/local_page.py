@@ -23,12 +23,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bench.report_page import WORDS
-from fixtures.browser import ARGUMENTS, CHROMIUM
-from fixtures.records import recorded, verdict, verdicts
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.core.run_facts import ModelFacts, PriceFacts
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.runs.record import RunRecord, first_facts
+from tests.support.browser import ARGUMENTS, CHROMIUM
+from tests.support.records import recorded, verdict, verdicts
 
 ROOT = Path(__file__).resolve().parent.parent
 PROMPT, REPLY = " ".join(WORDS * 6)[:1000], " ".join(WORDS)[:300]

@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fixtures.replies import dtails_replies
 from pytest_llmprops.benchmarks.dtails.reading import declines, read_selection, read_translation
 from pytest_llmprops.benchmarks.dtails.rules_reply import read_rules_reply
 from pytest_llmprops.benchmarks.dtails.text import unicode_words
@@ -126,9 +127,8 @@ def _dtails() -> Iterator[Reader]:
         "ja": (("着る", "きる"), ("履く",), ("炊く",)),
         "ta": (("வீடு",), ("இல்லம்", "மனை"), ("அரிசி",)),
     }
-    fixture = (ROOT / "fixtures" / "dtails_replies.tsv").read_text(encoding="utf-8").splitlines()[1:]
     for language, variations in lists.items():
-        inside = [row.split("\t")[3] for row in fixture if row.split("\t")[1] == language]
+        inside = [row["answer"] for row in dtails_replies() if row["language"] == language]
         names = tuple(form for forms in variations for form in forms)
         samples = tuple(f"```{text}```" for text in inside) + tuple(f"```{name}```" for name in names)
         yield Reader(

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from fixtures.browser import ARGUMENTS, CHROMIUM
-from fixtures.records import exchange, recorded, verdict
 from pytest_llmprops.reports.page.build import write_report
+from tests.support.browser import ARGUMENTS, CHROMIUM
+from tests.support.records import exchange, recorded, verdict
 
 WORDS = [
     "the",

@@ -20,9 +20,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fixtures.gates import DrawnRun, gate_of  # noqa: E402
-from fixtures.recorded import verdicts  # noqa: E402
 from pytest_llmprops.runs.gate import settled  # noqa: E402
+from tests.support.gates import DrawnRun, gate_of  # noqa: E402
+from tests.support.recorded import verdicts  # noqa: E402
 
 #: CHURN: share of items that the candidate gains (and loses) even without a drop
 CHURN, WRONG_IN_BOTH = 0.03, 0.07

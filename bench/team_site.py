@@ -19,8 +19,8 @@ from typing import Any
 
 from bench.process import measure
 from bench.report_page import WORDS
-from fixtures.browser import ARGUMENTS, CHROMIUM
-from fixtures.records import exchange, recorded, verdict
+from tests.support.browser import ARGUMENTS, CHROMIUM
+from tests.support.records import exchange, recorded, verdict
 
 ROOT = Path(__file__).resolve().parent.parent
 TASKS = 10

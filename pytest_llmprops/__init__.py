@@ -7,6 +7,7 @@ slower.
 from __future__ import annotations
 
 import importlib
+from os import path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from pytest_llmprops.models.spec import ModelSpec
 
 __version__ = "0.1.0"
+
+# A wheel has the folders suites and fixtures inside the package; in a checkout, they are next to it.
+if not path.isdir(path.join(__path__[0], "suites")):  # noqa: PTH112, PTH118 -- pathlib takes longer to import
+    __path__.append(path.dirname(__path__[0]))  # noqa: PTH120
 
 _MODULES = {
     "Acceptance": "benchmarks.oracle.scheme",

@@ -12,14 +12,9 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import hypothesis
 import pytest
 
-from fixtures import MEASURED
-
-# A machine that is busy with other workers makes an example slow, not wrong.
-hypothesis.settings.register_profile("busy", deadline=None)
-hypothesis.settings.load_profile("busy")
+from tests.support import MEASURED
 
 # A process that a test starts is measured for coverage only where the test asks for it: tracing doubles its time.
 if "PYTEST_XDIST_WORKER" in os.environ and "COVERAGE_PROCESS_CONFIG" in os.environ:
@@ -40,15 +35,15 @@ MEASURED_EXAMPLES = 10
 
 pytest_plugins = [
     "pytester",
-    "fixtures.browser",
-    "fixtures.runs",
-    "fixtures.installed",
-    "fixtures.servers",
-    "fixtures.postgres",
-    "fixtures.ray_cluster",
-    "fixtures.batch_server",
-    "fixtures.batch_runs",
-    "fixtures.stanza_models",
+    "tests.support.browser",
+    "tests.support.runs",
+    "tests.support.installed",
+    "tests.support.servers",
+    "tests.support.postgres",
+    "tests.support.ray_cluster",
+    "tests.support.batch_server",
+    "tests.support.batch_runs",
+    "tests.support.stanza_models",
 ]
 
 
@@ -123,12 +118,3 @@ def _without_user_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: py
     # Made at its first use: most tests need no folder, and tmp_path would take half of their time.
     cache = tmp_path_factory.getbasetemp() / f"cache-{next(_NUMBERS)}"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
-
-
-@pytest.fixture(scope="session")
-def published() -> Path:
-    """Return the folder of published data, or skip with a reason that says how to get it."""
-    folder = os.environ.get("LLMPROPS_DATA")
-    if not folder or not Path(folder).is_dir():
-        pytest.skip("needs published data: set LLMPROPS_DATA (see 'llmprops data pull')")
-    return Path(folder).resolve()

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.runs import ROOT, Runner
 from pytest_llmprops import benchmark_registry
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.models import registry
+from tests.support.runs import ROOT, Runner
 
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^\*\*(\S+)\*\*\n\n```\w+\n(.*?)^```", PAGE, re.S | re.M))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.runs import Runner
 from pytest_llmprops import BackendOptions, ModelSpec, UsageError
+from tests.support.runs import Runner
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from bench.stub_server import RunningStub
-from fixtures.installed import Environment
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import benchmark_names
+from tests.support.installed import Environment
 
 PLAIN = ("-p", "no:cacheprovider", "-p", "no:allure_pytest", "-q")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.installed import EXAMPLE, Environment
-from fixtures.runs import Finished
 from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
+from tests.support.installed import EXAMPLE, Environment
+from tests.support.runs import Finished
 
 #: a model that names the capital, or the largest city for two countries
 KNOWS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -18,7 +19,7 @@ from pytest_llmprops.plugin.reporting import complete_report, from_plain, shorte
 from pytest_llmprops.plugin.session import MESSAGES, LLMSession
 
 #: the suites of this package
-_SUITES = Path(__file__).resolve().parent.parent / "suites"
+_SUITES = Path(importlib.import_module("pytest_llmprops.suites").__path__[0]).resolve()
 
 
 def drop_unused_hypothesis(config: pytest.Config) -> None:

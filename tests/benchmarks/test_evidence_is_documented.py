@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from fixtures import dtails_runs, oracle_runs
-from fixtures.runs import Runner
 from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.runs.reader import read_run
+from tests.support import dtails_runs, oracle_runs
+from tests.support.runs import Runner
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.published_shapes import published_shapes, shape_of
 from pytest_llmprops.benchmark_registry import find_benchmark, find_registration
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, train_rows
 from pytest_llmprops.benchmarks.dtails.rows import parse_words
@@ -19,6 +18,7 @@ from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.manifest import read_manifest
 from pytest_llmprops.models.maxmatch import read_words
+from tests.support.published_shapes import published_shapes, shape_of
 
 SHAPES = published_shapes()
 

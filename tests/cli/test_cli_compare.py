@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.recorded import verdict, verdicts, write_run
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.reports.compare import escaped
+from tests.support.recorded import verdict, verdicts, write_run
 
 HOSTILE = "<script>alert(1)</script> `x` | **b** [a](http://evil.example) ![i](x) www.evil.example @me #1 \x1b[31m\x07"
 

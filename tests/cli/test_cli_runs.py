@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.recorded import verdict, verdicts, write_run
-from fixtures.runs import Runner
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
+from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.runs import Runner
 
 RUNS = Path("reports") / "runs"
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.runs import ROOT
 from pytest_llmprops import Benchmark, Registration, __version__, benchmark_registry
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.cli.init import project_files
@@ -21,6 +20,7 @@ from pytest_llmprops.models import registry
 from pytest_llmprops.models.aliases import ALIASES
 from pytest_llmprops.models.registry import Backend, backend_names
 from pytest_llmprops.reports.allure_pages import VERSION
+from tests.support.runs import ROOT
 
 SUITES = "pytest_llmprops.suites.test_"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.runs import Runner
 from pytest_llmprops.cli.main import main
+from tests.support.runs import Runner
 
 #: a character that needs two escapes in JSON
 CHINESE = """

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.recorded import verdicts, write_run
 from pytest_llmprops.cli.main import main
+from tests.support.recorded import verdicts, write_run
 
 #: the gate's decision and the report's words for each conclusion of ``llmprops compare``
 GATE = {"drop": "fail", "gain": "pass", "no clear difference": "pass", "inconclusive": "inconclusive"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.team_runs import answers, record
 from pytest_llmprops.cli.main import main
+from tests.support.team_runs import answers, record
 
 
 @pytest.fixture

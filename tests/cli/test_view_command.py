@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import recorded, verdicts
-from fixtures.runs import ROOT
-from fixtures.view_server import first_message
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.reports.terminal import next_command
 from pytest_llmprops.reports.view import serving
 from pytest_llmprops.reports.view.rows import id_of
 from pytest_llmprops.reports.view.watching import Watch
+from tests.support.records import recorded, verdicts
+from tests.support.runs import ROOT
+from tests.support.view_server import first_message
 
 Start = Callable[..., tuple[subprocess.Popen[str], str]]
 

@@ -11,14 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare
 
-from fixtures.linear_functions import (
-    distance,
-    distance_to_homomorphisms,
-    failure_rate,
-    homomorphisms,
-    is_homomorphism,
-    is_linear_test,
-)
 from pytest_llmprops.core.linearity import (
     FAR,
     complement,
@@ -28,6 +20,14 @@ from pytest_llmprops.core.linearity import (
     passing_combinations,
     rejection_bound,
     xnor,
+)
+from tests.support.linear_functions import (
+    distance,
+    distance_to_homomorphisms,
+    failure_rate,
+    homomorphisms,
+    is_homomorphism,
+    is_linear_test,
 )
 
 

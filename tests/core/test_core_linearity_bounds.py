@@ -13,7 +13,6 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import binomtest, chisquare
 
-from fixtures.linear_functions import homomorphisms
 from pytest_llmprops.core.linearity import failure_bound
 from pytest_llmprops.core.linearity_bounds import (
     Passed,
@@ -27,6 +26,7 @@ from pytest_llmprops.core.linearity_bounds import (
     pooled_bound,
     vectors_away,
 )
+from tests.support.linear_functions import homomorphisms
 
 Array = npt.NDArray[np.int64]
 

@@ -8,7 +8,6 @@ import random
 
 import pytest
 
-from fixtures.records import verdict
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import RecordStatus, VerdictRecord
 from pytest_llmprops.core.repeats import (
@@ -19,6 +18,7 @@ from pytest_llmprops.core.repeats import (
     repeat_metrics,
     variance_of,
 )
+from tests.support.records import verdict
 
 
 def record(item: str, status: RecordStatus = "correct", *, sample: int) -> VerdictRecord:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.annotation import full_disk
 from pytest_llmprops.data.whole_files import replacing, write_text
+from tests.support.annotation import full_disk
 
 
 @pytest.mark.parametrize("sync", [False, True])

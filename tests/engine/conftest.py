@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.engine_models import MakeBroker
 from pytest_llmprops.engine import retries
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models import registry
+from tests.support.engine_models import MakeBroker
 
 
 @pytest.fixture

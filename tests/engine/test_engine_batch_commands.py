@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.batch_runs import BatchRun, sums
-from fixtures.batch_server import BatchServer
-from fixtures.message_batches import MessageBatchServer
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.models.addresses import basic
+from tests.support.batch_runs import BatchRun, sums
+from tests.support.batch_server import BatchServer
+from tests.support.message_batches import MessageBatchServer
 
 Start = Callable[..., BatchServer]
 

@@ -15,9 +15,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.batch_runs import BatchRun, sums
-from fixtures.batch_server import BatchServer, Line
-from fixtures.message_batches import MessageBatchServer
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.batch.activity import Asker, Askers
@@ -25,6 +22,9 @@ from pytest_llmprops.engine.batch.ledger import ledger_path
 from pytest_llmprops.engine.batch.submitting import Submitter
 from pytest_llmprops.models.anthropic_batches import AnthropicBatches
 from pytest_llmprops.models.openai_batches import OpenAIBatches
+from tests.support.batch_runs import BatchRun, sums
+from tests.support.batch_server import BatchServer, Line
+from tests.support.message_batches import MessageBatchServer
 
 Start = Callable[..., BatchServer]
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.engine_models import MakeBroker, ask_all, failing, final, kinds, transient
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.models.fake import FakeModel, FakeReply
 from pytest_llmprops.models.spec import ModelSpec
+from tests.support.engine_models import MakeBroker, ask_all, failing, final, kinds, transient
 
 
 def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from fixtures.engine_models import MakeBroker, ask_all
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.store.base import Row
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
+from tests.support.engine_models import MakeBroker, ask_all
 
 
 class Deviating(FakeModel):

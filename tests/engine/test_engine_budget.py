@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from fixtures.engine_models import Local, MakeBroker, ask_all, failing, kinds, transient
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models.fake import FakeModel
+from tests.support.engine_models import Local, MakeBroker, ask_all, failing, kinds, transient
 
 
 def test_rate_limit_spaces_calls_evenly(make_broker: MakeBroker) -> None:

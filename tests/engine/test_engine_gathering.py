@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.engine_models import MakeBroker, served
 from pytest_llmprops.core.errors import RunStopped
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.gathering import POLL_SECONDS, Gathering
 from pytest_llmprops.models.fake import FakeModel
+from tests.support.engine_models import MakeBroker, served
 
 Work = Callable[[Gathering], Awaitable[Any]]
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.engine_models import MakeBroker, ask_all, kinds
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.store.base import Row
@@ -21,6 +20,7 @@ from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.fake import BACKEND, FakeModel
 from pytest_llmprops.models.prices import Price
 from pytest_llmprops.models.registry import parse_spec
+from tests.support.engine_models import MakeBroker, ask_all, kinds
 
 
 def _slow_store(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.stores import put
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.imports import import_sdks
@@ -17,6 +16,7 @@ from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always, parse_spec
 from pytest_llmprops.models.spec import ModelSpec
+from tests.support.stores import put
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.engine_models import Local
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
 from pytest_llmprops.engine.lanes import BatchLane, SingleLane, ThreadPlace, lane, served_in_parts
 from pytest_llmprops.models.fake import FakeModel
+from tests.support.engine_models import Local
 
 
 def sent(lane_: BatchLane | SingleLane, requests: Sequence[Request]) -> list[Any]:

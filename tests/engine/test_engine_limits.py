@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.engine_models import MakeBroker, final, transient
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.engine.limits import EMPTY_IN_A_ROW, FAILED_IN_A_ROW, Breaker, affordable
 from pytest_llmprops.engine.retries import worth_retrying
 from pytest_llmprops.models.fake import FakeModel
+from tests.support.engine_models import MakeBroker, final, transient
 
 
 def after(successes: int) -> Breaker:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.engine_models import MakeBroker, ask_all
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Embed, Reply
 from pytest_llmprops.engine import wire
 from pytest_llmprops.engine.broker import Broker
+from tests.support.engine_models import MakeBroker, ask_all
 
 
 class Vectors:

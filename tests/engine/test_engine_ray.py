@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.ray_cluster import ADDER, RayMachines
-from fixtures.runs import Finished, Runner
+from tests.support.ray_cluster import ADDER, RayMachines
+from tests.support.runs import Finished, Runner
 
 ITEMS = 60
 #: two replicas, with a batch each

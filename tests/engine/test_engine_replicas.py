@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.engine_models import Local
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.config import BrokerConfig
@@ -29,6 +28,7 @@ from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.replicas import Replicas, split_replicas
 from pytest_llmprops.models.spec import ModelSpec
+from tests.support.engine_models import Local
 
 ONE = Placement(1, 0, 1)
 

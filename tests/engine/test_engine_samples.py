@@ -13,7 +13,6 @@ from unittest import mock
 
 import pytest
 
-from fixtures.engine_models import Asked, MakeBroker, ask_all, final, kinds, served, transient
 from pytest_llmprops.core.benchmark import Benchmark, NoSettings
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.items import Item
@@ -25,6 +24,7 @@ from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.limits import RateLimit
 from pytest_llmprops.engine.planning import plan
+from tests.support.engine_models import Asked, MakeBroker, ask_all, final, kinds, served, transient
 
 Answer = Callable[[Chat, int], Sequence[Reply] | BackendError]
 

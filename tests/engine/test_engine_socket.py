@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.engine_models import MakeBroker, served, transient
 from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine import client as client_module
@@ -24,6 +23,7 @@ from pytest_llmprops.engine.server import Server
 from pytest_llmprops.engine.session import BrokerProcess
 from pytest_llmprops.models.fake import FakeModel
 from pytest_llmprops.models.registry import parse_spec
+from tests.support.engine_models import MakeBroker, served, transient
 
 
 def ask(client: BrokerClient, prompt: str) -> Awaitable[Reply]:

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from bench.stub_server import RunningStub
-from fixtures.runs import Runner
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.models.aliases import ALIASES, hint
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.dotenv_file import read_dotenv
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from tests.support.runs import Runner
 
 
 @pytest.mark.parametrize(

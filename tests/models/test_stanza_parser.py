@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.backends import make, parses, ready
-from fixtures.stanza_models import SENTENCES, text_of
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.engine.broker import Broker
@@ -25,6 +23,8 @@ from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.stanza_files import StanzaFolder, default_folder
+from tests.support.backends import make, parses, ready
+from tests.support.stanza_models import SENTENCES, text_of
 
 pytestmark = [
     # Warnings of Stanza and torch while they are imported.

@@ -6,12 +6,12 @@ import unicodedata
 
 import pytest
 
-from fixtures.backends import make, ready
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Parse
 from pytest_llmprops.core.words import TOKENIZER, unicode_words
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.registry import Backend, always, find_backend, parse_spec
+from tests.support.backends import make, ready
 
 
 @pytest.mark.parametrize(

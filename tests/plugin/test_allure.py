@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.allure import MIXED, MIXED_MODEL, category, results, texts
-from fixtures.runs import Finished, Runner
 from pytest_llmprops.reports import allure_case, allure_run
+from tests.support.allure import MIXED, MIXED_MODEL, category, results, texts
+from tests.support.runs import Finished, Runner
 
 pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from bench.stub_server import RunningStub
-from fixtures.runs import ROOT, Finished, Runner
+from tests.support.runs import ROOT, Finished, Runner
 
 HTEST = str(ROOT / "suites" / "test_htest.py")
 HOMOPHONES = str(ROOT / "suites" / "test_homophones.py")

@@ -10,8 +10,8 @@ from contextlib import closing
 
 import pytest
 
-from fixtures.batch_server import BatchServer
-from fixtures.runs import ROOT, Finished, Runner
+from tests.support.batch_server import BatchServer
+from tests.support.runs import ROOT, Finished, Runner
 
 Start = Callable[..., BatchServer]
 KEY = {"OPENAI_API_KEY": "sk-test-000000"}

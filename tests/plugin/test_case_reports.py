@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 
-from fixtures.runs import Runner
+from tests.support.runs import Runner
 
 WATCH = """
 import json

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.runs import ROOT, Runner
 from pytest_llmprops.cli.main import main
+from tests.support.runs import ROOT, Runner
 
 SUITES = [str(ROOT / "suites" / f"test_{name}.py") for name in ("dtails", "homophones", "htest")]
 

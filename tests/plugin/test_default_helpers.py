@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.allure import results
-from fixtures.runs import ROOT, Runner
+from tests.support.allure import results
+from tests.support.runs import ROOT, Runner
 
 DTAILS, ORACLE = "test_dtails.py", "test_oracle.py"
 SUITE = (ROOT / "suites" / DTAILS).read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fixtures.gated_runs import gate, model
-from fixtures.runs import Finished, Runner
+from tests.support.gated_runs import gate, model
+from tests.support.runs import Finished, Runner
 
 ITEMS = 40
 WRONG, EMPTY, ERRORS = (1, 2, 3), (5,), (20,)

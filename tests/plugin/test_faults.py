@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from bench.stub_server import RunningStub
-from fixtures.runs import Finished, Runner
+from tests.support.runs import Finished, Runner
 
 Stub = Callable[..., RunningStub]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.gated_runs import baseline, calls, command, gate, gate_lines, model, recorded_gate
-from fixtures.recorded import verdict, write_run
-from fixtures.runs import Runner
+from tests.support.gated_runs import baseline, calls, command, gate, gate_lines, model, recorded_gate
+from tests.support.recorded import verdict, write_run
+from tests.support.runs import Runner
 
 ITEMS = 40
 #: items answered wrong, for an accuracy of 0.875

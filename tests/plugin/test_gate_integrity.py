@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from fixtures.gated_runs import baseline, gate, recorded_gate
-from fixtures.runs import Runner
+from tests.support.gated_runs import baseline, gate, recorded_gate
+from tests.support.runs import Runner
 
 #: changes a line of the record after the 30th case
 CHANGING = """

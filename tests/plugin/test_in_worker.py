@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.cuts import write_cuts, write_segmenter
-from fixtures.runs import Runner
+from tests.support.cuts import write_cuts, write_segmenter
+from tests.support.runs import Runner
 
 FATAL = "return [BackendError('no such dictionary', kind='model', fatal=True)] * len(requests)"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.cuts import write_cuts
-from fixtures.runs import Finished, Runner
+from tests.support.cuts import write_cuts
+from tests.support.runs import Finished, Runner
 
 LEAN = "import pytest_llmprops.plugin.lean_items as lean\nlean.LEAN_CASES = 5\n"
 SIMPLE = "import pytest_llmprops.plugin.lean_items as lean\nlean.SIMPLE_CASES = 5\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.runs import Runner
+from tests.support.runs import Runner
 
 #: the hook of a conftest.py sends the signals
 CONFTEST = """

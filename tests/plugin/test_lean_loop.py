@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from fixtures.cuts import write_cuts
-from fixtures.runs import Runner
+from tests.support.cuts import write_cuts
+from tests.support.runs import Runner
 
 LEAN = "import pytest_llmprops.plugin.lean_items as lean\nlean.LEAN_CASES = 5\n"
 MONITOR = """

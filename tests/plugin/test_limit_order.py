@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from fixtures.cuts import write_cuts
-from fixtures.runs import SUMS, Runner
+from tests.support.cuts import write_cuts
+from tests.support.runs import SUMS, Runner
 
 #: items 0 to 399; the size leaves 300 of them; -k leaves those of 100 to 199 in the size
 OPTIONS = ("--llm-size", "small", "-k", "sums/01", "--llm-limit", "20")

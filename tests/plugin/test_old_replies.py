@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from fixtures.runs import Finished, Runner
 from pytest_llmprops.models.model_list import model_list
+from tests.support.runs import Finished, Runner
 
 AGE = "stored replies of an unpinned model, up to 3.0 days old: "
 CHANGED = "stored replies from before the server's list of models changed: "

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.runs import Runner
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.runs_table import list_lines
 from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.reader import read_run
+from tests.support.runs import Runner
 
 CITIES = """
 import pytest

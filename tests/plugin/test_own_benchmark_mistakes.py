@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.benchmark_mistakes import FAILED, FINE, ITEMS, MISTAKES, NOTE, REFUSED, UNREADABLE, Mistake
-from fixtures.runs import Finished, Runner
+from tests.support.benchmark_mistakes import FAILED, FINE, ITEMS, MISTAKES, NOTE, REFUSED, UNREADABLE, Mistake
+from tests.support.runs import Finished, Runner
 
 
 @pytest.fixture(scope="module", params=["0", "2"], ids=["n0", "n2"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.runs import Finished, Runner
+from tests.support.runs import Finished, Runner
 
 _MODEL = """
 import asyncio, sys

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fixtures.runs import Finished, Runner
+from tests.support.runs import Finished, Runner
 
 FILE = """
 import asyncio, math, sys

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.stub_server import RunningStub
-from fixtures.runs import Runner
 from pytest_llmprops.cli.main import main
+from tests.support.runs import Runner
 
 pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
 PASSWORD = "pw-of-this-test-1"

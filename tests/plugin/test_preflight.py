@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 
 from bench.stub_server import RunningStub
-from fixtures.runs import ADDER, Finished, Runner
-from fixtures.terminal import CTRL_C, CTRL_D, answering
+from tests.support.runs import ADDER, Finished, Runner
+from tests.support.terminal import CTRL_C, CTRL_D, answering
 
 #: registers ``api``, a fake model that is called over a network, and lists its calls in a file
 API = (

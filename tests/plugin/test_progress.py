@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.runs import Runner
-from fixtures.terminal import on_terminal
+from tests.support.runs import Runner
+from tests.support.terminal import on_terminal
 
 
 @pytest.mark.parametrize("n", ["0", "2"])

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from bench.stub_server import RunningStub
-from fixtures.cuts import write_cuts
-from fixtures.gated_runs import gate, recorded_gate
-from fixtures.runs import Finished, Runner
 from pytest_llmprops.core.requests import REPEAT_STRIDE
+from tests.support.cuts import write_cuts
+from tests.support.gated_runs import gate, recorded_gate
+from tests.support.runs import Finished, Runner
 
 Stub = Callable[..., RunningStub]
 #: a fake model whose first sample is right, and the others only for even sums

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from fixtures.runs import Runner
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.replicas import Replicas
+from tests.support.runs import Runner
 
 RAY = ("--llm-engine", "ray")
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from bench.stub_server import RunningStub
-from fixtures.postgres import PostgresServer
-from fixtures.runs import Finished, Runner
 from pytest_llmprops.cli.run import retry_arguments
 from pytest_llmprops.runs.reader import read_run
+from tests.support.postgres import PostgresServer
+from tests.support.runs import Finished, Runner
 
 #: adds, and fails at the sums below the number in a file
 FAILING = """

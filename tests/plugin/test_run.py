@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from fixtures.runs import Runner
+from tests.support.runs import Runner
 
 SUMMARY_KEYS = {
     "model", "benchmark", "task", "language", "source", "items", "clusters", "samples", "answered",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.stub_server import RunningStub
-from fixtures.runs import DEFAULT_PLUGINS, ROOT, Runner
+from tests.support.runs import DEFAULT_PLUGINS, ROOT, Runner
 
 SUITES = ROOT / "pytest_llmprops" / "suites"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.gated_runs import baseline, calls, gate, model
-from fixtures.recorded import verdicts, write_run
-from fixtures.runs import Finished, Runner
+from tests.support.gated_runs import baseline, calls, gate, model
+from tests.support.recorded import verdicts, write_run
+from tests.support.runs import Finished, Runner
 
 #: more than three blocks of 64, which is the concurrency
 ITEMS = 240

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from bench.stub_server import RunningStub
-from fixtures.postgres import PostgresServer
-from fixtures.runs import Finished, Runner
-from fixtures.stores import age_claims
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.engine.store.base import LEASE_SECONDS
+from tests.support.postgres import PostgresServer
+from tests.support.runs import Finished, Runner
+from tests.support.stores import age_claims
 
 Start = Callable[..., RunningStub]
 #: tries to connect again for a third of a second, not for four

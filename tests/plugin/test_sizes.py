@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from fixtures.runs import ROOT, SUMS, Runner
+from tests.support.runs import ROOT, SUMS, Runner
 
 
 def test_calls_of_the_small_size_are_those_of_the_docs(run: Runner) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.cuts import write_cuts
-from fixtures.runs import ROOT, Runner
+from tests.support.cuts import write_cuts
+from tests.support.runs import ROOT, Runner
 
 TASKS = """
 import pytest

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.runs import Finished, Runner
-from fixtures.stores import change
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.engine.store.location import open_store
+from tests.support.runs import Finished, Runner
+from tests.support.stores import change
 
 
 @pytest.fixture

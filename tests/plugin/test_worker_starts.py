@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.runs import Runner
 from pytest_llmprops.core.worker_messages import CollectionFacts
 from pytest_llmprops.plugin.collected import report_collection, take_collection
 from pytest_llmprops.plugin.worker_starts import WorkerStarts
+from tests.support.runs import Runner
 
 NOTES_PHASES = """
 import json, os, pathlib, time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.runs import ROOT, Runner
+from tests.support.runs import ROOT, Runner
 
 SUITES = tuple(str(ROOT / "suites" / f"test_{name}.py") for name in ("htest", "homophones"))
 ROLE = """

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.records import verdict
 from pytest_llmprops.benchmarks.htest.benchmark import HTest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.reports import allure_case
+from tests.support.records import verdict
 
 RECORD = verdict(
     "position",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixtures.allure import EVIL, MIXED, MIXED_MODEL
-from fixtures.runs import ROOT, Runner
 from pytest_llmprops.reports import allure_pages, allure_run, allure_site
+from tests.support.allure import EVIL, MIXED, MIXED_MODEL
+from tests.support.runs import ROOT, Runner
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.gates import DrawnRun, gate_of, judged, paired_runs
-from fixtures.recorded import verdicts
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.reports.gate import gate_lines, gate_markdown
+from tests.support.gates import DrawnRun, gate_of, judged, paired_runs
+from tests.support.recorded import verdicts
 
 RULE = {"no_regression": True, "max_drop": 0.05, "min_accuracy": 0.5}
 

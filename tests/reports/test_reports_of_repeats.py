@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.records import recorded, verdict
-from fixtures.report_items import ids_of, unpacked
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.repeats import mean_scores
 from pytest_llmprops.core.statistics import mean_interval
@@ -19,6 +17,8 @@ from pytest_llmprops.reports.runs_table import show_lines
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.export import table
 from pytest_llmprops.runs.reader import Run, read_run
+from tests.support.records import recorded, verdict
+from tests.support.report_items import ids_of, unpacked
 
 #: correct samples of three, per item
 SHARES = (3, 3, 2, 2, 1, 0, 3, 3, 3, 3)

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from fixtures.recorded import verdict
 from pytest_llmprops.core.broker_report import BrokerReport
 from pytest_llmprops.core.records import RecordStatus
 from pytest_llmprops.core.run_facts import CallFacts, RunFacts
@@ -15,6 +14,7 @@ from pytest_llmprops.plugin.progress import Progress
 from pytest_llmprops.reports.tables import fitted, without, wrapped
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.summary import summary_rows
+from tests.support.recorded import verdict
 
 CORRECT: RecordStatus = "correct"
 STATUSES: list[RecordStatus] = ["wrong", "unparsed", *[CORRECT] * 9]

@@ -6,10 +6,10 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from fixtures.recorded import verdict
 from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.summary import summary_rows
+from tests.support.recorded import verdict
 
 FOLDER = Path("run")
 

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.gates import DrawnRun, gate_of, judged
-from fixtures.records import recorded, verdict
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
@@ -26,6 +24,8 @@ from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.summary import summary_rows
+from tests.support.gates import DrawnRun, gate_of, judged
+from tests.support.records import recorded, verdict
 
 #: the paradigms of ERAS: the first 23 branch to the left, the others to the right
 LEFT, RIGHT = range(1, 24), range(24, 40)

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.gates import baseline_of, facts_of, gate_of
-from fixtures.recorded import verdicts
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.runs.comparable import differences
 from pytest_llmprops.runs.gate import decide
+from tests.support.gates import baseline_of, facts_of, gate_of
+from tests.support.recorded import verdicts
 
 SETTINGS = {"temperature": 0.0, "k": 4}
 PROTOCOL = {"name": "quick", "settings": SETTINGS, "seed": 0}

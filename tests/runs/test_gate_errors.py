@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from scipy.stats import binom
 
-from fixtures.gates import DrawnRun, gate_of, judged
-from fixtures.recorded import verdicts
 from pytest_llmprops.core.records import VerdictRecord
+from tests.support.gates import DrawnRun, gate_of, judged
+from tests.support.recorded import verdicts
 
 #: 1,000 items, of which the baseline answers 900 correctly
 OLD = "c" * 900 + "w" * 100

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.gates import gate_file, gate_of
-from fixtures.recorded import verdict
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.runs.gate_file import read_gate
+from tests.support.gates import gate_file, gate_of
+from tests.support.recorded import verdict
 
 EVERYTHING = """
 inconclusive = "pass"

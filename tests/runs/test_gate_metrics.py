@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.recorded import verdicts, write_run
 from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.summary import metric_rows
+from tests.support.recorded import verdicts, write_run
 
 GATE = "[[rule]]\nbenchmark = '{}'\nmetric = '{}'\nmin = 0.9\nbasis = '{}'\n"
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fixtures.gates import DrawnRun, check_of, gate_of, judged
-from fixtures.recorded import verdict
 from pytest_llmprops.core.gate_results import Check
 from pytest_llmprops.core.records import VerdictRecord
+from tests.support.gates import DrawnRun, check_of, gate_of, judged
+from tests.support.recorded import verdict
 
 ITEMS, SAMPLES, UPGRADES = 40, 5, 200
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.gated_runs import gate, gate_lines, model, recorded_gate
-from fixtures.gates import DrawnRun, gate_of, judged
-from fixtures.recorded import verdicts
-from fixtures.runs import Runner
 from pytest_llmprops.core.gate_results import GateResult
+from tests.support.gated_runs import gate, gate_lines, model, recorded_gate
+from tests.support.gates import DrawnRun, gate_of, judged
+from tests.support.recorded import verdicts
+from tests.support.runs import Runner
 
 SELECTED = {"sums": {"items": 40, "of": 200}}
 

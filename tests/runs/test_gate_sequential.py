@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from fixtures.gates import DrawnRun, Records, baseline_of, facts_of, gate_of
-from fixtures.recorded import verdict, verdicts
 from pytest_llmprops.core.drop_tests import drop_test
 from pytest_llmprops.core.pairs import Pairs
 from pytest_llmprops.runs import gate_bounds, gate_checks
@@ -26,6 +24,8 @@ from pytest_llmprops.runs.gate_bounds import Population
 from pytest_llmprops.runs.gate_checks import Answer
 from pytest_llmprops.runs.gate_draw import blocks, draw_key, plan_of
 from pytest_llmprops.runs.gate_file import Rule
+from tests.support.gates import DrawnRun, Records, baseline_of, facts_of, gate_of
+from tests.support.recorded import verdict, verdicts
 
 #: upgrades per error rate; a rate that is twice as high as stated is found with a probability above 0.999
 SIMULATED = 1000

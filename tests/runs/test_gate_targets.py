@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.gates import facts_of, gate_of, judged
-from fixtures.recorded import verdicts
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkFacts
 from pytest_llmprops.runs.comparable import differences
+from tests.support.gates import facts_of, gate_of, judged
+from tests.support.recorded import verdicts
 
 ERAS = {"benchmark": "eras", "language": "zh"}
 

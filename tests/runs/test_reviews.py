@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import recorded, verdict
-from fixtures.report_items import unpacked
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.reviews import Review, append_review, read_reviews
+from tests.support.records import recorded, verdict
+from tests.support.report_items import unpacked
 
 MARK: dict[str, Any] = {
     "run": "run", "model": "model", "benchmark": "sums", "source": "builtin", "id": "sums/en/add/0001", "sample": 0,

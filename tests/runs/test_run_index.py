@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import recorded, verdicts
 from pytest_llmprops.core.run_facts import ModelFacts, RunFacts
 from pytest_llmprops.runs import index
 from pytest_llmprops.runs.index import RunIndex, record_identity
 from pytest_llmprops.runs.reader import read_facts
 from pytest_llmprops.runs.record import RunRecord, first_facts
+from tests.support.records import recorded, verdicts
 
 
 def test_only_changed_runs_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fixtures.recorded import verdicts, write_run
 from pytest_llmprops.core.gate_results import Check, GateResult, RulePlan, RuleResult, SequentialPlan
 from pytest_llmprops.core.records import Remark
 from pytest_llmprops.core.run_facts import (
@@ -24,6 +23,7 @@ from pytest_llmprops.reports.runs_table import list_lines, show_lines
 from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
+from tests.support.recorded import verdicts, write_run
 
 OTHERS: tuple[Any, ...] = (5, "x", [1], {"a": 1}, None)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.recorded import verdict, verdicts, write_run
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.runs import catalog
 from pytest_llmprops.runs.catalog import find_run, list_runs, promote, run_folders
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
+from tests.support.recorded import verdict, verdicts, write_run
 
 
 def runs_folder(root: Path) -> Path:

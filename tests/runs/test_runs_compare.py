@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.recorded import verdict, verdicts, write_run
 from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
 from pytest_llmprops.core.drop_limits import drop_interval
 from pytest_llmprops.core.drop_tests import drop_test
@@ -24,6 +23,7 @@ from pytest_llmprops.runs.compare import Change, compare
 from pytest_llmprops.runs.pairing import ItemKey, pair_records
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.summary import summary_rows
+from tests.support.recorded import verdict, verdicts, write_run
 
 
 def run_of(folder: Path, statuses: str, model: str = "m", **facts: Any) -> Run:

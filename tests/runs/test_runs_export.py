@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.recorded import verdict, verdicts, write_run
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.runs.export import TABLES, Table, table, tables, write_csv, write_parquet, write_whole
 from pytest_llmprops.runs.reader import Run, read_run
+from tests.support.recorded import verdict, verdicts, write_run
 
 
 @pytest.fixture

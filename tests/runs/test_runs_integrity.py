@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.recorded import verdict, verdicts, write_run
-from fixtures.records import as_schema_1, exchange
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import VerdictRecord
@@ -22,6 +20,8 @@ from pytest_llmprops.runs.integrity import file_hashes, run_json
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
+from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.records import as_schema_1, exchange
 
 Edit = Callable[[dict[str, Any]], object]
 GATE = "[[rule]]\nbenchmark = 'sums'\nmax_drop = 0.2\nmin_accuracy = 0.5\nmax_errors = 1.0\n"

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import exchange, recorded, verdict
-from fixtures.runs import ROOT, Finished, Runner
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.cli.run import retry_arguments
 from pytest_llmprops.core.errors import DataError, UsageError
@@ -22,6 +20,8 @@ from pytest_llmprops.reports.view.watching import Watch
 from pytest_llmprops.runs.merge import merge
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
+from tests.support.records import exchange, recorded, verdict
+from tests.support.runs import ROOT, Finished, Runner
 
 GATE = "[[rule]]\nbenchmark = 'eras'\nmin_accuracy = 0.3\nmax_drop = 0.2\n"
 OPTIONS = (

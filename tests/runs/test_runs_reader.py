@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from fixtures.recorded import verdict, verdicts, write_run
-from fixtures.runs import ROOT
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import MetricRow, RecordStatus
 from pytest_llmprops.core.run_facts import ModelFacts
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
+from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.runs import ROOT
 
 
 def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
@@ -338,7 +338,7 @@ WRITER = """
 import sys, time
 from dataclasses import replace
 from pathlib import Path
-from fixtures.recorded import verdicts
+from tests.support.recorded import verdicts
 from pytest_llmprops.core.run_facts import ModelFacts
 from pytest_llmprops.runs.record import RunRecord, first_facts
 folder = Path(sys.argv[1])

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.recorded import verdict
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.requests import Chat, Reply, Segment
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.runs.replies import read_requests, reply_of
+from tests.support.recorded import verdict
 
 EXAMPLES = "".join(f"Input: sentence number {n} Label: {'AB'[n % 2]}\n" for n in range(20))
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.recorded import verdicts, write_run
 from pytest_llmprops.benchmarks.oracle.report.pair_searches import pair_search_blocks
 from pytest_llmprops.benchmarks.oracle.report.searches import search_blocks
 from pytest_llmprops.cli.main import main
@@ -19,6 +18,7 @@ from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.export import table, write_csv, write_parquet
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.searches import SearchLog, search_counts
+from tests.support.recorded import verdicts, write_run
 
 FOUND = {
     "why": '2 of 6 entities replaced (x: "Lisbon"; y: "Globex"); culprit: "Lisbon" (weak, multi-form)',

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.gates import DrawnRun, gate_of, judged
-from fixtures.recorded import verdict, write_run
 from pytest_llmprops.core.records import RecordStatus, VerdictRecord
 from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
@@ -18,6 +16,8 @@ from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.gate_draw import plan_of
 from pytest_llmprops.runs.pairing import pair_records, with_one_task, with_tasks_of
 from pytest_llmprops.runs.reader import read_run
+from tests.support.gates import DrawnRun, gate_of, judged
+from tests.support.recorded import verdict, write_run
 
 TASKS = {"y": "yes", "n": "no"}
 STATUSES: dict[str, RecordStatus] = {"c": "correct", "w": "wrong", "e": "error"}

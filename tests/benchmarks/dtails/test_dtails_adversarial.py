@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import time
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -10,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.replies import dtails_replies
 from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, expert_rows, languages, words
 from pytest_llmprops.benchmarks.dtails.reading import read_selection
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
 
 Row = dict[str, str]
-REPLIES = Path(__file__).parents[3] / "fixtures" / "dtails_replies.tsv"
 KNOW = (("weet",), ("ken",))
 every_language = pytest.mark.parametrize("language", LANGUAGES)
 
@@ -24,8 +23,7 @@ every_language = pytest.mark.parametrize("language", LANGUAGES)
 @cache
 def labelled_replies() -> tuple[Row, ...]:
     """Return the labelled answers: language, concept, the answer between the fences, and the variation it selects."""
-    with REPLIES.open(encoding="utf-8", newline="") as file:
-        return tuple(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    return tuple(dtails_replies())
 
 
 @cache

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.dtails_runs import Answer, items, knows, measure, takes, with_rules
-from fixtures.runs import Runner
 from pytest_llmprops.benchmarks.dtails.evidence import LONGEST, SelectionEvidence, TranslationEvidence
 from pytest_llmprops.benchmarks.dtails.rules import Rule
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.runs.reader import read_run
+from tests.support.dtails_runs import Answer, items, knows, measure, takes, with_rules
+from tests.support.runs import Runner
 
 NAMES = ("weet", "ken/kan")
 KNOW = items("know", NAMES, ["weet", "ken/kan", "weet"])

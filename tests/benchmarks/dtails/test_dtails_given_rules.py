@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.dtails import row, write_language
-from fixtures.dtails_cases import BENCHMARK, fenced, measured, prepared, prompt_of
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, RulesFile
 from pytest_llmprops.core.errors import DataError, UsageError
+from tests.support.dtails import row, write_language
+from tests.support.dtails_cases import BENCHMARK, fenced, measured, prepared, prompt_of
 
 SETTINGS = BENCHMARK.protocols["quick"].settings
 WORDS = "live,VERB,leef/lewe;woon\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from fixtures.dtails_cases import TRANSLATOR, item, verdict_of
 from pytest_llmprops.benchmarks.dtails.inflection import inflected
 from pytest_llmprops.benchmarks.dtails.items import expert_rows
 from pytest_llmprops.benchmarks.dtails.prompts import Variations
@@ -13,6 +12,7 @@ from pytest_llmprops.benchmarks.dtails.text import unicode_words
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
+from tests.support.dtails_cases import TRANSLATOR, item, verdict_of
 
 
 def chosen(text: str, variations: Variations) -> int | None:

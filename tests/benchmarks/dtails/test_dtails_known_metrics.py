@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.dtails_cases import BENCHMARK, TRANSLATOR, fenced, measured
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Translate
 from pytest_llmprops.data.files import DataFolder
+from tests.support.dtails_cases import BENCHMARK, TRANSLATOR, fenced, measured
 
 BASELINES = {"af": 0.656, "fa": 0.709, "gl": 0.640, "hy": 0.619, "ja": 0.658, "ta": 0.716}
 

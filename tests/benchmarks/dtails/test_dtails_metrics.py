@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from fixtures.dtails_cases import BENCHMARK, TRANSLATOR, fenced, item, measured
-from fixtures.records import verdict
 from pytest_llmprops.benchmarks.dtails.positions import run_values
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.core.statistics import clopper_pearson
+from tests.support.dtails_cases import BENCHMARK, TRANSLATOR, fenced, item, measured
+from tests.support.records import verdict
 
 Records = Sequence[VerdictRecord]
 

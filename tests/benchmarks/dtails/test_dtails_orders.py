@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.dtails_cases import measured, prompt_of, shown
 from pytest_llmprops.benchmarks.dtails.benchmark import Dtails
 from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, SELECT, languages
 from pytest_llmprops.benchmarks.dtails.orders import Slot, slots
@@ -19,6 +18,7 @@ from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
+from tests.support.dtails_cases import measured, prompt_of, shown
 
 Chooser = Callable[[Item, random.Random], int]
 

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from fixtures.dtails import (
+from pytest_llmprops.core.texts import terminal_line
+from tests.support.dtails import (
     DTAILS,
     SELECT,
     asked,
@@ -18,8 +19,7 @@ from fixtures.dtails import (
     write_chooser,
     write_language,
 )
-from fixtures.runs import Runner
-from pytest_llmprops.core.texts import terminal_line
+from tests.support.runs import Runner
 
 
 @pytest.fixture

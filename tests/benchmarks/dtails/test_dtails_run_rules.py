@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from fixtures.dtails import (
+from tests.support.dtails import (
     NONSENSE,
     SELECT,
     asked,
@@ -15,7 +15,7 @@ from fixtures.dtails import (
     two_languages,
     write_chooser,
 )
-from fixtures.runs import Runner
+from tests.support.runs import Runner
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.dtails import DTAILS, said_in_one_line, two_languages
-from fixtures.runs import Runner
+from tests.support.dtails import DTAILS, said_in_one_line, two_languages
+from tests.support.runs import Runner
 
 #: a translation model defined by the test, and a parser that splits at vowels in the languages it supports
 MODELS = """

@@ -6,7 +6,10 @@ import json
 
 import pytest
 
-from fixtures.dtails_cases import (
+from pytest_llmprops.benchmarks.dtails.prompts import shown_order
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply
+from tests.support.dtails_cases import (
     BENCHMARK,
     LIVE,
     context,
@@ -18,9 +21,6 @@ from fixtures.dtails_cases import (
     shown,
     verdict_of,
 )
-from pytest_llmprops.benchmarks.dtails.prompts import shown_order
-from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Chat, Reply
 
 RETRY = " Please enclose your selected translation from {} with 3 back ticks."
 THREE = (("a1",), ("b1", "b2"), ("c1",))

@@ -10,8 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fixtures.dtails import row, write_language
-from fixtures.dtails_cases import (
+from pytest_llmprops.benchmarks.dtails.context import Context, concept_sentences
+from pytest_llmprops.benchmarks.dtails.rows import parse_rows
+from pytest_llmprops.benchmarks.dtails.rule_sentences import english_tokens, sentence_key
+from pytest_llmprops.benchmarks.dtails.rules_reply import LONGEST_RULE
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.engine.planning import plan
+from tests.support.dtails import row, write_language
+from tests.support.dtails_cases import (
     BENCHMARK,
     CHAT,
     LIVE,
@@ -27,15 +36,6 @@ from fixtures.dtails_cases import (
     shown_sentences,
     verdict_of,
 )
-from pytest_llmprops.benchmarks.dtails.context import Context, concept_sentences
-from pytest_llmprops.benchmarks.dtails.rows import parse_rows
-from pytest_llmprops.benchmarks.dtails.rule_sentences import english_tokens, sentence_key
-from pytest_llmprops.benchmarks.dtails.rules_reply import LONGEST_RULE
-from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.protocols import resolve
-from pytest_llmprops.core.requests import Chat, Reply, Request
-from pytest_llmprops.engine.evaluator import Case
-from pytest_llmprops.engine.planning import plan
 
 SYSTEM = (
     "Please only return a json with the following keys ['leef/lewe', 'woon'] and no other text. For each key the"

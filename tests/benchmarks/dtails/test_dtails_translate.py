@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.dtails_cases import TRANSLATOR, fenced, item, measured, says, verdict_of
 from pytest_llmprops.benchmarks.dtails.translating import PARSER, UNICODE, UNNEEDED
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Parse, Reply, Translate
+from tests.support.dtails_cases import TRANSLATOR, fenced, item, measured, says, verdict_of
 
 SUBJECT = item("translate", variations=(("lewe",), ("woonagtig",)), label=("woonagtig",))
 

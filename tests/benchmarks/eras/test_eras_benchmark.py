@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.eras_cases import BENCHMARK
 from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.eras.benchmark import MAX_PAIR_CASES
 from pytest_llmprops.benchmarks.eras.sentences import pair_to_row
@@ -20,6 +19,7 @@ from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import check_unique, limited
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
+from tests.support.eras_cases import BENCHMARK
 
 
 def test_the_builtin_set(part: Any) -> None:

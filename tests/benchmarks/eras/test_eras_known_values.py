@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.runs import ROOT, Runner
 from pytest_llmprops.benchmark_registry import find_registration
 from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.core.benchmark_checks import loaded
@@ -25,6 +24,7 @@ from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.models.base import BackendOptions, serve
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from tests.support.runs import ROOT, Runner
 
 MSR = "icwb2/msr_training_words.utf8"
 GROUPS = ("overall", "left", "right")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.runs import ROOT, Finished, Runner
+from tests.support.runs import ROOT, Finished, Runner
 
 ERAS = str(ROOT / "suites" / "test_eras.py")
 #: A chat model that segments every sentence into single characters and answers every other question with A.

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import only_numbers
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about
 from pytest_llmprops.benchmarks.homophones.items import alternatives, masked
 from pytest_llmprops.core.benchmark import Loaded
@@ -22,6 +21,7 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
+from tests.support.records import only_numbers
 
 #: the fixture of this folder's conftest.py
 Measure = Callable[..., Any]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.replies import homophone_replies
 from pytest_llmprops.benchmarks.homophones.answer_forms import forms_of
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about
 from pytest_llmprops.benchmarks.homophones.items import masked
@@ -27,13 +28,7 @@ RULES = parse_rules(
     json.loads((ROOT / "data" / "homophones" / "refusal_rules.json").read_text(encoding="utf-8"))
 )
 LANGUAGES = ("en", "zh", "es")
-REPLIES_FOLDER = ROOT / "fixtures" / "homophones"
-REPLIES: list[dict[str, Any]] = [
-    json.loads(line)
-    for language in LANGUAGES
-    for line in (REPLIES_FOLDER / f"replies_{language}.jsonl").read_text(encoding="utf-8").split("\n")
-    if line
-]
+REPLIES = homophone_replies()
 
 
 def is_offered(row: dict[str, Any], match: str = "word") -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import only_numbers
 from pytest_llmprops.benchmarks.htest.benchmark import TASKS, HTest
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
@@ -17,6 +16,7 @@ from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
+from tests.support.records import only_numbers
 
 #: the fixture of this folder's conftest.py
 Measure = Callable[..., Any]

@@ -14,11 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from fixtures.linear_functions import distance_to_homomorphisms, failure_rate
-from fixtures.oracle_fakes import SENTENCE, Fake, check, names_of, present
-from fixtures.oracle_runs import Subject as Model
-from fixtures.oracle_runs import sentence, verdict_on
-from fixtures.records import verdict as record
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.documents import documents_of
 from pytest_llmprops.benchmarks.oracle.linearity import QUICK, LinearitySettings
@@ -37,6 +32,11 @@ from pytest_llmprops.core.linearity_bounds import (
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
+from tests.support.linear_functions import distance_to_homomorphisms, failure_rate
+from tests.support.oracle_fakes import SENTENCE, Fake, check, names_of, present
+from tests.support.oracle_runs import Subject as Model
+from tests.support.oracle_runs import sentence, verdict_on
+from tests.support.records import verdict as record
 
 ORACLE = OracleChecker()
 PAGE = (Path(__file__).parents[3] / "docs" / "oracle.md").read_text("utf-8")

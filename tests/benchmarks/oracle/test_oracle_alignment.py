@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.paraphrase_oracles import aligned, parsed, vectors
 from pytest_llmprops.benchmarks.oracle.algorithm1 import align, matching_path, most_similar
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping, PhrasePair, Rho, covered
 from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree
 from pytest_llmprops.benchmarks.oracle.vectors import cosines, node_vectors, token_vectors
 from pytest_llmprops.core.errors import DataError
+from tests.support.paraphrase_oracles import aligned, parsed, vectors
 
 # As in figure 5: three phrases onto three phrases, one of them (mu 3 and mu 4 within their clause) moved.
 DOG = """(ROOT (S (NP (NP (DT The) (NN dog)) (PP (IN in) (NP (DT the) (NN yard))))

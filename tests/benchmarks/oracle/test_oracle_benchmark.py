@@ -12,17 +12,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.oracle_runs import (
-    Subject,
-    capitalised,
-    context,
-    control,
-    pair,
-    reply_to,
-    sentence,
-    verdict_on,
-)
-from fixtures.records import verdict as record
 from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, NamedSettings, Reply
 from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
@@ -33,6 +22,17 @@ from pytest_llmprops.core.requests import Chat, Request
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.engine.evaluator import Case, evaluate
+from tests.support.oracle_runs import (
+    Subject,
+    capitalised,
+    context,
+    control,
+    pair,
+    reply_to,
+    sentence,
+    verdict_on,
+)
+from tests.support.records import verdict as record
 
 ORACLE = OracleChecker()
 TOWNS = sentence("Then Oslo wrote to Lima about Quito.", 1, ["Oslo", "Quito"])

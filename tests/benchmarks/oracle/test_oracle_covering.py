@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.paraphrase_oracles import parsed, vectors
 from pytest_llmprops.benchmarks.oracle.algorithm1 import align
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping, PhrasePair
 from pytest_llmprops.benchmarks.oracle.arguments import Argument, arguments
 from pytest_llmprops.benchmarks.oracle.covering import MIN_SIMILARITY, align_covering
 from pytest_llmprops.benchmarks.oracle.minimal_edits import minimal_edits
 from pytest_llmprops.benchmarks.oracle.trees import Parsed, Tree
+from tests.support.paraphrase_oracles import parsed, vectors
 
 CHASE = "(S (NP (DT The) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))) (. .))"
 SWAPPED = "(S (NP (DT A) (NN cat)) (VP (VBD chased) (NP (DT the) (NN dog))) (. .))"

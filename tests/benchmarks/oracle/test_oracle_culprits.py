@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from fixtures.linear_functions import is_linear_test
-from fixtures.oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
 from pytest_llmprops.benchmarks.oracle.culprits import Culprit, culprits, explanation, violated_bits
 from pytest_llmprops.benchmarks.oracle.entities import locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, ListReading, Samples
 from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject, deciding_set
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
+from tests.support.linear_functions import is_linear_test
+from tests.support.oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
 
 FOUND = locate([Extracted(name) for name, _, _ in ENTITIES[:2]], SENTENCE)
 SUBJECT = Subject(

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
 
-from fixtures.oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
 from pytest_llmprops.benchmarks.oracle.dependence import DRAWS, Losses, losses
 from pytest_llmprops.benchmarks.oracle.entities import locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, ListReading, Samples
@@ -21,6 +20,7 @@ from pytest_llmprops.benchmarks.oracle.linearity_evidence import LossEvidence, S
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.evidence import Evidence
 from pytest_llmprops.core.linearity import draws, informative_draws
+from tests.support.oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
 
 #: (entity, z) -> probability that the entity is lost in a reply about R(z)
 Chance = Callable[[int, int], float]

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from fixtures.runs import ROOT, Runner
 from pytest_llmprops import Oracle, Reply
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.core.requests import Chat
+from tests.support.runs import ROOT, Runner
 
 PAGE = (ROOT / "docs" / "oracle.md").read_text("utf-8")
 EXAMPLE, SEARCHED = re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M)

@@ -7,9 +7,6 @@ import random
 
 import pytest
 
-from fixtures.oracle_runs import Subject as Model
-from fixtures.oracle_runs import sentence, verdict_on
-from fixtures.records import verdict as record
 from pytest_llmprops.benchmarks.oracle.choices import RULES, Rule
 from pytest_llmprops.benchmarks.oracle.entities import locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted
@@ -19,6 +16,9 @@ from pytest_llmprops.benchmarks.oracle.linearity_settings import LinearitySettin
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import null_remarks
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
+from tests.support.oracle_runs import Subject as Model
+from tests.support.oracle_runs import sentence, verdict_on
+from tests.support.records import verdict as record
 
 TEXT = "Then Oslo wrote to Lima about Quito and Cairo."
 

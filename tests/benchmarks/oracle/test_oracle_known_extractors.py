@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.oracle_fakes import POOL, RULES, listed, sentence_in
-from fixtures.records import verdict
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.items import items
 from pytest_llmprops.benchmarks.oracle.linearity import PAPER, QUICK, LinearityChecker, Sentence
@@ -25,6 +23,8 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
+from tests.support.oracle_fakes import POOL, RULES, listed, sentence_in
+from tests.support.records import verdict
 
 pytestmark = pytest.mark.simulation
 

@@ -12,20 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from fixtures.linear_functions import distance_to_homomorphisms, failure_rate
-from fixtures.oracle_fakes import (
-    ENTITIES,
-    POOL,
-    RULES,
-    SENTENCE,
-    SMALL_POOL,
-    Fake,
-    check,
-    listed,
-    names_of,
-    present,
-    sentence_in,
-)
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.linear_tests import Answers, linear_at
 from pytest_llmprops.benchmarks.oracle.linearity import (
@@ -45,6 +31,20 @@ from pytest_llmprops.core.linearity import (
     rejection_bound,
 )
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
+from tests.support.linear_functions import distance_to_homomorphisms, failure_rate
+from tests.support.oracle_fakes import (
+    ENTITIES,
+    POOL,
+    RULES,
+    SENTENCE,
+    SMALL_POOL,
+    Fake,
+    check,
+    listed,
+    names_of,
+    present,
+    sentence_in,
+)
 
 RULES_OF_DECISION = ("any", "majority", "single")
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import verdict
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
+from tests.support.records import verdict
 
 #: a sentence that is fully correct
 GOOD: dict[str, float] = {

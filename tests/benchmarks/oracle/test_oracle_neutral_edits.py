@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from fixtures.runs import ROOT
 from pytest_llmprops.benchmarks.oracle import neutral_edits as module
 from pytest_llmprops.benchmarks.oracle.neutral_edits import EDITS, edited, neutral_edits
+from tests.support.runs import ROOT
 
 #: edit -> sentences before and after
 CHANGES: dict[str, list[tuple[str, str | None]]] = {

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from fixtures.oracle_runs import Subject, pair, verdict_on
-from fixtures.paraphrase_oracles import CAT, DOG, PAIR, Stub
 from pytest_llmprops.benchmarks.oracle.nulls import NAMES, null_oracle, null_values, overlap
 from pytest_llmprops.benchmarks.oracle.pair_metrics import all_pairs_metrics, pair_remarks, yes_metrics
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
 from pytest_llmprops.benchmarks.oracle.paraphrase_settings import QUICK, ParaphraseSettings
 from pytest_llmprops.core.seeds import generator
+from tests.support.oracle_runs import Subject, pair, verdict_on
+from tests.support.paraphrase_oracles import CAT, DOG, PAIR, Stub
 
 DOGS, MOVED = "red dogs barked loudly last night.", "last night red dogs barked loudly."
 PLACE = ("pairs", "en", "builtin")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from fixtures.paraphrase_oracles import FakeOracle, parsed
+from fixtures.strategies import choices
 from pytest_llmprops.benchmarks.oracle.choices import SYMMETRY, TRANSITIVITY
 from pytest_llmprops.benchmarks.oracle.linear_tests import FIRST_REPLICATED
 from pytest_llmprops.benchmarks.oracle.minimal_edits import KINDS
@@ -22,7 +22,7 @@ from pytest_llmprops.benchmarks.oracle.pair_search import PART, PairSearch
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.core.benchmark import Counterexample
 from pytest_llmprops.core.words import unicode_words
-from pytest_llmprops.suites.strategies import choices
+from tests.support.paraphrase_oracles import FakeOracle, parsed
 
 NO, YES = "no", "yes"
 Judge = Callable[[str, str], bool | str]

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from fixtures.runs import ROOT, Finished, Runner
+from tests.support.runs import ROOT, Finished, Runner
 
 CONFTEST = """
-from fixtures.oracle_runs import Helper
+from tests.support.oracle_runs import Helper
 from pytest_llmprops import register_model
 
 register_model("wordpairs", lambda spec, options: Helper(), kinds=("parse", "embed"))
 """
 MODEL = """
-from fixtures.oracle_runs import Subject
+from tests.support.oracle_runs import Subject
 
 
 def turned(text):

@@ -12,7 +12,19 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from fixtures.paraphrase_oracles import (
+from pytest_llmprops.benchmarks.oracle import paraphrase_record
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments
+from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, TrustTestEvidence
+from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
+from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
+from pytest_llmprops.benchmarks.oracle.paraphrase_settings import QUICK, ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
+from pytest_llmprops.benchmarks.oracle.sanity_items import random_pairs
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.seeds import generator
+from tests.support.paraphrase_oracles import (
     CAT,
     DOG,
     OF_CAT,
@@ -26,18 +38,6 @@ from fixtures.paraphrase_oracles import (
     four_words,
     perfect,
 )
-from pytest_llmprops.benchmarks.oracle import paraphrase_record
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments
-from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, TrustTestEvidence
-from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
-from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
-from pytest_llmprops.benchmarks.oracle.paraphrase_settings import QUICK, ParaphraseSettings
-from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
-from pytest_llmprops.benchmarks.oracle.sanity_items import random_pairs
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
-from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.core.seeds import generator
 
 PAPER = ParaphraseSettings()
 

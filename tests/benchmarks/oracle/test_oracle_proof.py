@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from fixtures.paraphrase_oracles import FakeOracle, aligned, parsed
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping, PhrasePair
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PhraseEvidence, ProofEvidence
 from pytest_llmprops.benchmarks.oracle.proof import Proof, prove
+from tests.support.paraphrase_oracles import FakeOracle, aligned, parsed
 
 FIRST = """(ROOT (S (NP (NP (DT The) (NN dog)) (PP (IN in) (NP (DT the) (NN yard))))
     (VP (VBD slept) (ADVP (RB quietly))) (. .)))"""

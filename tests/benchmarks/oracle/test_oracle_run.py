@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from fixtures.gated_runs import command, gate_lines
-from fixtures.runs import Finished, Runner
+from tests.support.gated_runs import command, gate_lines
+from tests.support.runs import Finished, Runner
 
 SUITE = """
 import pytest
@@ -20,13 +20,13 @@ def test_oracle(verdict):
     assert verdict
 """
 CONFTEST = """
-from fixtures.oracle_runs import Helper
+from tests.support.oracle_runs import Helper
 from pytest_llmprops import register_model
 
 register_model("wordpairs", lambda spec, options: Helper(), kinds=("parse", "embed"))
 """
 MODEL = """
-from fixtures.oracle_runs import Subject
+from tests.support.oracle_runs import Subject
 
 
 def turned(text):

@@ -15,14 +15,14 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import given
 
-from fixtures.allure import results, texts
-from fixtures.runs import DEFAULT_PLUGINS, ROOT, Finished, Runner
-from fixtures.terminal import on_terminal
+from fixtures.strategies import replacements
 from pytest_llmprops import BackendError, Benchmark, Item, Protocol, Reply
 from pytest_llmprops.core.requests import Request
 from pytest_llmprops.engine.evaluator import Asking, Case
 from pytest_llmprops.plugin.hypothesis_search import Search
-from pytest_llmprops.suites.strategies import replacements
+from tests.support.allure import results, texts
+from tests.support.runs import DEFAULT_PLUGINS, ROOT, Finished, Runner
+from tests.support.terminal import on_terminal
 
 #: an extractor of six entities; it appends each request as a line to asked.jsonl in its folder
 EXTRACTOR = """

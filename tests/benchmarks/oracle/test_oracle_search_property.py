@@ -12,18 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from fixtures.linear_functions import is_linear_test
-from fixtures.oracle_fakes import (
-    POOL,
-    RULES,
-    SENTENCE,
-    SMALL_POOL,
-    Behaviour,
-    Fake,
-    check,
-    present,
-    sentence_in,
-)
+from fixtures.strategies import replacements
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.linear_tests import PARAPHRASE_TRIES, OneTest
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, LinearitySettings
@@ -40,7 +29,18 @@ from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Asking, Case, evaluate
-from pytest_llmprops.suites.strategies import replacements
+from tests.support.linear_functions import is_linear_test
+from tests.support.oracle_fakes import (
+    POOL,
+    RULES,
+    SENTENCE,
+    SMALL_POOL,
+    Behaviour,
+    Fake,
+    check,
+    present,
+    sentence_in,
+)
 
 Table = Callable[[int], int]
 #: every pool name that may occur in the sentence, as one list line each

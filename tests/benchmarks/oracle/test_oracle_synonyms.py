@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.oracle_fakes import DATA, POOL, RULES
 from pytest_llmprops.benchmarks.oracle.entities import Entity, locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, normalised
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
@@ -37,6 +36,7 @@ from pytest_llmprops.benchmarks.oracle.synonyms import (
 )
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.requests import Chat, Reply
+from tests.support.oracle_fakes import DATA, POOL, RULES
 
 Answer = Callable[[Chat], str]
 

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest, chisquare, spearmanr
 
-from fixtures.linear_functions import distance_to_homomorphisms, failure_rate
-from fixtures.oracle_fakes import SENTENCE, Fake, check, names_of, present
 from pytest_llmprops.benchmarks.oracle.linearity_settings import QUICK
 from pytest_llmprops.core.linearity import (
     complement,
@@ -20,6 +18,8 @@ from pytest_llmprops.core.linearity import (
     informative_draws,
     is_informative,
 )
+from tests.support.linear_functions import distance_to_homomorphisms, failure_rate
+from tests.support.oracle_fakes import SENTENCE, Fake, check, names_of, present
 
 
 def erratic(seed: int, m: int) -> Callable[[int, int], list[str]]:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from fixtures.paraphrase_oracles import FakeOracle
 from pytest_llmprops.benchmarks.oracle.json_reply import Paraphrases
 from pytest_llmprops.benchmarks.oracle.trust import (
     Candidate,
@@ -24,6 +23,7 @@ from pytest_llmprops.benchmarks.oracle.trust import (
     usable,
 )
 from pytest_llmprops.core.seeds import generator
+from tests.support.paraphrase_oracles import FakeOracle
 
 SENTENCES = ("The dog slept.", "The cat ran.")
 #: five paraphrases of each sentence, which name their sentence

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from fixtures.paraphrase_oracles import CAT, DOG, OF_CAT, OF_DOG, PAIR, PARAPHRASES, FakeOracle, Stub, perfect
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
 from pytest_llmprops.benchmarks.oracle.paraphrase_settings import QUICK, ParaphraseSettings
@@ -18,6 +17,17 @@ from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.trust import Candidate, pool_of
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.seeds import generator
+from tests.support.paraphrase_oracles import (
+    CAT,
+    DOG,
+    OF_CAT,
+    OF_DOG,
+    PAIR,
+    PARAPHRASES,
+    FakeOracle,
+    Stub,
+    perfect,
+)
 
 PROVABLE = {(DOG, CAT): "and"}
 

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import pytest
 
-from fixtures.postgres import START_SECONDS, PostgresServer
-from fixtures.servers import free_port
-from fixtures.stores import REPLY, get, put
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.engine.store.location import open_store, without_hidden_password, without_password
+from tests.support.postgres import START_SECONDS, PostgresServer
+from tests.support.servers import free_port
+from tests.support.stores import REPLY, get, put
 
 PASSWORD = "s3cret/pass word"
 IN_URL = "s3cret%2Fpass%20word"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.stores import REPLY, get, put
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.engine.store.location import default_store, open_store
+from tests.support.stores import REPLY, get, put
 
 DAY = 86400.0
 

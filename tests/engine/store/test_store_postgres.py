@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.postgres import PostgresServer
-from fixtures.runs import ROOT
-from fixtures.stores import REPLY, change, get, put
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.engine.store import postgres_server
 from pytest_llmprops.engine.store.base import VERSION, Store
 from pytest_llmprops.engine.store.location import open_store
+from tests.support.postgres import PostgresServer
+from tests.support.runs import ROOT
+from tests.support.stores import REPLY, change, get, put
 
 
 def code_of(page: Path, language: str) -> list[str]:

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.stores import REPLY, get, put
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.store import sqlite_file
 from pytest_llmprops.engine.store.base import VERSION, row_of
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
+from tests.support.stores import REPLY, get, put
 
 
 @pytest.fixture

@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.engine_models import MakeBroker, ask_all
-from fixtures.stores import REPLY, age_claims, put
 from pytest_llmprops.core.errors import RunStopped, StoreError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.store import replies, sqlite_file, worker
@@ -24,6 +22,8 @@ from pytest_llmprops.engine.store.base import LEASE_SECONDS, Store, row_of
 from pytest_llmprops.engine.store.replies import StoredReplies
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
+from tests.support.engine_models import MakeBroker, ask_all
+from tests.support.stores import REPLY, age_claims, put
 
 Open = Callable[[], Store]
 

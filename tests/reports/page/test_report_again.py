@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.records import recorded, verdict
 from pytest_llmprops.reports.kit.series import series_of
 from pytest_llmprops.reports.page.again import command_again
 from pytest_llmprops.runs.reader import read_run
+from tests.support.records import recorded, verdict
 
 AGAIN = "--model gpt-4o --llm-cache refresh"
 

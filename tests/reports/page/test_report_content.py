@@ -7,9 +7,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import exchange, recorded, verdict, verdicts
-from fixtures.report_items import CALLS, LEFT_OUT, ids_of, rows_of, unpacked
-from fixtures.runs import ROOT
 from pytest_llmprops import benchmark_registry
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
@@ -19,6 +16,9 @@ from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
+from tests.support.records import exchange, recorded, verdict, verdicts
+from tests.support.report_items import CALLS, LEFT_OUT, ids_of, rows_of, unpacked
+from tests.support.runs import ROOT
 
 HOMOPHONES = {"benchmark": "homophones"}
 HTEST = {"benchmark": "htest"}

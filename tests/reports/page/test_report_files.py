@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from fixtures.records import exchange, recorded, verdict, verdicts
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.reports.page.build import write_report
+from tests.support.records import exchange, recorded, verdict, verdicts
 
 #: a reply that is an attack on every format it may be written into
 HOSTILE = (

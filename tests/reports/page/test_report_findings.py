@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import recorded, verdict, verdicts
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
+from tests.support.records import recorded, verdict, verdicts
 
 HOMOPHONES: dict[str, Any] = {"benchmark": "homophones"}
 HTEST: dict[str, Any] = {"benchmark": "htest"}

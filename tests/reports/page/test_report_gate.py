@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.records import recorded, verdicts
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.reports.page.gated import gated
 from pytest_llmprops.runs.gate import decide
 from pytest_llmprops.runs.gate_file import read_gate
 from pytest_llmprops.runs.reader import Run, read_run
+from tests.support.records import recorded, verdicts
 
 RULES = """
 [[rule]]

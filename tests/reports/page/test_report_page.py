@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import exchange, recorded, verdict, verdicts
 from pytest_llmprops.core.records import RecordStatus
 from pytest_llmprops.reports.page.build import write_report
+from tests.support.records import exchange, recorded, verdict, verdicts
 
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(2)><svg onload=alert(3)></script>]]>--> "

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.browser import CHROMIUM
-from fixtures.records import recorded, verdict, verdicts
 from pytest_llmprops.cli.main import main
+from tests.support.browser import CHROMIUM
+from tests.support.records import recorded, verdict, verdicts
 
 needs_browser = pytest.mark.skipif(not any(path.exists() for path in CHROMIUM), reason="needs Chromium")
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import exchange, recorded, verdict
 from pytest_llmprops.core.records import RecordStatus, VerdictRecord
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.reviews import read_reviews
+from tests.support.records import exchange, recorded, verdict
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202egnp.exe \x1b[31m ${alert(3)}"
 OLD_REPLY = "The word is owl , because it rhymes with growl."

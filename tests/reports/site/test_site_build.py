@@ -15,8 +15,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import as_schema_1, recorded, verdict, verdicts
-from fixtures.team_runs import answers, record, team
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports.site import contributions, files
@@ -24,6 +22,8 @@ from pytest_llmprops.reports.site.build import Reports, write_site
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.reader import Run, read_run
+from tests.support.records import as_schema_1, recorded, verdict, verdicts
+from tests.support.team_runs import answers, record, team
 
 PAGES = ("index", "leaderboard", "trends", "items", "drift", "gates", "runs")
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.team_runs import answers, record
 from pytest_llmprops.core.comparison import judged_together
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.site.comparisons import Comparisons
@@ -19,6 +18,7 @@ from pytest_llmprops.reports.site.measurements import measurements_of
 from pytest_llmprops.runs.catalog import run_folders
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
+from tests.support.team_runs import answers, record
 
 
 def drifts(folder: Path) -> list[Drift]:

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import recorded, verdict, verdicts
-from fixtures.team_runs import answers, record, team
 from pytest_llmprops.core.run_facts import RunFacts
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.site.comparisons import Comparisons
@@ -19,6 +17,8 @@ from pytest_llmprops.reports.site.measurements import measurements_of
 from pytest_llmprops.runs.catalog import run_folders
 from pytest_llmprops.runs.comparable import comparable_groups
 from pytest_llmprops.runs.reader import read_run
+from tests.support.records import recorded, verdict, verdicts
+from tests.support.team_runs import answers, record, team
 
 
 def boards(folder: Path) -> dict[str, list[Board]]:

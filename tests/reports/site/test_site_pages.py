@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.browser import served
-from fixtures.team_runs import HOSTILE, team
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.reports.site.build import write_site
+from tests.support.browser import served
+from tests.support.team_runs import HOSTILE, team
 
 Open = Callable[..., Any]
 PAGES = ("index", "leaderboard", "trends", "items", "drift", "gates", "runs")

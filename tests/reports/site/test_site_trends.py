@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.records import verdicts
-from fixtures.team_runs import PROTOCOL, record
 from pytest_llmprops.reports.site.contributions import Contributions
 from pytest_llmprops.reports.site.files import SiteFiles
 from pytest_llmprops.reports.site.measurements import ModelIndexes, measurements_of
 from pytest_llmprops.reports.site.trends import BOTTOM, LARGE, TOP, Section, trends_of
 from pytest_llmprops.runs.catalog import run_folders
+from tests.support.records import verdicts
+from tests.support.team_runs import PROTOCOL, record
 
 
 def section(folder: Path, benchmark: str = "homophones") -> Section | None:

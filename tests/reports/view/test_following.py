@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import verdict
 from pytest_llmprops.core.records import RecordStatus
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.core.run_facts import ModelFacts, PriceFacts
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.reports.view.following import Follower, Part
 from pytest_llmprops.runs.record import RunRecord, first_facts
+from tests.support.records import verdict
 
 PRICES = {"small": PriceFacts(1.0, 10.0, "table"), "large": PriceFacts(5.0, 50.0, "table")}
 

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import exchange, recorded, verdict, verdicts
-from fixtures.runs import Runner
-from fixtures.view_server import viewed
 from pytest_llmprops.core.run_facts import ModelFacts
 from pytest_llmprops.reports.view.rows import id_of
 from pytest_llmprops.reports.view.serving import Server
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.reviews import FILE, read_reviews
+from tests.support.records import exchange, recorded, verdict, verdicts
+from tests.support.runs import Runner
+from tests.support.view_server import viewed
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>\u202egnp.exe \x1b[2J"
 Open = Callable[..., Any]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import recorded, verdict, verdicts
-from fixtures.view_server import ask, first_message, viewed
 from pytest_llmprops.reports.view import app, built, working
 from pytest_llmprops.reports.view.rows import id_of
 from pytest_llmprops.reports.view.serving import Server
 from pytest_llmprops.runs.reviews import FILE, read_reviews
+from tests.support.records import recorded, verdict, verdicts
+from tests.support.view_server import ask, first_message, viewed
 
 
 @pytest.fixture(scope="module")

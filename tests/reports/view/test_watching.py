@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from fixtures.records import recorded, verdict, verdicts
 from pytest_llmprops.core.run_facts import CallFacts, ModelFacts
 from pytest_llmprops.reports.kit.series import Share
 from pytest_llmprops.reports.view.following import Part
 from pytest_llmprops.reports.view.watching import Watch
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
+from tests.support.records import recorded, verdict, verdicts
 
 Begin = Callable[..., RunRecord]
 

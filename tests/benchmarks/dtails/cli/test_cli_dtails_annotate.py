@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.annotation import fill, judging, read_cells, rules_file
 from pytest_llmprops.cli.main import main
+from tests.support.annotation import fill, judging, read_cells, rules_file
 
 RULES = {"sun": {"son": "the star", "sol": "sunlight"}}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.dtails import DTAILS, GOOD, NONSENSE, asked, row, write_chooser, write_language
-from fixtures.runs import Runner
 from pytest_llmprops.benchmarks.dtails.rules import parse_rules_file
 from pytest_llmprops.cli.main import main
+from tests.support.dtails import DTAILS, GOOD, NONSENSE, asked, row, write_chooser, write_language
+from tests.support.runs import Runner
 
 TRAIN = [
     row(sentence="Fish live in water.", label="leef/lewe"),

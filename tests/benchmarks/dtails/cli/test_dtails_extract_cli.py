@@ -19,8 +19,6 @@ from typing import Any
 import pytest
 
 import pytest_llmprops
-from fixtures import dtails_planted
-from fixtures.dtails_planted import NEAR_MISSES, PLANTED, TAGS, TaggerModel, factory, pairs, write
 from pytest_llmprops.benchmarks.dtails.cli.model_parser import ModelParser
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, train_rows, words
 from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.statistical import PACKAGES
@@ -29,6 +27,8 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.models.registry import register_model
+from tests.support import dtails_planted
+from tests.support.dtails_planted import NEAR_MISSES, PLANTED, TAGS, TaggerModel, factory, pairs, write
 
 #: Memory limit in MiB for a corpus of the paper's smallest size; fast_align took 73, and 74 at four times the
 #: size

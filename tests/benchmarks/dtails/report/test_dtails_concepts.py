@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.dtails_cases import prompt_of
-from fixtures.dtails_runs import items, knows, measure, takes, with_rules
-from fixtures.records import as_schema_1
 from pytest_llmprops.benchmarks.dtails.report import concepts as dtails_concepts
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Kind, Request
 from pytest_llmprops.reports.kit.blocks import ItemData, Page, Report, Section
 from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.reports.page.html import pages_html
+from tests.support.dtails_cases import prompt_of
+from tests.support.dtails_runs import items, knows, measure, takes, with_rules
+from tests.support.records import as_schema_1
 
 TRANSLATOR: frozenset[Kind] = frozenset({"translate"})
 KNOW = items("know", ("weet", "ken"), ["weet", "ken", "weet"], tasks=("select", "translate"))

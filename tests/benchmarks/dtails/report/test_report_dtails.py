@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.dtails_runs import items, knows, measure, takes, with_rules
 from pytest_llmprops.benchmarks.dtails.report.figures import (
     Estimate,
     Panel,
@@ -26,6 +25,7 @@ from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.page.markdown import to_markdown
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
+from tests.support.dtails_runs import items, knows, measure, takes, with_rules
 
 TRANSLATOR: frozenset[Kind] = frozenset({"translate"})
 #: two languages, with two and three variations; the most common label is right in 4 of 6 and in 2 of 3

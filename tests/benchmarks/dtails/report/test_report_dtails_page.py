@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fixtures.dtails_runs import items, knows, measure, takes, with_rules
 from pytest_llmprops.reports.page.build import write_report
+from tests.support.dtails_runs import items, knows, measure, takes, with_rules
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \x1b[31mred \u202egnp.exe"
 DATE = items("date", ("خرما", "رطب", "خارک"), ["خرما", "رطب", "خرما"], language="fa")

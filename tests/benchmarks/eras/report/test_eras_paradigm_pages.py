@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.eras_records import explicit, implicit, write
 from pytest_llmprops.benchmarks.eras.report import paradigm_pages as module
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.page.build import write_report
+from tests.support.eras_records import explicit, implicit, write
 
 HOSTILE = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }} \x1b[31m \u202egnp"
 SENTENCES = {"test": "学生留心机处理", "control": "学生留计谋处理"}

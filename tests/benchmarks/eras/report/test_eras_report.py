@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.eras_records import explicit, implicit, write
 from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_plot
 from pytest_llmprops.benchmarks.eras.report.pair import chosen_pair, segmentations
 from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import NAME, read_accuracies
@@ -18,6 +17,7 @@ from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Sectio
 from pytest_llmprops.reports.kit.figures import draw
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
+from tests.support.eras_records import explicit, implicit, write
 
 
 def section(*folders: Path) -> Section:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.eras_records import explicit, write
 from pytest_llmprops.benchmarks.eras.report.training import CURVE, RECORD, Training, read_training
 from pytest_llmprops.reports.kit.blocks import Figure, Section, Table
 from pytest_llmprops.reports.kit.figures import draw
 from pytest_llmprops.reports.kit.series import series_of
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
+from tests.support.eras_records import explicit, write
 
 TRAINING = {
     "complete": True,

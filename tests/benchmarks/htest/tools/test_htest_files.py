@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.htest_rules import decide
 from pytest_llmprops.benchmarks.htest.tools.generation import (
     BUILTIN_SEED,
     builtin_split,
@@ -22,6 +21,7 @@ from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, generate
 from pytest_llmprops.benchmarks.htest.tools.letter_geometry import build_letter_geometry
 from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon, all_palindromes, item_key
 from pytest_llmprops.core.errors import UsageError
+from tests.support.htest_rules import decide
 
 BUILTIN = Path(__file__).parents[4] / "data" / "htest"
 

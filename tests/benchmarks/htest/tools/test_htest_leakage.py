@@ -10,7 +10,6 @@ from statistics import fmean
 
 import pytest
 
-from fixtures.htest_leakage import OWN_FEATURES, Features, features, ngrams
 from pytest_llmprops.benchmarks.htest.rows import read_rows
 from pytest_llmprops.benchmarks.htest.tools import vocabulary
 from pytest_llmprops.benchmarks.htest.tools.generation import builtin_split
@@ -18,6 +17,7 @@ from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Row, genera
 from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
+from tests.support.htest_leakage import OWN_FEATURES, Features, features, ngrams
 
 ITEMS = 4000
 SEED = 5

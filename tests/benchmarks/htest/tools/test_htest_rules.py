@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fixtures.htest_rules import RULE_TASKS, decide, rhyme_part
 from pytest_llmprops.benchmarks.htest.rows import LABELS, read_rows
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, generate
 from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.pronunciation import load_cmudict
+from tests.support.htest_rules import RULE_TASKS, decide, rhyme_part
 
 CASES = [
     ("end_ly", "Goat runs there quickly.", "Goat runs quickly there."),

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.oracle_runs import Subject, capitalised, control, measure, pair, sentence, tree_of
-from fixtures.records import as_schema_1, recorded, verdict
-from fixtures.runs import Runner
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence
@@ -34,6 +31,9 @@ from pytest_llmprops.reports.page.html import to_html
 from pytest_llmprops.reports.page.markdown import to_markdown
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
+from tests.support.oracle_runs import Subject, capitalised, control, measure, pair, sentence, tree_of
+from tests.support.records import as_schema_1, recorded, verdict
+from tests.support.runs import Runner
 
 TOWNS = "Then Oslo wrote to Lima about Quito."
 TWO = [
@@ -648,7 +648,7 @@ def test_a_whole_run_of_pytest(run: Runner, workers: tuple[str, ...]) -> None:
     """After a run through pytest, the section shows the sentences and culprits kept in the verdicts."""
     run.write(
         "model.py",
-        "from fixtures.oracle_runs import Subject, capitalised\n"
+        "from tests.support.oracle_runs import Subject, capitalised\n"
         "reply = Subject(lambda text, sample: capitalised(text)[: len(text) % 3 + 1])\n",
     )
     done = run(

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.oracle_runs import Helper, pair
 from pytest_llmprops.benchmarks.oracle.tools.helpers import Helpers
 from pytest_llmprops.benchmarks.oracle.tools.prover import (
     OTHER,
@@ -23,6 +22,7 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Embed, Parse, Reply, Request
 from pytest_llmprops.core.seeds import generator
+from tests.support.oracle_runs import Helper, pair
 
 DOGS, MOVED = "red dogs barked loudly last night.", "last night red dogs barked loudly."
 CATS = "small cats slept under warm tables."

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fixtures.annotation import judging, page_of, read_cells, rows_of, selection
 from pytest_llmprops.benchmarks.dtails.tools.annotation.server import AnnotationPage
 from pytest_llmprops.benchmarks.dtails.tools.annotation.sheets import selection_rows, write_selection
+from tests.support.annotation import judging, page_of, read_cells, rows_of, selection
 
 HOSTILE = "<img src=x onerror=alert(1)> <b>bold</b> \x1b[31m \u202egnp.exe {{7*7}}"
 SURE = "Absolutely sure"

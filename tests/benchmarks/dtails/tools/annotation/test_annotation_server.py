@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from fixtures.annotation import fill, full_disk, judging, page_of, read_cells, selection, write_cells
 from pytest_llmprops.benchmarks.dtails.tools.annotation.server import AnnotationPage, serving
 from pytest_llmprops.benchmarks.dtails.tools.annotation.sheet_editor import SheetEditor
 from pytest_llmprops.core.errors import DataError, UsageError
+from tests.support.annotation import fill, full_disk, judging, page_of, read_cells, selection, write_cells
 
 CONCEPTS = {f"word{n}": [f"a{n}", f"b{n}"] for n in range(10)}
 JSON = {"Content-Type": "application/json"}

@@ -11,7 +11,6 @@ from types import MappingProxyType
 
 import pytest
 
-from fixtures.annotation import Cells, fill, judging, label_of, options_of, place_of, rows_of, selection
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, words
 from pytest_llmprops.benchmarks.dtails.tools.annotation.agreement import Agreement, agreement
 from pytest_llmprops.benchmarks.dtails.tools.annotation.expert_set import write_expert_set
@@ -25,6 +24,7 @@ from pytest_llmprops.benchmarks.dtails.tools.annotation.study import read_study
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.manifest import read_manifest
+from tests.support.annotation import Cells, fill, judging, label_of, options_of, place_of, rows_of, selection
 
 DAY = {"sun": {"son": "the star", "sol": "sunlight"}, "day": {"dag": "light", "etmaal": "24 hours"}}
 

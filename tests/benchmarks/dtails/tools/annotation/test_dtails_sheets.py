@@ -7,7 +7,6 @@ from itertools import combinations, groupby
 
 import pytest
 
-from fixtures.annotation import rows_of
 from pytest_llmprops.benchmarks.dtails.rows import COLUMNS, parse_rows
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, RulesFile
 from pytest_llmprops.benchmarks.dtails.tools.annotation.questions import (
@@ -25,6 +24,7 @@ from pytest_llmprops.benchmarks.dtails.tools.annotation.questions import (
     unshuffled,
 )
 from pytest_llmprops.core.errors import DataError
+from tests.support.annotation import rows_of
 
 CONCEPTS = {f"word{n}": [f"{n}{letter}" for letter in "abc"] for n in range(12)}
 SELECT = Question("select", "art", ("美術", "芸術", "アート"), "The art of cooking.")

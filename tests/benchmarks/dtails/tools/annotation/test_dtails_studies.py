@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.annotation import (
+from pytest_llmprops.benchmarks.dtails.items import expert_rows
+from pytest_llmprops.benchmarks.dtails.tools.annotation.sheets import (
+    selection_rows,
+    write_rules,
+    write_selection,
+)
+from pytest_llmprops.benchmarks.dtails.tools.annotation.study import read_study
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.data.files import DataFolder
+from tests.support.annotation import (
     Cells,
     fill,
     judging,
@@ -20,15 +29,6 @@ from fixtures.annotation import (
     selection,
     write_cells,
 )
-from pytest_llmprops.benchmarks.dtails.items import expert_rows
-from pytest_llmprops.benchmarks.dtails.tools.annotation.sheets import (
-    selection_rows,
-    write_rules,
-    write_selection,
-)
-from pytest_llmprops.benchmarks.dtails.tools.annotation.study import read_study
-from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.data.files import DataFolder
 
 CONCEPTS = {"sun": ["son", "sol/sole"], "=day": ["dag", "-etmaal", "dia"]}
 RULES = {"sun": {"son": "the star", "sol": "=sunlight"}, "day": {"dag": "light", "etmaal": "24 hours"}}

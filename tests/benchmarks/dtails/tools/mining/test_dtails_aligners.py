@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixtures.dtails_planted import PLANTED, pairs
 from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner import SYMMETRIES, symmetrised
 from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.embedding import (
     METHODS,
@@ -24,6 +23,7 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.embedding import (
 )
 from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.statistical import PACKAGES, statistical
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from tests.support.dtails_planted import PLANTED, pairs
 
 WORDS = [(first.split(), second.split()) for first, second in pairs(1_500, seed=3)]
 

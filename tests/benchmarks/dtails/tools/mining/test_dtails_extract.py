@@ -11,8 +11,6 @@ from typing import Any, Literal
 
 import pytest
 
-from fixtures.dtails_planted import Tagger, write
-from fixtures.dtails_wordnet import wordnet
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, train_rows, words
 from pytest_llmprops.benchmarks.dtails.rule_sentences import sentence_key
 from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Counting, Thresholds, Word
@@ -22,6 +20,8 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import Select
 from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import WordNetSenses
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder
+from tests.support.dtails_planted import Tagger, write
+from tests.support.dtails_wordnet import wordnet
 
 LEMMAS = {"planes": "plane", "aviones": "avión", "planos": "plano", "haciendas": "hacienda"}
 

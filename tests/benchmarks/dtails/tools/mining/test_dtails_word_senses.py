@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.dtails_wordnet import wordnet
 from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Word
 from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import (
     WordNetSenses,
@@ -14,6 +13,7 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import (
     word_senses,
 )
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
+from tests.support.dtails_wordnet import wordnet
 
 
 def sense(senses: WordNetSenses, text: str, lemma: str, tag: str = "NOUN") -> str | None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixtures.eras_records import implicit, write
-from fixtures.sentiment_models import reviews
-from fixtures.training import WORDS, lines_said, needs_train, save_base, sentences, silent, write_corpus
 from pytest_llmprops.benchmarks.eras.report.training import read_training
 from pytest_llmprops.benchmarks.eras.tools.sentiment_files import Labelled
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.reports.kit.series import series_of
 from pytest_llmprops.runs.reader import read_run
+from tests.support.eras_records import implicit, write
+from tests.support.sentiment_models import reviews
+from tests.support.training import WORDS, lines_said, needs_train, save_base, sentences, silent, write_corpus
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentTask

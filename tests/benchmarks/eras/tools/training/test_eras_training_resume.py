@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixtures.runs import ROOT
-from fixtures.training import lines_said, needs_train, save_base, sentences, silent, write_corpus
 from pytest_llmprops.core.errors import LLMPropsError
+from tests.support.runs import ROOT
+from tests.support.training import lines_said, needs_train, save_base, sentences, silent, write_corpus
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SegmenterTask

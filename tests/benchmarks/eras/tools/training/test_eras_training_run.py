@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from fixtures.training import lines_said, needs_train, save_base, sentences, silent, write_corpus
 from pytest_llmprops.core.errors import UsageError
+from tests.support.training import lines_said, needs_train, save_base, sentences, silent, write_corpus
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import SegmenterOptions

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fixtures.runs import ROOT, Runner
-from fixtures.training import lines_said, needs_train, save_base, sentences, silent, write_corpus
 from pytest_llmprops.benchmarks.eras.tools.training.corpus import read_data
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment
+from tests.support.runs import ROOT, Runner
+from tests.support.training import lines_said, needs_train, save_base, sentences, silent, write_corpus
 
 pytestmark = [needs_train, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 

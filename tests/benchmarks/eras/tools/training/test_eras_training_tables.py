@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fixtures.eras_records import explicit, implicit, write
-from fixtures.training import lines_said, needs_train, save_base, sentences, silent, write_corpus
 from pytest_llmprops.benchmarks.eras.authors_metrics import authors_metrics
 from pytest_llmprops.benchmarks.eras.tools.training.crossed import crossed_mean
 from pytest_llmprops.benchmarks.eras.tools.training.experiment import (
@@ -31,6 +29,8 @@ from pytest_llmprops.benchmarks.eras.values import pair_result
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.records import VerdictRecord
+from tests.support.eras_records import explicit, implicit, write
+from tests.support.training import lines_said, needs_train, save_base, sentences, silent, write_corpus
 
 FLAT = {"occluded_test": 0.5, "occluded_control": 0.5}
 

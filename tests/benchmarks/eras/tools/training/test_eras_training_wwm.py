@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from fixtures.training import WORDS, lines_said, needs_train, save_base, sentences, silent
 from pytest_llmprops.benchmarks.eras.tools.training.masking import Masking
 from pytest_llmprops.benchmarks.eras.tools.training.rows import IGNORED, Row
 from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
 from pytest_llmprops.core.errors import DataError, UsageError
+from tests.support.training import WORDS, lines_said, needs_train, save_base, sentences, silent
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.tools.training.wwm_run import WwmOptions

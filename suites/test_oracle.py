@@ -16,8 +16,7 @@ def test_oracle_search(search):
     """The extraction is linear for every set of replaced entities; hypothesis searches for a counterexample."""
     # Imported here, because the case is skipped without a model or without hypothesis.
     from hypothesis import given
-
-    from pytest_llmprops.suites.strategies import replacements
+    from pytest_llmprops.fixtures.strategies import replacements
 
     @given(replacements(search.size))
     def linear(vectors):
@@ -52,8 +51,7 @@ def test_oracle_transitivity_search(search):
 
 def _search(search: Any) -> None:
     from hypothesis import given
-
-    from pytest_llmprops.suites.strategies import choices
+    from pytest_llmprops.fixtures.strategies import choices
 
     @given(choices(search.size))
     def consistent(point):
