@@ -28,8 +28,6 @@ name                        change                                              
                                                                                      or a second date
 ``contraction``             ``did not`` and ``didn't`` …                             no question, no inversion
 ``spelling``                British and American, from a list                        whole words in lower case
-``order``                   ``The cat and the dog were`` with cat and dog swapped    the subject, two common nouns, no
-                                                                                     pronoun, no ``respectively`` …
 ==========================  =======================================================  ==================================
 """
 
@@ -202,18 +200,6 @@ def _spelling(text: str) -> str | None:
     return None
 
 
-def _order(text: str) -> str | None:
-    if re.search(
-        r"\b(?:respectively|former|latter|first|second|other|it|its|he|him|his|she|her|hers)\b", text
-    ):
-        return None
-    verbs = "are|were|have|had|will|would|must|can|could|should|may|might|did|do"
-    match = re.match(rf"The ([a-z]+) and the ([a-z]+) (?=(?:{verbs})(?:n['’]t)?\b)", text)
-    if match is None or match[1] == match[2]:
-        return None
-    return f"The {match[2]} and the {match[1]} {text[match.end() :]}"
-
-
 #: the smallest first
 EDITS: Mapping[str, Edit] = {
     "space": _space,
@@ -231,7 +217,6 @@ EDITS: Mapping[str, Edit] = {
     "date": _date,
     "contraction": _contraction,
     "spelling": _spelling,
-    "order": _order,
 }
 
 

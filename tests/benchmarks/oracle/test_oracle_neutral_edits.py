@@ -57,7 +57,6 @@ CHANGES: dict[str, list[tuple[str, str | None]]] = {
         ("It was organised well.", "It was organized well."),
         ("The theaters closed.", "The theatres closed."),
     ],
-    "order": [("The cat and the dog were fed.", "The dog and the cat were fed.")],
 }
 #: edit -> sentences that it must not change
 GUARDS = {
@@ -114,13 +113,6 @@ GUARDS = {
         "a program",
         "an emphasis",
     ],
-    "order": [
-        "The cat and the dog barked.",
-        "The cat and the dog were fed by his son.",
-        "The cat and the dog food is",
-        "The cat and the dog were first and second.",
-        "The owner of the cat and the dog were fed.",
-    ],
 }
 
 
@@ -150,10 +142,11 @@ def test_an_edit_leaves_other_sentences_alone(name: str, text: str) -> None:
 def test_several_edits() -> None:
     """Edits are made one after the other; one that no longer fits changes nothing."""
     text = "The cat and the dog were not fed for 3 days."
-    assert edited(text, ["full stop", "number", "contraction", "order"]) == (
-        "The dog and the cat weren't fed for three days"
+    assert edited(text, ["full stop", "number", "contraction"]) == (
+        "The cat and the dog weren't fed for three days"
     )
     assert (
-        edited(text, ["full stop", "first letter", "order"]) == "the cat and the dog were not fed for 3 days"
+        edited(text, ["full stop", "first letter", "first letter"])
+        == "the cat and the dog were not fed for 3 days"
     )
     assert edited(text, []) == text
