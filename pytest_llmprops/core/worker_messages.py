@@ -166,6 +166,7 @@ class CollectionFacts:
     :param sequential: plan of a sequential gate.
     :param data: file -> sha256.
     :param groups: the groups of the summary rows, in the order of the suites.
+    :param ordinary: why functions with many cases have ordinary items; empty if they have light ones.
     :param classes: benchmark -> where its class can be loaded from.
     :param not_served: benchmark -> model -> number of items.
     :param selection: see :class:`~pytest_llmprops.core.run_facts.RunFacts`.
@@ -180,6 +181,7 @@ class CollectionFacts:
     data: Mapping[str, str] = field(default_factory=dict)
     groups: Sequence[Group] = ()
     notes: Sequence[str] = ()
+    ordinary: str = ""
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     not_served: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     selection: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

@@ -425,20 +425,6 @@ class Evaluator:
                 self._resume()
         return outcome
 
-    def fetch_ready(self, cases: Iterable[Case]) -> list[Outcome]:
-        """Return the outcomes of ``cases`` up to the first that is not ready, and forget them."""
-        ready: list[Outcome] = []
-        with self._changed:
-            before = len(self._outcomes)
-            for case in cases:
-                outcome = self._outcomes.pop(case.key, None)
-                if outcome is None:
-                    break
-                ready.append(outcome)
-            if len(self._outcomes) <= MOST_WAITING // 2 < before:
-                self._resume()
-        return ready
-
     def _await(self, key: CaseKey, timeout: float | None) -> None:
         if key not in self._open:
             raise KeyError(key)

@@ -132,10 +132,6 @@ class Engine:
             self._evaluator.submit([case])
         return self._evaluator.outcome(case, timeout=timeout)
 
-    def fetch_ready(self, cases: Iterable[Case]) -> list[Outcome]:
-        """Return the outcomes of ``cases`` up to the first that is not ready."""
-        return self._evaluator.fetch_ready(cases)
-
     def start(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Start ``work`` on the engine's event loop."""
         return asyncio.run_coroutine_threadsafe(work, self._thread.loop)

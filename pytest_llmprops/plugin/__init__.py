@@ -22,9 +22,6 @@ _SESSION: pytest.StashKey[LLMSession] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    from pytest_llmprops.plugin.own_modules import import_as_compiled
-
-    import_as_compiled()
     from pytest_llmprops.plugin.options import add_options
 
     add_options(parser)

@@ -7,7 +7,7 @@ import pytest
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome
 from pytest_llmprops.plugin.evaluation import Unit
-from pytest_llmprops.plugin.lean_items import LeanItem
+from pytest_llmprops.plugin.light_items import LightItem
 
 UNIT = pytest.StashKey[Unit]()
 OUTCOME = pytest.StashKey[Outcome | GroupOutcome]()
@@ -17,7 +17,7 @@ NOT_NEEDED = pytest.StashKey[Unit]()
 
 def set_unit(item: pytest.Item, unit: Unit) -> None:
     """Make the item report ``unit``."""
-    if isinstance(item, LeanItem):
+    if isinstance(item, LightItem):
         item.unit = unit
     else:
         item.stash[UNIT] = unit
@@ -38,12 +38,12 @@ def possible_tasks(case: Case) -> tuple[str, ...]:
 
 def outcome_of(item: pytest.Item) -> Outcome | GroupOutcome | None:
     """Return the outcome of an item whose verdict was waited for."""
-    return item.outcome if isinstance(item, LeanItem) else item.stash.get(OUTCOME, None)
+    return item.outcome if isinstance(item, LightItem) else item.stash.get(OUTCOME, None)
 
 
 def set_outcome(item: pytest.Item, outcome: Outcome | GroupOutcome) -> None:
     """Store the outcome in the item until its teardown."""
-    if isinstance(item, LeanItem):
+    if isinstance(item, LightItem):
         item.outcome = outcome
     else:
         item.stash[OUTCOME] = outcome

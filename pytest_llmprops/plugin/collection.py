@@ -14,7 +14,7 @@ from pytest_llmprops.core.records import Group
 from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts, Kept, PhasesRead
 from pytest_llmprops.engine.evaluator import Case, CaseKey
-from pytest_llmprops.plugin import lean_items
+from pytest_llmprops.plugin import light_items
 from pytest_llmprops.plugin.benchmark_classes import class_reference, find_class
 from pytest_llmprops.plugin.case_items import UNIT, cases_in, possible_tasks
 from pytest_llmprops.plugin.cases import Cases, Selection
@@ -59,8 +59,10 @@ class Collection:
         self._cases, self._gating, self._searching = cases, gating, searching
         self._kept = kept
         self._is_worker = hasattr(config, "workerinput")
-        #: node id of a function with lean items -> names of its cases
-        self._lean: dict[str, list[str]] = {}
+        #: node id of a function with light items -> names of its cases
+        self._light: dict[str, list[str]] = {}
+        #: why functions with many cases have ordinary items; empty if they have light ones
+        self._ordinary = ""
         #: the selected cases in pytest's order, known after :meth:`settle`
         self.selected: list[Case] = []
         #: those of them that a resumed run measures; otherwise all
@@ -136,31 +138,36 @@ class Collection:
         if on_command_line is not None:
             # Pytest would create all items and drop the others, at a tenth of a millisecond each.
             params = [param for param in params if param in on_command_line]
-        if not self.is_sequential and lean_items.can_be_lean(metafunc, len(params)):
-            self._lean[metafunc.definition.nodeid] = params
-            return [lean_items.PLACEHOLDER]
+        if not self.is_sequential and light_items.can_be_light(metafunc, len(params)):
+            hook = light_items.needs_functions(metafunc.definition)
+            if hook is None:
+                self._light[metafunc.definition.nodeid] = params
+                return [light_items.PLACEHOLDER]
+            self._ordinary = (
+                f"{hook} needs pytest's own functions, so every case has one: slower, more memory"
+            )
         return params
 
-    def replace_by_lean(
+    def replace_by_light(
         self, nodeid: str, items: Any, verdict: Callable[[pytest.Item], object], phases: PhasesRead
     ) -> list[pytest.Item] | Any:
-        """Replace the one item of a function with many cases by lean items; return other ``items`` unchanged.
+        """Replace the one item of a function with many cases by light items; return other ``items`` unchanged.
 
         :param verdict: waits for an item's verdict. :param phases: what other plugins may need.
         """
-        params = self._lean.pop(nodeid, None)
+        params = self._light.pop(nodeid, None)
         if params is None:
             return items
         [template] = items
         cases = self._cases.selections[name_of(benchmark_of(template.get_closest_marker("llmprops")))].cases
         units = {param: cases[param] for param in params}
-        return lean_items.lean_items(template, units, verdict, _keywords, phases)
+        return light_items.light_items(light_items.Source(template, verdict, _keywords, phases), units)
 
     # ---- the cases of items
 
     def unit_of(self, item: pytest.Item) -> Unit | None:
         """Return the case, or the group of cases, of a pytest item; None for other tests."""
-        if isinstance(item, lean_items.LeanItem):
+        if isinstance(item, light_items.LightItem):
             return item.unit
         unit = item.stash.get(UNIT, None)
         if unit is None:
@@ -177,7 +184,7 @@ class Collection:
 
     def searched_by(self, item: pytest.Item) -> Case | None:
         """Return the case in which a pytest item searches a counterexample; None for other items."""
-        if not self._has_searches or isinstance(item, lean_items.LeanItem):
+        if not self._has_searches or isinstance(item, light_items.LightItem):
             return None
         return self._searching().case_of(item)
 
@@ -186,7 +193,7 @@ class Collection:
     def add_keywords(self, items: Iterable[pytest.Item]) -> None:
         """Give each case the keyword ``<benchmark>/<task>``, so that ``-k`` selects by task."""
         for item in items:
-            if isinstance(item, lean_items.LeanItem):
+            if isinstance(item, light_items.LightItem):
                 # Its keywords are made when -k asks for them.
                 continue
             error = unreadable_of(item)
@@ -209,8 +216,8 @@ class Collection:
 
         :raises UsageError: if an option or a gate rule does not fit the cases.
         """
-        # A lean item has a case.
-        ordinary = (item for item in session.items if not isinstance(item, lean_items.LeanItem))
+        # A light item has a case.
+        ordinary = (item for item in session.items if not isinstance(item, light_items.LightItem))
         for unreadable in map(unreadable_of, ordinary):
             if unreadable is not None and unreadable.is_usage:
                 # One line for all functions and benchmarks with the same problem.
@@ -318,6 +325,7 @@ class Collection:
             data=cases.data_hashes(),
             groups=list(dict.fromkeys(_group(case) for case in self.selected)),
             notes=list(cases.notes),
+            ordinary=self._ordinary,
             classes={
                 n: class_reference(type(s.benchmark), self._test_files[n])
                 for n, s in cases.selections.items()

@@ -11,13 +11,12 @@ import pytest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.worker_messages import CollectionFacts, WorkerSummary
-from pytest_llmprops.plugin import lean_items
 from pytest_llmprops.plugin.benchmark_classes import load_benchmarks
 from pytest_llmprops.plugin.interrupts import Interrupts
 from pytest_llmprops.plugin.progress import Progress
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.reporting import detach
-from pytest_llmprops.plugin.session import LLMSession
+from pytest_llmprops.plugin.session import MANY_CASES, LLMSession
 from pytest_llmprops.plugin.session_broker import SessionBroker
 from pytest_llmprops.plugin.terminal import (
     Terminal,
@@ -103,7 +102,7 @@ class Controller:
         ):
             self.recording.open(collection)
             self._start_progress(collection.items)
-            is_large = collection.items >= lean_items.LEAN_CASES
+            is_large = collection.items >= MANY_CASES
             self._forgets_reports = is_large and not lists_reports(self.config)
             if self._forgets_reports:
                 count_reports(self.config.pluginmanager, self.terminal)
@@ -269,6 +268,8 @@ class Controller:
     def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
         with self.terminal.failures_of_cases_hidden(terminalreporter.stats):
             yield
+        if self.recording.collection.ordinary:
+            terminalreporter.write_line(f"llmprops: {terminal_line(self.recording.collection.ordinary)}")
         if self._refused:
             terminalreporter.write_line(f"ERROR: {terminal_line(self._refused)}", red=True)
         elif self._not_begun is not None:

@@ -17,7 +17,7 @@ from pytest_llmprops.engine.groups import CaseGroup
 from pytest_llmprops.plugin.case_items import set_unit
 from pytest_llmprops.plugin.cases import within_limit
 from pytest_llmprops.plugin.evaluation import Unit
-from pytest_llmprops.plugin.lean_items import module_of
+from pytest_llmprops.plugin.light_items import module_of
 from pytest_llmprops.plugin.markers import searched_by
 from pytest_llmprops.plugin.options import RunOptions
 

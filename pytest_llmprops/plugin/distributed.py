@@ -14,7 +14,7 @@ from pytest_llmprops.engine.planning import batch_of, turn_of
 from pytest_llmprops.plugin.collected import take_collection
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.hooks import drop_unused_hypothesis
-from pytest_llmprops.plugin.lean_items import phases_read
+from pytest_llmprops.plugin.light_items import phases_read
 from pytest_llmprops.plugin.session import MESSAGES
 from pytest_llmprops.plugin.worker_starts import WorkerStarts, usable_processors
 

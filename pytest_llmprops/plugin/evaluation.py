@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -256,26 +255,6 @@ class Evaluation:
             except TimeoutError:
                 self.show_waiting()
 
-    def fetch_ready(self, units: Iterable[Unit]) -> int:
-        """Fetch the outcomes of ``units`` up to the first that is not ready, and return their number.
-
-        :meth:`wait` then returns them.
-        """
-        count = 0
-        cases = _single_cases(units)
-        for case in cases:
-            if case.key not in self._ready:
-                fetched = [] if self._engine is None else self._engine.fetch_ready(chain([case], cases))
-                self._ready.update((outcome.key, outcome) for outcome in fetched)
-                return count + len(fetched)
-            count += 1
-        return count
-
-    def is_correct(self, unit: Unit) -> bool:
-        """Whether a case is fetched, and its verdict is correct."""
-        outcome = self._ready.get(unit.key) if isinstance(unit, Case) else None
-        return outcome is not None and bool(outcome.verdict)
-
     def wait_for_group(self, group: CaseGroup) -> GroupOutcome:
         """Wait for the outcome of the items or samples that one pytest case reports."""
         self.begin(self._share_of(group))
@@ -345,14 +324,6 @@ class Evaluation:
         if self._in_process is not None:
             served, self._in_process = self._in_process, None
             served.close()
-
-
-def _single_cases(units: Iterable[Unit]) -> Iterator[Case]:
-    """Yield the cases before the first group."""
-    for unit in units:
-        if isinstance(unit, CaseGroup):
-            return
-        yield unit
 
 
 def _pair(case: Case) -> tuple[str, str]:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.texts import terminal_line
-from pytest_llmprops.plugin import garbage
-from pytest_llmprops.plugin.lean_items import LEAN_CASES, LeanItem
-from pytest_llmprops.plugin.lean_protocol import run_lean
+from pytest_llmprops.plugin.light_items import LightItem
+from pytest_llmprops.plugin.light_protocol import run_light
 from pytest_llmprops.plugin.markers import unreadable_of
+from pytest_llmprops.plugin.process_state import freeze_objects, garbage_collection_paused
 from pytest_llmprops.plugin.reporting import complete_report, from_plain, shorten_failure, to_plain
-from pytest_llmprops.plugin.session import MESSAGES, LLMSession
+from pytest_llmprops.plugin.session import MANY_CASES, MESSAGES, LLMSession
 
 #: the suites of this package
 _SUITES = Path(importlib.import_module("pytest_llmprops.suites").__path__[0]).resolve()
@@ -51,9 +51,9 @@ class CaseHooks:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> Generator[None, Any, Any]:
-        with garbage.paused():
+        with garbage_collection_paused():
             items = yield
-            return self._session.replace_by_lean(f"{collector.nodeid}::{name}", items)
+            return self._session.replace_by_light(f"{collector.nodeid}::{name}", items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -66,7 +66,7 @@ class CaseHooks:
         self._session.settle(session)
         result = yield
         # After the trial call: the modules of the SDK, which stay, are ignored in the collections at the end.
-        garbage.calm()
+        freeze_objects()
         self._session.begin(session)
         return result
 
@@ -75,9 +75,9 @@ class CaseHooks:
         result = yield
         if session.config.option.collectonly or self._session.settings.plan:
             self._report_unreadable(session)
-        elif len(session.items) >= LEAN_CASES:
+        elif len(session.items) >= MANY_CASES:
             # Otherwise pytest and Python look at all verdicts several times at the end, seconds each.
-            garbage.calm()
+            freeze_objects()
         return result
 
     def _report_unreadable(self, session: pytest.Session) -> None:
@@ -97,8 +97,8 @@ class CaseHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
-        if isinstance(item, LeanItem):
-            return run_lean(item, expect_failures=self._expect_failures)
+        if isinstance(item, LightItem):
+            return run_light(item, expect_failures=self._expect_failures)
         return None
 
     @pytest.hookimpl(wrapper=True)

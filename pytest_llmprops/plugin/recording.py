@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -164,18 +163,6 @@ class Recording:
                 self.record.add(verdict)
             except OSError as error:
                 self._end_without_disk(error)
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Write the verdicts of a ``with`` block at its end, with one call of the system."""
-        if self.record is None:
-            yield
-            return
-        try:
-            with self.record.together():
-                yield
-        except OSError as error:
-            self._end_without_disk(error)
 
     def _end_without_disk(self, error: OSError) -> None:
         if self.stopped is None:

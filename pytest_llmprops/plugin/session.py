@@ -16,7 +16,7 @@ from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collected import report_collection
 from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation
-from pytest_llmprops.plugin.lean_items import phases_read
+from pytest_llmprops.plugin.light_items import phases_read
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.plugin.verdicts import Verdicts
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pytest_llmprops.plugin.resuming import Earlier
     from pytest_llmprops.plugin.searching import Searching
 
+#: number of cases from which pytest keeps no report of each case, which takes a kilobyte
+MANY_CASES = 20_000
 #: the entry of ``workerinput`` and ``workeroutput`` that holds this plugin's messages
 MESSAGES = "llmprops"
 
@@ -101,12 +103,12 @@ class LLMSession:
             return "a search needs one reply after another, which batches cannot give; leave out --llm-engine batch"
         return ""
 
-    def replace_by_lean(self, nodeid: str, items: Any) -> list[pytest.Item] | Any:
-        """Replace the one item of a function with many cases by lean items; return other ``items`` unchanged."""
+    def replace_by_light(self, nodeid: str, items: Any) -> list[pytest.Item] | Any:
+        """Replace the one item of a function with many cases by light items; return other ``items`` unchanged."""
         own = phases_read(self.config)
         controller = own if self.setup is None else self.setup.phases
         phases = PhasesRead(own.ends or controller.ends, own.teardown or controller.teardown)
-        return self.collection.replace_by_lean(nodeid, items, self.verdicts.wait, phases)
+        return self.collection.replace_by_light(nodeid, items, self.verdicts.wait, phases)
 
     def settle(self, session: pytest.Session) -> None:
         """Check and order the selected items, after all plugins have selected and ordered them.

@@ -8,10 +8,9 @@ from pytest_llmprops.core.errors import LLMPropsError
 from pytest_llmprops.core.strict_json import is_unicode
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.dotenv_file import read_dotenv
-from pytest_llmprops.plugin import garbage
 from pytest_llmprops.plugin.hooks import CaseHooks
-from pytest_llmprops.plugin.loggers import share_loggers
 from pytest_llmprops.plugin.options import resolve_options
+from pytest_llmprops.plugin.process_state import prepare_process
 from pytest_llmprops.plugin.session import LLMSession
 
 
@@ -21,8 +20,7 @@ def start(config: pytest.Config) -> LLMSession:
     :raises pytest.UsageError: if an option cannot be used.
     """
     # Imports and collection make hundreds of thousands of objects that stay.
-    garbage.calm()
-    share_loggers()
+    config.add_cleanup(prepare_process())
     worker_input = getattr(config, "workerinput", None)
     # Workers inherit the environment.
     dotenv = read_dotenv() if worker_input is None else ""
@@ -63,10 +61,7 @@ def start(config: pytest.Config) -> LLMSession:
 
             register(Distributed(controller), "llmprops-distributed")
         elif not config.option.collectonly:
-            from pytest_llmprops.plugin.lean_loop import LeanLoop
-
             session.evaluation.import_sdks()
-            register(LeanLoop(config, session, controller), "llmprops-loop")
         # Before the controller, which opens the record.
         register(preflight, "llmprops-preflight")
         register(controller, "llmprops-controller")

@@ -13,7 +13,6 @@ from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.worker_messages import CaseReport, CollectionFacts
 from pytest_llmprops.models.addresses import without_user
 from pytest_llmprops.models.aliases import hint
-from pytest_llmprops.plugin.letters import can_write, write_letters
 from pytest_llmprops.plugin.progress import Progress
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.session import LLMSession
@@ -36,8 +35,6 @@ class Terminal:
         self._searches: dict[str, bool] = {}
         #: category -> the report that pytest keeps for all cases; see :meth:`forget`
         self._kept: dict[str, pytest.TestReport] = {}
-        #: pytest's number of reported cases, if it keeps none of their ids; see :func:`count_reports`
-        self.number: _Number | None = None
         #: node ids of items that cannot be searched
         self._not_searched: set[str] = set()
 
@@ -78,25 +75,6 @@ class Terminal:
                 # The report of a teardown, which some plugins need, leaves the status of the case.
                 if first is not report and report.when == "call":
                     self._statuses.pop(report.nodeid, None)
-
-    @property
-    def has_passed(self) -> bool:
-        """Whether a case has passed of which :meth:`forget` has kept the report."""
-        return "passed" in self._kept
-
-    def add_correct(self, number: int, reporter: Any) -> None:
-        """Show and count cases that passed; pytest's hooks have reported one before.
-
-        :param reporter: pytest's terminal reporter.
-        """
-        reporter.stats["passed"].extend([self._kept["passed"]] * number)
-        assert self.number is not None
-        if self.progress is None:
-            write_letters(reporter, _LETTERS["correct"], number, self.number)
-            return
-        self.number.count(number)
-        for _ in range(number):
-            self.progress.count("correct")
 
     def clear_progress(self) -> None:
         """Remove the progress line."""
@@ -166,38 +144,30 @@ class _Number(set[Any]):
         self._number += nodeid != self._last
         self._last = nodeid
 
-    def count(self, number: int) -> None:
-        """Count cases that are not added one by one."""
-        self._number += number
-        self._last = None
-
     def __len__(self) -> int:
         return self._number
 
 
-class _LeanStatus:
-    """Answers for lean items before pytest's hook for subtests, which keeps the id of each report."""
+class _LightStatus:
+    """Answers for light items before pytest's hook for subtests, which keeps the id of each report."""
 
     def __init__(self, terminal: Terminal) -> None:
         self._terminal = terminal
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: Any) -> Any:
-        # Only reports of lean items have no keywords; these items have no subtests.
+        # Only reports of light items have no keywords; these items have no subtests.
         return None if getattr(report, "keywords", True) else self._terminal.shown(report)
 
 
 def count_reports(plugins: pytest.PytestPluginManager, terminal: Terminal) -> None:
     """Make pytest count the cases of a large run instead of keeping their ids."""
-    plugins.register(_LeanStatus(terminal), "llmprops-lean-status")
+    plugins.register(_LightStatus(terminal), "llmprops-light-status")
     reporter = plugins.get_plugin("terminalreporter")
     ids = getattr(reporter, "_progress_nodeids_reported", None)
     # Before version 9.2, pytest adds the id of a case twice.
     if isinstance(ids, set) and not hasattr(reporter, "pytest_runtest_logfinish"):
-        number = _Number(ids)
-        setattr(reporter, "_progress_nodeids_reported", number)  # noqa: B010
-        if can_write(reporter):
-            terminal.number = number
+        setattr(reporter, "_progress_nodeids_reported", _Number(ids))  # noqa: B010
 
 
 def header_lines(session: LLMSession) -> list[str]:

@@ -14,7 +14,6 @@ from pytest_llmprops.engine.evaluator import Outcome
 from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, GroupVerdict
 from pytest_llmprops.plugin.case_items import NOT_NEEDED, set_outcome
 from pytest_llmprops.plugin.evaluation import Evaluation, Unit
-from pytest_llmprops.plugin.lean_items import LeanItem
 from pytest_llmprops.plugin.outcomes import properties
 
 if TYPE_CHECKING:
@@ -56,8 +55,7 @@ class Verdicts:
         if failure is not None:
             raise failure
         assert outcome.verdict is not None
-        if not isinstance(item, LeanItem) or item.source.properties:
-            item.user_properties += properties(unit, outcome.verdict)
+        item.user_properties += properties(unit, outcome.verdict)
         return outcome.verdict
 
     def _outcome(self, item: pytest.Item, unit: Unit) -> Outcome | GroupOutcome:

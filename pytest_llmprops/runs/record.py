@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -112,8 +112,6 @@ class RunRecord:
         #: verdicts that a later one on the same item and sample replaced; a gate does not judge such a record
         self.replaced: list[VerdictRecord] = []
         self._latest: dict[VerdictKey, VerdictRecord] = {}
-        #: the verdicts of :meth:`together`
-        self._held: list[VerdictRecord] | None = None
         self._digest = hashlib.sha256()
         # First, so that a resumed run that is killed here leaves a record that can be resumed again.
         self.write_facts()
@@ -136,28 +134,9 @@ class RunRecord:
 
         :raises OSError: on a full disk; earlier lines are complete.
         """
-        if self._held is not None:
-            self._held.append(record)
-        elif self._is_new(record):
+        if self._is_new(record):
             self._append(record.to_line())
             self._latest[record.key] = record
-
-    @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
-        """Append the verdicts of a ``with`` block at its end, with one call of the system.
-
-        :raises OSError: on a full disk; earlier lines are complete.
-        """
-        self._held = []
-        try:
-            yield
-        finally:
-            held, self._held = self._held, None
-            if len({record.key for record in held}) == len(held):
-                self.add_lines("".join([record.to_line() for record in held]), held)
-            else:
-                for record in held:
-                    self.add(record)
 
     def add_lines(self, lines: str, records: Sequence[VerdictRecord] | None = None) -> None:
         """Append the verdicts of a case that has many.

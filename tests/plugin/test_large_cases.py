@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -11,12 +14,12 @@ import pytest
 from tests.support.cuts import write_cuts
 from tests.support.runs import Finished, Runner
 
-LEAN = "import pytest_llmprops.plugin.lean_items as lean\nlean.LEAN_CASES = 5\n"
-SIMPLE = "import pytest_llmprops.plugin.lean_items as lean\nlean.SIMPLE_CASES = 5\n"
+LIGHT = "import pytest_llmprops.plugin.light_items as light\nlight.LIGHT_CASES = 5\n"
+MANY = "import pytest_llmprops.plugin.controller as controller\ncontroller.MANY_CASES = 5\n"
 
 
-def _lean(run: Runner, more: str = "") -> None:
-    run.write("conftest.py", LEAN + more)
+def _light(run: Runner, more: str = "") -> None:
+    run.write("conftest.py", LIGHT + more)
 
 
 def _ids(done: Finished) -> list[str]:
@@ -128,8 +131,6 @@ def test_wrong_group_is_an_expected_failure(run: Runner) -> None:
 def test_group_has_one_table_in_allure(run: Runner) -> None:
     """The Allure result of a case with many items has one table of the items that are not correct."""
     pytest.importorskip("allure_pytest")
-    import json
-
     folder = run.folder / "allure"
     run("--model", write_cuts(run, case="ten"), "--alluredir", str(folder))
     results = [json.loads(p.read_text(encoding="utf-8")) for p in folder.glob("*-result.json")]
@@ -144,18 +145,18 @@ def test_group_has_one_table_in_allure(run: Runner) -> None:
 # ---- very many cases
 
 
-def test_lean_items_report_like_ordinary_ones(run: Runner, workers: str) -> None:
-    """Lean items have the node ids, verdicts, counts and exit status of ordinary ones."""
+def test_light_items_report_like_ordinary_ones(run: Runner, workers: str) -> None:
+    """Light items have the node ids, verdicts, counts and exit status of ordinary ones."""
     model = write_cuts(run, errors=(7,))
     ordinary = run("--model", model, "-n", workers)
     ids = _ids(run("--model", model, "--collect-only", "-q"))
-    _lean(run)
-    assert "<LeanItem" in _collected(run, model)
-    lean = run("--model", model, "-n", workers)
+    _light(run)
+    assert "<LightItem" in _collected(run, model)
+    light = run("--model", model, "-n", workers)
     assert _ids(run("--model", model, "--collect-only", "-q")) == ids
-    assert (lean.code, lean.verdicts) == (ordinary.code, ordinary.verdicts)
-    assert lean.run["summary"] == ordinary.run["summary"]
-    for done in (ordinary, lean):
+    assert (light.code, light.verdicts) == (ordinary.code, ordinary.verdicts)
+    assert light.run["summary"] == ordinary.run["summary"]
+    for done in (ordinary, light):
         assert "3 failed, 26 passed, 1 error" in done.output
         assert "Traceback" not in done.output
 
@@ -173,7 +174,7 @@ def pytest_sessionfinish(session):
 def test_large_runs_keep_no_report_of_each_case(run: Runner, workers: str) -> None:
     """Pytest counts the cases, but keeps one report of those that passed and one of those that failed."""
     model = write_cuts(run)
-    _lean(run, COUNT_REPORTS)
+    _light(run, MANY + COUNT_REPORTS)
     done = run("--model", model, "-n", workers)
     assert "kept passed: 1 of 27, failed: 1 of 3" in done.output
     assert "3 failed, 27 passed in" in done.output
@@ -184,7 +185,7 @@ def test_large_runs_keep_no_report_of_each_case(run: Runner, workers: str) -> No
 def test_reports_that_pytest_shows_are_kept(run: Runner) -> None:
     """With -rp, pytest names each case that passed."""
     model = write_cuts(run)
-    _lean(run)
+    _light(run, MANY)
     done = run("--model", model, "-rp")
     assert len(re.findall(r"^CORRECT test_cuts\.py::", done.output, re.MULTILINE)) == 27
 
@@ -213,10 +214,10 @@ def pytest_collection_finish(session):
 """
 
 
-def test_lean_items_have_no_attributes_of_their_own(run: Runner) -> None:
-    """A lean item makes pytest's attributes when they are used, and pytest does not keep its id."""
+def test_light_items_have_no_attributes_of_their_own(run: Runner) -> None:
+    """A light item makes pytest's attributes when they are used, and pytest does not keep its id."""
     model = write_cuts(run)
-    _lean(run, WATCH)
+    _light(run, MANY + WATCH)
     done = run("--model", model)
     assert "attributes 0, ids 0" in done.output
     assert "[100%]" in done.output
@@ -242,10 +243,10 @@ def pytest_collection_modifyitems(items):
 """
 
 
-def test_lean_items_have_the_keywords_and_marks_of_ordinary_ones(run: Runner) -> None:
-    """A lean item lists the collectors, keywords and marks that pytest lists, also those that a plugin adds."""
+def test_light_items_have_the_keywords_and_marks_of_ordinary_ones(run: Runner) -> None:
+    """A light item lists the collectors, keywords and marks that pytest lists, also those that a plugin adds."""
     model = write_cuts(run)
-    _lean(run, SAME)
+    _light(run, SAME)
     done = run("--model", model, "--collect-only", "-s")
     assert done.output.count("SAME") == done.output.count("True\n") - done.output.count("WORDS") == 3, (
         done.output
@@ -254,9 +255,9 @@ def test_lean_items_have_the_keywords_and_marks_of_ordinary_ones(run: Runner) ->
 
 
 def test_workers_report_the_phases_that_are_read(run: Runner) -> None:
-    """A worker sends one report of a lean item; its start, teardown and end only if the controller shows them."""
+    """A worker sends one report of a light item; its start, teardown and end only if the controller shows them."""
     model = write_cuts(run)
-    _lean(run, WATCH)
+    _light(run, MANY + WATCH)
     events = run.folder / "events"
     counted = []
     for options in ((), ("-v",), ("--junitxml=j.xml",)):
@@ -268,10 +269,10 @@ def test_workers_report_the_phases_that_are_read(run: Runner) -> None:
     assert counted == [[0, 30, 0], [30, 30, 30], [0, 60, 0]]
 
 
-def test_selection_options_work_on_lean_items(run: Runner) -> None:
-    """Node ids, -k, -m, -x, --maxfail and --durations work on lean items."""
+def test_selection_options_work_on_light_items(run: Runner) -> None:
+    """Node ids, -k, -m, -x, --maxfail and --durations work on light items."""
     model = write_cuts(run)
-    _lean(run)
+    _light(run)
     ids = _ids(run("--model", model, "--collect-only", "-q"))
     assert set(run("--model", model, *ids[:6]).verdicts) == {f"cuts/0/{n:04d}" for n in range(6)}
     assert len(run("--model", model, "-k", "cuts/2").verdicts) == 10
@@ -284,9 +285,9 @@ def test_selection_options_work_on_lean_items(run: Runner) -> None:
 
 @pytest.mark.parametrize("case", ["item", "ten"])
 def test_last_failed_repeats_failed_cases(run: Runner, case: str) -> None:
-    """--lf repeats the failed cases, lean ones and those with several items."""
+    """--lf repeats the failed cases, light ones and those with several items."""
     model = write_cuts(run, 44, case=case, errors=tuple(range(20, 30)))
-    _lean(run)
+    _light(run)
     for extra in ((), ("--lf",)):
         done = run("--model", model, "-p", "cacheprovider", *extra)
     expected = 13 if case == "item" else 40
@@ -294,14 +295,14 @@ def test_last_failed_repeats_failed_cases(run: Runner, case: str) -> None:
     assert len((done.folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()) == expected
 
 
-def test_lean_items_do_not_change_junit(run: Runner, workers: str) -> None:
-    """A JUnit report has the same cases, properties and failures with and without lean items."""
+def test_light_items_do_not_change_junit(run: Runner, workers: str) -> None:
+    """A JUnit report has the same cases, properties and failures with and without light items."""
     model = write_cuts(run, errors=(7,))
     reports = []
-    for lean in (False, True):
-        if lean:
-            _lean(run)
-        xml = run.folder / f"junit-{lean}.xml"
+    for light in (False, True):
+        if light:
+            _light(run)
+        xml = run.folder / f"junit-{light}.xml"
         run("--model", model, f"--junitxml={xml}", "-n", workers)
         reports.append(_junit(xml))
     assert len(reports[0]) == 30
@@ -331,38 +332,38 @@ def _junit(path: Path) -> dict[str | None, list[object]]:
     ],
     ids=["mark", "fixture", "autouse", "module mark", "setup"],
 )
-def test_other_marks_and_fixtures_prevent_lean_items(run: Runner, change: tuple[str, str]) -> None:
+def test_other_marks_and_fixtures_prevent_light_items(run: Runner, change: tuple[str, str]) -> None:
     """A function with another mark, fixture or set-up keeps pytest's own items."""
     model = write_cuts(run)
-    _lean(run)
+    _light(run)
     text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
     run.write("test_cuts.py", text.replace(*change))
     output = _collected(run, model)
-    assert "LeanItem" not in output
+    assert "LightItem" not in output
     assert "<Function test_cuts" in output
 
 
-def test_marks_added_after_collection_apply_to_lean_items(run: Runner) -> None:
-    """A mark that a conftest.py adds to a lean item after collection is applied."""
+def test_marks_added_after_collection_apply_to_light_items(run: Runner) -> None:
+    """A mark that a conftest.py adds to a light item after collection is applied."""
     model = write_cuts(run)
     more = (
         "import pytest\ndef pytest_collection_modifyitems(items):\n"
         "    items[0].add_marker(pytest.mark.skip(reason='not today'))\n"
         "    items[4].add_marker(pytest.mark.xfail(reason='known'))\n"
     )
-    _lean(run, more)
+    _light(run, more)
     done = run("--model", model)
     assert "2 failed, 26 passed, 1 skipped, 1 xfailed" in done.output
     assert len(done.verdicts) == 29
 
 
-def test_other_assertions_of_a_lean_function_are_reported(run: Runner) -> None:
-    """Further assertions in a lean function are reported as in any test."""
+def test_other_assertions_are_reported(run: Runner) -> None:
+    """Further assertions after that of the verdict are reported as in any test, however many cases there are."""
     model = write_cuts(run, 10)
     body = "    assert len(verdict.given) < 6\n"
     text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
     run.write("test_cuts.py", text.replace("    assert verdict\n", "    assert verdict\n" + body))
-    _lean(run)
+    _light(run)
     done = run("--model", model)
     assert "6 failed, 4 passed" in done.output
     assert [v["status"] for v in done.verdicts.values()].count("correct") == 9
@@ -396,51 +397,136 @@ async def test_decorated(verdict):
 """
 
 
-@pytest.mark.parametrize("conftest", [LEAN, SIMPLE], ids=["lean", "simple"])
-def test_function_that_nothing_awaits_fails(run: Runner, conftest: str) -> None:
+def test_function_that_nothing_awaits_fails(run: Runner) -> None:
     """A test function that is async, or whose decorator hides it, fails in each case, however many there are."""
     model = write_cuts(run, 10)
     text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
     run.write("test_cuts.py", text + ASYNC)
-    run.write("conftest.py", conftest)
+    _light(run)
     done = run("--model", model, "-q", "-k", "not test_cuts[")
     assert "30 failed, 10 deselected" in done.output
     assert done.output.count("async def functions are not natively supported") >= 30
     assert len(done.verdicts) == 10
 
 
-def test_lean_items_work_with_calls(run: Runner, workers: str) -> None:
-    """Lean items also work with a model that is called through the broker."""
+def test_light_items_work_with_calls(run: Runner, workers: str) -> None:
+    """Light items also work with a model that is called through the broker."""
     run.sums(12)
-    _lean(run)
+    _light(run)
     done = run("--model", run.adder, "-n", workers)
     assert "3 failed, 9 passed" in done.output
     assert done.run["calls"]["sent"] == 12
 
 
+AROUND = "@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_protocol(): return (yield)\n"
+
+
 @pytest.mark.parametrize(
-    ("body", "conftest", "is_lean"),
+    ("body", "conftest", "needs"),
     [
-        ("    assert verdict\n", "", True),
-        ('    """Cut."""\n    assert verdict\n', "", True),
-        ("    assert verdict\n", "def pytest_runtest_logreport(report): pass\n", True),
-        ("    print(verdict)\n    assert verdict\n", "", False),
-        ("    assert verdict, verdict.given\n", "", False),
-        ("    assert verdict\n", "def pytest_runtest_setup(item): pass\n", False),
-        ("    assert verdict\n", "def pytest_runtest_makereport(item, call): pass\n", False),
+        ("    assert verdict\n", "", None),
+        ('    """Cut."""\n    assert verdict\n', "", None),
+        ("    assert verdict\n", "def pytest_runtest_logreport(report): pass\n", None),
+        ("    assert verdict\n", AROUND, None),
+        ("    print(verdict)\n    assert verdict\n", "", ""),
+        ("    assert verdict, verdict.given\n", "", ""),
+        ("    assert verdict\n", "def pytest_runtest_setup(item): pass\n", "pytest_runtest_setup"),
+        ("    assert verdict\n", "def pytest_runtest_call(item): pass\n", "pytest_runtest_call"),
+        ("    assert verdict\n", "def pytest_runtest_teardown(item): pass\n", "pytest_runtest_teardown"),
+        ("    assert verdict\n", "def pytest_runtest_makereport(item, call): pass\n", "pytest_runtest_makereport"),
+        ("    assert verdict\n", "def pytest_runtest_protocol(item): pass\n", "pytest_runtest_protocol"),
+        ("    assert verdict\n", "def pytest_itemcollected(item): pass\n", "pytest_itemcollected"),
+        ("    assert verdict\n", "def pytest_generate_tests(metafunc): pass\n", "pytest_generate_tests"),
     ],
-    ids=["plain", "docstring", "reports", "print", "message", "setup", "makereport"],
-)
-def test_from_a_few_hundred_cases_only_simple_functions_are_lean(
-    run: Runner, body: str, conftest: str, is_lean: bool
+)  # fmt: skip
+def test_functions_and_plugins_that_prevent_light_items(
+    run: Runner, body: str, conftest: str, needs: str | None, workers: str
 ) -> None:
-    """Below 20,000 cases, items are lean only if the function and the plugins can lose nothing."""
+    """Items are light only if the function and the plugins lose nothing; a line names the plugin that would.
+
+    :param needs: the hook that needs ordinary items; empty if the function does; None for light items.
+    """
     model = write_cuts(run, 10)
     text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
     assert "    assert verdict\n" in text
     run.write("test_cuts.py", text.replace("    assert verdict\n", body))
-    run.write("conftest.py", SIMPLE + conftest)
-    assert ("<LeanItem" in _collected(run, model)) is is_lean
+    _light(run, f"import pytest\n{conftest}")
+    assert ("<LightItem" in _collected(run, model)) is (needs is None)
+    output = run("--model", model, "-n", workers).output
+    assert ("needs pytest's own functions" in output) is bool(needs)
+    if needs:
+        assert f"llmprops: {needs} of conftest needs pytest's own functions" in output
+
+
+READ = """
+import json, pytest
+
+def read(item):
+    values = {}
+    for name in dir(pytest.Function) + ["fixturenames", "originalname", "funcargs", "own_markers"]:
+        if not name.startswith("_") and name not in ("fspath", "id", "extra_keyword_matches"):
+            value = getattr(item, name)
+            if not callable(value) or name in ("obj", "function"):
+                values[name] = repr(value)
+    values["callspec"] = [item.callspec.id, item.callspec.params, dict(item.callspec.indices), [*item.callspec.marks]]
+    for name in ("keywords", "stash", "session", "config", "ihook", "parent"):
+        values.pop(name, None)
+    values["names"] = [item.listnames(), item.getmodpath() if hasattr(item, "getmodpath") else None]
+    values["is"] = isinstance(item, pytest.Function)
+    values["words"] = sorted(set(map(str, item.keywords)))
+    values["mark"] = item.get_closest_marker("llmprops").name
+    return values
+
+def pytest_collection_modifyitems(items):
+    import re
+    text = json.dumps([read(item) for item in items], sort_keys=True)
+    open("read.json", "w").write(re.sub("0x[0-9a-f]+", "", text))
+
+def pytest_exception_interact(node, call, report):
+    open("interact", "a").write(f"{node.name} {report.when} {call.excinfo.typename}\\n")
+
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        open("properties", "a").write(f"{report.nodeid} {report.user_properties}\\n")
+"""
+
+
+def test_light_items_have_what_functions_have(run: Runner) -> None:
+    """A plugin reads the same attributes, properties and failures from light items as from pytest's functions."""
+    model = write_cuts(run, errors=(7,))
+    seen = []
+    for conftest in (READ, LIGHT + READ):
+        run.write("conftest.py", conftest)
+        run("--model", model)
+        names = ("read.json", "interact", "properties")
+        seen.append([(run.folder / name).read_text(encoding="utf-8") for name in names])
+        for name in names:
+            (run.folder / name).unlink()
+    assert "<LightItem" in _collected(run, model)
+    ordinary, light = seen
+    for one, other in zip(json.loads(light[0]), json.loads(ordinary[0]), strict=True):
+        assert one == other
+    assert light[1].splitlines() == ordinary[1].splitlines() != []
+    assert light[2] == ordinary[2]
+    assert "llmprops.status" in light[2]
+
+
+def test_a_decorator_that_raises_is_reported(run: Runner) -> None:
+    """An exception around ``assert verdict`` is a failure of its case also among correct cases."""
+    model = write_cuts(run, items=60)
+    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
+    decorator = (
+        "\nimport functools\nseen = []\n\ndef picky(test):\n    @functools.wraps(test)\n"
+        "    def checked(verdict):\n        seen.append(verdict)\n        assert len(seen) != 43, 'the 43rd'\n"
+        "        return test(verdict)\n    return checked\n"
+    )
+    text = text.replace("\n@pytest.mark.llmprops", f"{decorator}\n@pytest.mark.llmprops", 1)
+    run.write("test_cuts.py", text.replace("def test_cuts", "@picky\ndef test_cuts"))
+    _light(run)
+    done = run("--model", model)
+    assert "the 43rd" in done.output
+    assert "7 failed, 53 passed" in done.output
+    assert len(done.verdicts) == 60
 
 
 def test_garbage_collection_ignores_collected_items(run: Runner) -> None:
@@ -451,7 +537,42 @@ def test_garbage_collection_ignores_collected_items(run: Runner) -> None:
     model = write_cuts(run, 10)
     check = "import gc\ndef pytest_runtestloop(): print('\\nKEPT', gc.isenabled(), gc.get_freeze_count() > 1000)\n"
     check += "def pytest_sessionstart(): print('\\nRARE', gc.get_threshold()[0] >= 100_000)\n"
-    run.write("conftest.py", SIMPLE + check)
+    _light(run, check)
     output = run("--model", model, "-s", "--collect-only").output
     assert "KEPT True True" in output
     assert "RARE True" in output
+
+
+TWICE = """
+import gc, logging, pathlib, sys
+import pytest
+
+def state():
+    return gc.get_threshold(), gc.get_freeze_count(), type(logging.Logger.manager.loggerDict), list(sys.meta_path)
+
+import pytest_llmprops.plugin
+def finders():
+    return [finder for finder in sys.meta_path if type(finder).__module__.startswith("pytest_llmprops")]
+
+class Seen:
+    def pytest_sessionstart(self):
+        seen.append((gc.get_threshold()[0], gc.get_freeze_count() > 0, type(logging.Logger.manager.loggerDict) is dict))
+
+for options in (["test_plain.py"], ["test_sums.py", "--model", sys.argv[1]], ["test_plain.py"]):
+    seen = []
+    before = state()[:3]
+    pytest.main(["-q", "-p", "no:cacheprovider", *options], plugins=[Seen()])
+    print("STATE", seen[0], state()[:3] == before, finders())
+"""
+
+
+def test_a_process_is_left_as_it_was(run: Runner) -> None:
+    """Without a model, the plugin changes nothing of the process; with one, it restores what it changed."""
+    run.sums(3)
+    run.write("test_plain.py", "def test_plain(): pass\n")
+    run.write("twice.py", TWICE)
+    command = [sys.executable, "twice.py", run.adder]
+    done = subprocess.run(command, cwd=run.folder, capture_output=True, text=True, check=True)
+    plain, measured, again = re.findall(r"^STATE (.*)$", done.stdout, re.M)
+    assert plain == again == "(700, False, True) True []"
+    assert measured == "(200000, True, False) True []"

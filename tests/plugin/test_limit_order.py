@@ -57,7 +57,7 @@ def test_limit_and_shard_come_after_the_selection(run: Runner, workers: str) -> 
 
 @pytest.mark.parametrize("items", [40, 400])
 def test_every_way_to_select_comes_before_the_limit(run: Runner, items: int) -> None:
-    """Node ids, --deselect and the hook of a conftest.py select first, of ordinary and of lean cases."""
+    """Node ids, --deselect and the hook of a conftest.py select first, of ordinary and of light cases."""
     write_sums(run, items)
     names = [f"sums/{n:04d}" for n in range(5, 9)]
     label = "fake-call-file=" + re.sub(r"[^\w.-]", "_", str(run.folder / "adder.py"))

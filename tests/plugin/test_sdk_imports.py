@@ -9,7 +9,7 @@ import pytest
 from bench.stub_server import RunningStub
 from tests.support.runs import DEFAULT_PLUGINS, ROOT, Runner
 
-SUITES = ROOT / "pytest_llmprops" / "suites"
+SUITES = ROOT / "suites"
 
 CONFTEST = """
 import sys
@@ -81,13 +81,6 @@ import sys
 def pytest_configure(config):
     name = "worker" if hasattr(config, "workerinput") else "controller"
     atexit.register(lambda: open(f"{name}.txt", "w").write(" ".join(sys.modules)))
-    atexit.register(lambda: open("rewritten.txt", "w").write(" ".join(rewritten())))
-
-
-def rewritten():
-    specs = {name: getattr(module, "__spec__", None) for name, module in sys.modules.items()}
-    loaders = {name: type(getattr(spec, "loader", None)).__name__ for name, spec in specs.items()}
-    return {name for name, loader in loaders.items() if loader == "AssertionRewritingHook"}
 """
 
 
@@ -139,19 +132,6 @@ def test_the_plugin_of_hypothesis_ends_if_a_worker_used_it(run: Runner) -> None:
     done = run("test_sums.py", "test_plain.py", "--model", run.adder, "-n", "1")
     assert "1 failed, 3 passed" in done.output
     assert "hypothesis" in (run.folder / "controller.txt").read_text(encoding="utf-8").split()
-
-
-def test_modules_are_imported_as_python_compiles_them(run: Runner) -> None:
-    """Pytest rewrites the assertions of test files only: the files that pip compiled serve for all other modules."""
-    run.fresh = True
-    run.sums(3)
-    run.write("conftest.py", MODULES)
-    run("--model", run.adder)
-    rewritten = set((run.folder / "rewritten.txt").read_text(encoding="utf-8").split())
-    assert "test_sums" in rewritten
-    own = {name for name in rewritten if name.startswith("pytest_llmprops")}
-    # They are imported before the plugin can say so.
-    assert own <= {"pytest_llmprops", "pytest_llmprops.plugin", "pytest_llmprops.plugin.own_modules"}
 
 
 def test_loggers_of_a_thread_make_no_error(run: Runner) -> None:

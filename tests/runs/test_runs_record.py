@@ -22,36 +22,21 @@ def lines(folder: Path) -> list[str]:
     return [json.loads(line)["id"] for line in text.splitlines()]
 
 
-def test_verdicts_are_written_together(tmp_path: Path) -> None:
-    """The verdicts of a block are in the file at its end, also if the block ends with an exception."""
-    record = RunRecord(tmp_path, RunFacts("run"))
-    with pytest.raises(KeyboardInterrupt), record.together():  # noqa: PT012
-        for name in "12":
-            record.add(replace(ONE, id=name))
-        assert lines(tmp_path) == []
-        raise KeyboardInterrupt
-    assert lines(tmp_path) == ["1", "2"]
-    record.add(replace(ONE, id="3"))
-    assert lines(tmp_path) == ["1", "2", "3"]
-    assert [one.id for one in record.records] == ["1", "2", "3"]
-    record.close()
-
-
-def test_a_verdict_that_is_repeated_in_a_block_is_written_once(tmp_path: Path) -> None:
+def test_a_verdict_that_is_repeated_is_written_once(tmp_path: Path) -> None:
     """An item that pytest runs twice has one line, if its verdict is the same."""
     record = RunRecord(tmp_path, RunFacts("run"))
-    with record.together():
-        record.add(ONE)
-        record.add(ONE)
-    assert lines(tmp_path) == ["1"]
+    for name in "121":
+        record.add(replace(ONE, id=name))
+    assert lines(tmp_path) == ["1", "2"]
+    assert [one.id for one in record.records] == ["1", "2"]
     record.close()
 
 
 def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path) -> None:
-    """On a full disk, a block raises the error at its end, and the record has only what was written before."""
+    """On a full disk, the record has only what was written before."""
     (tmp_path / "verdicts.jsonl").symlink_to("/dev/full")
     record = RunRecord(tmp_path, RunFacts("run"))
-    with pytest.raises(OSError, match="No space left"), record.together():
+    with pytest.raises(OSError, match="No space left"):
         record.add(ONE)
     assert record.records == []
     with pytest.raises(OSError, match="No space left"):

@@ -1,19 +1,17 @@
-"""Small pytest items for many cases, with a separate run protocol.
+"""Light pytest items for many cases, with a run protocol of their own.
 
 An ordinary parametrized case costs about 6 kB and half a millisecond, mostly for fixtures that it does not have. A test
-function with at least ``SIMPLE_CASES`` cases gets lean items if
+function with at least ``LIGHT_CASES`` cases gets light items if
 
-* ``verdict`` is its only argument, and no autouse fixture applies to it,
+* it only has ``assert verdict``, ``verdict`` is its only argument, and no autouse fixture applies to it,
 * it is neither a coroutine function nor in a class, and ``llmprops`` is the only mark of the function and its module,
 * no option shows or debugs the run of a case: ``--pdb``, ``--trace``, ``--setup-show``, ``--alluredir``,
-* it only has ``assert verdict``, and only pytest and plugins that ignore cases have hooks for the phases of a test.
+* only pytest and plugins that ignore such cases have hooks that change functions or the phases of a test.
 
-From ``LEAN_CASES`` cases on, the last condition does not apply: ordinary items would need too much memory.
-
-Node ids, ``-k``, ``-m``, ``--lf``, ``-x``, ``--durations``, JUnit and xdist work as usual. If a ``conftest.py`` adds a
-mark to a lean item, pytest's own protocol runs it. Lean items have no report of a setup that passed, and do not call
-the hooks ``pytest_runtest_setup``, ``_call`` and ``_teardown``. They report their start, teardown and end only if
-another plugin may need it (JUnit, ``-v``), in the controller or in the worker.
+A light item has the attributes of pytest's functions, and node ids, ``-k``, ``-m``, ``--lf``, ``-x``, ``--durations``,
+JUnit and xdist work as usual. If a ``conftest.py`` adds a mark to a light item, pytest's own protocol runs it. Light
+items have no report of a setup that passed. They report their start, teardown and end only if another plugin may need
+it (JUnit, ``-v``), in the controller or in the worker.
 """
 
 from __future__ import annotations
@@ -21,8 +19,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -37,12 +34,10 @@ from pytest_llmprops.plugin.evaluation import Unit
 
 #: waits for the verdict of an item
 WaitForVerdict = Callable[[pytest.Item], object]
-#: minimum number of cases of a test function with lean items, if it only has ``assert verdict``
-SIMPLE_CASES = 300
-#: minimum number of cases of a test function with lean items, whatever it does
-LEAN_CASES = 20_000
-#: parameter of the item that lean items replace
-PLACEHOLDER = "lean"
+#: minimum number of cases of a test function with light items
+LIGHT_CASES = 300
+#: parameter of the item that light items replace
+PLACEHOLDER = "light"
 _FIXTURES = {"verdict", "request"}
 _WATCHING = ("usepdb", "trace", "setupshow", "setuponly", "setupplan", "allure_report_dir")
 #: plugins that ignore the start, the end, and the report of a teardown that passed
@@ -55,9 +50,11 @@ _IGNORE_PHASES = {
     "llmprops-controller",
 }
 
-
-#: the hooks for the phases of a test, which lean items do not call
-_PHASES = (
+#: hooks that change test functions, or that only pytest's own protocol calls
+_FUNCTION_HOOKS = (
+    "pytest_generate_tests",
+    "pytest_itemcollected",
+    "pytest_runtest_protocol",
     "pytest_runtest_setup",
     "pytest_runtest_call",
     "pytest_runtest_teardown",
@@ -66,33 +63,48 @@ _PHASES = (
     "pytest_fixture_setup",
 )
 #: modules of plugins whose hooks do nothing for a function that only has ``assert verdict``
-_WITHOUT_EFFECT = ("_pytest.", "pytest_llmprops.", "_hypothesis_pytestplugin", "pytest_timeout", "anyio.")
+_WITHOUT_EFFECT = (
+    "_pytest.",
+    "pytest_llmprops.",
+    "_hypothesis_pytestplugin",
+    "pytest_timeout",
+    "pytest_randomly",
+    "pytest_asyncio.",
+    "anyio.",
+)
 
 
-def can_be_lean(metafunc: pytest.Metafunc, count: int) -> bool:
-    """Whether the function's cases may be lean items.
-
-    :param count: number of cases.
-    """
-    if count < SIMPLE_CASES and count < LEAN_CASES:
-        return False
+def can_be_light(metafunc: pytest.Metafunc, count: int) -> bool:
+    """Return whether a test function with ``count`` cases may have light items, whatever other plugins do."""
     option = metafunc.config.option
-    if inspect.iscoroutinefunction(metafunc.function) or inspect.isasyncgenfunction(metafunc.function):
-        # Pytest reports that nothing awaits it, or a plugin does.
-        return False
-    if metafunc.cls is not None or not set(metafunc.fixturenames) <= _FIXTURES:
-        return False
-    if any(getattr(option, name, None) for name in _WATCHING):
-        return False
-    if any(mark.name != "llmprops" for mark in metafunc.definition.iter_markers()):
-        return False
-    return count >= LEAN_CASES or (
-        _only_asserts_verdict(metafunc.function) and not _are_phases_watched(metafunc.definition)
+    return (
+        count >= LIGHT_CASES
+        and metafunc.cls is None
+        and set(metafunc.fixturenames) <= _FIXTURES
+        and not any(getattr(option, name, None) for name in _WATCHING)
+        and all(mark.name == "llmprops" for mark in metafunc.definition.iter_markers())
+        and _only_asserts_verdict(metafunc.function)
     )
+
+
+def needs_functions(definition: pytest.Item) -> str | None:
+    """Return the hook of a plugin or of a ``conftest.py`` that needs pytest's own functions; None if none does."""
+    for name in _FUNCTION_HOOKS:
+        for impl in getattr(definition.ihook, name).get_hookimpls():
+            # A wrapper of the protocol is called around the protocol of light items, too.
+            if name == "pytest_runtest_protocol" and (impl.wrapper or impl.hookwrapper):
+                continue
+            module = module_of(impl.plugin)
+            if not module.startswith(_WITHOUT_EFFECT):
+                return f"{name} of {module}"
+    return None
 
 
 def _only_asserts_verdict(function: Callable[..., object]) -> bool:
     """Whether a function has nothing except ``assert verdict``: it prints, logs and warns nothing."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        # Pytest reports that nothing awaits it, or a plugin does.
+        return False
     try:
         [definition] = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     except (OSError, TypeError, ValueError, SyntaxError):
@@ -103,76 +115,83 @@ def _only_asserts_verdict(function: Callable[..., object]) -> bool:
     return [ast.unparse(statement) for statement in body] == ["assert verdict"]
 
 
-def _are_phases_watched(definition: pytest.Item) -> bool:
-    """Whether a plugin or a ``conftest.py`` that may use the phases of a test has hooks for them."""
-    return any(
-        not module_of(impl.plugin).startswith(_WITHOUT_EFFECT)
-        for name in _PHASES
-        for impl in getattr(definition.ihook, name).get_hookimpls()
-    )
-
-
-#: the modules of pytest and of this plugin
-OWN = ("_pytest.", "pytest_llmprops.")
-
-
 def module_of(plugin: object) -> str:
     """Return the name of the module of a plugin."""
     return plugin.__name__ if isinstance(plugin, ModuleType) else type(plugin).__module__
 
 
-@dataclass(frozen=True)
 class Source:
-    """The values that the lean items of one test function share."""
+    """What the light items of one test function share.
 
-    verdict: WaitForVerdict
-    #: returns the keywords of a case for ``-k``
-    keywords_of: Callable[[Unit], set[str]]
-    parent: Any
-    name: str
-    function: Callable[[Any], object]
-    file: str
-    line: int | None
-    marks: tuple[pytest.Mark, ...]
-    hook: Any
-    #: items get user properties, which only a JUnit report needs
-    properties: bool
-    #: what other plugins may need, also those of the controller
-    phases: PhasesRead
-    #: the function has nothing except ``assert verdict``
-    only_asserts: bool
-    keywords: Mapping[str, Any] = field(default_factory=dict)
-    #: the empty list that all reports share
-    empty: list[Any] = field(default_factory=list)
+    :param template: pytest's function, which the items replace.
+    :param verdict: waits for an item's verdict. :param keywords_of: returns the keywords of a case for ``-k``.
+    :param phases: what other plugins may need, also those of the controller.
+    """
 
-    @cached_property
-    def stem(self) -> str:
-        """The node id of the function."""
-        return f"{self.parent.nodeid}::{self.name}"
-
-    @cached_property
-    def above(self) -> tuple[Any, ...]:
-        """The collectors of the function, from the session down."""
-        return tuple(self.parent.listchain())
-
-    @cached_property
-    def id(self) -> Any:
-        """The node id of the function as pytest 9.2 has it; None in older versions."""
-        return self.parent.id.child(self.name) if hasattr(self.parent, "id") else None
+    def __init__(
+        self,
+        template: Any,
+        verdict: WaitForVerdict,
+        keywords_of: Callable[[Unit], set[str]],
+        phases: PhasesRead,
+    ) -> None:
+        self.template, self.verdict, self.keywords_of, self.phases = template, verdict, keywords_of, phases
+        self.parent, self.hook = template.parent, template.ihook
+        self.name: str = template.originalname
+        self.function: Callable[[Any], object] = template.obj
+        self.file, self.line, _ = template.location
+        self.marks = tuple(mark for mark in template.own_markers if mark.name == "llmprops")
+        #: the collectors of the function, from the session down
+        self.above = tuple(self.parent.listchain())
+        #: the node id of the function: a text, and as pytest 9.2 has it (None in older versions)
+        self.stem = f"{self.parent.nodeid}::{self.name}"
+        self.id = self.parent.id.child(self.name) if hasattr(self.parent, "id") else None
+        #: the scope of each parameter, as pytest has it
+        self.scopes = template.callspec._arg2scope  # noqa: SLF001 -- pytest reads it from every item
+        #: reports of light items have no keywords, by which the terminal recognises them, and no captured output
+        self.keywords: Mapping[str, Any] = {}
+        self.empty: list[Any] = []
 
 
-class LeanItem(pytest.Item):
+class CallSpec:
+    """The parameter of a light item, with the names of pytest's own, which takes half a microsecond more to make."""
+
+    __slots__ = ("_arg2scope", "id", "indices", "params")
+
+    #: no parameter has marks
+    marks: Sequence[pytest.Mark] = ()
+
+    def __init__(self, param: str, index: int, scopes: Mapping[str, Any]) -> None:
+        self.id, self.params, self.indices, self._arg2scope = (
+            param,
+            {"verdict": param},
+            {"verdict": index},
+            scopes,
+        )
+
+    def getparam(self, name: str) -> object:
+        """Return the value of a parameter.
+
+        :raises ValueError: if the item does not have it.
+        """
+        try:
+            return self.params[name]
+        except KeyError:
+            raise ValueError(name) from None
+
+
+class LightItem(pytest.Function):
     """One case of a function whose only argument is ``verdict``.
 
     It stores its parameter and its case. Everything else comes from its source or is made when it is first used,
     because the attributes of an ordinary item take 1.2 kB.
     """
 
-    __slots__ = ("_verdict", "outcome", "param", "source", "unit")
+    __slots__ = ("_verdict", "index", "outcome", "param", "source", "unit")
 
-    def __init__(self, *, parent: Any, source: Source, param: str, unit: Unit) -> None:
-        # Without that of pytest.Item, which sets all attributes; properties stand in for it.
-        self.source, self.param, self.unit = source, param, unit
+    def __init__(self, *, parent: Any, source: Source, param: str, index: int, unit: Unit) -> None:
+        # Without that of pytest.Function, which sets all attributes; properties stand in for it.
+        self.source, self.param, self.index, self.unit = source, param, index, unit
         #: set while the item runs
         self.outcome: Outcome | GroupOutcome | None = None
         self._verdict: Any = None
@@ -202,7 +221,11 @@ class LeanItem(pytest.Item):
 
     @cached_property
     def keywords(self) -> Any:  # type: ignore[override]
-        return type(self.source.parent.keywords)(self)
+        keywords = type(self.source.parent.keywords)(self)
+        keywords.update({mark.name: mark for mark in self.own_markers})
+        keywords.update(self.source.function.__dict__)
+        keywords[self.param] = True
+        return keywords
 
     @cached_property
     def own_markers(self) -> list[pytest.Mark]:  # type: ignore[override]
@@ -254,7 +277,8 @@ class LeanItem(pytest.Item):
 
     @property
     def id(self) -> Any:
-        return self.source.id.with_params(self.param)
+        function: Any = self.source.id
+        return function.with_params(self.param)
 
     @property
     def parent(self) -> Any:  # type: ignore[override]
@@ -286,6 +310,27 @@ class LeanItem(pytest.Item):
         return self.source.function
 
     obj = function
+
+    @property
+    def originalname(self) -> str:  # type: ignore[override]
+        return self.source.name
+
+    @property
+    def callspec(self) -> Any:  # type: ignore[override]
+        """The parameter."""
+        return CallSpec(self.param, self.index, self.source.scopes)
+
+    @cached_property
+    def fixturenames(self) -> list[str]:  # type: ignore[override]
+        return list(self.source.template.fixturenames)
+
+    @cached_property
+    def funcargs(self) -> dict[str, object]:  # type: ignore[override]
+        return {}
+
+    @property
+    def _fixtureinfo(self) -> Any:  # type: ignore[override]
+        return self.source.template._fixtureinfo  # noqa: SLF001 -- plugins for asynchronous tests read it
 
     @property
     def location(self) -> tuple[str, int | None, str]:
@@ -325,36 +370,11 @@ class LeanItem(pytest.Item):
         return excinfo.traceback.cut(path=self.path).filter(excinfo)
 
 
-def lean_items(
-    template: Any,
-    units: Mapping[str, Unit],
-    verdict: WaitForVerdict,
-    keywords_of: Callable[[Unit], set[str]],
-    phases: PhasesRead,
-) -> list[pytest.Item]:
-    """Return the lean items that replace ``template``, named like parametrized items.
-
-    :param verdict: waits for an item's verdict. :param keywords_of: returns the keywords of a case for ``-k``.
-    :param phases: what other plugins may need.
-    """
-    file, line, _ = template.location
-    parent = template.parent
-    source = Source(
-        verdict,
-        keywords_of,
-        parent,
-        template.originalname,
-        template.obj,
-        file,
-        line,
-        tuple(mark for mark in template.own_markers if mark.name == "llmprops"),
-        template.ihook,
-        bool(template.config.getoption("xmlpath", None)),
-        phases,
-        _only_asserts_verdict(template.obj),
-    )
+def light_items(source: Source, units: Mapping[str, Unit]) -> list[pytest.Item]:
+    """Return the light items of a test function, named like parametrized items."""
     return [
-        LeanItem.from_parent(parent, source=source, param=param, unit=unit) for param, unit in units.items()
+        LightItem.from_parent(source.parent, source=source, param=param, index=index, unit=unit)
+        for index, (param, unit) in enumerate(units.items())
     ]
 
 
@@ -363,7 +383,7 @@ _DISTRIBUTION = ("xdist.", "__channelexec__")
 
 
 def phases_read(config: pytest.Config) -> PhasesRead:
-    """Return which reports of a lean item's phases the plugins of this process may need."""
+    """Return which reports of a light item's phases the plugins of this process may need."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     # That of a worker prints nothing.
     if hasattr(config, "workerinput"):

@@ -1,14 +1,15 @@
-"""The run protocol of lean items: set up, run and report a case without pytest's hooks for fixtures."""
+"""The run protocol of light items: set up, run and report a case without pytest's hooks for fixtures."""
 
 from __future__ import annotations
 
+import bdb
 from typing import Any
 
 import pytest
 
 from pytest_llmprops.engine.evaluator import Outcome
 from pytest_llmprops.engine.groups import GroupOutcome
-from pytest_llmprops.plugin.lean_items import LeanItem
+from pytest_llmprops.plugin.light_items import LightItem
 from pytest_llmprops.plugin.outcomes import failure_line, is_wrong_verdict
 from pytest_llmprops.plugin.reporting import attach, case_report
 
@@ -16,8 +17,8 @@ from pytest_llmprops.plugin.reporting import attach, case_report
 RERAISE = (KeyboardInterrupt, pytest.exit.Exception)
 
 
-def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
-    """Run one lean item and log its reports; return None if pytest's own protocol must run it.
+def run_light(item: LightItem, *, expect_failures: bool) -> bool | None:
+    """Run one light item and log its reports; return None if pytest's own protocol must run it.
 
     :param expect_failures: report wrong verdicts as expected failures.
     """
@@ -27,12 +28,12 @@ def run_lean(item: LeanItem, *, expect_failures: bool) -> bool | None:
     if source.phases.ends:
         source.hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     call = pytest.CallInfo.from_call(item.run, when="call", reraise=RERAISE)
-    report_lean(item, call, expect_failures=expect_failures)
+    report_light(item, call, expect_failures=expect_failures)
     return True
 
 
-def report_lean(item: LeanItem, call: pytest.CallInfo[Any], *, expect_failures: bool) -> None:
-    """Log the reports of a lean item that was run."""
+def report_light(item: LightItem, call: pytest.CallInfo[Any], *, expect_failures: bool) -> None:
+    """Log the reports of a light item that was run."""
     source = item.source
     hook, location, phases = source.hook, item.location, source.phases
     if not item.is_set_up:
@@ -42,6 +43,10 @@ def report_lean(item: LeanItem, call: pytest.CallInfo[Any], *, expect_failures: 
         # Everything except a verdict is reported as usual, with a traceback.
         report = hook.pytest_runtest_makereport(item=item, call=call)
     hook.pytest_runtest_logreport(report=report)
+    if call.excinfo is not None and not (
+        hasattr(report, "wasxfail") or isinstance(call.excinfo.value, (pytest.skip.Exception, bdb.BdbQuit))
+    ):
+        hook.pytest_exception_interact(node=item, call=call, report=report)
     if not report.user_properties:
         # Pytest keeps all reports; a quarter of a million empty lists need 14 MB.
         report.user_properties = source.empty
@@ -54,7 +59,7 @@ def report_lean(item: LeanItem, call: pytest.CallInfo[Any], *, expect_failures: 
 
 
 def _report(
-    item: LeanItem,
+    item: LightItem,
     location: tuple[str, int | None, str],
     call: pytest.CallInfo[Any],
     outcome: Outcome | GroupOutcome | None,
@@ -74,7 +79,7 @@ def _report(
 
 
 def _test_report(
-    item: LeanItem,
+    item: LightItem,
     location: tuple[str, int | None, str],
     when: Any,
     outcome: Any,
