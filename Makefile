@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo environments test lint test-all test-litellm docs bench bench-peers report clean
+.PHONY: demo environments test lint test-all test-litellm test-plugins docs bench bench-peers report clean
 
 # A module is compiled when it is first imported; compiling all that is installed takes a minute.
 INSTALL := pip install --quiet --no-compile
@@ -70,7 +70,7 @@ lint: $(VENV)/dev
 # What the tests need. `make --jobs environments` installs it side by side.
 environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))
 
-test: lint test-all test-litellm
+test: lint test-all test-litellm test-plugins
 
 # One process compiles what the tests import, so that the others need not do it all at the same time.
 test-all: environments
@@ -93,6 +93,16 @@ $(VENV)-litellm/ready: pyproject.toml
 	$(call environment,$(VENV)-litellm)
 	$(VENV)-litellm/bin/$(INSTALL) --editable '.[litellm]' hypothesis pytest-timeout trustme
 	touch $@
+
+# Other plugins of pytest, beside which runs must have the same verdicts. They would change the tests of this package.
+$(VENV)-plugins/ready: pyproject.toml
+	$(call environment,$(VENV)-plugins)
+	$(VENV)-plugins/bin/$(INSTALL) --editable . pytest-cov pytest-html pytest-json-report pytest-randomly pytest-repeat \
+		pytest-reportlog pytest-rerunfailures pytest-split pytest-sugar pytest-timeout
+	touch $@
+
+test-plugins: $(VENV)-plugins/ready
+	$(VENV)-plugins/bin/python .ci/check_plugins.py
 
 # The model of PKUSEG 2019, from the wheel of its old package, which itself does not build on this Python.
 $(VENV)-pkuseg/ready: $(VENV)/dev
@@ -145,4 +155,4 @@ $(PEERS)/promptfoo/npm: $(PEERS)/promptfoo/ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-litellm $(VENV)-allure $(VENV)-pkuseg $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache site
+	rm -rf $(VENV) $(VENV)-litellm $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache site
