@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_llmprops.benchmarks.eras.directions import AUTHORS, EXPLICIT_TASK, IMPLICIT_TASK
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT, Context, load_items
-from pytest_llmprops.benchmarks.eras.settings import ErasSettings
+from pytest_llmprops.benchmarks.eras.settings import AUTHORS, EXPLICIT_TASK, IMPLICIT_TASK, ErasSettings
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Serve
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.items import Item
@@ -89,7 +88,7 @@ class Eras(Benchmark):
     async def evaluate(
         self, item: Item, context: Context, ask: Ask, protocol: Protocol[ErasSettings]
     ) -> Verdict:
-        from pytest_llmprops.benchmarks.eras.evaluation import evaluate
+        from pytest_llmprops.benchmarks.eras.judging import evaluate
 
         return await evaluate(item, context, ask, protocol.settings)
 
@@ -99,7 +98,7 @@ class Eras(Benchmark):
         """Return the verdicts of a segmenter in this process; None if any item is not explicit."""
         if any(item.task != EXPLICIT for item in items):
             return None
-        from pytest_llmprops.benchmarks.eras.evaluation import evaluate_all
+        from pytest_llmprops.benchmarks.eras.judging import evaluate_all
 
         return evaluate_all(items, context, serve, protocol.settings)
 

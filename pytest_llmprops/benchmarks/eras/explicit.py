@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_llmprops.benchmarks.eras.directions import EXPLICIT_TASK
+from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
 from pytest_llmprops.core.metrics import Metric, Place
 from pytest_llmprops.core.segmentation import boundaries, with_whitespace
 from pytest_llmprops.core.statistics import mean_interval

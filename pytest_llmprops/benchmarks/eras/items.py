@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_llmprops.benchmarks.eras.filling import fill_seeded
 from pytest_llmprops.benchmarks.eras.paradigms import (
     Paradigm,
     parse_builtin,
     parse_published,
     parse_slot_words,
 )
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair, locate_site, pairs_from_rows
+from pytest_llmprops.benchmarks.eras.sentences import SentencePair, fill_seeded, locate_site, pairs_from_rows
 from pytest_llmprops.core.benchmark import DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError, LLMPropsError, RunStopped
 from pytest_llmprops.core.items import Item

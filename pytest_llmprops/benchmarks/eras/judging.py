@@ -1,27 +1,96 @@
-"""ERAS verdicts: on two segmentations, or on the sentiment scores of four sentences."""
+"""Ask about ERAS pairs and judge the replies; every metric is computed from the numbers of these verdicts alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from pytest_llmprops.benchmarks.eras.chat_sentiment import NOTES, ChatScores
+from pytest_llmprops.benchmarks.eras import explicit
+from pytest_llmprops.benchmarks.eras.chat_sentiment import NOTES, ChatScores, score_pair
 from pytest_llmprops.benchmarks.eras.explicit import (
+    Branching,
     ChatSegmentation,
+    ParadigmFacts,
     SiteOutcome,
     judge_site,
     judge_words,
     read_segmentation,
 )
-from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, is_tie, is_wrong
+from pytest_llmprops.benchmarks.eras.implicit import (
+    CHAT_MASK,
+    MODEL_MASK,
+    PairResult,
+    PairScores,
+    Score,
+    is_tie,
+    is_wrong,
+    occluded,
+)
+from pytest_llmprops.benchmarks.eras.items import EXPLICIT, Context, sentences_in_script
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair
-from pytest_llmprops.benchmarks.eras.values import outcome_values, paradigm_values
-from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Reply
+from pytest_llmprops.benchmarks.eras.settings import ErasSettings
+from pytest_llmprops.core.benchmark import Ask, Serve
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.requests import Chat, Reply, Segment, Sentiment
 from pytest_llmprops.core.segmentation import boundaries
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import Verdict
+
+_CODES = {"+": 1.0, "0": 0.0, "-": -1.0}
+_CLASSES = {code: name for name, code in _CODES.items()}
+
+
+def paradigm_values(paradigm: Paradigm) -> dict[str, float]:
+    """Return ``paradigm`` (its number), ``right_branching`` (0, 1), ``true_class``, ``canary_class`` (1, 0, -1)."""
+    return {
+        "paradigm": float(paradigm.id),
+        "right_branching": float(paradigm.branching == "right"),
+        "true_class": _CODES[paradigm.true_class],
+        "canary_class": _CODES[paradigm.canary_class],
+    }
+
+
+def outcome_values(test: SiteOutcome | None, control: SiteOutcome | None) -> dict[str, float]:
+    """Return 0 or 1 for each of ``test``, ``control`` (the site is segmented correctly), and the two errors.
+
+    The errors at the test site are ``canary_token`` and ``canary_swallowed``; see :class:`SiteOutcome`.
+
+    :param test: None if the reply could not be read, which counts as incorrect and has no error type.
+        The same holds for ``control``.
+    """
+    return {
+        "test": float(test is not None and test.right),
+        "control": float(control is not None and control.right),
+        "canary_token": float(test is not None and test.canary == "token"),
+        "canary_swallowed": float(test is not None and test.canary == "swallowed"),
+    }
+
+
+def paradigm_name(values: Mapping[str, float]) -> str:
+    """Return the paradigm's id, for example ``07``."""
+    return f"{int(values['paradigm']):02d}"
+
+
+def facts_of(values: Mapping[str, float]) -> ParadigmFacts:
+    """Return the paradigm's branching and sentiment from the values of :func:`paradigm_values`."""
+    return ParadigmFacts(_branching(values), _sentiment(values))
+
+
+def pair_result(values: Mapping[str, float]) -> PairResult:
+    """Return a scored pair from the values of :func:`paradigm_values` and :meth:`PairScores.values`."""
+    return PairResult(paradigm_name(values), _sentiment(values), _branching(values), PairScores.of(values))
+
+
+def _branching(values: Mapping[str, float]) -> Branching:
+    return "right" if values["right_branching"] else "left"
+
+
+def _sentiment(values: Mapping[str, float]) -> str:
+    return f"{_CLASSES[values['true_class']]}/{_CLASSES[values['canary_class']]}"
+
 
 #: Marks between words, around the canary word of a wrong segmentation, and between the two sentences.
 BOUNDARY, OPEN, CLOSE, NEXT = "|", "【", "】", " / "
@@ -202,3 +271,80 @@ def read_scores(replies: Sequence[Reply]) -> PairScores:
         return PairScores(*(Score(float(r.value["positive"]), float(r.value["log_odds"])) for r in replies))
     except (KeyError, TypeError, ValueError) as error:
         raise BackendError(f"the model returned no sentiment score: {error}", kind="model") from None
+
+
+#: Pairs per segmenter batch: their words are kept in memory until the batch is judged.
+_CHUNK = 2000
+
+
+async def evaluate(item: Item, context: Context, ask: Ask, settings: ErasSettings) -> Verdict:
+    """Return the verdict on a pair from replies to both of its sentences."""
+    _check_set(context, settings)
+    pair: SentencePair = item["pair"]
+    texts = sentences_in_script(pair, settings.script, context)
+    if item.task == EXPLICIT:
+        return await _explicit(pair, texts, ask, settings)
+    return await _implicit(pair, texts, ask, settings)
+
+
+def evaluate_all(
+    items: Sequence[Item], context: Context, serve: Serve, settings: ErasSettings
+) -> Sequence[Verdict | BackendError]:
+    """Return the verdicts on explicit pairs of a segmenter in this process."""
+    _check_set(context, settings)
+    judge = SegmentJudge().judge
+    results: list[Verdict | BackendError] = []
+    for start in range(0, len(items), _CHUNK):
+        pairs: list[SentencePair] = [item["pair"] for item in items[start : start + _CHUNK]]
+        texts = [sentences_in_script(pair, settings.script, context) for pair in pairs]
+        replies = iter(serve([Segment(text) for both in texts for text in both]))
+        for pair, both in zip(pairs, texts, strict=True):
+            test, control = next(replies), next(replies)
+            if isinstance(test, BackendError) or isinstance(control, BackendError):
+                results.append(test if isinstance(test, BackendError) else _error(control))
+                continue
+            try:
+                results.append(judge(pair, both, (test.value, control.value)))
+            except BackendError as error:
+                results.append(error)
+    return results
+
+
+def _check_set(context: Context, settings: ErasSettings) -> None:
+    if context.mlm_score and context.mlm_score != settings.mlm_score:
+        raise RunStopped(
+            f"the set's slot words were chosen with mlm_score {context.mlm_score}, not {settings.mlm_score}:"
+            f" pass --llm-set eras.mlm_score={context.mlm_score}"
+        )
+
+
+def _error(result: Reply | BackendError) -> BackendError:
+    assert isinstance(result, BackendError)
+    return result
+
+
+async def _explicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings) -> Verdict:
+    if "segment" in ask.kinds:
+        test, control = await asyncio.gather(*(ask(Segment(text)) for text in texts))
+        return SegmentJudge().judge(pair, texts, (test.value, control.value))
+    requests = [
+        Chat.user(
+            explicit.PROMPT.format(text=text),
+            temperature=settings.temperature,
+            max_tokens=settings.max_tokens,
+        )
+        for text in texts
+    ]
+    return judge_chat(pair, texts, await asyncio.gather(*map(ask, requests)))
+
+
+async def _implicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings) -> Verdict:
+    classifier = "sentiment" in ask.kinds
+    mask = MODEL_MASK if classifier else CHAT_MASK
+    sentences = [*texts, *(occluded(text, pair.site_start, pair.paradigm.branching, mask) for text in texts)]
+    if classifier:
+        replies = await asyncio.gather(*(ask(Sentiment(text)) for text in sentences))
+        return judge_scores(pair, texts, read_scores(replies), "by the classifier")
+    return judge_chat_scores(
+        pair, texts, await score_pair(sentences, ask, way=settings.chat_score, samples=settings.samples)
+    )

@@ -1,16 +1,156 @@
-"""The metrics of ERAS, computed from the values of verdicts."""
+"""The metrics of ERAS from the values of verdicts; table 2 also as the authors' code computes it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from typing import Any
 
-from pytest_llmprops.benchmarks.eras import authors_metrics, explicit, implicit_metrics
-from pytest_llmprops.benchmarks.eras.implicit import is_tie
+from pytest_llmprops.benchmarks.eras import explicit, implicit
+from pytest_llmprops.benchmarks.eras.implicit import (
+    NO_WIDTH,
+    PairResult,
+    Score,
+    by_paradigm,
+    gper,
+    is_tie,
+    is_wrong,
+)
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT
-from pytest_llmprops.benchmarks.eras.values import facts_of, pair_result, paradigm_name
+from pytest_llmprops.benchmarks.eras.judging import facts_of, pair_result, paradigm_name
+from pytest_llmprops.benchmarks.eras.settings import AUTHORS
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.records import VerdictRecord
+
+# Necessity, sufficiency and GPER as the authors' code computes them for table 2 of ERAS.
+#
+# Their published code (``sentiment_eval.py`` in the repository winglicopy/ERAS) does not follow the text of
+# section 4.1, which :mod:`pytest_llmprops.benchmarks.eras.implicit` implements. It differs in three points:
+#
+# - Necessity and sufficiency are shares of all pairs of all paradigms, not means over paradigms. Only the accuracy in
+#   GPER is a mean over paradigms.
+# - A tie is correct for the accuracy, but counts as an error for necessity and sufficiency.
+# - A hit is a pair whose stored occlusion value is at least 0. This value is the *signed* difference of the scores,
+#   control minus test for the true word's class, before the occlusion minus after it, each rounded to five decimals.
+#   So a hit is a difference that does not grow. If it changes its sign, its absolute value may grow.
+
+#: Decimals of the differences in the authors' occlusion values.
+_DECIMALS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorsCounts:
+    """Counts of the pairs of one paradigm.
+
+    :param correct: Pairs that are right; a tie is right.
+    :param errors: Pairs with occluded scores that are wrong or a tie.
+    :param hits: Pairs with a stored occlusion value of at least 0. :param error_hits: Pairs that are both.
+    """
+
+    pairs: int
+    correct: int
+    errors: int
+    hits: int
+    error_hits: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorsValues:
+    """The quantities of table 2, as fractions; None if there is nothing to divide by."""
+
+    accuracy: float | None
+    necessity: float | None
+    sufficiency: float | None
+    gper: float | None
+
+
+def authors_counts(pairs: Iterable[PairResult]) -> AuthorsCounts:
+    """Count the pairs of one paradigm."""
+    total = correct = errors = hits = error_hits = 0
+    for pair in pairs:
+        wrong, hit = is_wrong(pair.sentiment, pair.scores), _is_hit(pair)
+        error = hit is not None and (wrong or is_tie(pair.scores))
+        total += 1
+        correct += not wrong
+        errors += error
+        hits += hit is True
+        error_hits += error and hit is True
+    return AuthorsCounts(total, correct, errors, hits, error_hits)
+
+
+def _is_hit(pair: PairResult) -> bool | None:
+    """Return whether occlusion does not let the signed difference grow; None without occluded scores."""
+    scores = pair.scores
+    if scores.occluded_test is None or scores.occluded_control is None:
+        return None
+    before = _difference(pair.sentiment, scores.test, scores.control)
+    return before >= _difference(pair.sentiment, scores.occluded_test, scores.occluded_control)
+
+
+def _difference(sentiment: str, test: Score, control: Score) -> float:
+    """Return control minus test probability of the true word's class, rounded as in the authors' values."""
+    difference = control.positive - test.positive
+    return round(difference if sentiment[0] == "+" else -difference, _DECIMALS)
+
+
+def authors_values(paradigms: Sequence[AuthorsCounts]) -> AuthorsValues:
+    """Return table 2's quantities: the accuracy averaged over ``paradigms``, the shares over all their pairs."""
+    sums = [sum(column) for column in zip(*map(astuple, paradigms), strict=True)] or [0] * 5
+    _, _, errors, hits, error_hits = sums
+    accuracy = sum(p.correct / p.pairs for p in paradigms) / len(paradigms) if paradigms else None
+    necessity = error_hits / errors if errors else None
+    return AuthorsValues(accuracy, necessity, error_hits / hits if hits else None, gper(accuracy, necessity))
+
+
+def authors_metrics(
+    place: Place, pairs: Sequence[PairResult], *, resamples: int = 2000, seed: int = 0
+) -> list[Metric]:
+    """Return ``authors_gper``, ``authors_necessity`` and ``authors_sufficiency``, each with the group ``overall``.
+
+    ``n`` is the number of pairs a value is a share of. The 95% intervals are percentiles of a bootstrap of whole
+    paradigms, which are too short for few paradigms.
+    """
+    counts = [authors_counts(members) for members in by_paradigm(pairs).values()]
+    values = authors_values(counts)
+    limits = _intervals(counts, resamples, seed)
+    shown = {
+        "authors_gper": (values.gper, sum(c.pairs for c in counts)),
+        "authors_necessity": (values.necessity, sum(c.errors for c in counts)),
+        "authors_sufficiency": (values.sufficiency, sum(c.hits for c in counts)),
+    }
+    rows = []
+    for name, (value, n) in shown.items():
+        low, high = limits.get(name, (None, None))
+        rows.append(Metric(*place, name, value, n, "overall", low, high, AUTHORS[name]))
+    return rows
+
+
+def _intervals(counts: Sequence[AuthorsCounts], resamples: int, seed: int) -> dict[str, tuple[float, float]]:
+    """Return the limits of each metric that differs between resamples of the paradigms."""
+    import numpy as np
+
+    size = len(counts)
+    if size < 2:
+        return {}
+    weights = np.random.default_rng(seed).multinomial(size, [1 / size] * size, size=resamples)
+    errors, hits, error_hits = (
+        weights @ np.array([getattr(c, name) for c in counts]) for name in ("errors", "hits", "error_hits")
+    )
+    wrong = 1 - weights @ np.array([c.correct / c.pairs for c in counts]) / size
+    with np.errstate(invalid="ignore"):
+        necessity, sufficiency = error_hits / errors, error_hits / hits
+    resampled = {
+        "authors_gper": np.where(wrong == 0, 0.0, wrong * necessity),
+        "authors_necessity": necessity,
+        "authors_sufficiency": sufficiency,
+    }
+    limits = {}
+    for name, values in resampled.items():
+        defined = values[np.isfinite(values)]
+        if len(defined) and np.ptp(defined) > NO_WIDTH:
+            low, high = np.quantile(defined, [0.025, 0.975])
+            limits[name] = (float(low), float(high))
+    return limits
 
 
 def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
@@ -46,8 +186,8 @@ def _explicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[M
 def _implicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:
     values: list[Mapping[str, Any]] = [r.values for r in members if "test" in r.values]
     pairs = [pair_result(v) for v in values]
-    yield from implicit_metrics.implicit_metrics(place, pairs)
-    yield from authors_metrics.authors_metrics(place, pairs)
+    yield from implicit.implicit_metrics(place, pairs)
+    yield from authors_metrics(place, pairs)
     if pairs:
         yield rate(place, "tie_rate", [is_tie(pair.scores) for pair in pairs], "none")
     sampled = [bool(v["sampled"]) for v in values if "sampled" in v]

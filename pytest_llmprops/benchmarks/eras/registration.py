@@ -18,7 +18,7 @@ REGISTRATION = Registration(
     ),
     generate=Command(
         "generate ERAS sentence pairs, with random slot words or those of a masked language model",
-        "pytest_llmprops.benchmarks.eras.cli.generate:add_generate",
+        "pytest_llmprops.benchmarks.eras.cli:add_generate",
     ),
     tools={"traditional": "pytest_llmprops.benchmarks.eras.tools.traditional:convert_sentence"},
 )

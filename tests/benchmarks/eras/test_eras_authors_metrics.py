@@ -6,14 +6,14 @@ import math
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.authors_metrics import (
+from pytest_llmprops.benchmarks.eras.implicit import PairResult, PairScores, Score, is_hit
+from pytest_llmprops.benchmarks.eras.metrics import (
     AuthorsCounts,
     authors_counts,
     authors_metrics,
     authors_values,
 )
-from pytest_llmprops.benchmarks.eras.directions import AUTHORS
-from pytest_llmprops.benchmarks.eras.implicit import PairResult, PairScores, Score, is_hit
+from pytest_llmprops.benchmarks.eras.settings import AUTHORS
 from pytest_llmprops.core.metrics import Metric
 
 PLACE = ("implicit", "zh", "builtin")

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_llmprops.benchmarks.eras.directions import EXPLICIT_TASK
 from pytest_llmprops.benchmarks.eras.explicit import (
     PROMPT,
     ParadigmFacts,
@@ -19,6 +18,7 @@ from pytest_llmprops.benchmarks.eras.explicit import (
     paradigm_scores,
     read_segmentation,
 )
+from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.statistics import mean_interval

@@ -12,20 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.eras.filling import (
+from pytest_llmprops.benchmarks.eras.paradigms import Paradigm, parse_builtin
+from pytest_llmprops.benchmarks.eras.sentences import (
     capacity,
     fill_by_model,
     fill_seeded,
-    masked,
-    shares,
-    threshold,
-)
-from pytest_llmprops.benchmarks.eras.paradigms import Paradigm, parse_builtin
-from pytest_llmprops.benchmarks.eras.sentences import (
     locate_site,
     make_pair,
+    masked,
     pair_to_row,
     pairs_from_rows,
+    shares,
+    threshold,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
 
@@ -221,7 +219,7 @@ def _enumerated(frame: Paradigm, words: Mapping[str, Sequence[str]]) -> Iterator
 def test_a_score_must_exceed_the_threshold(value: float, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A score equal to the threshold does not pass."""
     # Use the scores themselves, because their logarithms would be rounded.
-    monkeypatch.setattr("pytest_llmprops.benchmarks.eras.filling.math.exp", lambda x: x)
+    monkeypatch.setattr("pytest_llmprops.benchmarks.eras.sentences.math.exp", lambda x: x)
     fillings = fill_by_model(
         paradigm("{one}买{site}。"), {"one": ["天"]}, lambda t, c: [value], seed=0, mlm_score="absolute"
     )

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.filling import PAPER_SIZE, capacity, fill_seeded, shares
 from pytest_llmprops.benchmarks.eras.paradigms import (
     SENTIMENTS,
     Paradigm,
@@ -21,7 +20,15 @@ from pytest_llmprops.benchmarks.eras.paradigms import (
     parse_slot_words,
     to_json,
 )
-from pytest_llmprops.benchmarks.eras.sentences import fill, locate_site, make_pair
+from pytest_llmprops.benchmarks.eras.sentences import (
+    PAPER_SIZE,
+    capacity,
+    fill,
+    fill_seeded,
+    locate_site,
+    make_pair,
+    shares,
+)
 from pytest_llmprops.benchmarks.eras.tools.mining import dictionary
 from pytest_llmprops.core.errors import DataError
 

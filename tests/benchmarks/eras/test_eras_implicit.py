@@ -15,11 +15,11 @@ from pytest_llmprops.benchmarks.eras.implicit import (
     count,
     gper,
     human_baseline,
+    implicit_metrics,
     is_hit,
     is_wrong,
     occluded,
 )
-from pytest_llmprops.benchmarks.eras.implicit_metrics import implicit_metrics
 from pytest_llmprops.core.metrics import Metric
 
 PLACE = ("implicit", "zh", "builtin")

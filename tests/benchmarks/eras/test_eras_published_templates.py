@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.filling import fill_seeded
 from pytest_llmprops.benchmarks.eras.paradigms import (
     PUBLISHED_INDICES,
     Paradigm,
@@ -21,6 +20,7 @@ from pytest_llmprops.benchmarks.eras.paradigms import (
     parse_slot_words,
     to_json,
 )
+from pytest_llmprops.benchmarks.eras.sentences import fill_seeded
 from pytest_llmprops.core.errors import DataError
 
 BUILTIN = Path(__file__).parents[3] / "data" / "eras"

@@ -1,19 +1,254 @@
-"""``llmprops eras``: human evaluation, sites for new paradigms, sentiment accuracy, the authors' table 2, training."""
+"""``llmprops eras`` and ``generate eras``: pairs, human evaluation, new sites, sentiment accuracy, training."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pytest_llmprops.benchmarks.eras.cli import (
-    sentiment_accuracy,
-    table2,
-    train,
-    train_sentiment,
-    train_tables,
-    train_wwm,
-)
-from pytest_llmprops.cli.kit import subcommands, wrote
+from pytest_llmprops.benchmarks.eras.cli.train import add_train
+from pytest_llmprops.cli.kit import Groups, subcommands, wrote
+from pytest_llmprops.runs.export import write_whole
+
+if TYPE_CHECKING:
+    from pytest_llmprops.benchmarks.eras.implicit import Score
+    from pytest_llmprops.engine.asking import OneModel
+    from pytest_llmprops.models.spec import ModelSpec
+
+
+def add_generate(command: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``generate eras``."""
+    number = command.add_mutually_exclusive_group(required=True)
+    number.add_argument("--pairs", type=int, metavar="N", help="up to N pairs per paradigm (maximum: 40,000)")
+    number.add_argument("--total", type=int, metavar="N", help="N pairs in total (the paper: 203,944)")
+    command.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)"
+    )
+    command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
+    command.add_argument(
+        "--mlm", metavar="MODEL", help="fill-mask model that chooses the words: hf:FOLDER_OR_REPO"
+    )
+    command.add_argument(
+        "--mlm-score",
+        choices=("ratio", "absolute"),
+        default="ratio",
+        help="threshold on the score divided by the best score (ratio, the authors' code) or on the score itself",
+    )
+    command.add_argument(
+        "--templates",
+        type=Path,
+        metavar="DIR",
+        help="folder of published data with ERAS templates (default: built-in)",
+    )
+    command.set_defaults(command=_generate)
+
+
+def _generate(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
+
+    paradigms, words = load_templates(options.templates)
+    facts: dict[str, object] = {"templates": "builtin" if options.templates is None else "published"}
+    if options.mlm is None:
+        pairs = make_pairs(paradigms, words, seed=options.seed, pairs=options.pairs, total=options.total)
+        facts |= {"seed": options.seed, "pairs": options.pairs, "total": options.total}
+        return wrote(write_set(options.out, pairs, paradigms, source=facts))
+    from pytest_llmprops.core.errors import BackendError, UsageError
+    from pytest_llmprops.models.base import BackendOptions
+    from pytest_llmprops.models.registry import find_backend, parse_spec
+
+    spec = parse_spec(options.mlm)
+    model = find_backend(spec.backend).factory(spec, BackendOptions())
+    score = getattr(model, "context_scores", None)
+    if score is None:
+        raise UsageError(
+            f"--mlm {options.mlm}: not a fill-mask model; give hf:FOLDER of a masked language model"
+        )
+    facts |= {"mlm": options.mlm, "mlm_identity": dict(model.identity), "mlm_score": options.mlm_score}
+    facts |= {"seed": options.seed, "pairs": options.pairs}
+    pairs = make_pairs(
+        paradigms,
+        words,
+        seed=options.seed,
+        pairs=options.pairs,
+        total=options.total,
+        score=score,
+        mlm_score=options.mlm_score,
+    )
+    try:
+        return wrote(write_set(options.out, pairs, paradigms, source=facts))
+    except BackendError as error:
+        raise UsageError(f"--mlm {options.mlm}: {error}") from None
+    finally:
+        model.close()
+
+
+def add_sentiment_accuracy(commands: Groups) -> None:
+    """Add ``eras sentiment-accuracy`` to the commands of ``llmprops eras``."""
+    command = commands.add_parser(
+        "sentiment-accuracy",
+        help="measure accuracy on labelled sentiment files (figure 5, and the test-set columns of table 2)",
+        description="Files are tab- or comma-separated UTF-8, with the columns text and label (as in"
+        " ChnSentiCorp) or review and star (as in ASAP).",
+    )
+    command.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    command.add_argument("--model", required=True, metavar="SPEC", help="hf:FOLDER, or a chat model")
+    command.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
+    command.add_argument(
+        "--out", type=Path, metavar="JSON", help="also write the rows to this file, for the report"
+    )
+    command.set_defaults(command=_accuracy)
+
+
+def _accuracy(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.tools.sentiment_files import parse_labelled, sentiment_accuracy
+    from pytest_llmprops.core.errors import LLMPropsError, UsageError
+    from pytest_llmprops.data.files import DataFolder
+    from pytest_llmprops.models.registry import find_backend, parse_spec
+
+    spec = parse_spec(options.model, base_url=options.base_url)
+    kinds = find_backend(spec.backend).kinds(spec)
+    if not kinds & {"sentiment", "chat"}:
+        raise UsageError(f"--model {options.model}: give a sentiment classifier (hf:FOLDER) or a chat model")
+    # Read all files before the first call, so that a malformed file costs nothing.
+    files = []
+    for file in options.files:
+        text = DataFolder(file.parent, "given").text(file.name)
+        files.append((file, parse_labelled(text, str(file))))
+    rows: list[dict[str, Any]] = []
+    for file, labelled in files:
+        texts = [row.text for row in labelled.rows]
+        scored, errors = asyncio.run(_scores(texts, spec, options.base_url, chat="sentiment" not in kinds))
+        scores = [score for score, _ in scored]
+        kept = [(row, s) for row, s in zip(labelled.rows, scores, strict=True) if s is not None]
+        if not kept:
+            raise LLMPropsError(
+                f"{file}: no text could be scored: {errors[0] if errors else 'no answer was read'}"
+            )
+        accuracy = sentiment_accuracy([row for row, _ in kept], [score for _, score in kept])
+        rows.append(
+            {
+                "model": spec.label,
+                "file": file.name,
+                "accuracy": accuracy.value,
+                "ci_low": accuracy.ci_low,
+                "ci_high": accuracy.ci_high,
+                "correct": accuracy.correct,
+                "n": accuracy.n,
+                "errors": len(errors),
+                "no_answer": len(texts) - len(kept) - len(errors),
+                "left_out": labelled.left_out,
+                "scored_by": sorted({way for _, way in scored if way}),
+                "note": labelled.note,
+            }
+        )
+        print(_line(rows[-1]))
+        for error in dict.fromkeys(errors[:3]):
+            print(f"  not scored: {error}")
+    if options.out is not None:
+        text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+        write_whole(options.out, lambda draft: draft.write_text(text, encoding="utf-8"))
+    return 0
+
+
+def _line(row: dict[str, Any]) -> str:
+    text = (
+        f"{row['file']}: {100 * row['accuracy']:.1f} [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
+    )
+    text += f" on {row['n']} texts by {' and '.join(row['scored_by'])}"
+    labels = {"errors": "errors", "no_answer": "without an answer", "left_out": "left out"}
+    counted = [f"{row[key]} {name}" for key, name in labels.items() if row[key]]
+    return (
+        text + (f" ({', '.join(counted)})" if counted else "") + (f"; {row['note']}" if row["note"] else "")
+    )
+
+
+async def _scores(
+    texts: list[str], spec: ModelSpec, base_url: str | None, *, chat: bool
+) -> tuple[list[tuple[Score | None, str]], list[str]]:
+    """Return (score or None, way of measuring) for each text, and the messages of the failed calls."""
+    from pytest_llmprops.core.errors import BackendError
+    from pytest_llmprops.engine.asking import OneModel
+
+    async with OneModel(spec, base_url=base_url) as ask:
+        tasks = [_sentiment_score(ask, text, chat) for text in texts]
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+    errors: list[str] = []
+    scores: list[tuple[Score | None, str]] = []
+    for result in results:
+        if isinstance(result, BackendError):
+            errors.append(result.message)
+        elif isinstance(result, BaseException):
+            raise result
+        scores.append((None, "") if isinstance(result, BaseException) else result)
+    return scores, errors
+
+
+async def _sentiment_score(ask: OneModel, text: str, chat: bool) -> tuple[Score | None, str]:
+    from pytest_llmprops.benchmarks.eras.chat_sentiment import score_pair
+    from pytest_llmprops.benchmarks.eras.implicit import Score
+    from pytest_llmprops.core.requests import Sentiment
+
+    if not chat:
+        value = (await ask(Sentiment(text))).value
+        return Score(value["positive"], value["log_odds"]), "classifier"
+    result = await score_pair([text], ask)
+    return (result.scores[0] if result.scores else None), result.way
+
+
+_NAMES = ("gper", "pair_accuracy", "necessity", "sufficiency")
+_HEADINGS = ("GPER", "accuracy", "necessity", "sufficiency")
+
+
+def add_table2(commands: Groups) -> None:
+    """Add ``eras table2`` to the commands of ``llmprops eras``."""
+    command = commands.add_parser(
+        "table2",
+        help="compute a row of table 2 from the authors' published scores",
+        description="Compute GPER, accuracy, necessity, sufficiency and the differences as the authors' code does, and"
+        " print them with the rows of table 2. The files are in sent_results/ of github.com/winglicopy/ERAS.",
+    )
+    command.add_argument(
+        "--scores", type=Path, required=True, metavar="FILE", help="the scores: NAME_result.json"
+    )
+    command.add_argument(
+        "--occlusion",
+        type=Path,
+        metavar="FILE",
+        help="the occlusion values (default: NAME_occu.json in the folder of the scores)",
+    )
+    command.set_defaults(command=_table2)
+
+
+def _table2(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS
+    from pytest_llmprops.benchmarks.eras.tools.authors_scores import authors_table, occlusion_beside
+    from pytest_llmprops.data.published_results import find
+
+    occlusion = options.occlusion or occlusion_beside(options.scores)
+    table = authors_table(options.scores, occlusion)
+    values = table.values
+    own = [values.gper, values.accuracy, values.necessity, values.sufficiency]
+    rows = [(options.scores.name, [*own, *(table.differences[name] for name in SENTIMENTS)])]
+    printed = find(paper="eras", table="2")
+    for model in dict.fromkeys(result.model for result in printed):
+        cells = {(r.metric, r.setting): r.value for r in printed if r.model == model}
+        numbers = [cells.get((name, ""), cells.get((name, "overall"))) for name in _NAMES]
+        rows.append(
+            (f"{model} (paper)", [*numbers, *(cells.get(("difference", name)) for name in SENTIMENTS)])
+        )
+    width = max(len(name) for name, _ in rows)
+    print(" " * width, *(f"{name:>11}" for name in (*_HEADINGS, *SENTIMENTS)))
+    for name, numbers in rows:
+        print(f"{name:<{width}}", *(f"{'–' if x is None else format(100 * x, '.1f'):>11}" for x in numbers))
+    print(
+        f"{table.pairs:,} pairs of the 39 paradigms; the file has {table.all_pairs:,} pairs of 60 templates."
+    )
+    print("The last four columns are control minus test p(positive), averaged over paradigms.")
+    if occlusion is None:
+        print("GPER, necessity and sufficiency need the occlusion values: pass --occlusion NAME_occu.json.")
+    return 0
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
@@ -59,12 +294,9 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         "--traditional", action="store_true", help="the lexicon uses traditional characters, like ANTUSD"
     )
     mine.set_defaults(command=_mine)
-    sentiment_accuracy.add_command(commands)
-    table2.add_command(commands)
-    group = train.add_command(commands)
-    train_sentiment.add_command(group)
-    train_wwm.add_command(group)
-    train_tables.add_commands(group)
+    add_sentiment_accuracy(commands)
+    add_table2(commands)
+    add_train(commands)
 
 
 def _annotate(options: argparse.Namespace) -> int:

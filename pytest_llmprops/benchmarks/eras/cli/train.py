@@ -1,4 +1,4 @@
-"""``llmprops eras train``: train the models of the paper."""
+"""``llmprops eras train``: train segmenters, sentiment classifiers and masked language models; tables 1 and 2."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.cli.kit import Groups, add_group
+from pytest_llmprops.core.strict_json import JSON
 
 if TYPE_CHECKING:
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
 
-def add_command(commands: Groups) -> Groups:
-    """Add ``eras train`` to the commands of ``llmprops eras``, and return its group for further commands."""
+def add_train(commands: Groups) -> None:
+    """Add ``eras train`` and its commands to the commands of ``llmprops eras``."""
     group = add_group(commands, "train", "train word segmenters and sentiment classifiers (tables 1 and 2)")
     _add_segmenter(group)
-    return group
+    _add_sentiment(group)
+    _add_wwm(group)
+    _add_tables(group)
 
 
 def _add_segmenter(group: Groups) -> None:
@@ -134,7 +137,7 @@ def training_settings(options: argparse.Namespace, defaults: Mapping[str, float]
     """
     from dataclasses import fields
 
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
     values = dict(defaults or {})
     values |= {
@@ -147,7 +150,7 @@ def training_settings(options: argparse.Namespace, defaults: Mapping[str, float]
 
 
 def _segmenter(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import (
+    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import (
         SMALL,
         SMALL_SETTINGS,
         SegmenterOptions,
@@ -165,4 +168,267 @@ def _segmenter(options: argparse.Namespace) -> int:
         window=options.window,
     )
     train_segmenter(what, settings, options.out, plan=options.plan)
+    return 0
+
+
+def _add_sentiment(group: Groups) -> None:
+    """Add ``eras train sentiment`` to the commands of ``llmprops eras train``."""
+    command = group.add_parser(
+        "sentiment",
+        help="train a sentiment classifier (section 4.1)",
+        description="Train a binary classifier on labelled reviews, with --cws jointly with word segmentation. The"
+        " result is a model folder: measure it with --model hf:DIR. Repeat the command to continue a training that was"
+        " stopped.",
+    )
+    command.add_argument(
+        "--data",
+        type=Path,
+        nargs="+",
+        required=True,
+        metavar="FILE|FOLDER",
+        help="training files, or folders of ASAP and ChnSentiCorp: their train, dev and test files",
+    )
+    command.add_argument(
+        "--base",
+        default="google-bert/bert-base-chinese",
+        metavar="MODEL",
+        help="folder or repository of a pre-trained encoder; the paper's WWM models start from"
+        " hfl/chinese-bert-wwm-ext (default: google-bert/bert-base-chinese)",
+    )
+    command.add_argument(
+        "--cws",
+        default="",
+        metavar="FILE",
+        help="train jointly with word segmentation on this segmented file (the paper: msr_training.utf8)",
+    )
+    command.add_argument(
+        "--cws-weight",
+        type=float,
+        default=1.0,
+        metavar="W",
+        help="factor of the loss of segmentation; that of sentiment is 1 (default: 1)",
+    )
+    command.add_argument(
+        "--test",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="further labelled files to score; their reviews are left out of the training data",
+    )
+    command.add_argument(
+        "--held-out",
+        type=float,
+        default=0.05,
+        metavar="SHARE",
+        help="share of the reviews that choose the best checkpoint if there is no dev file, at most 2,000"
+        " (default: 0.05)",
+    )
+    command.add_argument(
+        "--window",
+        type=int,
+        default=512,
+        metavar="N",
+        help="tokens per review; longer ones are cut at their end (default: 512)",
+    )
+    add_training_options(command)
+    command.set_defaults(command=_sentiment)
+
+
+def _sentiment(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentOptions, train_sentiment
+
+    what = SentimentOptions(
+        data=options.data,
+        base=options.base,
+        cws=options.cws,
+        cws_weight=options.cws_weight,
+        tests=options.test,
+        held_out=options.held_out,
+        window=options.window,
+    )
+    train_sentiment(what, training_settings(options), options.out, plan=options.plan)
+    return 0
+
+
+def _add_wwm(group: Groups) -> None:
+    """Add ``eras train wwm`` to the commands of ``llmprops eras train``."""
+    command = group.add_parser(
+        "wwm",
+        help="continue the pre-training of an encoder with whole-word masking (section 4.1)",
+        description="Train a masked language model on plain text, in which the characters of a word are masked"
+        " together. Train a second one with --masking characters to compare. The result is a --base for `train"
+        " sentiment`. Repeat the command to continue a training that was stopped.",
+    )
+    command.add_argument(
+        "--corpus",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="plain text in UTF-8, one sentence per line",
+    )
+    command.add_argument(
+        "--segmenter",
+        required=True,
+        metavar="SPEC",
+        help="what divides the text into words: jieba, pkuseg, hf:DIR",
+    )
+    command.add_argument(
+        "--base",
+        default="google-bert/bert-base-chinese",
+        metavar="MODEL",
+        help="folder or repository of a masked language model (default: google-bert/bert-base-chinese)",
+    )
+    command.add_argument(
+        "--masking",
+        choices=("words", "characters"),
+        default="words",
+        help="mask the characters of a word together, or each character alone (default: words)",
+    )
+    command.add_argument(
+        "--rate",
+        type=float,
+        default=0.15,
+        metavar="SHARE",
+        help="share of the characters to mask (default: 0.15)",
+    )
+    command.add_argument(
+        "--held-out",
+        type=float,
+        default=0.01,
+        metavar="SHARE",
+        help="share of the lines that choose the best checkpoint, at most 1,000 lines (default: 0.01)",
+    )
+    command.add_argument(
+        "--window",
+        type=int,
+        default=256,
+        metavar="N",
+        help="tokens per row; longer lines are divided (default: 256)",
+    )
+    add_training_options(command)
+    command.set_defaults(command=_wwm)
+
+
+def _wwm(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.tools.training.wwm import WwmOptions, train_wwm
+
+    what = WwmOptions(
+        corpus=options.corpus,
+        segmenter=options.segmenter,
+        base=options.base,
+        whole_words=options.masking == "words",
+        rate=options.rate,
+        held_out=options.held_out,
+        window=options.window,
+    )
+    train_wwm(what, training_settings(options), options.out, plan=options.plan)
+    return 0
+
+
+_BASE = "google-bert/bert-base-chinese"
+
+
+def _add_tables(group: Groups) -> None:
+    """Add ``eras train table1`` and ``table2`` to the commands of ``llmprops eras train``."""
+    first = group.add_parser(
+        "table1",
+        help="train and measure the four word segmenters of table 1",
+        description="Train the segmenters AS, CityU, PKU and MSR, measure them on ERAS, and write the table beside the"
+        " paper's. Repeat the command to continue after a stop.",
+    )
+    _add_options(first, "folder with *_training.utf8 and *_test_gold.utf8 of SIGHAN 2005, at any depth")
+    first.add_argument(
+        "--only", nargs="+", default=[], metavar="NAME", help="as, cityu, pku, msr (default: all)"
+    )
+    first.set_defaults(command=_table1)
+    second = group.add_parser(
+        "table2",
+        help="train and measure the four sentiment models of table 2",
+        description="Train Sentiment Only, WWM, CWS and WWM+CWS, measure them on ERAS, and write the table beside the"
+        " paper's. Repeat the command to continue after a stop. `llmprops eras table2` reads the authors' own scores.",
+    )
+    _add_options(
+        second, "folder with the train, dev and test files of ASAP and ChnSentiCorp, and msr_training.utf8"
+    )
+    second.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="sentiment-only, wwm, cws, wwm-cws (default: all)",
+    )
+    second.add_argument(
+        "--wwm-base",
+        default="hfl/chinese-bert-wwm-ext",
+        metavar="MODEL",
+        help="base of the WWM models (default: hfl/chinese-bert-wwm-ext)",
+    )
+    second.add_argument(
+        "--cws",
+        default="",
+        metavar="FILE",
+        help="segmented file for joint training (default: msr_training.utf8)",
+    )
+    second.set_defaults(command=_table2)
+
+
+def _add_options(command: argparse.ArgumentParser, data: str) -> None:
+    command.add_argument("--data", type=Path, required=True, metavar="FOLDER", help=data)
+    command.add_argument(
+        "--base", default=_BASE, metavar="MODEL", help=f"pre-trained encoder (default: {_BASE})"
+    )
+    command.add_argument(
+        "--seeds",
+        type=int,
+        default=3,
+        metavar="N",
+        help="trainings of each model, from --seed on (default: 3)",
+    )
+    command.add_argument(
+        "--eras",
+        type=Path,
+        metavar="DIR",
+        help="ERAS items: published data or a generated set (default: the built-in items)",
+    )
+    command.add_argument("--limit", type=int, metavar="N", help="measure N pairs per paradigm (default: all)")
+    add_training_options(command)
+
+
+def _arguments(options: argparse.Namespace) -> list[str]:
+    words = []
+    if options.eras is not None:
+        words += ["--llm-source", "published", "--llm-data", str(options.eras.resolve())]
+    return words if options.limit is None else [*words, "--llm-limit", str(options.limit)]
+
+
+def _table1(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.tools.training.experiment import (
+        Experiment,
+        run_experiment,
+        segmenters,
+    )
+    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SMALL, SMALL_SETTINGS
+
+    settings = training_settings(options, SMALL_SETTINGS if options.base == SMALL else None)
+    models = segmenters(options.data, options.base, options.only)
+    named: dict[str, JSON] = {"data": str(options.data), "base": options.base}
+    experiment = Experiment(1, models, options.seeds, named, _arguments(options))
+    run_experiment(experiment, settings, options.out, plan=options.plan)
+    return 0
+
+
+def _table2(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.eras.tools.training.experiment import (
+        Experiment,
+        classifiers,
+        run_experiment,
+    )
+
+    models = classifiers(options.data, options.base, options.wwm_base, options.cws, options.only)
+    named: dict[str, JSON] = {
+        name: str(getattr(options, name)) for name in ("data", "base", "wwm_base", "cws")
+    }
+    experiment = Experiment(2, models, options.seeds, named, _arguments(options))
+    run_experiment(experiment, training_settings(options), options.out, plan=options.plan)
     return 0

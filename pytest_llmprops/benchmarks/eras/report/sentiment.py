@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS
 from pytest_llmprops.benchmarks.eras.report.cells import (
@@ -16,13 +19,125 @@ from pytest_llmprops.benchmarks.eras.report.cells import (
     published_cell,
     published_rows,
 )
-from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_plot
-from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import CORPORA, accuracies_by_corpus
+from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.metrics import Place
+from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Note, Table
+from pytest_llmprops.reports.kit.figures import (
+    LINE,
+    MUTED,
+    PAPER,
+    WIDTH,
+    colour,
+    legend,
+    marker,
+    new_figure,
+)
+from pytest_llmprops.reports.kit.labels import Label, name_points
 from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.kit.text import visible
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Plot
+
+
+#: The paper's two corpora, by a part of their files' names.
+CORPORA = {"asap": "ASAP", "chnsenticorp": "ChnSentiCorp"}
+#: ``llmprops eras sentiment-accuracy FILE ... --model SPEC --out RUN/sentiment_accuracy.json`` writes this file.
+NAME = "sentiment_accuracy.json"
+_NUMBERS = ("accuracy", "ci_low", "ci_high", "n")
+
+
+def read_accuracies(folder: Path, model: str) -> dict[str, Mapping[str, Any]]:
+    """Return file name -> row of ``sentiment_accuracy.json`` for one model; empty without that file.
+
+    :raises DataError: for a file that the command did not write.
+    """
+    path = folder / NAME
+    if not path.is_file():
+        return {}
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            str(row["file"]): {**row, **{name: float(row[name]) for name in _NUMBERS}}
+            for row in rows
+            if row["model"] == model
+        }
+    except (ValueError, KeyError, TypeError):
+        raise DataError(
+            f"{path}: not written by `llmprops eras sentiment-accuracy --out`; run the command again"
+        ) from None
+
+
+def accuracies_by_corpus(folder: Path, model: str) -> dict[str, Mapping[str, Any]]:
+    """Return corpus -> accuracy row; if several files belong to one corpus, their file names are the keys."""
+    rows = read_accuracies(folder, model)
+    names = [_corpus(file) for file in rows]
+    return {
+        name if names.count(name) == 1 else file: row
+        for name, (file, row) in zip(names, rows.items(), strict=True)
+    }
+
+
+def _corpus(file: str) -> str:
+    return next((name for part, name in CORPORA.items() if part in file.casefold()), file)
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusSpot:
+    """A model's accuracy on a corpus and its two ERAS figures; ``series`` is -1 for a published model."""
+
+    label: str
+    series: int
+    corpus: float
+    gper: float | None
+    accuracy: float | None
+
+
+def corpus_plot(spots: Sequence[CorpusSpot], corpus: str, labels: Mapping[int, str]) -> Plot:
+    """Return a plot of two panels, GPER and ERAS accuracy; hollow diamonds are the paper's models."""
+    figure = new_figure(WIDTH, 3.6)
+    left, right = figure.subplots(1, 2, sharex=True)
+    figure.subplots_adjust(left=0.09, right=0.98, top=0.86, bottom=0.15, wspace=0.28)
+    _panel(left, [(s, s.gper) for s in spots], corpus, "GPER", None)
+    _panel(right, [(s, s.accuracy) for s in spots], corpus, "ERAS accuracy", 0.5)
+    legend(figure, labels, any(s.series < 0 for s in spots), chance=False)
+    return figure
+
+
+def _panel(
+    axes: Axes, spots: Sequence[tuple[CorpusSpot, float | None]], corpus: str, name: str, target: float | None
+) -> None:
+    if target is not None:
+        axes.axhline(target, color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
+    points = [(spot, value) for spot, value in spots if value is not None]
+    for spot, value in points:
+        is_measured = spot.series >= 0
+        shade = colour(spot.series) if is_measured else MUTED
+        axes.plot(
+            spot.corpus, value, marker=marker(spot.series) if is_measured else "D",
+            markersize=8 if is_measured else 6, markerfacecolor=shade if is_measured else PAPER,
+            markeredgecolor=shade, linestyle="none", zorder=4,
+        )  # fmt: skip
+    axes.margins(0.12)
+    # Up to three digits, because the panels' ranges differ.
+    axes.xaxis.set_major_formatter(lambda x, _: f"{100 * x:.3g}%")
+    axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:.3g}%")
+    axes.set_xlabel(f"Accuracy on {corpus}")
+    axes.set_ylabel(name)
+    axes.grid(color=LINE, linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(False)
+    labels = [
+        Label(shortened(s.label, 20), s.corpus, value, colour(s.series) if s.series >= 0 else MUTED)
+        for s, value in points
+    ]
+    name_points(axes, labels, 7.5)
+
 
 #: Columns of table 2: measured metric -> (name in the printed results, heading). The paper's figures come from the
 #: authors' code, so only the metrics that follow this code are shown next to them.

@@ -3,7 +3,7 @@
 The score file (``sent_results/NAME_result.json`` of winglicopy/ERAS, 17 MB) is one JSON array with one list for each
 of the 60 templates. A list has two rows per pair, test and control: ``[p(negative), p(positive)]``. The occlusion
 file (``NAME_occu.json``) has the same lists with one number per pair, alone or in a list; see
-:mod:`pytest_llmprops.benchmarks.eras.authors_metrics`. Table 2 uses the 39 templates of the benchmark.
+:mod:`pytest_llmprops.benchmarks.eras.metrics`. Table 2 uses the 39 templates of the benchmark.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_llmprops.benchmarks.eras.authors_metrics import AuthorsCounts, AuthorsValues, authors_values
 from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS as CLASSES
+from pytest_llmprops.benchmarks.eras.metrics import AuthorsCounts, AuthorsValues, authors_values
 from pytest_llmprops.benchmarks.eras.paradigms import PUBLISHED_INDICES, SENTIMENTS
 from pytest_llmprops.core.errors import DataError
 

@@ -12,15 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pytest_llmprops.benchmarks.eras.filling import (
-    MAX_PAIRS,
-    MlmScore,
-    Scorer,
-    capacity,
-    fill_by_model,
-    fill_seeded,
-    shares,
-)  # fmt: skip
 from pytest_llmprops.benchmarks.eras.paradigms import (
     Paradigm,
     parse_builtin,
@@ -28,7 +19,18 @@ from pytest_llmprops.benchmarks.eras.paradigms import (
     parse_slot_words,
     to_json,
 )  # fmt: skip
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair, pair_to_row, pairs_from_rows
+from pytest_llmprops.benchmarks.eras.sentences import (
+    MAX_PAIRS,
+    MlmScore,
+    Scorer,
+    SentencePair,
+    capacity,
+    fill_by_model,
+    fill_seeded,
+    pair_to_row,
+    pairs_from_rows,
+    shares,
+)  # fmt: skip
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data

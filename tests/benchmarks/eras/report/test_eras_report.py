@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.report.figures import CorpusSpot, corpus_plot
-from pytest_llmprops.benchmarks.eras.report.pair import chosen_pair, segmentations
-from pytest_llmprops.benchmarks.eras.report.sentiment_accuracy import NAME, read_accuracies
+from pytest_llmprops.benchmarks.eras.report.segmenters import chosen_pair, segmentations
+from pytest_llmprops.benchmarks.eras.report.sentiment import NAME, CorpusSpot, corpus_plot, read_accuracies
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.figures import draw

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.eras import cli as command
-from pytest_llmprops.benchmarks.eras.cli.generate import add_generate
-from pytest_llmprops.benchmarks.eras.filling import Scorer
+from pytest_llmprops.benchmarks.eras.cli import add_generate
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair
+from pytest_llmprops.benchmarks.eras.sentences import Scorer, SentencePair
 from pytest_llmprops.benchmarks.eras.tools import generation as generate_eras
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, read_set, write_set
 from pytest_llmprops.cli.kit import Command
@@ -173,7 +172,7 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
     """
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from pytest_llmprops.benchmarks.eras.filling import threshold
+    from pytest_llmprops.benchmarks.eras.sentences import threshold
 
     paradigms, all_words = load_templates()
     # Three paradigms and eight words per slot are enough for random weights.

@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.tools.candidates import LexiconWord, label, mine
-from pytest_llmprops.benchmarks.eras.tools.mining import mine_lexicon, read_lexicon, table
+from pytest_llmprops.benchmarks.eras.tools.mining import (
+    LexiconWord,
+    label,
+    mine,
+    mine_lexicon,
+    read_lexicon,
+    table,
+)
 from pytest_llmprops.core.errors import DataError
 
 

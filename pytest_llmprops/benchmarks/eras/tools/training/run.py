@@ -2,21 +2,158 @@
 
 from __future__ import annotations
 
+import csv
+import importlib.metadata
+import io
 import os
+import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from pytest_llmprops.benchmarks.eras.tools.training.card import versions, write_card
 from pytest_llmprops.benchmarks.eras.tools.training.checkpoints import (
     begin,
     checkpoint_folder,
     write_record,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.curve import write_curve
-from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
-from pytest_llmprops.benchmarks.eras.tools.training.task import CardFacts, Task
+from pytest_llmprops.benchmarks.eras.tools.training.task import CardFacts, Settings, Task
+from pytest_llmprops.core.errors import MissingExtra
+from pytest_llmprops.data.whole_files import replacing, write_text
+
+_PACKAGES = (
+    "pytest-llmprops",
+    "torch",
+    "transformers",
+    "accelerate",
+    "safetensors",
+    "pytorch-crf",
+    "snownlp",
+    "numpy",
+)
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of this package, Python and the installed packages of a training."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def write_card(
+    folder: Path,
+    facts: CardFacts,
+    *,
+    settings: Mapping[str, object],
+    training: Mapping[str, object],
+    scores: Sequence[Mapping[str, object]],
+    remarks: Sequence[str],
+) -> Path:
+    """Write ``README.md`` and return its path.
+
+    :param training: steps, epochs, seconds and the device.
+    :param scores: one row per scored file; the first row's names are the columns.
+    :param remarks: what differs from the settings.
+    """
+    base = f"base_model: {facts.base}\n" if facts.base else ""
+    text = f"---\n{base}language: zh\nlibrary_name: transformers\ntags: [eras, pytest-llmprops]\n---\n\n"
+    text += f"# {facts.title}\n\nWritten by `llmprops eras train`. No code in this folder is run.\n\n"
+    text += "## Use\n\n" + "".join(f"    {line}\n" for line in facts.use)
+    text += "\n## Scores\n\n" + _table(scores)
+    text += "\n## Learning curve\n\n![learning curve](curve.svg)\n"
+    text += "\n## Training\n\n" + _table([{"name": k, "value": v} for k, v in training.items()])
+    if remarks:
+        text += "\n" + "".join(f"- {remark}\n" for remark in remarks)
+    text += "\n## Data\n\n" + _table(
+        [
+            {"use": f.role, "file": f.name, "lines": f"{f.lines:,}", "sha256": f"`{f.sha256}`"}
+            for f in facts.files
+        ]
+    )
+    if facts.notes:
+        text += "\n" + "".join(f"- {note}\n" for note in facts.notes)
+    text += "\n## Settings\n\n" + _table(
+        [
+            {"setting": k, "value": "–" if v is None else v}
+            for k, v in (*settings.items(), *facts.options.items())
+        ]
+    )
+    text += "\n## Assumed\n\nNeither the paper nor its authors' code states:\n\n"
+    text += "".join(f"- {choice}\n" for choice in facts.assumed)
+    text += "\n## Versions\n\n" + _table([{"package": k, "version": v} for k, v in versions().items()])
+    write_text(folder / "README.md", text)
+    return folder / "README.md"
+
+
+def _table(rows: Sequence[Mapping[str, object]]) -> str:
+    if not rows:
+        return "None.\n"
+    lines = [list(rows[0]), ["---"] * len(rows[0])]
+    lines += [[_cell(row.get(name, "")) for name in rows[0]] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _cell(value: object) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|")
+
+
+_FIRST = ("step", "epoch", "seconds", "learning_rate", "loss")
+
+
+def write_curve(history: Sequence[Mapping[str, float]], metric: str, folder: Path) -> list[Path]:
+    """Write ``curve.csv`` and ``curve.svg``, and return their paths.
+
+    :param history: the points; those of an evaluation have ``eval_<name>``.
+    :param metric: the name of the score that the figure shows next to the loss.
+    :raises MissingExtra: without matplotlib.
+    """
+    names = {name for entry in history for name in entry}
+    scores = sorted(name for name in names if name.startswith("eval_"))
+    columns = [*(name for name in _FIRST if name in names), *scores]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([name.removeprefix("eval_") for name in columns])
+    writer.writerows([entry.get(name, "") for name in columns] for entry in history)
+    write_text(folder / "curve.csv", text.getvalue())
+    with replacing(folder / "curve.svg") as draft:
+        _draw(history, metric, draft)
+    return [folder / "curve.csv", folder / "curve.svg"]
+
+
+def _draw(history: Sequence[Mapping[str, float]], metric: str, file: Path) -> None:
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("the learning curve", package="matplotlib", extra="train") from None
+    # The same history gives the same file.
+    with mpl.rc_context({"svg.hashsalt": "curve", "svg.fonttype": "none"}):
+        figure: Any = Figure(figsize=(7, 3.5), layout="constrained")
+        left = figure.add_subplot()
+        losses = [(entry["step"], entry["loss"]) for entry in history if "loss" in entry]
+        left.plot(*zip(*losses, strict=True), color="#8888aa", linewidth=1, label="loss (training)")
+        left.set(xlabel="step", ylabel="loss", yscale="log")
+        right = left.twinx()
+        name = f"eval_{metric}"
+        values = [(entry["step"], entry[name]) for entry in history if name in entry]
+        right.plot(
+            *zip(*values, strict=True),
+            color="#c04020",
+            marker="o",
+            markersize=3,
+            label=f"{metric} (held out)",
+        )
+        right.set(ylabel=f"{metric} (held out)")
+        lines = [*left.get_lines(), *right.get_lines()]
+        left.legend(lines, [line.get_label() for line in lines], loc="center right", frameon=False)
+        figure.savefig(file, format="svg", metadata={"Date": None})
+
 
 Row = Mapping[str, object]
 
@@ -43,8 +180,7 @@ def run_training(
     :param clock: returns seconds; the time limit counts them.
     :raises UsageError: if the folder has another training.
     """
-    from pytest_llmprops.benchmarks.eras.tools.training.plan import plan_lines
-    from pytest_llmprops.benchmarks.eras.tools.training.trainer import train
+    from pytest_llmprops.benchmarks.eras.tools.training.trainer import plan_lines, train
 
     if plan:
         for line in (*facts.notes, *plan_lines(task, settings.checked())):

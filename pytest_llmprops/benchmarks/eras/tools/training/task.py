@@ -1,13 +1,297 @@
-"""What a training needs to know about a model: its rows, its network, how it is scored and saved."""
+"""What a training is made of: settings, pre-trained encoder, rows, the task that is learned, and progress."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import importlib
+import importlib.util
+import math
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from pytest_llmprops.benchmarks.eras.tools.training.rows import IGNORED, Row, padded
+from pytest_llmprops.core.errors import MissingExtra, UsageError
+
+#: label of a token that is not trained on; the value that torch's cross entropy ignores
+IGNORED = -100
+#: Rows of a batch differ by about this many tokens in length, so that not every epoch has the same batches.
+_SPREAD = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A text to train on.
+
+    :param ids: its tokens, with special tokens.
+    :param labels: one label per token (:data:`IGNORED` for special tokens), or the one label of the text.
+    :param source: index of the source that the row comes from. All rows of a batch have the same source.
+    """
+
+    ids: Sequence[int]
+    labels: Sequence[int]
+    source: int = 0
+
+
+class EpochBatches:
+    """The batches of each epoch, as a batch sampler of torch's DataLoader.
+
+    Rows of similar length share a batch, which keeps padding short. All batches have the same number of rows: a last,
+    smaller batch is filled with other rows. The order depends on the seed and the epoch only, so a resumed training
+    continues with the same batches. If there are several sources, one batch of each other source follows each batch of
+    the first one, which defines the length of an epoch. The other sources start again when they end.
+
+    Each batch is divided into ``accumulate`` parts, and an iteration yields parts. Another value of ``accumulate``
+    changes no batch.
+
+    :param rows: all rows; an iteration yields lists of their indices.
+    """
+
+    drop_last = False
+
+    def __init__(self, rows: Sequence[Row], *, batch: int, accumulate: int, seed: int) -> None:
+        self._batch, self._accumulate, self._seed = batch, accumulate, seed
+        self._lengths = [len(row.ids) for row in rows]
+        sources: dict[int, list[int]] = {}
+        for index, row in enumerate(rows):
+            sources.setdefault(row.source, []).append(index)
+        self._sources = [sources[number] for number in sorted(sources)]
+        #: rows of a part; accelerate reads this name
+        self.batch_size = batch // accumulate
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next iteration."""
+        self._epoch = epoch
+
+    @property
+    def steps(self) -> int:
+        """Steps of the optimizer in an epoch."""
+        return self._count(0) * len(self._sources)
+
+    def __len__(self) -> int:
+        return self.steps * self._accumulate
+
+    def _count(self, source: int) -> int:
+        return -(-len(self._sources[source]) // self._batch)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        first = self._batches(0, self._epoch)
+        others: dict[tuple[int, int], list[list[int]]] = {}
+        for place, batch in enumerate(first):
+            yield from self._parts(batch)
+            for source in range(1, len(self._sources)):
+                epoch, index = divmod(self._epoch * len(first) + place, self._count(source))
+                if (source, epoch) not in others:
+                    others[source, epoch] = self._batches(source, epoch)
+                yield from self._parts(others[source, epoch][index])
+
+    def _batches(self, source: int, epoch: int) -> list[list[int]]:
+        choice = random.Random(f"{self._seed} {source} {epoch}")
+        rows = self._sources[source]
+        order = sorted(rows, key=lambda index: self._lengths[index] + _SPREAD * choice.random())
+        batches = [order[start : start + self._batch] for start in range(0, len(order), self._batch)]
+        while len(batches[-1]) < self._batch:
+            batches[-1].append(choice.choice(rows))
+        choice.shuffle(batches)
+        return batches
+
+    def _parts(self, batch: list[int]) -> Iterator[list[int]]:
+        for start in range(0, len(batch), self.batch_size):
+            yield batch[start : start + self.batch_size]
+
+
+def padded(rows: Sequence[Sequence[int]], fill: int) -> list[list[int]]:
+    """Return ``rows`` as lists of the same length; shorter ones end with ``fill``."""
+    width = max(map(len, rows))
+    return [[*row, *[fill] * (width - len(row))] for row in rows]
+
+
+Precision = Literal["auto", "32", "bf16", "fp16"]
+#: module -> package of the extra ``train`` that a training needs
+_PACKAGES = {
+    "torch": "torch",
+    "transformers": "transformers",
+    "accelerate": "accelerate",
+    "safetensors": "safetensors",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a network is trained.
+
+    :param batch: rows per step of the optimizer, per process.
+    :param accumulate: parts of a batch whose gradients are added before the step; a part has batch / accumulate rows.
+    :param epochs: passes over the training data. With ``minutes``, the limit that is reached first ends the training.
+    :param minutes: time limit; None without one. The learning rate falls to 0 within it.
+    :param warmup: share of the training during which the learning rate rises.
+    :param evaluations: number of evaluations on the held-out part, evenly over the training. A checkpoint is written
+        after each of them.
+    :param patience: stop after this many evaluations without a better result; 0 never stops.
+    """
+
+    batch: int = 32
+    accumulate: int = 1
+    epochs: float = 3.0
+    minutes: float | None = None
+    learning_rate: float = 3e-5
+    warmup: float = 0.1
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    seed: int = 0
+    precision: Precision = "auto"
+    evaluations: int = 10
+    patience: int = 3
+    threads: int | None = None
+
+    def checked(self) -> Settings:
+        """Return the settings.
+
+        :raises UsageError: if a value cannot be used.
+        """
+        for name in ("batch", "accumulate", "evaluations"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"--{name} must be at least 1, not {getattr(self, name)}")
+        if self.batch % self.accumulate:
+            raise UsageError(
+                f"--batch {self.batch} cannot be divided into --accumulate {self.accumulate} equal parts"
+            )
+        for name in ("epochs", "minutes", "learning_rate"):
+            value = getattr(self, name)
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                raise UsageError(f"--{name.replace('_', '-')} must be above 0, not {value}")
+        if self.patience < 0 or self.seed < 0:
+            raise UsageError("--patience and --seed must be 0 or more")
+        return self
+
+    def record(self) -> dict[str, object]:
+        """Return the settings by name, for ``training.json`` and the model card."""
+        return asdict(self)
+
+
+def require_packages() -> None:
+    """Check that the packages of the extra ``train`` are installed, before one of them is imported.
+
+    :raises MissingExtra: if one is not.
+    """
+    # By default, a thread of OpenMP that waits for the others keeps its core busy. If other processes use the cores,
+    # too, a step of the small network with two threads took 8.0 s, and 0.27 s with this setting.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for module, package in _PACKAGES.items():
+        if importlib.util.find_spec(module) is None:
+            raise MissingExtra("llmprops eras train", package=package, extra="train")
+
+
+#: the smallest window: some characters of text and the tokens around them
+_LEAST = 8
+
+
+def check_window(window: int) -> None:
+    """Check the option ``--window``.
+
+    :raises UsageError: if no text fits into a row.
+    """
+    if window < _LEAST:
+        raise UsageError(f"--window must be at least {_LEAST}, not {window}")
+
+
+class Encoder:
+    """The configuration and the tokenizer of a pre-trained encoder of transformers.
+
+    :param name: a folder or a repository of the hub.
+    :param window: maximum number of tokens of a row; less if the encoder has fewer positions.
+    :raises UsageError: if it cannot be loaded, or the window is too small.
+    """
+
+    def __init__(self, name: str, *, window: int) -> None:
+        check_window(window)
+        transformers: Any = _transformers()
+        self.name = name
+        try:
+            self.config: Any = transformers.AutoConfig.from_pretrained(name)
+            self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name)
+        except Exception as error:
+            line = " ".join(str(error).split())[:200]
+            raise UsageError(
+                f"--base {name}: cannot be loaded: {line}; give the folder of a downloaded model"
+            ) from None
+        positions = int(getattr(self.config, "max_position_embeddings", 0) or window)
+        if "roberta" in str(self.config.model_type):
+            # RoBERTa models count positions from the padding token's index + 1.
+            positions -= int(self.config.pad_token_id or 0) + 1
+        self.window = min(window, positions)
+
+    def load(self, network: Any, **changes: Any) -> Any:
+        """Return the pre-trained network with a new last layer.
+
+        :param network: class with ``from_pretrained``, or the name of one of transformers.
+        :param changes: values of the configuration that differ from the base's.
+        :raises UsageError: if the weights cannot be loaded.
+        """
+        loader = getattr(_transformers(), network) if isinstance(network, str) else network
+        try:
+            return loader.from_pretrained(self.name, ignore_mismatched_sizes=True, **changes)
+        except (OSError, ValueError) as error:
+            line = " ".join(str(error).split())[:200]
+            raise UsageError(f"--base {self.name}: its weights cannot be loaded: {line}") from None
+
+
+def _transformers() -> Any:
+    transformers: Any = importlib.import_module("transformers")
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    return transformers
+
+
+class Progress:
+    """The share of a training that is done, from 0 to 1, and the learning rate and evaluations that follow from it.
+
+    Without a time limit it depends on the number of steps only, so that a resumed training equals an uninterrupted one.
+
+    :param seconds: time limit; None without one.
+    :param clock: returns the current time in seconds.
+    """
+
+    def __init__(self, *, seconds: float | None, warmup: float, clock: Callable[[], float]) -> None:
+        self._limit, self._warmup, self._clock = seconds, warmup, clock
+        self.max_steps = 1
+        self._start = clock()
+
+    def resume(self, seconds: float) -> None:
+        """Count ``seconds`` of an earlier process."""
+        self._start = self._clock() - seconds
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of training, including those of earlier processes."""
+        return self._clock() - self._start
+
+    def share(self, step: int) -> float:
+        """Return the share that is done after ``step`` steps."""
+        by_steps = step / self.max_steps
+        by_time = 0.0 if self._limit is None else self.elapsed / self._limit
+        return min(1.0, max(by_steps, by_time))
+
+    def learning_rate_factor(self, step: int) -> float:
+        """Return the factor of the learning rate: a linear rise to 1 and a linear fall to 0."""
+        # The step that comes next would have a rate of 0 at the start.
+        share = max(self.share(step), 0.5 / self.max_steps)
+        if share < self._warmup:
+            return share / self._warmup
+        return (1.0 - share) / (1.0 - self._warmup) if self._warmup < 1 else 1.0
+
+
+def elapsed_in(history: Sequence[Mapping[str, float]]) -> float:
+    """Return the seconds of training of the last entry of a training's history."""
+    return max((float(entry.get("seconds", 0.0)) for entry in history), default=0.0)
+
+
+def is_stuck(history: Sequence[Mapping[str, float]], metric: str, patience: int) -> bool:
+    """Return whether the last ``patience`` evaluations are not better than an earlier one."""
+    values = [entry[metric] for entry in history if metric in entry]
+    return 0 < patience < len(values) and max(values[-patience:]) <= max(values[:-patience])
 
 
 class Task(Protocol):

@@ -1,20 +1,90 @@
-"""The task of continued pre-training with whole-word masking, or without it on the same corpus."""
+"""``llmprops eras train wwm``: continued pre-training with whole-word masking, or without it on the same corpus."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 import random
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pytest_llmprops.benchmarks.eras.tools.training.base import Encoder
-from pytest_llmprops.benchmarks.eras.tools.training.corpus import Words
-from pytest_llmprops.benchmarks.eras.tools.training.masking import Masking
-from pytest_llmprops.benchmarks.eras.tools.training.rows import IGNORED, Row
-from pytest_llmprops.benchmarks.eras.tools.training.task import token_tensors
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.benchmarks.eras.tools.training.corpus import Words, parts
+from pytest_llmprops.benchmarks.eras.tools.training.run import run_training
+from pytest_llmprops.benchmarks.eras.tools.training.task import (
+    IGNORED,
+    CardFacts,
+    DataFile,
+    Encoder,
+    Row,
+    Settings,
+    require_packages,
+    token_tensors,
+)
+from pytest_llmprops.core.encoding import utf8
+from pytest_llmprops.core.errors import BackendError, DataError, UsageError
+from pytest_llmprops.core.requests import Segment
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import find_backend, parse_spec
+
+#: Of the chosen tokens, this share becomes the mask token, and this share a random token; the others stay.
+_MASKED, _RANDOM = 0.8, 0.1
+
+
+class MaskedRow(NamedTuple):
+    """The tokens of a row after masking, and the original token at each chosen place (elsewhere :data:`IGNORED`)."""
+
+    ids: list[int]
+    labels: list[int]
+
+
+class Masking:
+    """How tokens are chosen.
+
+    :param whole_words: all tokens of a word are chosen together; otherwise each token alone.
+    :param rate: share of a row's tokens that is chosen, at least one word or token.
+    :param mask: the id of the mask token. :param vocabulary: number of tokens, for random ones.
+    """
+
+    def __init__(self, *, whole_words: bool, rate: float, mask: int, vocabulary: int) -> None:
+        self.whole_words, self._rate = whole_words, rate
+        self._mask, self._vocabulary = mask, vocabulary
+
+    def masked(self, row: Row, choice: random.Random) -> MaskedRow:
+        """Return a row with masked tokens.
+
+        :param row: its labels are the numbers of the tokens' words, :data:`IGNORED` for special tokens.
+        """
+        ids, labels = list(row.ids), [IGNORED] * len(row.ids)
+        for place in self._chosen(row.labels, choice):
+            labels[place] = ids[place]
+            drawn = choice.random()
+            if drawn < _MASKED:
+                ids[place] = self._mask
+            elif drawn < _MASKED + _RANDOM:
+                ids[place] = choice.randrange(self._vocabulary)
+        return MaskedRow(ids, labels)
+
+    def _chosen(self, words: Sequence[int], choice: random.Random) -> Iterator[int]:
+        groups: dict[int, list[int]] = {}
+        for place, word in enumerate(words):
+            if word != IGNORED:
+                groups.setdefault(word if self.whole_words else place, []).append(place)
+        wanted = max(1, round(self._rate * sum(map(len, groups.values()))))
+        order = list(groups.values())
+        choice.shuffle(order)
+        count = 0
+        for places in order:
+            # A word that would exceed the share is left out, as in the code of BERT, except the first one.
+            if count and count + len(places) > wanted:
+                continue
+            count += len(places)
+            yield from places
+            if count >= wanted:
+                return
+
 
 #: rows per batch of an evaluation
 _BATCH = 32
@@ -125,3 +195,121 @@ def _specials(tokenizer: Any) -> tuple[list[int], list[int]]:
     full = [int(i) for i in tokenizer(tokenizer.mask_token)["input_ids"]]
     place = full.index(mask)
     return full[:place], full[place + 1 :]
+
+
+#: maximum number of held-out lines
+_MOST_HELD_OUT = 1000
+_SEGMENTED_AT_ONCE = 256
+
+
+@dataclass(frozen=True, slots=True)
+class WwmOptions:
+    """What is trained, and on which data.
+
+    :param corpus: plain text, one sentence or paragraph per line.
+    :param segmenter: a specification: ``jieba``, ``pkuseg`` or ``hf:FOLDER``.
+    :param base: a folder or repository of a masked language model.
+    :param whole_words: mask all tokens of a word together; otherwise each token alone.
+    :param rate: share of the tokens that is masked.
+    :param held_out: share of the lines that choose the best checkpoint.
+    :param window: maximum number of tokens of a row; longer lines are divided after punctuation.
+    """
+
+    corpus: Path
+    segmenter: str
+    base: str
+    whole_words: bool = True
+    rate: float = 0.15
+    held_out: float = 0.01
+    window: int = 256
+
+
+def train_wwm(
+    options: WwmOptions,
+    settings: Settings,
+    out: Path,
+    *,
+    plan: bool = False,
+    say: Callable[[str], object] = print,
+    clock: Callable[[], float] = time.monotonic,
+) -> None:
+    """Continue the pre-training of a masked language model into the folder ``out``, or continue there.
+
+    :param plan: print the steps, memory and time, and train nothing. :param clock: see :func:`run_training`.
+    :raises DataError: if the corpus cannot be used. :raises UsageError: if an option cannot be used.
+    """
+    require_packages()
+    for name, value in (("--rate", options.rate), ("--held-out", options.held_out)):
+        if not 0 < value < 1:
+            raise UsageError(f"{name} must be between 0 and 1, not {value}")
+    encoder = Encoder(options.base, window=options.window)
+    texts, digest = _read(options.corpus, encoder.window - 2)
+    lines = segmented_lines(options.segmenter, texts)
+    random.Random(f"held out text {settings.seed}").shuffle(lines)
+    held = min(_MOST_HELD_OUT, max(1, round(options.held_out * len(lines))))
+    task = WwmTask(
+        encoder, lines[held:], lines[:held],
+        whole_words=options.whole_words, rate=options.rate, seed=settings.seed,
+    )  # fmt: skip
+    facts = _facts(options, encoder, DataFile("training", options.corpus.name, digest, len(texts)), held, out)
+
+    def score(folder: Path) -> Sequence[Mapping[str, object]]:
+        return []
+
+    run_training(task, settings, out, facts, score=score, plan=plan, say=say, clock=clock)
+
+
+def _read(file: Path, longest: int) -> tuple[list[str], str]:
+    """Return the lines of a corpus, divided to at most ``longest`` characters, and the sha256 of the file."""
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise DataError(f"--corpus {file}: cannot be read: {error.strerror or error}") from None
+    lines = ["".join(line.split()) for line in utf8(raw, str(file)).split("\n")]
+    texts = [part for line in lines for part in parts(line, longest)]
+    if len(texts) < 2:
+        raise DataError(f"--corpus {file}: {len(texts)} lines of text; it must have one sentence per line")
+    return texts, hashlib.sha256(raw).hexdigest()
+
+
+def segmented_lines(spec: str, texts: Sequence[str]) -> list[Words]:
+    """Return the words of texts from a segmenter.
+
+    :param spec: a model specification. :raises UsageError: if it is not a segmenter, or fails on a text.
+    """
+    parsed = parse_spec(spec)
+    backend = find_backend(parsed.backend)
+    model = backend.factory(parsed, BackendOptions())
+    segment = getattr(model, "segment", None)
+    if segment is None:
+        raise UsageError(f"--segmenter {spec}: is not a segmenter; give jieba, pkuseg or hf:FOLDER")
+    lines: list[Words] = []
+    for start in range(0, len(texts), _SEGMENTED_AT_ONCE):
+        for reply in segment([Segment(text) for text in texts[start : start + _SEGMENTED_AT_ONCE]]):
+            if isinstance(reply, BackendError):
+                raise UsageError(f"--segmenter {spec}: {reply}")
+            lines.append(reply.value)
+    return lines
+
+
+def _facts(options: WwmOptions, encoder: Encoder, file: DataFile, held: int, out: Path) -> CardFacts:
+    masked = "whole words" if options.whole_words else "single tokens"
+    return CardFacts(
+        title=f"Masked language model trained on {file.name}, masking {masked}",
+        base=options.base,
+        use=[f"llmprops eras train sentiment --data reviews --base {out} --out DIR"],
+        files=[file],
+        assumed=[
+            f"{options.rate:.0%} of the tokens are masked: 80% become the mask, 10% a random token, 10% stay",
+            "no next-sentence prediction; the pooled output of the base is not kept",
+            "optimizer (AdamW), learning rate, batch, epochs, warm-up, weight decay, clipping: see Settings",
+        ],
+        notes=[f"{held:,} lines are held out, chosen with the seed"],
+        options={
+            "segmenter": options.segmenter,
+            "masking": masked,
+            "rate": options.rate,
+            "window": encoder.window,
+            "held_out": options.held_out,
+        },
+    )

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.tools.sentiment_files import Labelled
-from pytest_llmprops.benchmarks.eras.tools.training.reviews import read_reviews
+from pytest_llmprops.benchmarks.eras.tools.sentiment_files import Labelled, read_reviews
 from pytest_llmprops.core.errors import DataError, UsageError
 
 
@@ -77,7 +76,7 @@ def test_a_file_is_divided_with_the_seed(tmp_path: Path) -> None:
 
 def test_held_out_reviews_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large dev file is sampled, because every evaluation scores all held-out reviews."""
-    monkeypatch.setattr("pytest_llmprops.benchmarks.eras.tools.training.reviews.MOST_HELD_OUT", 5)
+    monkeypatch.setattr("pytest_llmprops.benchmarks.eras.tools.sentiment_files.MOST_HELD_OUT", 5)
     chn(tmp_path / "train.tsv", *many(10))
     chn(tmp_path / "dev.tsv", *many(30, "差"))
     assert len(read_reviews([tmp_path]).held_out) == 5

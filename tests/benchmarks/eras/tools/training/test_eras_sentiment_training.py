@@ -21,7 +21,7 @@ from tests.support.training import WORDS, lines_said, needs_train, save_base, se
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentTask
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
 pytestmark = [needs_train, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 #: Reviews that a word decides; they share no word of the sentiment.
@@ -37,8 +37,8 @@ class Stopped(Exception):
 
 def toy_task(folder: Path, *, joint: bool = True, weight: float = 1.0, window: int = 64) -> SentimentTask:
     """Return a task on a few toy reviews, with a base that is saved once."""
-    from pytest_llmprops.benchmarks.eras.tools.training.base import Encoder
     from pytest_llmprops.benchmarks.eras.tools.training.sentiment import Segmentation, SentimentTask
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Encoder
 
     if not (folder / "base").exists():
         save_base(folder / "base")
@@ -50,7 +50,7 @@ def toy_task(folder: Path, *, joint: bool = True, weight: float = 1.0, window: i
 
 
 def toy_settings(**more: Any) -> Settings:
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
     values: dict[str, Any] = {"batch": 8, "epochs": 2, "learning_rate": 1e-3, "evaluations": 4, "patience": 0}
     return Settings(**{**values, "threads": 1, **more})
@@ -113,7 +113,7 @@ def test_parts_of_a_batch_add_up(tmp_path: Path) -> None:
 
 def test_batches_of_reviews_and_lines_alternate(tmp_path: Path) -> None:
     """Each batch has rows of one source, and every batch of reviews is followed by one of lines."""
-    from pytest_llmprops.benchmarks.eras.tools.training.rows import EpochBatches
+    from pytest_llmprops.benchmarks.eras.tools.training.task import EpochBatches
 
     task = toy_task(tmp_path)
     batches = [
@@ -164,10 +164,10 @@ def test_joint_training_on_real_reviews(tmp_path: Path) -> None:
     Both labels are about equally frequent, and the standard error of 300 reviews is 2.8 points. The saved model is the
     classifier alone: through ``hf:FOLDER`` it gives the log odds that training computed.
     """
-    from pytest_llmprops.benchmarks.eras.tools.training.sentiment import log_odds
-    from pytest_llmprops.benchmarks.eras.tools.training.sentiment_run import (
+    from pytest_llmprops.benchmarks.eras.tools.training.sentiment import (
         SentimentOptions,
         load_classifier,
+        log_odds,
         train_sentiment,
     )
     from pytest_llmprops.core.requests import Reply, Sentiment
@@ -252,7 +252,7 @@ def test_long_reviews_are_cut_and_counted(tmp_path: Path) -> None:
 )
 def test_options_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     """A wrong option is one line that names it, before anything is trained."""
-    from pytest_llmprops.benchmarks.eras.tools.training.sentiment_run import SentimentOptions, train_sentiment
+    from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentOptions, train_sentiment
 
     data = write_reviews(tmp_path / "train.tsv", [(f"书{w}", n % 2) for n, w in enumerate(WORDS)])
     with pytest.raises(UsageError, match=message) as raised:

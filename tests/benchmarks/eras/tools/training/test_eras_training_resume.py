@@ -22,7 +22,7 @@ from tests.support.training import lines_said, needs_train, save_base, sentences
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SegmenterTask
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
 pytestmark = [needs_train, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 
@@ -42,7 +42,7 @@ def toy_task(folder: Path) -> SegmenterTask:
 
 
 def toy_settings(**more: Any) -> Settings:
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
     values: dict[str, Any] = {"batch": 8, "epochs": 3, "learning_rate": 1e-3, "evaluations": 9, "patience": 0}
     return Settings(**{**values, "threads": 1, **more})

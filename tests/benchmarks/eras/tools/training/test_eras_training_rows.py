@@ -7,16 +7,21 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.tools.training.labels import (
+from pytest_llmprops.benchmarks.eras.tools.training.corpus import (
     LABELS,
     character_labels,
     fitting,
     labelled_rows,
     parts,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.progress import Progress, is_stuck
-from pytest_llmprops.benchmarks.eras.tools.training.rows import IGNORED, EpochBatches, Row
-from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+from pytest_llmprops.benchmarks.eras.tools.training.task import (
+    IGNORED,
+    EpochBatches,
+    Progress,
+    Row,
+    Settings,
+    is_stuck,
+)
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.models.character_tokens import CharacterTokens
 from pytest_llmprops.models.hf_segment import cut_by_labels

@@ -13,15 +13,15 @@ from pytest_llmprops.core.errors import UsageError
 from tests.support.training import lines_said, needs_train, save_base, sentences, silent, write_corpus
 
 if TYPE_CHECKING:
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import SegmenterOptions
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SegmenterOptions
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
 pytestmark = [needs_train, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 
 
 def prepared(folder: Path) -> tuple[SegmenterOptions, Settings]:
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import SegmenterOptions
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SegmenterOptions
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
     data = write_corpus(folder / "toy_training.utf8", sentences(80))
     gold = write_corpus(folder / "gold.utf8", sentences(90)[70:])
@@ -33,7 +33,7 @@ def prepared(folder: Path) -> tuple[SegmenterOptions, Settings]:
 
 def test_result_is_a_model_with_card_and_curve(tmp_path: Path) -> None:
     """The folder has a model that segments, a card with hashes and scores, and a curve; a second run does nothing."""
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import load_segmenter, train_segmenter
+    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import load_segmenter, train_segmenter
     from pytest_llmprops.core.requests import Reply, Segment
 
     options, settings = prepared(tmp_path)
@@ -63,7 +63,7 @@ def test_result_is_a_model_with_card_and_curve(tmp_path: Path) -> None:
 
 def test_other_settings_need_another_folder(tmp_path: Path) -> None:
     """A folder with other files, or with a training with other settings, is refused with one line."""
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import train_segmenter
+    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import train_segmenter
 
     options, settings = prepared(tmp_path)
     other = write_corpus(tmp_path / "other.utf8", sentences(90)[80:])

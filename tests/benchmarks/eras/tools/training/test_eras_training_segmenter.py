@@ -20,9 +20,8 @@ pytestmark = [needs_train, pytest.mark.filterwarnings("ignore::DeprecationWarnin
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """A small network trained on 300 lines of the People's Daily, and its outcome."""
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SegmenterTask
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
-    from pytest_llmprops.benchmarks.eras.tools.training.small import SmallBase
+    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SegmenterTask, SmallBase
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
     from pytest_llmprops.benchmarks.eras.tools.training.trainer import train
 
     folder = tmp_path_factory.mktemp("trained")
@@ -56,8 +55,11 @@ def test_training_learns_real_text(trained: tuple[Path, Any]) -> None:
 
 def test_saved_model_is_the_trained_one(trained: tuple[Path, Any]) -> None:
     """The folder has no pickle, loads without code of its own, and cuts as in training, alone or in a batch."""
-    from pytest_llmprops.benchmarks.eras.tools.training.scoring import score_lines, segmented
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import load_segmenter
+    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import (
+        load_segmenter,
+        score_lines,
+        segmented,
+    )
 
     folder, outcome = trained
     assert {p.suffix for p in folder.iterdir()} == {".json", ".safetensors"}
@@ -92,10 +94,13 @@ def test_plugin_measures_the_model(trained: tuple[Path, Any], run: Runner) -> No
 @pytest.mark.parametrize("crf", [False, True])
 def test_pretrained_base_learns(tmp_path: Path, crf: bool) -> None:
     """A BERT with a linear layer, and one with a CRF, learn a toy language; the saved models cut its words."""
-    from pytest_llmprops.benchmarks.eras.tools.training.scoring import segmented
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import PretrainedBase, SegmenterTask
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import load_segmenter
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import (
+        PretrainedBase,
+        SegmenterTask,
+        load_segmenter,
+        segmented,
+    )
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
     from pytest_llmprops.benchmarks.eras.tools.training.trainer import train
 
     lines = sentences(72)
@@ -130,8 +135,8 @@ def test_labels_of_a_crf_are_complete() -> None:
 
 def test_plan_trains_nothing(tmp_path: Path) -> None:
     """`--plan` prints steps, memory and time, and writes no file."""
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import SegmenterOptions, train_segmenter
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SegmenterOptions, train_segmenter
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
     data = write_corpus(tmp_path / "toy_training.utf8", sentences(80))
     options = SegmenterOptions(data=str(data), base=str(save_base(tmp_path / "base")))
@@ -146,9 +151,12 @@ def test_plan_trains_nothing(tmp_path: Path) -> None:
 
 def test_bad_bases_and_scripts_have_one_line(tmp_path: Path) -> None:
     """A base that cannot be loaded, a CRF on another base, and text of another script say what to do."""
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import PretrainedBase
-    from pytest_llmprops.benchmarks.eras.tools.training.segmenter_run import SegmenterOptions, train_segmenter
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.segmenter import (
+        PretrainedBase,
+        SegmenterOptions,
+        train_segmenter,
+    )
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
     with pytest.raises(
         UsageError, match=r"--base .*none: cannot be loaded: .*give the folder of a downloaded model"
@@ -178,7 +186,7 @@ def test_bad_bases_and_scripts_have_one_line(tmp_path: Path) -> None:
 def test_training_on_a_gpu(tmp_path: Path) -> None:
     """On a GPU, the network is trained there in bf16."""
     from pytest_llmprops.benchmarks.eras.tools.training.segmenter import PretrainedBase, SegmenterTask
-    from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
     from pytest_llmprops.benchmarks.eras.tools.training.trainer import train
 
     lines = sentences(72)

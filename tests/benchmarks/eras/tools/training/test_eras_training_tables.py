@@ -13,19 +13,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from pytest_llmprops.benchmarks.eras.authors_metrics import authors_metrics
-from pytest_llmprops.benchmarks.eras.tools.training.crossed import crossed_mean
+from pytest_llmprops.benchmarks.eras.judging import pair_result
+from pytest_llmprops.benchmarks.eras.metrics import authors_metrics
 from pytest_llmprops.benchmarks.eras.tools.training.experiment import (
     Experiment,
     Model,
     classifiers,
+    crossed_mean,
     measure,
     run_experiment,
     segmenters,
+    table1_numbers,
+    table2_numbers,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.paper_tables import table1_numbers, table2_numbers
-from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
-from pytest_llmprops.benchmarks.eras.values import pair_result
+from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.records import VerdictRecord

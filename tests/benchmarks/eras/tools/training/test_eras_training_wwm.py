@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.tools.training.masking import Masking
-from pytest_llmprops.benchmarks.eras.tools.training.rows import IGNORED, Row
-from pytest_llmprops.benchmarks.eras.tools.training.settings import Settings
+from pytest_llmprops.benchmarks.eras.tools.training.task import IGNORED, Row, Settings
+from pytest_llmprops.benchmarks.eras.tools.training.wwm import Masking
 from pytest_llmprops.core.errors import DataError, UsageError
 from tests.support.training import WORDS, lines_said, needs_train, save_base, sentences, silent
 
 if TYPE_CHECKING:
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm_run import WwmOptions
+    from pytest_llmprops.benchmarks.eras.tools.training.wwm import WwmOptions
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 #: Ten words: five of two tokens, then five of one; special tokens around them.
@@ -77,7 +76,7 @@ def test_at_least_one_word_is_masked() -> None:
 
 def options(folder: Path, **more: Any) -> WwmOptions:
     """Return options with a small corpus, a list of words as segmenter and a small base."""
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm_run import WwmOptions
+    from pytest_llmprops.benchmarks.eras.tools.training.wwm import WwmOptions
 
     corpus, words = folder / "corpus.txt", folder / "words.txt"
     if not corpus.exists():
@@ -98,7 +97,7 @@ SETTINGS = Settings(batch=8, epochs=2, learning_rate=5e-3, evaluations=4, patien
 @needs_train
 def test_masks_follow_the_segmenter_and_change_between_epochs(tmp_path: Path) -> None:
     """Rows have the segmenter's words; the same batch has the same masks, and another batch of a row has others."""
-    from pytest_llmprops.benchmarks.eras.tools.training.base import Encoder
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Encoder
     from pytest_llmprops.benchmarks.eras.tools.training.wwm import WwmTask
 
     what = options(tmp_path)
@@ -117,8 +116,8 @@ def test_masks_follow_the_segmenter_and_change_between_epochs(tmp_path: Path) ->
 @needs_train
 def test_result_is_a_base(tmp_path: Path) -> None:
     """Masked words are restored better than before, and the folder is a base for another training."""
-    from pytest_llmprops.benchmarks.eras.tools.training.base import Encoder
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm_run import train_wwm
+    from pytest_llmprops.benchmarks.eras.tools.training.task import Encoder
+    from pytest_llmprops.benchmarks.eras.tools.training.wwm import train_wwm
 
     out = tmp_path / "out"
     said, say = lines_said()
@@ -150,7 +149,7 @@ def test_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     """A training that was stopped and continued has the weights of an uninterrupted one, with the same masks."""
     from transformers import AutoModelForMaskedLM
 
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm_run import train_wwm
+    from pytest_llmprops.benchmarks.eras.tools.training.wwm import train_wwm
 
     train_wwm(options(tmp_path), SETTINGS, tmp_path / "whole", say=silent)
     evaluated = 0
@@ -184,7 +183,7 @@ def test_resumed_equals_uninterrupted(tmp_path: Path) -> None:
 )
 def test_options_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     """A wrong option is one line that names it, before anything is trained."""
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm_run import train_wwm
+    from pytest_llmprops.benchmarks.eras.tools.training.wwm import train_wwm
 
     with pytest.raises((UsageError, DataError), match=message) as raised:
         train_wwm(options(tmp_path, **change), SETTINGS, tmp_path / "out", say=silent)
@@ -195,7 +194,7 @@ def test_options_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], mes
 @needs_train
 def test_empty_corpus_is_one_line(tmp_path: Path) -> None:
     """A corpus without text is one line that says what it needs."""
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm_run import train_wwm
+    from pytest_llmprops.benchmarks.eras.tools.training.wwm import train_wwm
 
     (tmp_path / "empty.txt").write_text("\n \n", encoding="utf-8")
     with pytest.raises(DataError, match="0 lines of text; it must have one sentence per line"):
