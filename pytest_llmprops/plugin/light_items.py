@@ -137,6 +137,7 @@ class Source:
     ) -> None:
         self.template, self.verdict, self.keywords_of, self.phases = template, verdict, keywords_of, phases
         self.parent, self.hook = template.parent, template.ihook
+        self.path: Path = self.parent.path
         self.name: str = template.originalname
         self.function: Callable[[Any], object] = template.obj
         self.file, self.line, _ = template.location
@@ -156,18 +157,19 @@ class Source:
 class CallSpec:
     """The parameter of a light item, with the names of pytest's own, which takes half a microsecond more to make."""
 
-    __slots__ = ("_arg2scope", "id", "indices", "params")
+    __slots__ = ("_arg2scope", "_index", "id", "params")
 
     #: no parameter has marks
     marks: Sequence[pytest.Mark] = ()
 
     def __init__(self, param: str, index: int, scopes: Mapping[str, Any]) -> None:
-        self.id, self.params, self.indices, self._arg2scope = (
-            param,
-            {"verdict": param},
-            {"verdict": index},
-            scopes,
-        )
+        self.id, self._index, self._arg2scope = param, index, scopes
+        self.params = {"verdict": param}
+
+    @property
+    def indices(self) -> dict[str, int]:
+        """The position of the parameter among those of the function."""
+        return {"verdict": self._index}
 
     def getparam(self, name: str) -> object:
         """Return the value of a parameter.
@@ -301,8 +303,11 @@ class LightItem(pytest.Function):
 
     @property
     def path(self) -> Path:  # type: ignore[override]
-        path: Path = self.source.parent.path
-        return path
+        return self.source.path
+
+    #: functions in classes have no light items; pytest would look through the collectors
+    cls = None
+    instance = None
 
     @property
     def function(self) -> Callable[[Any], object]:
