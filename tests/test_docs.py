@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.cli.main import parser
-from pytest_llmprops.plugin.option_table import OPTIONS
+from pytest_llmprops.plugin.options import OPTIONS
 from pytest_llmprops.runs.gate_file import read_gate
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from pytest_llmprops.core.verdicts import Verdict
     from pytest_llmprops.engine.groups import GroupVerdict
-    from pytest_llmprops.plugin.hypothesis_search import Search
+    from pytest_llmprops.plugin.searching import Search
     from pytest_llmprops.plugin.session import LLMSession
 
 MARKER = "llmprops"

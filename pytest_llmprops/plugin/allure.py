@@ -31,9 +31,9 @@ from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome
-from pytest_llmprops.plugin.case_items import OUTCOME, UNIT
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.evaluation import Unit
+from pytest_llmprops.plugin.light_items import OUTCOME, UNIT
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.reports import allure_case, allure_run

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,30 +16,148 @@ from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import Group
 from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts, Kept, PhasesRead
+from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.engine.evaluator import Case, CaseKey
+from pytest_llmprops.engine.groups import CaseGroup
 from pytest_llmprops.plugin import light_items
-from pytest_llmprops.plugin.benchmark_classes import class_reference, find_class
-from pytest_llmprops.plugin.case_items import UNIT, cases_in, possible_tasks
-from pytest_llmprops.plugin.cases import Cases, Selection
-from pytest_llmprops.plugin.deselection import apply_limit, deselect_done, may_deselect
+from pytest_llmprops.plugin.cases import Cases, Selection, within_limit
 from pytest_llmprops.plugin.evaluation import Unit
+from pytest_llmprops.plugin.light_items import UNIT, cases_in, module_of, possible_tasks, set_unit
 from pytest_llmprops.plugin.markers import (
     Unreadable,
     benchmark_of,
     case_name_of,
     cases_on_command_line,
+    class_reference,
+    find_class,
     name_of,
     parametrize_skipped,
     parametrize_unreadable,
+    searched_by,
     unreadable_item,
     unreadable_of,
 )
 from pytest_llmprops.plugin.options import RunOptions
 
 if TYPE_CHECKING:
-    from pytest_llmprops.plugin.gating import Gating
+    from pytest_llmprops.plugin.gating import Gating, SequentialSchedule
     from pytest_llmprops.plugin.searching import Searching
-    from pytest_llmprops.plugin.sequential import SequentialSchedule
+
+
+# Deselecting cases after pytest's own selection: those above ``--llm-limit``, of other shards, or with a
+# verdict.
+#
+# The order is ``--llm-size``, pytest's selection (``-k``, ``-m``, node ids, other plugins), ``--llm-limit``,
+# ``--llm-shard``, the verdicts of a resumed run.
+
+#: options of pytest and of allure-pytest that deselect cases
+_SELECTING = (
+    *("keyword", "markexpr", "deselect", "lf", "stepwise"),
+    *(f"allure_{name}" for name in ("severities", "epics", "features", "stories", "ids", "labels")),
+)
+#: names the file with which allure-pytest selects cases
+_TEST_PLAN = "ALLURE_TESTPLAN_PATH"
+#: plugins whose ``pytest_collection_modifyitems`` deselects only by the options above, or only marks the items
+_WITHOUT_SELECTION = ("_pytest.", "allure_pytest.", "pytest_llmprops.", "_hypothesis_pytestplugin", "xdist.")
+
+#: returns what a pytest item measures (None for others), and its cases, or the one that it searches
+Parts = Callable[[pytest.Item], tuple[Unit | None, Sequence[Case]]]
+
+
+def may_deselect(config: pytest.Config) -> bool:
+    """Whether pytest, or a plugin, may select some cases of a test function."""
+    hooks = config.hook.pytest_collection_modifyitems.get_hookimpls()
+    return (
+        any(getattr(config.option, name, None) for name in _SELECTING)
+        or _TEST_PLAN in os.environ
+        or any("[" in arg for arg in config.args)
+        or any(not module_of(impl.plugin).startswith(_WITHOUT_SELECTION) for impl in hooks)
+    )
+
+
+def apply_limit(session: pytest.Session, parts: Parts, settings: RunOptions) -> None:
+    """Deselect the cases above ``--llm-limit`` or of other shards, for each benchmark and model.
+
+    A case that is only searched counts like one that is measured.
+    """
+    by_model: dict[tuple[str, str], dict[str, Case]] = {}
+    for item in session.items:
+        for case in parts(item)[1]:
+            by_model.setdefault((case.benchmark.name, case.model), {}).setdefault(case.item.id, case)
+    left: dict[tuple[str, str], set[str]] = {}
+    for key, cases in by_model.items():
+        benchmark = next(iter(cases.values())).benchmark
+        left[key] = {i.id for i in within_limit([c.item for c in cases.values()], benchmark, settings)}
+    _keep(session, parts, lambda item, case: case.item.id in left[case.benchmark.name, case.model])
+
+
+def deselect_done(session: pytest.Session, parts: Parts, kept: Kept) -> None:
+    """Deselect the cases and searches that the record of a resumed run has."""
+
+    def is_missing(item: pytest.Item, case: Case) -> bool:
+        if parts(item)[0] is not None:
+            return case.key not in kept.cases
+        return (case.model, case.benchmark.name, case.item.id, searched_by(item)) not in kept.searches
+
+    _keep(session, parts, is_missing)
+
+
+def _keep(session: pytest.Session, parts: Parts, keeps: Callable[[pytest.Item, Case], bool]) -> None:
+    """Deselect the items of which no case is kept; a group keeps its other cases. Other tests stay."""
+    remaining: list[pytest.Item] = []
+    others: list[pytest.Item] = []
+    for item in session.items:
+        unit, cases = parts(item)
+        left = tuple(case for case in cases if keeps(item, case))
+        if cases and not left:
+            others.append(item)
+            continue
+        remaining.append(item)
+        if isinstance(unit, CaseGroup) and len(left) < len(cases):
+            set_unit(item, CaseGroup(unit.name, left))
+    if others:
+        session.items[:] = remaining
+        session.config.hook.pytest_deselected(items=others)
+
+
+# The file in which a worker reports what it collected, before the controller gives it the first case.
+#
+# pytest-xdist passes a worker's values on only when the worker ends, which it cannot do if the run is
+# interrupted.
+
+
+def _path(run_dir: Path, worker: str) -> Path:
+    return run_dir / f".collected-{worker}.json"
+
+
+def report_collection(run_dir: Path, worker: str, facts: CollectionFacts | None) -> None:
+    """Write the facts for the controller; None if the worker refused to start.
+
+    :raises OSError: on a full disk.
+    """
+    write_text(_path(run_dir, worker), "" if facts is None else json.dumps(facts.to_json()))
+
+
+def has_reported(run_dir: Path, worker: str) -> bool:
+    """Return whether a worker has reported and its report was not taken."""
+    return _path(run_dir, worker).exists()
+
+
+def take_collection(run_dir: Path, worker: str) -> CollectionFacts | None:
+    """Return what a worker reported, and remove its file; None if the worker refused to start."""
+    path = _path(run_dir, worker)
+    try:
+        text = path.read_text(encoding="utf-8")
+        path.unlink()
+    except FileNotFoundError:
+        return None
+    return CollectionFacts.from_json(json.loads(text)) if text else None
+
+
+def remove_reports(run_dir: Path) -> None:
+    """Remove the files of workers that the controller did not read."""
+    for path in run_dir.glob(".collected-*.json"):
+        path.unlink(missing_ok=True)
 
 
 class Collection:
@@ -281,7 +402,7 @@ class Collection:
         return unit, cases_in(unit) if searched is None else (searched,)
 
     def _order_by_blocks(self, session: pytest.Session, units: list[Unit]) -> None:
-        from pytest_llmprops.plugin.sequential import SequentialSchedule
+        from pytest_llmprops.plugin.gating import SequentialSchedule
 
         assert self._gating is not None
         settings = self._settings

@@ -2,29 +2,147 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
+import linecache
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
+from pytest_llmprops.core.texts import shortened, terminal_line
+from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSetup
 from pytest_llmprops.engine.evaluator import CLOSED, Case, CaseKey, Outcome
-from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, group_outcome
+from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, GroupVerdict, group_outcome
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.models.replicas import Replicas
-from pytest_llmprops.plugin.cases import Cases
-from pytest_llmprops.plugin.helpers import HELPER
+from pytest_llmprops.plugin.cases import HELPER, Cases
 from pytest_llmprops.plugin.options import RunOptions
-from pytest_llmprops.plugin.replicas import check_replicas
 
 if TYPE_CHECKING:
     from pytest_llmprops.engine.config import BrokerConfig
     from pytest_llmprops.engine.in_process import InProcess
     from pytest_llmprops.engine.session import Engine
+
+
+def asserts(error: AssertionError, value: object) -> bool:
+    """Return whether ``error`` comes from ``assert NAME``, where ``value`` has this name.
+
+    If the source cannot be read, the answer is yes.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return True
+    frame = trace.tb_frame
+    asserted = _asserted_names(frame.f_code.co_filename)
+    if asserted is None:
+        return True
+    name = asserted.get(trace.tb_lineno)
+    return name is not None and frame.f_locals.get(name, frame.f_globals.get(name)) is value
+
+
+@lru_cache(maxsize=64)
+def _asserted_names(file: str) -> dict[int, str] | None:
+    """Return line -> name of each assertion of one name in a file; None if the file cannot be read."""
+    lines = linecache.getlines(file)
+    try:
+        tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return None
+    if not lines:
+        return None
+    return {
+        line: node.test.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Name)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+
+
+def failure_line(outcome: Outcome | GroupOutcome) -> str | None:
+    """Return the line that pytest shows for a failed case; None if the case did not fail."""
+    if outcome.error is not None:
+        return f"backend error: {outcome.error.message}"
+    verdict = outcome.verdict
+    if verdict is None or verdict:
+        return None
+    if isinstance(verdict, GroupVerdict):
+        return terminal_line(f"{verdict.status}: {verdict.reason}")
+    given = shortened(verdict.given, 120)
+    return terminal_line(
+        f"{verdict.status}: {verdict.reason} (expected {verdict.expected!r}, given {given!r})"
+    )
+
+
+def is_model_failure(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
+    """Whether a case failed only because its verdict is wrong or missing."""
+    if call.excinfo is not None and call.excinfo.value in (outcome.error, outcome.fault):
+        return True
+    return is_wrong_verdict(outcome, call)
+
+
+def is_wrong_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
+    """Whether a case failed only because its verdict is wrong: in ``assert verdict``, not in another assertion."""
+    if call.excinfo is None or call.when != "call" or outcome.verdict is None or outcome.verdict:
+        return False
+    error = call.excinfo.value
+    return isinstance(error, AssertionError) and asserts(error, outcome.verdict)
+
+
+def properties(unit: Case | CaseGroup, verdict: Verdict | GroupVerdict) -> list[tuple[str, str]]:
+    """Return the properties of a case for JUnit reports."""
+    case = unit.cases[0] if isinstance(unit, CaseGroup) else unit
+    rows = [
+        ("llmprops.model", case.model),
+        ("llmprops.benchmark", case.benchmark.name),
+        ("llmprops.task", getattr(verdict, "task", "") or case.item.task),
+        ("llmprops.language", case.item.language),
+        ("llmprops.status", verdict.status),
+        ("llmprops.score", f"{verdict.score:g}"),
+    ]
+    if isinstance(verdict, GroupVerdict):
+        rows.append((f"llmprops.{verdict.noun}", str(verdict.total)))
+        rows += [(f"llmprops.{status}", str(n)) for status, n in verdict.counts.items() if n]
+    return rows
+
+
+def check_replicas(settings: RunOptions, cases: Cases) -> None:
+    """Check that the models fit the engine.
+
+    :raises UsageError: if a model states replicas without the engine, or cannot have any; if Ray is not installed.
+    """
+    specs = cases.model_specs()
+    for label in cases.replicas:
+        if not settings.has_ray:
+            raise UsageError(
+                f"--model {specs[label].text}: ?replicas=, ?gpus= and ?cpus= need --llm-engine ray; add it, or leave"
+                " them out"
+            )
+        if find_backend(specs[label].backend).in_worker:
+            raise UsageError(
+                f"--model {specs[label].text}: runs in the processes of pytest (-n N), so it has no replicas; leave"
+                " out ?replicas=, ?gpus= and ?cpus="
+            )
+    for label in (*cases.models, *cases.replicas):
+        if find_backend(specs[label].backend).remote:
+            raise UsageError(
+                f"--llm-engine ray: {specs[label].text} is called over a network; Ray runs replicas of models that"
+                " compute themselves (hf:, llamacpp:); for several servers of one model, use --llm-base-url URL,URL"
+            )
+    # Ray Client needs grpc, which Ray alone does not install.
+    packages = ("ray", "grpc") if settings.engine.startswith("ray:") else ("ray",)
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(f"--llm-engine {settings.engine}", package=package, extra="ray")
+
 
 #: maximum time that a run waits for stored replies before it reports the first case
 SETTLE_SECONDS = 2.0

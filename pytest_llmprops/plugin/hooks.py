@@ -12,11 +12,15 @@ import pytest
 
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.plugin.light_items import LightItem
-from pytest_llmprops.plugin.light_protocol import run_light
 from pytest_llmprops.plugin.markers import unreadable_of
-from pytest_llmprops.plugin.process_state import freeze_objects, garbage_collection_paused
-from pytest_llmprops.plugin.reporting import complete_report, from_plain, shorten_failure, to_plain
-from pytest_llmprops.plugin.session import MANY_CASES, MESSAGES, LLMSession
+from pytest_llmprops.plugin.reporting import complete_report, from_plain, run_light, shorten_failure, to_plain
+from pytest_llmprops.plugin.session import (
+    MANY_CASES,
+    MESSAGES,
+    LLMSession,
+    freeze_objects,
+    garbage_collection_paused,
+)
 
 #: the suites of this package
 _SUITES = Path(importlib.import_module("pytest_llmprops.suites").__path__[0]).resolve()

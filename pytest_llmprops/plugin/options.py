@@ -1,19 +1,451 @@
-"""Command-line options, their ini keys, and their values: from the command line, the ini file or the default."""
+"""Command-line options, their ini keys, and the values that they take."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.items import Shard
-from pytest_llmprops.plugin.option_table import OPTIONS, Option
-from pytest_llmprops.plugin.option_values import Confirm, redacted
+from pytest_llmprops.core.items import LIMITED_SIZES, Shard
+
+# The values of command-line options and ini keys: functions that read them from text, or raise ValueError.
+
+ENGINES = ("local", "batch", "ray")
+_encode = json.JSONEncoder(allow_nan=False).encode
+
+
+def text(value: str) -> str:
+    """Return a text that is not empty."""
+    if not value:
+        raise ValueError("must not be empty")
+    return value
+
+
+def positive(value: str) -> int:
+    """Return a whole number of at least 1."""
+    number = int(value)
+    if number < 1:
+        raise ValueError("must be a whole number of at least 1")
+    return number
+
+
+def count(value: str) -> int:
+    """Return a whole number of at least 0."""
+    number = int(value)
+    if number < 0:
+        raise ValueError("must be a whole number of at least 0")
+    return number
+
+
+def amount(value: str) -> float:
+    """Return a number above 0."""
+    number = float(value)
+    if not 0 < number < float("inf"):
+        raise ValueError("must be a number above 0")
+    return number
+
+
+def seconds(value: str) -> float:
+    """Return a number of at least 0."""
+    number = float(value)
+    if not 0 <= number < float("inf"):
+        raise ValueError("must be a number of at least 0")
+    return number
+
+
+def age(value: str) -> float:
+    """Return the seconds of a time such as ``24h``, ``30m`` or ``7d``; a number alone is in hours."""
+    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+    number, unit = (value[:-1], units[value[-1]]) if value[-1:] in units else (value, 3600)
+    if not 0 <= float(number) < float("inf"):
+        raise ValueError("must be a time such as 24h, 30m or 7d")
+    return float(number) * unit
+
+
+def url(value: str) -> str:
+    """Return an address, or several separated by commas, as it is written."""
+    if not all(one.strip().startswith(("http://", "https://")) for one in value.split(",")):
+        raise ValueError("must begin with http:// or https://")
+    return value
+
+
+def engine(value: str) -> str:
+    """Return an engine as it is written."""
+    if value not in ENGINES and not re.fullmatch(r"ray://[^/?#\s]+:\d+", value):
+        raise ValueError(f"must be one of {', '.join(ENGINES)}, ray://HOST:PORT")
+    return value
+
+
+def pairs(values: Sequence[str]) -> dict[str, str]:
+    """Return the pairs of texts ``NAME=VALUE``."""
+    texts = {}
+    for value in values:
+        name, _, text = value.partition("=")
+        if not (name.strip() and text):
+            raise ValueError(f"'{value}' must be NAME=VALUE")
+        texts[name.strip()] = text
+    return texts
+
+
+#: the parameters that a protocol also sets, with the types of their values; servers check the others
+_PARAMS: dict[str, tuple[tuple[type, ...], str]] = {
+    "temperature": ((int, float), "a number"),
+    "max_tokens": ((int,), "a whole number"),
+    "stop": ((str, list), "a text or a list of texts"),
+}
+
+
+def params(values: Sequence[str]) -> dict[str, Any]:
+    """Return the values of ``--llm-param``: JSON, or text."""
+
+    def value_of(text: str) -> Any:
+        try:
+            value = json.loads(text)
+        except ValueError:
+            return text
+        try:
+            _encode(value)
+        except ValueError:
+            # NaN, or a number too large for a float, also inside a list or an object.
+            raise ValueError(f"'{text}' must be a finite number") from None
+        return value
+
+    found = {name: value_of(text) for name, text in pairs(values).items()}
+    for name, (kinds, what) in _PARAMS.items():
+        value = found.get(name)
+        if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
+            raise ValueError(f"{name} must be {what}")
+    return found
+
+
+class Confirm(NamedTuple):
+    """The cost and the number of calls above which a run needs a confirmation; None: not limited."""
+
+    usd: float | None = None
+    calls: int | None = None
+
+    def __str__(self) -> str:
+        parts = [] if self.usd is None else [f"{self.usd:g} USD"]
+        return ", ".join(parts if self.calls is None else [*parts, f"{self.calls} calls"])
+
+
+_LIMIT = re.compile(r"(\d+(?:\.\d+)?) *(USD|calls)", re.IGNORECASE)
+
+
+def confirm(value: str) -> Confirm:
+    """Return the limits of ``5 USD, 20000 calls``; none for ``off``."""
+    if value.strip().lower() == "off":
+        return Confirm()
+    limits: dict[str, float] = {}
+    for part in value.split(","):
+        match = _LIMIT.fullmatch(part.strip())
+        if match is None or match[2].lower() in limits:
+            raise ValueError("write a cost, a number of calls or both, such as 5 USD, 20000 calls, or off")
+        limits[match[2].lower()] = float(match[1])
+    calls = limits.get("calls")
+    return Confirm(limits.get("usd"), None if calls is None else int(calls))
+
+
+def sets(values: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the settings of texts ``BENCHMARK.FIELD=VALUE``, by benchmark."""
+    settings: dict[str, dict[str, str]] = {}
+    for name, text in pairs(values).items():
+        benchmark, _, field = name.partition(".")
+        if not (benchmark and field):
+            raise ValueError(f"'{name}={text}' must be BENCHMARK.FIELD=VALUE")
+        settings.setdefault(benchmark, {})[field] = text
+    return settings
+
+
+def shard(value: str) -> Shard:
+    """Return the shard ``I/N``."""
+    number, _, total = value.partition("/")
+    if not (number.isascii() and number.isdigit() and total.isascii() and total.isdigit()):
+        raise ValueError("must be I/N, such as 3/16")
+    found = Shard(int(number), int(total))
+    if not 1 <= found.number <= found.total:
+        raise ValueError("I must be from 1 to N")
+    return found
+
+
+def store(value: str) -> Any:
+    """Return the file or the URL of a store."""
+    # Without --model, nothing of the engine is imported.
+    from pytest_llmprops.engine.store.location import store_location
+
+    return store_location(value)
+
+
+def redacted(value: str) -> str:
+    """Return a text without the password of a URL."""
+    from pytest_llmprops.engine.store.location import without_password
+    from pytest_llmprops.models.addresses import without_user
+
+    return without_user(without_password(value))
+
+
+def models(values: Sequence[str]) -> tuple[str, ...]:
+    """Return the specifications of the models."""
+    if any(not value.strip() for value in values):
+        raise ValueError("must name a model, for example --model smollm2")
+    if len(set(values)) < len(values):
+        raise ValueError("names a model twice")
+    return tuple(values)
+
+
+# The table of all command-line options; each is also an ini key, which is the name with underscores.
+
+SOURCES = ("builtin", "published", "all")
+SIZES = (*LIMITED_SIZES, "full")
+CACHE_MODES = ("reuse", "refresh", "off", "only")
+ATTACH = ("all", "failures", "none")
+ALLURE_IDENTITIES = ("model", "item")
+FAILURES = ("fail", "xfail")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    :param parse: returns the value of the option's text, or of its list of texts; raises ValueError.
+    """
+
+    name: str
+    parse: Callable[[Any], Any]
+    default: Any
+    help: str
+    metavar: str = "VALUE"
+    repeatable: bool = False
+    flag: bool = False
+    choices: tuple[str, ...] = ()
+
+    @property
+    def dest(self) -> str:
+        return self.name.replace("-", "_")
+
+
+OPTIONS: tuple[Option, ...] = (
+    Option(
+        "llm-model",
+        models,
+        (),
+        "model to measure: NAME[?key=value&...]; repeatable",
+        "SPEC",
+        repeatable=True,
+    ),
+    Option(
+        "llm-helper",
+        pairs,
+        {},
+        "helper model for one role, such as reader, parse or embed; repeatable",
+        "ROLE=SPEC",
+        repeatable=True,
+    ),
+    Option(
+        "llm-base-url",
+        url,
+        None,
+        "base URL of an OpenAI-compatible server, usually ending in /v1; of several servers, separated by commas",
+        "URL",
+    ),
+    Option(
+        "llm-concurrency",
+        positive,
+        64,
+        "maximum number of calls in flight, over all workers (default: 64)",
+        "N",
+    ),
+    Option(
+        "llm-engine",
+        engine,
+        "local",
+        "how requests are sent: local (default) makes calls; batch uses the provider's batches, at half the price; ray"
+        " and ray://HOST:PORT run replicas of a local model in a Ray cluster",
+        "ENGINE",
+    ),
+    Option(
+        "llm-batch-wait",
+        seconds,
+        None,
+        "how long to wait for batches (default: until all are done); then the run ends with status 2, and the same"
+        " command goes on",
+        "SECONDS",
+    ),
+    Option("llm-rpm", amount, None, "maximum number of calls per minute (default: no limit)", "N"),
+    Option("llm-timeout", amount, 120.0, "timeout of one call, in seconds (default: 120)", "SECONDS"),
+    Option("llm-retries", count, 4, "number of retries after a failed call (default: 4)", "N"),
+    Option(
+        "llm-param",
+        params,
+        {},
+        "request parameter that overrides the protocol's value; repeatable",
+        "NAME=VALUE",
+        repeatable=True,
+    ),
+    Option(
+        "llm-limit",
+        positive,
+        None,
+        "number of items per task and language (eras, dtails: per cluster; default: all)",
+        "N",
+    ),
+    Option(
+        "llm-size",
+        text,
+        "full",
+        "number of items: small, standard or full (default); small is about 1,500 calls in all suites",
+        "SIZE",
+        choices=SIZES,
+    ),
+    Option(
+        "llm-shard",
+        shard,
+        None,
+        "part I of N of the selected items, for N runs that 'llmprops runs merge' makes one; clusters stay whole",
+        "I/N",
+    ),
+    Option(
+        "llm-repeats",
+        positive,
+        1,
+        "number of samples of each item, each with its own calls and verdict (default: 1)",
+        "N",
+    ),
+    Option("llm-seed", int, 0, "seed of all random choices (default: 0)", "N"),
+    Option(
+        "llm-source",
+        text,
+        "builtin",
+        "source of the items: builtin (default), published or all",
+        "SOURCE",
+        choices=SOURCES,
+    ),
+    Option("llm-data", Path, None, "folder of published or generated data (default: $LLMPROPS_DATA)", "DIR"),
+    Option(
+        "llm-protocol",
+        text,
+        "quick",
+        "named settings of each benchmark: quick (default) or paper",
+        "NAME",
+    ),
+    Option(
+        "llm-set",
+        sets,
+        {},
+        "change one setting of a protocol; repeatable",
+        "BENCHMARK.FIELD=VALUE",
+        repeatable=True,
+    ),
+    Option(
+        "llm-cache",
+        text,
+        "reuse",
+        "use of stored replies: reuse (default), refresh, off or only",
+        "MODE",
+        choices=CACHE_MODES,
+    ),
+    Option(
+        "llm-cache-age",
+        age,
+        None,
+        "maximum age of a stored reply of an unpinned model: 24h, 7d (default: 24h with a gate, otherwise no limit)",
+        "TIME",
+    ),
+    Option(
+        "llm-store",
+        store,
+        None,
+        "reply store: a file, or postgresql://USER@HOST/DATABASE (default: a file in the user's cache directory)",
+        "FILE|URL",
+    ),
+    Option("llm-run", str, None, "folder for the run record (default: reports/runs/TIME-MODEL)", "DIR"),
+    Option(
+        "llm-resume",
+        bool,
+        False,
+        "go on with the run in --llm-run: run the cases without a verdict and those that ended in an error",
+        flag=True,
+    ),
+    Option(
+        "llm-attach",
+        text,
+        "failures",
+        "prompts and replies in Allure results: failures (default, with a sample of passes), all or none",
+        "CASES",
+        choices=ATTACH,
+    ),
+    Option(
+        "llm-allure-identity",
+        text,
+        "model",
+        "what Allure's history takes for one case: an item with its model (model, the default), or an item, so that an"
+        " upgrade shows new failures and fixed cases (item)",
+        "NAME",
+        choices=ALLURE_IDENTITIES,
+    ),
+    Option("llm-gate", Path, None, "gate file: rules that decide whether the run passes", "FILE"),
+    Option(
+        "llm-baseline",
+        text,
+        None,
+        "baseline of the gate: a run folder, a run id or the name of a promoted run",
+        "RUN",
+    ),
+    Option(
+        "llm-failures",
+        text,
+        "fail",
+        "how pytest reports wrong verdicts: fail (default) or xfail; errors remain errors",
+        "HOW",
+        choices=FAILURES,
+    ),
+    Option(
+        "llm-max-calls",
+        positive,
+        None,
+        "maximum number of calls: a run that plans more does not start, a run that reaches it stops",
+        "N",
+    ),
+    Option(
+        "llm-max-cost",
+        amount,
+        None,
+        "maximum cost: a run that plans more does not start, a run that reaches it stops",
+        "USD",
+    ),
+    Option(
+        "llm-confirm",
+        confirm,
+        Confirm(5.0, 20_000),
+        'calls and cost above which a run needs a confirmation (default: "5 USD, 20000 calls"; off: never)',
+        "LIMITS",
+    ),
+    Option(
+        "llm-yes",
+        bool,
+        False,
+        "confirm the calls and the cost of the run; scripts and CI are not asked",
+        flag=True,
+    ),
+    Option(
+        "llm-prices",
+        Path,
+        None,
+        "file of prices, which takes precedence over the tables (default: $LLMPROPS_PRICES)",
+        "FILE",
+    ),
+    Option(
+        "llm-plan", bool, False, "print the planned calls, tokens, cost and time; send nothing", flag=True
+    ),
+)
+
 
 GROUP = "llmprops: measure a language model"
 

@@ -15,15 +15,15 @@ from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.store.location import holds_replies
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend
+from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.controller import Controller
-from pytest_llmprops.plugin.helpers import HELPER
-from pytest_llmprops.plugin.plan import price_note, prices_of
-from pytest_llmprops.plugin.progress import under_ci
+from pytest_llmprops.plugin.estimate import price_note, prices_of
+from pytest_llmprops.plugin.terminal import under_ci
 from pytest_llmprops.runs.record import check_run_folder
 
 if TYPE_CHECKING:
     # Imported only for a run that is planned.
-    from pytest_llmprops.plugin.forecast import Forecast
+    from pytest_llmprops.plugin.estimate import Forecast
 
 _LESS = "measure fewer items with --llm-size small or --llm-limit N"
 _NOT_CONFIRMED = "llmprops: not confirmed; nothing was sent, and no run was recorded"
@@ -92,7 +92,7 @@ class Preflight:
             return
         if not collection.remaining or collection.only_collects(session):
             return
-        from pytest_llmprops.plugin.forecast import forecast_of
+        from pytest_llmprops.plugin.estimate import forecast_of
 
         self._controller.start_broker()
         try:
@@ -108,7 +108,7 @@ class Preflight:
         session = self._controller.main_session
         if session is None or not self._is_needed or not self._session.evaluation.needs_broker:
             return
-        from pytest_llmprops.plugin.forecast import forecast_in_child
+        from pytest_llmprops.plugin.estimate import forecast_in_child
 
         # Its process imports the packages of the models while the child collects.
         self._controller.start_broker(len(specs))

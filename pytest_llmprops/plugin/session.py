@@ -2,28 +2,223 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gc
+import logging
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.broker_report import BrokerReport
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.run_facts import CallFacts
 from pytest_llmprops.core.worker_messages import Kept, PhasesRead, WorkerSetup, WorkerSummary
-from pytest_llmprops.plugin.ahead import begin_alone, begin_in_worker
-from pytest_llmprops.plugin.batches import check_engine
 from pytest_llmprops.plugin.cases import Cases
-from pytest_llmprops.plugin.collected import report_collection
-from pytest_llmprops.plugin.collection import Collection
+from pytest_llmprops.plugin.collection import Collection, report_collection
 from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.light_items import phases_read
 from pytest_llmprops.plugin.options import RunOptions
-from pytest_llmprops.plugin.verdicts import Verdicts
+from pytest_llmprops.plugin.verdicts import Verdicts, begin_alone, begin_in_worker
+from pytest_llmprops.runs.reader import read_facts
 
 if TYPE_CHECKING:
+    from pytest_llmprops.engine.session import BrokerProcess, Engine
     from pytest_llmprops.plugin.gating import Gating
     from pytest_llmprops.plugin.resuming import Earlier
     from pytest_llmprops.plugin.searching import Searching
+
+
+# The controller's side of the broker: its process in a run with workers, and its reports.
+
+#: report of a run that needs no broker and costs nothing
+NO_CALLS = BrokerReport(CallFacts(cost_usd=0.0))
+
+
+class SessionBroker:
+    """Starts the broker's process for workers, and gets reports from the broker of the session."""
+
+    def __init__(self, evaluation: Evaluation, *, is_distributed: bool) -> None:
+        self._evaluation, self._is_distributed = evaluation, is_distributed
+        self._process: BrokerProcess | None = None
+        self._monitor: Engine | None = None
+
+    @property
+    def socket(self) -> str | None:
+        """The path of the process's socket; None without a process."""
+        return None if self._process is None else self._process.socket
+
+    def start_process(self, *, workers: int, replaces_workers: bool) -> list[str]:
+        """Start the process unless it is running, and return notes on the store.
+
+        :param workers: number of workers. :param replaces_workers: pytest-xdist replaces a lost worker.
+        :raises pytest.UsageError: if the store cannot be used.
+        """
+        if self._process is not None:
+            return []
+        from pytest_llmprops.engine.session import BrokerProcess
+
+        config = dataclasses.replace(
+            self._evaluation.broker_config(), replaced=replaces_workers, askers=workers
+        )
+        notes: list[str] = []
+        if config.cache != "off":
+            from pytest_llmprops.engine.store.location import open_store
+
+            try:
+                # Open it once here to report a bad file before the run starts.
+                store = open_store(config.store, read_only=config.cache == "only")
+            except LLMPropsError as error:
+                raise pytest.UsageError(str(error)) from None
+            notes += store.notes
+            store.close()
+        try:
+            self._process = BrokerProcess(config)
+        except LLMPropsError as error:
+            raise pytest.UsageError(str(error)) from None
+        return notes
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of a run without workers; with workers, one that is connected to the process."""
+        if self._process is None:
+            return self._evaluation.engine
+        if self._monitor is None:
+            from pytest_llmprops.engine.session import Engine
+
+            self._monitor = Engine(socket=self._process.socket, window=1)
+        return self._monitor
+
+    def report(self) -> BrokerReport | None:
+        """Return the broker's report; None if the broker does not answer."""
+        try:
+            if self._process is not None or self._evaluation.engine_started:
+                return BrokerReport.from_json(self.engine.report())
+            has_none = self._is_distributed and not self._evaluation.needs_broker
+            return NO_CALLS if has_none else None
+        except (LLMPropsError, TimeoutError):
+            return None
+
+    def failure(self) -> str | None:
+        """Return one line on why the process ended; None while it is running, or without a process."""
+        return None if self._process is None else self._process.failure()
+
+    def close(self) -> None:
+        """End the process; safe to call twice."""
+        if self._monitor is not None:
+            self._monitor.close()
+            self._monitor = None
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+
+# What a run with a model changes in its process, and restores at its end: garbage collection and the table of
+# loggers.
+#
+# Python's collector looks at the items of a run again and again, which takes a seventh of the time of a
+# collection of tests, and once more at the end of the run. The table of loggers is used by several threads
+# during a run.
+
+
+@contextmanager
+def garbage_collection_paused() -> Iterator[None]:
+    """Collect no garbage while objects are made that stay."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def freeze_objects() -> None:
+    """Make garbage collection rarer, and ignore the objects that exist now.
+
+    Objects without references are freed all the same. This costs some memory and saves about a tenth of a run's CPU
+    time (measured).
+    """
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 20)
+
+
+class _Loggers(dict[str, Any]):
+    """The loggers by name. A thread may add one while another goes through them."""
+
+    def values(self) -> Any:
+        return list(super().values())
+
+
+def prepare_process() -> Callable[[], None]:
+    """Prepare the process for a run, and return the function that restores it.
+
+    Pytest goes through the loggers around each phase of a test, without the lock of :mod:`logging`. A logger that an
+    SDK, imported by another thread, added at that moment made an error of the case.
+    """
+    thresholds = gc.get_threshold()
+    manager = logging.Logger.manager
+    freeze_objects()
+    manager.loggerDict = _Loggers(manager.loggerDict)
+
+    def restore() -> None:
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)
+        # A later run of the same process may have its own table.
+        if isinstance(manager.loggerDict, _Loggers):
+            manager.loggerDict = dict(manager.loggerDict)
+
+    return restore
+
+
+# ``--llm-engine batch``: what it cannot serve, and the record that the same command goes on with.
+
+
+def check_engine(settings: RunOptions, *, is_sequential: bool) -> None:
+    """Check that the options fit batches.
+
+    :raises UsageError: if they do not.
+    """
+    if is_sequential:
+        raise UsageError(
+            "--llm-engine batch: a sequential gate decides after each block of cases, which batches would make wait for"
+            " hours; leave out sequential = true in the gate file, or --llm-engine batch"
+        )
+    is_limited = settings.gate is not None and settings.cache_age is None
+    if is_limited and settings.batch_wait is not None and not settings.run:
+        raise UsageError(
+            "--llm-engine batch: a gate uses replies since the day before its run began, so the next command must know"
+            " the run; add --llm-run DIR, or give a maximum age with --llm-cache-age"
+        )
+    if settings.cache in ("refresh", "off"):
+        raise UsageError(
+            f"--llm-engine batch: needs the reply store to go on where an earlier run ended; leave out --llm-cache"
+            f" {settings.cache}, or name a new store with --llm-store FILE"
+        )
+
+
+def resumed(config: pytest.Config, settings: RunOptions) -> RunOptions:
+    """Return the settings, with ``--llm-resume`` if the folder of ``--llm-run`` has a run that waits for batches.
+
+    The same command then goes on with the same record. Workers get the option from ``config``.
+    """
+    if settings.engine != "batch" or settings.run is None or settings.resume:
+        return settings
+    folder = Path(settings.run)
+    if not (folder / "run.json").is_file():
+        return settings
+    try:
+        is_complete = read_facts(folder).complete
+    except LLMPropsError:
+        return settings
+    if is_complete:
+        return settings
+    config.option.llm_resume = True
+    return dataclasses.replace(settings, resume=True)
+
 
 #: number of cases from which pytest keeps no report of each case, which takes a kilobyte
 MANY_CASES = 20_000

@@ -10,8 +10,7 @@ from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.dotenv_file import read_dotenv
 from pytest_llmprops.plugin.hooks import CaseHooks
 from pytest_llmprops.plugin.options import resolve_options
-from pytest_llmprops.plugin.process_state import prepare_process
-from pytest_llmprops.plugin.session import LLMSession
+from pytest_llmprops.plugin.session import LLMSession, prepare_process
 
 
 def start(config: pytest.Config) -> LLMSession:
@@ -26,7 +25,7 @@ def start(config: pytest.Config) -> LLMSession:
     dotenv = read_dotenv() if worker_input is None else ""
     settings = resolve_options(config)
     if settings.engine == "batch" and worker_input is None:
-        from pytest_llmprops.plugin.batches import resumed
+        from pytest_llmprops.plugin.session import resumed
 
         settings = resumed(config, settings)
     try:
@@ -53,7 +52,7 @@ def start(config: pytest.Config) -> LLMSession:
         preflight = Preflight(config, controller)
         preflight.check()
         if settings.plan:
-            from pytest_llmprops.plugin.plan_only import PlanOnly
+            from pytest_llmprops.plugin.estimate import PlanOnly
 
             register(PlanOnly(session), "llmprops-plan")
         elif controller.is_distributed:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.worker_messages import CollectionFacts
-from pytest_llmprops.plugin.collected import report_collection, take_collection
-from pytest_llmprops.plugin.worker_starts import WorkerStarts
+from pytest_llmprops.plugin.collection import report_collection, take_collection
+from pytest_llmprops.plugin.distributed import WorkerStarts
 from tests.support.runs import Runner
 
 NOTES_PHASES = """

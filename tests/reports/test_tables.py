@@ -10,7 +10,7 @@ import pytest
 from pytest_llmprops.core.broker_report import BrokerReport
 from pytest_llmprops.core.records import RecordStatus
 from pytest_llmprops.core.run_facts import CallFacts, RunFacts
-from pytest_llmprops.plugin.progress import Progress
+from pytest_llmprops.plugin.terminal import Progress
 from pytest_llmprops.reports.tables import fitted, without, wrapped
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.summary import summary_rows
@@ -120,7 +120,7 @@ def test_text_is_wrapped_between_words() -> None:
 def test_live_line_has_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """After two seconds, the line says how long the other cases take at the rate so far."""
     now, shown = [100.0], [""]
-    monkeypatch.setattr("pytest_llmprops.plugin.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("pytest_llmprops.plugin.terminal.time.monotonic", lambda: now[0])
     reporter = SimpleNamespace(rewrite=lambda line, erase: shown.append(line))
     progress = Progress(reporter, 1200, lambda: BrokerReport(CallFacts(requests=1)), capture=object())
     for _ in range(300):

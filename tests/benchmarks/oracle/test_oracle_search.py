@@ -19,7 +19,7 @@ from fixtures.strategies import replacements
 from pytest_llmprops import BackendError, Benchmark, Item, Protocol, Reply
 from pytest_llmprops.core.requests import Request
 from pytest_llmprops.engine.evaluator import Asking, Case
-from pytest_llmprops.plugin.hypothesis_search import Search
+from pytest_llmprops.plugin.searching import Search
 from tests.support.allure import results, texts
 from tests.support.runs import DEFAULT_PLUGINS, ROOT, Finished, Runner
 from tests.support.terminal import on_terminal

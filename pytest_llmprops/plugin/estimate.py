@@ -1,0 +1,328 @@
+"""The number of calls of a run and their cost, before the first call: for ``--llm-plan`` and for the confirmation."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_llmprops.core.benchmark_checks import checked_plan_remarks, checked_search_calls
+from pytest_llmprops.core.contracts import fault_line
+from pytest_llmprops.core.errors import ContractError, LLMPropsError
+from pytest_llmprops.core.numbers import count, counted
+from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Request, Usage
+from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.engine.planning import (
+    CHARACTERS_PER_TOKEN,
+    SECONDS_PER_CALL,
+    Planned,
+    cost,
+    plan,
+    total_calls,
+)
+from pytest_llmprops.engine.session import Engine
+from pytest_llmprops.models.prices import FREE, Price, price
+from pytest_llmprops.models.registry import find_backend
+from pytest_llmprops.plugin.cases import HELPER, Cases
+from pytest_llmprops.plugin.markers import searched_by
+from pytest_llmprops.plugin.options import RunOptions
+from pytest_llmprops.plugin.session import LLMSession
+from pytest_llmprops.reports.tables import fitted, terminal_width, without, wrapped
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+
+def prices_of(cases: Cases) -> dict[str, Price]:
+    """Return the known prices by label; helpers that are not called over a network are free."""
+    prices = {}
+    for label, spec in cases.model_specs().items():
+        listed = price(spec.name, spec.params, cases.settings.prices)
+        if listed is not None:
+            has_batches = cases.settings.engine == "batch"
+            prices[label] = listed.scaled(BATCH_DISCOUNT) if has_batches else listed
+        elif spec.backend in ("llamacpp", "smollm2", "hf", "fake") or (
+            label.startswith(HELPER) and not find_backend(spec.backend).remote
+        ):
+            prices[label] = FREE
+    return prices
+
+
+def price_note(prices: Mapping[str, Price]) -> str:
+    """Return where the prices are from, with their date; empty if nothing has a price."""
+    sources = dict.fromkeys(known.source for known in prices.values() if known.source)
+    return f"prices: {', '.join(sources)}" if sources else ""
+
+
+def without_calls(cases: Sequence[Case], labels: Container[str]) -> list[Planned]:
+    """Return the rows of the models with these labels, which are served inside the pytest processes."""
+    shown = [case for case in cases if case.model in labels and not case.sample]
+    counts = Counter((case.benchmark.name, case.model) for case in shown)
+    return [Planned(benchmark, model, items=n) for (benchmark, model), n in counts.items()]
+
+
+def plan_remarks(cases: Iterable[Case]) -> tuple[list[str], list[ContractError]]:
+    """Return the remarks of the benchmarks on their planned calls, and why others cannot be shown.
+
+    They are for one sample of each item and any model.
+    """
+    shown = {(case.benchmark.name, case.item.id): case for case in cases}
+    by_benchmark: dict[str, list[Case]] = {}
+    for (name, _), case in shown.items():
+        by_benchmark.setdefault(name, []).append(case)
+    lines: list[str] = []
+    problems: list[ContractError] = []
+    for name, own in by_benchmark.items():
+        benchmark, settings = own[0].benchmark, own[0].protocol.settings
+        remarks, wrong = checked_plan_remarks(benchmark, [case.item for case in own], settings)
+        lines += [f"  {name}: {text}" for text in remarks]
+        problems += wrong
+    return lines, problems
+
+
+def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: RunOptions) -> list[str]:
+    """Return the plan as a table: calls, tokens, cost and time per benchmark and model."""
+    table: list[tuple[str, ...]] = [
+        ("benchmark", "model", "items", "calls", "prompt tokens", "reply tokens", "USD", "minutes")
+    ]
+    has_batches = settings.engine == "batch"
+    for row in rows:
+        amount = cost(row, prices)
+        minutes = row.calls * SECONDS_PER_CALL / settings.concurrency / 60
+        table.append(
+            (
+                row.benchmark,
+                row.model,
+                count(row.items) if row.repeats == 1 else f"{count(row.items)} x {row.repeats}",
+                count(row.calls),
+                f"~{count(row.prompt_tokens)}",
+                f"<= {count(row.completion_tokens)}" if row.completion_tokens else "?",
+                "unknown" if amount is None else f"~{amount:.4f}",
+                "?" if has_batches else f"~{minutes:.1f}",
+            )
+        )
+    calls, prompts = total_calls(rows), sum(row.prompts for row in rows)
+    batched = (
+        f" ({count(prompts)} if the API returns all samples of a prompt in one call)"
+        if prompts < calls
+        else ""
+    )
+    duration = (
+        "each wave takes up to 24 hours"
+        if has_batches
+        else f"time estimated at {SECONDS_PER_CALL:g} s per call, {settings.concurrency} calls in parallel"
+    )
+    note = (
+        f"  {counted(calls, 'call')}{batched}, fewer if replies are stored; tokens estimated at 4 characters per token;"
+        f" {duration}"
+    )
+    known = price_note(prices)
+    dated = [f"  {known}"] if known else []
+    width = terminal_width()
+    short, models = without(table, ("model",))
+    rows_shown = fitted(width, table, short, table) if models else fitted(width, table)
+    title = "llmprops plan: no call is made"
+    return [title, *rows_shown, note, *dated]
+
+
+# The calls that a run needs: counted before its first call, in this process or in a child of it.
+
+
+@dataclass(slots=True)
+class ModelCalls:
+    """The calls to one model.
+
+    :param stored: number of requests that stored replies answer.
+    :param completion_tokens: the most tokens that the replies may have.
+    :param shortest: the shortest prompt without a stored reply.
+    """
+
+    calls: int = 0
+    stored: int = 0
+    prompt_characters: int = 0
+    completion_tokens: int = 0
+    shortest: Chat | None = None
+
+    def add(self, request: Request) -> None:
+        """Count a request that needs a call."""
+        self.calls += 1
+        if isinstance(request, Chat):
+            self.prompt_characters += len(request.prompt)
+            self.completion_tokens += request.max_tokens or 0
+            if self.shortest is None or _cost_of_trial(request) < _cost_of_trial(self.shortest):
+                self.shortest = request
+
+    def cost(self, price: Price) -> float:
+        """Return the estimated cost in USD."""
+        tokens = round(self.prompt_characters / CHARACTERS_PER_TOKEN)
+        return price.of(Usage(tokens, self.completion_tokens))
+
+
+#: number of requests that are looked up in the store at once; their prompts are in memory
+_COUNTED = 1_000
+_FAILED = "the calls of the run could not be counted:"
+#: model label -> its calls
+Forecast = Mapping[str, ModelCalls]
+
+
+def _cost_of_trial(request: Chat) -> tuple[bool, int]:
+    """Return what to minimize. One sample of a prompt at a temperature leaves the others to a second call."""
+    return request.temperature != 0, len(request.prompt)
+
+
+def forecast_of(session: LLMSession, engine: Engine) -> Forecast:
+    """Return the calls of the collected cases that are still to be measured."""
+    calls: dict[str, ModelCalls] = {}
+    asked: list[tuple[str, Request]] = []
+
+    def count() -> None:
+        for (label, request), is_known in zip(asked, engine.are_known(asked), strict=True):
+            own = calls.setdefault(label, ModelCalls())
+            if is_known:
+                own.stored += 1
+            else:
+                own.add(request)
+        asked.clear()
+
+    def add(label: str, request: Request) -> None:
+        asked.append((label, request))
+        if len(asked) == _COUNTED:
+            count()
+
+    in_process = session.evaluation.in_process_labels
+    plan((case for case in session.collection.remaining if case.model not in in_process), add)
+    count()
+    return calls
+
+
+def forecast_in_child(session: LLMSession, pytest_session: pytest.Session) -> Forecast | None:
+    """Collect in a fork of this process, and return the calls; None if no case will be run.
+
+    With workers, the controller collects nothing. If it did, pytest would report everything twice. A fork needs no
+    second import of pytest, and nothing remains of it.
+
+    :raises pytest.UsageError: if an option does not fit the items, or the child fails.
+    """
+    # A run without workers needs no child.
+    import multiprocessing
+
+    context = multiprocessing.get_context("fork")
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=_collect, args=(sending, session, pytest_session))
+    process.start()
+    sending.close()
+    try:
+        result = receiving.recv()
+    except EOFError:
+        process.join()
+        result = [f"{_FAILED} the process that collects ended with status {process.exitcode}; use -n 0"]
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        receiving.close()
+        process.join()
+    if isinstance(result, list):
+        raise pytest.UsageError(*result)
+    calls: Forecast | None = result
+    return calls
+
+
+def _collect(channel: Connection, session: LLMSession, pytest_session: pytest.Session) -> None:
+    _silence(session.config)
+    gc.disable()
+    result: Forecast | list[str] | None = None
+    try:
+        pytest_session.perform_collect()
+        # Workers run what can be collected, also after collection errors.
+        if session.collection.remaining:
+            config = dataclasses.replace(session.evaluation.broker_config(), run_dir=None, engine="local")
+            engine = Engine(config=config, window=1)
+            result = forecast_of(session, engine)
+            engine.close()
+    except pytest.UsageError as error:
+        result = list(map(str, error.args))
+    except LLMPropsError as error:
+        result = [str(error)]
+    except BaseException as fault:
+        result = [f"{_FAILED} {fault_line(fault)}"]
+    channel.send(result)
+    # Without the handlers of the controller's exit.
+    os._exit(0)
+
+
+def _silence(config: pytest.Config) -> None:
+    """Send the output of this process nowhere, also that of pytest's terminal reporter."""
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if capture is not None:
+        # Its files are those of the controller.
+        capture.stop_global_capturing()
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    if capture is not None:
+        capture.start_global_capturing()
+        capture.suspend_global_capture()
+
+
+class PlanOnly:
+    """Prints the plan instead of running the tests."""
+
+    def __init__(self, session: LLMSession) -> None:
+        self._session = session
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            # The plan of an incomplete collection would mislead.
+            return False
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        lines, problems = self._lines(session.items)
+        session.testsfailed += len(problems)
+        if reporter is not None:
+            reporter.ensure_newline()
+            for line in lines:
+                for part in wrapped(line, terminal_width()):
+                    reporter.write_line(part)
+            for problem in problems:
+                reporter.write_line(f"ERROR: {terminal_line(str(problem))}", red=True)
+        return True
+
+    def _lines(self, items: Sequence[pytest.Item]) -> tuple[list[str], list[ContractError]]:
+        """Return the plan, and what is wrong with what benchmarks say about it."""
+        collection = self._session.collection
+        cases = [case for item in items for case in collection.cases_of(item)]
+        in_process = self._session.evaluation.in_process_labels
+        rows = [*plan(c for c in cases if c.model not in in_process), *without_calls(cases, in_process)]
+        prices = prices_of(self._session.cases) | dict.fromkeys(in_process, FREE)
+        lines = plan_lines(rows, prices, self._session.settings)
+        remarks, problems = plan_remarks(cases)
+        lines += remarks
+        searches = [
+            (case, searched_by(item)) for item in items if (case := collection.searched_by(item)) is not None
+        ]
+        if searches:
+            keys = {case.key for case, _ in searches}
+            limits: set[int] = set()
+            # One call per property, so that a mistake has one line.
+            for (_, name), case in {(c.benchmark.name, name): c for c, name in searches}.items():
+                try:
+                    limit = checked_search_calls(case.benchmark, case.protocol.settings, name)
+                except ContractError as error:
+                    problems.append(error)
+                    continue
+                if limit is not None:
+                    limits.add(limit)
+            known = ", ".join(f"{limit:,}" for limit in sorted(limits))
+            most = f" and take at most {known} requests each" if known else ""
+            lines.append(
+                f"  not included: the searches of {len(keys)} items, which depend on their verdicts{most}"
+            )
+        return lines, problems
