@@ -101,8 +101,7 @@ def _prune(options: argparse.Namespace) -> int:
 
 
 def _copy(options: argparse.Namespace) -> int:
-    from pytest_llmprops.engine.store.copying import copy_replies
-    from pytest_llmprops.engine.store.location import open_store
+    from pytest_llmprops.engine.store.location import copy_replies, open_store
 
     target_place = _location(options.target)
     with (

@@ -15,22 +15,24 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
 from pytest_llmprops.core.requests import Chat, Reply, Request
-from pytest_llmprops.engine.calls import Calls, ClaimEnded, Counters, Served
-from pytest_llmprops.engine.computed import Computed
+from pytest_llmprops.engine.calls import (
+    ActiveModel,
+    Breaker,
+    Calls,
+    ClaimEnded,
+    Counters,
+    affordable_concurrency,
+)
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.interruptions import is_cancellation
-from pytest_llmprops.engine.known import KnownReplies
-from pytest_llmprops.engine.lanes import lane
-from pytest_llmprops.engine.limits import Breaker, affordable
+from pytest_llmprops.engine.event_loop import is_cancellation
+from pytest_llmprops.engine.queues import EqualRequests, SampleCalls, SharedWork, queue_of
 from pytest_llmprops.engine.request_log import RequestLog
-from pytest_llmprops.engine.samples import Together
-from pytest_llmprops.engine.shared_work import SharedWork
-from pytest_llmprops.engine.store.replies import CLOSE_SECONDS
+from pytest_llmprops.engine.store.reply_cache import CLOSE_SECONDS, ReplyCache
 from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.registry import find_backend, import_registrations
 
 if TYPE_CHECKING:  # imported only with --llm-engine batch or ray
-    from pytest_llmprops.engine.batch.activity import Asker
+    from pytest_llmprops.engine.batch.activity import WaitingClient
     from pytest_llmprops.engine.batch.waves import Waves
     from pytest_llmprops.engine.replicas.fleets import Fleets
 
@@ -43,7 +45,7 @@ class Broker:
 
     def __init__(self, config: BrokerConfig, on_stop: Callable[[str], None] = lambda reason: None) -> None:
         import_registrations(config.registrations)
-        affordable_calls = affordable(config.concurrency)
+        affordable_calls = affordable_concurrency(config.concurrency)
         self._limit_note = ""
         if affordable_calls < config.concurrency:
             self._limit_note = (
@@ -56,7 +58,7 @@ class Broker:
         #: called before each call to a model, when the store does not have a reply
         self.on_call: Callable[[], None] = lambda: None
         self._started, self._started_monotonic = time.time(), time.monotonic()
-        self._known = KnownReplies(config)
+        self._known = ReplyCache(config)
         self._log = RequestLog(Path(config.run_dir)) if config.run_dir else None
         self._is_flush_due = False
 
@@ -83,7 +85,7 @@ class Broker:
             from pytest_llmprops.engine.replicas.fleets import Fleets
 
             self._fleets = Fleets(config)
-        self._served: dict[str, Served] = {}
+        self._served: dict[str, ActiveModel] = {}
         self._in_work: SharedWork[Reply] = SharedWork()
         #: replies to the calls before the run, for the requests of the run
         self._trials: dict[str, Reply] = {}
@@ -93,7 +95,7 @@ class Broker:
         """Return the Unix time of a clock that nobody sets during the run, so that a new reply never looks old."""
         return self._started + time.monotonic() - self._started_monotonic
 
-    async def _serve(self, label: str) -> Served:
+    async def _serve(self, label: str) -> ActiveModel:
         fleets = self._fleets if self._fleets is not None and label in self._fleets else None
         if fleets is not None and label not in self._served:
             await fleets.connect()
@@ -104,8 +106,8 @@ class Broker:
             if fleets is not None:
                 options = dataclasses.replace(options, device=fleets.device(label))
             model = find_backend(spec.backend).factory(spec, options)
-            send = lane(model) if fleets is None else fleets.start(label, model)
-            served = self._served[label] = Served(model, send, Breaker(), set(), set())
+            send = queue_of(model) if fleets is None else fleets.start(label, model)
+            served = self._served[label] = ActiveModel(model, send, Breaker(), set(), set())
             served.is_immediate = (
                 getattr(model, "immediate", False)
                 and fleets is None
@@ -115,14 +117,14 @@ class Broker:
             if hasattr(model, "most_samples"):
                 served.together = self._together(label, served)
             if not getattr(model, "stored", True):
-                served.computed = Computed(served.send)
+                served.computed = EqualRequests(served.send)
         return served
 
-    def _together(self, label: str, served: Served) -> Together:
+    def _together(self, label: str, served: ActiveModel) -> SampleCalls:
         async def ask(requests: Sequence[Chat]) -> Sequence[Reply]:
             return await self._calls.replies(label, served, requests)
 
-        return Together(cast("SampleModel", served.model), ask)
+        return SampleCalls(cast("SampleModel", served.model), ask)
 
     async def ask(self, label: str, role: str, request: Request) -> Reply:
         """Return the reply of the model ``label`` to ``request``, from the store or by a call.
@@ -166,16 +168,16 @@ class Broker:
         self._note(role, served, request, reply, kept=True)
         return reply
 
-    def asking(self, asker: Asker) -> AbstractContextManager[None]:
+    def asking(self, asker: WaitingClient) -> AbstractContextManager[None]:
         """Count a request of a process during a ``with`` block; a wave is written when all processes wait."""
         return contextlib.nullcontext() if self.waves is None else self.waves.askers.asking(asker)
 
-    def idle(self, asker: Asker, answers: int) -> None:
+    def idle(self, asker: WaitingClient, answers: int) -> None:
         """Note that all cases of a process wait for replies, after it received a number of them."""
         if self.waves is not None:
             self.waves.askers.idle(asker, answers)
 
-    def _begin_list_check(self, served: Served) -> None:
+    def _begin_list_check(self, served: ActiveModel) -> None:
         """Ask the server of an unpinned model for its list of models, once per run."""
         if (
             served.listed_since is None
@@ -195,13 +197,13 @@ class Broker:
             return await self._known.listed_since(str(model.identity["base_url"]), listed)
         return 0.0
 
-    async def _note_age(self, served: Served, reply: Reply) -> None:
+    async def _note_age(self, served: ActiveModel, reply: Reply) -> None:
         """Count a stored reply that an earlier version of the model may have given."""
         if not served.model.pinned and reply.stored < self._started:
             since = 0.0 if served.listed_since is None else await served.listed_since
             served.old_replies.add(self._started - reply.stored, before_list_change=reply.stored < since)
 
-    def _note(self, role: str, served: Served, request: Request, reply: Reply, *, kept: bool) -> None:
+    def _note(self, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool) -> None:
         """Record which model served a request, and log the request; with ``kept``, also its reply."""
         if reply.served_model:
             served.served_as.add(reply.served_model)
@@ -230,7 +232,7 @@ class Broker:
         return self.stop(f"requests.jsonl cannot be written: {error.strerror}")
 
     async def _compute(
-        self, label: str, served: Served, computed: Computed, key: str, request: Request
+        self, label: str, served: ActiveModel, computed: EqualRequests, key: str, request: Request
     ) -> Reply:
         """Return the reply of a model whose replies are not stored. It is not a call: no budget counts it."""
         if not computed.known(key):
@@ -263,7 +265,7 @@ class Broker:
             raise asyncio.CancelledError
         return reply
 
-    async def _joined(self, label: str, served: Served, key: str, request: Request) -> Reply:
+    async def _joined(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
         """Return the reply to one call that all equal requests in progress share."""
         if self.config.cache == "only":
             raise self.stop(f"--llm-cache only: no stored reply of {label} to {_excerpt(request)}")
@@ -279,7 +281,7 @@ class Broker:
         return await self._in_work.result(key, lambda: self._call(label, served, key, request, first))
 
     async def _at_once(
-        self, label: str, served: Served, key: str, request: Request
+        self, label: str, served: ActiveModel, key: str, request: Request
     ) -> tuple[Reply, None] | tuple[None, BackendError]:
         """Return the reply of an immediate model, or the error of the first attempt.
 
@@ -300,7 +302,7 @@ class Broker:
         return reply, None
 
     async def _call(
-        self, label: str, served: Served, key: str, request: Request, first: BackendError | None = None
+        self, label: str, served: ActiveModel, key: str, request: Request, first: BackendError | None = None
     ) -> Reply:
         if self.waves is not None and isinstance(request, Chat) and self.waves.takes(served.model, request):
             return await self.waves.reply(label, served, key, request)
@@ -321,13 +323,13 @@ class Broker:
             raise
         return await self._keep(label, served, key, reply)
 
-    async def _keep(self, label: str, served: Served, key: str, reply: Reply) -> Reply:
+    async def _keep(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
         """Store and count a new reply, and return it with its key."""
         reply = self._counted(label, served, key, reply)
         await self._known.keep(label, reply)
         return reply
 
-    def _counted(self, label: str, served: Served, key: str, reply: Reply) -> Reply:
+    def _counted(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
         """Count a new reply, and return it with its key."""
         # The deviations of a batch are from the time at which it was written.
         deviations = reply.deviations if reply.via else tuple(served.model.deviations())
@@ -452,7 +454,7 @@ async def _close_model(model: Model) -> None:
         await closing()
 
 
-def _facts(served: Served) -> Mapping[str, Any]:
+def _facts(served: ActiveModel) -> Mapping[str, Any]:
     return {
         "identity": dict(served.model.identity),
         "pinned": served.model.pinned,

@@ -1,27 +1,180 @@
 """Calls to models, with limits on concurrency, rate and budget, and with retries.
 
-The retry policy is in :mod:`~pytest_llmprops.engine.retries`; ``models/errors.py`` classifies the errors of servers.
+The retry policy is in :mod:`~pytest_llmprops.engine.calls`; ``models/errors.py`` classifies the errors of servers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request, canonical_identity, key_with
 from pytest_llmprops.core.run_facts import CallCounts, OldReplies
-from pytest_llmprops.engine.computed import Computed
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.lanes import Send, send_set
-from pytest_llmprops.engine.limits import Breaker, RateLimit
-from pytest_llmprops.engine.retries import retrying, worth_retrying
-from pytest_llmprops.engine.samples import Together
+from pytest_llmprops.engine.queues import EqualRequests, SampleCalls, Send, send_set
 from pytest_llmprops.models.base import Model, SampleModel
+
+if TYPE_CHECKING:
+    from tenacity import AsyncRetrying
+
+
+#: file descriptors for everything except connections: the store, the record, pipes to workers, imports
+_SPARE_FILES = 24
+Sleep = Callable[[float], Awaitable[None]]
+EMPTY_IN_A_ROW = 20
+FAILED_IN_A_ROW = 20
+
+
+class RateLimit:
+    """At most ``rpm`` calls per minute, evenly spaced; None for no limit."""
+
+    def __init__(self, rpm: float | None, sleep: Sleep = asyncio.sleep) -> None:
+        self._sleep = sleep
+        self._gap = 60.0 / rpm if rpm else 0.0
+        self._next = 0.0
+
+    async def wait(self) -> None:
+        """Wait until the next call may be sent."""
+        if not self._gap:
+            return
+        now = asyncio.get_running_loop().time()
+        due = max(now, self._next)
+        self._next = due + self._gap
+        if due > now:
+            await self._sleep(due - now)
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Stops a run when no call seems able to succeed.
+
+    Before the first success, every failed attempt counts, except those that only ask to slow down (429). After it, only
+    calls that failed for good count. The threshold grows to a tenth of the successful calls: otherwise a few items that
+    always fail, when they are the last ones, would stop a healthy run.
+    """
+
+    succeeded: int = 0
+    failed_in_a_row: int = 0
+    empty_in_a_row: int = 0
+
+    def success(self, empty: bool) -> str | None:
+        """Count a reply; return the reason to stop the run, or None."""
+        self.succeeded += 1
+        self.failed_in_a_row = 0
+        self.empty_in_a_row = self.empty_in_a_row + 1 if empty else 0
+        if self.empty_in_a_row >= EMPTY_IN_A_ROW:
+            return (
+                f"{EMPTY_IN_A_ROW} empty replies in a row; check the model, its chat template and --llm-param"
+            )
+        return None
+
+    def failure(self, error: BackendError, *, final: bool) -> str | None:
+        """Count a failed attempt; return the reason to stop the run, or None.
+
+        :param final: the call failed for good: this counts the call, not one more attempt.
+        """
+        if error.fatal:
+            return error.message
+        counts_attempts = not self.succeeded and error.kind != "status 429"
+        if final == counts_attempts:
+            return None
+        self.failed_in_a_row += 1
+        threshold = max(FAILED_IN_A_ROW, self.succeeded // 10)
+        if self.failed_in_a_row >= threshold:
+            return f"{self.failed_in_a_row} calls in a row failed, the last with: {error.message}"
+        return None
+
+
+def affordable_concurrency(concurrency: int) -> int:
+    """Return how many connections this process may open, at most ``concurrency``.
+
+    The soft limit of file descriptors (``ulimit -n``) is raised if it is too low and the hard limit allows it.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return concurrency
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return concurrency
+    needed = concurrency + _open_files() + _SPARE_FILES
+    if soft < needed:
+        raised = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        if raised > soft:
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+                soft = raised
+    return max(1, min(concurrency, concurrency - (needed - soft)))
+
+
+def _open_files() -> int:
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        with contextlib.suppress(OSError):
+            return sum(1 for _ in Path(folder).iterdir())
+    return 0
+
+
+# The retry policy: which failed calls are repeated, how often, and after what wait.
+#
+# ``models/errors.py`` classifies the errors of servers: it sets ``transient`` and ``retry_after`` of a
+# :class:`~pytest_llmprops.core.errors.BackendError`. ``engine/calls.py`` makes the calls and repeats them.
+
+#: seconds before the first retry; each further wait is twice as long, up to the longest
+FIRST_WAIT = 0.2
+LONGEST_WAIT = 60.0
+#: If a server asks for a longer wait, the call is not retried: the item is an error, which another run can repeat.
+LONGEST_RETRY_AFTER = 300.0
+
+
+def worth_retrying(error: BaseException) -> bool:
+    """Return whether a retry may succeed, and soon enough."""
+    if not isinstance(error, BackendError) or not error.transient:
+        return False
+    return error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER
+
+
+def retrying(
+    retries: int, sleep: Sleep, worth: Callable[[BaseException], bool] = worth_retrying
+) -> AsyncRetrying:
+    """Return tenacity's loop for a call whose first attempt has failed, with up to ``retries`` more attempts.
+
+    A wait is at least the server's Retry-After, if there is one. Otherwise waits grow exponentially from
+    ``FIRST_WAIT``. Random jitter prevents failed calls from returning all at once.
+
+    :param worth: whether to retry after an error.
+    """
+    from tenacity import (
+        AsyncRetrying,
+        RetryCallState,
+        retry_if_exception,
+        stop_after_attempt,
+        wait_exponential,
+        wait_random,
+    )
+
+    backoff = wait_exponential(multiplier=FIRST_WAIT, max=LONGEST_WAIT) + wait_random(0, FIRST_WAIT / 2)
+
+    def wait(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        retry_after = getattr(error, "retry_after", None)
+        return backoff(state) if retry_after is None else float(retry_after) + random.uniform(0, 0.1)
+
+    # The failed first attempt is the loop's first attempt.
+    return AsyncRetrying(
+        retry=retry_if_exception(worth),
+        wait=wait,
+        stop=stop_after_attempt(retries + 1),
+        reraise=True,
+        sleep=sleep,
+    )
+
 
 T = TypeVar("T")
 
@@ -34,7 +187,7 @@ class Counters(CallCounts):
 
 
 @dataclass(slots=True)
-class Served:
+class ActiveModel:
     """A model in use."""
 
     model: Model
@@ -45,9 +198,9 @@ class Served:
     #: it never waits, and its replies cost nothing
     is_immediate: bool = False
     #: collects the samples of a prompt, if one call can ask for several
-    together: Together | None = None
+    together: SampleCalls | None = None
     #: computes the replies, if they are not stored
-    computed: Computed | None = None
+    computed: EqualRequests | None = None
     #: stored replies that another model of the same name may have given
     old_replies: OldReplies = field(default_factory=OldReplies)
     #: the Unix time since which its server lists the same models
@@ -104,7 +257,7 @@ class Calls:
     async def replies(
         self,
         label: str,
-        served: Served,
+        served: ActiveModel,
         requests: Sequence[Request],
         first: Sequence[Reply] | BackendError | None = None,
     ) -> Sequence[Reply]:
@@ -126,7 +279,7 @@ class Calls:
                 raise self.stop(f"{label}: {reason}") from None
             raise
 
-    async def at_once(self, served: Served, request: Request) -> Reply | BackendError:
+    async def at_once(self, served: ActiveModel, request: Request) -> Reply | BackendError:
         """Return the result of one attempt at an immediate model. Nothing else of the loop runs in between.
 
         :raises RunStopped: if the run is stopped.
@@ -134,7 +287,7 @@ class Calls:
         result = await self._send(served, [request])
         return result if isinstance(result, BackendError) else result[0]
 
-    async def trial(self, label: str, served: Served, request: Request) -> Reply | None:
+    async def trial(self, label: str, served: ActiveModel, request: Request) -> Reply | None:
         """Return the reply to a call before the run; None if it failed in a way that says nothing about other calls.
 
         Only a server that cannot be reached is tried again.
@@ -154,7 +307,7 @@ class Calls:
     async def _with_retries(
         self,
         label: str,
-        served: Served,
+        served: ActiveModel,
         requests: Sequence[Request],
         worth: Callable[[BaseException], bool] = worth_retrying,
         first: Sequence[Reply] | BackendError | None = None,
@@ -180,7 +333,7 @@ class Calls:
                 raise result
         raise AssertionError("tenacity reraises")  # pragma: no cover
 
-    def _count_failure(self, label: str, served: Served, error: BackendError) -> None:
+    def _count_failure(self, label: str, served: ActiveModel, error: BackendError) -> None:
         reason = served.breaker.failure(error, final=False)
         if reason:
             raise self.stop(f"{label}: {reason}")
@@ -202,7 +355,9 @@ class Calls:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
 
-    async def _attempt(self, served: Served, requests: Sequence[Request]) -> Sequence[Reply] | BackendError:
+    async def _attempt(
+        self, served: ActiveModel, requests: Sequence[Request]
+    ) -> Sequence[Reply] | BackendError:
         if served.model.blocking:
             # A local model processes one batch at a time; the slots limit calls over the network.
             return await self._send(served, requests)
@@ -219,7 +374,7 @@ class Calls:
                 raise ClaimEnded
             return await self._send(served, requests)
 
-    async def _send(self, served: Served, requests: Sequence[Request]) -> Sequence[Reply] | BackendError:
+    async def _send(self, served: ActiveModel, requests: Sequence[Request]) -> Sequence[Reply] | BackendError:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         if _too_many(served, requests):
@@ -274,6 +429,6 @@ def _is_unreachable(error: BaseException) -> bool:
     return isinstance(error, BackendError) and error.kind == "connection"
 
 
-def _too_many(served: Served, requests: Sequence[Request]) -> bool:
+def _too_many(served: ActiveModel, requests: Sequence[Request]) -> bool:
     """Return whether the server accepts fewer samples per call than these, as learned while they waited."""
     return len(requests) > 1 and served.together is not None and served.together.most < len(requests)

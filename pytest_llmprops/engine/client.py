@@ -3,13 +3,64 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Reply, Request, request_to_json
-from pytest_llmprops.engine import wire
+
+# The protocol of the broker's socket: one JSON object per line; answers come in any order and carry the
+# ``id``.
+
+#: Maximum length of a line in bytes; a long prompt or reply is a few hundred kilobytes.
+LINE_LIMIT = 256 * 1024 * 1024
+
+
+#: key of an array of numbers in JSON: its bytes in base64; its data type and shape are next to it
+_ARRAY = "__array__"
+#: these bytes occur only for an array: a quotation mark inside a string is escaped
+_HAS_ARRAY = f'"{_ARRAY}":'.encode()
+
+
+def encode_message(message: Mapping[str, Any]) -> bytes:
+    """Return a message as one line. Escapes preserve lone surrogates; numpy arrays of numbers are preserved too."""
+    return _encode_json(message).encode() + b"\n"
+
+
+def _array_to_json(value: Any) -> dict[str, Any]:
+    if not hasattr(value, "tobytes") or value.dtype.kind not in "fiu":
+        raise TypeError(f"{type(value).__name__} is not a JSON value")
+    data = base64.b64encode(value.tobytes()).decode()
+    return {_ARRAY: data, "type": value.dtype.str, "shape": list(value.shape)}
+
+
+_encode_json = json.JSONEncoder(separators=(",", ":"), default=_array_to_json).encode
+
+
+def _array_from_json(value: dict[str, Any]) -> Any:
+    if value.keys() != {_ARRAY, "type", "shape"}:
+        return value
+    import numpy as np
+
+    values = np.frombuffer(base64.b64decode(value[_ARRAY]), dtype=np.dtype(value["type"]))
+    return values.reshape(value["shape"])
+
+
+async def read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
+    """Return the next message, or None at the end of the stream."""
+    try:
+        line = await reader.readline()
+    except (ConnectionError, ValueError):
+        return None
+    if not line.endswith(b"\n"):
+        return None
+    hook = _array_from_json if _HAS_ARRAY in line else None
+    message: dict[str, Any] = json.loads(line, object_hook=hook)
+    return message
+
 
 #: The broker process starts while the workers collect, which takes time on a busy machine.
 CONNECT_SECONDS = 60.0
@@ -41,7 +92,7 @@ class BrokerClient:
         refused = False
         while True:
             try:
-                reader, self.writer = await asyncio.open_unix_connection(self._path, limit=wire.LINE_LIMIT)
+                reader, self.writer = await asyncio.open_unix_connection(self._path, limit=LINE_LIMIT)
                 break
             except FileNotFoundError:
                 pass
@@ -55,7 +106,7 @@ class BrokerClient:
         self._reading = asyncio.create_task(self._read(reader))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        while (message := await wire.read(reader)) is not None:
+        while (message := await read_message(reader)) is not None:
             future = self._open.pop(message["id"], None)
             if future is not None and not future.done():
                 future.set_result(message)
@@ -92,7 +143,7 @@ class BrokerClient:
         """
         if not self._lines:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._lines.append(wire.encode(message))
+        self._lines.append(encode_message(message))
 
     def _flush(self) -> None:
         lines, self._lines = self._lines, []
@@ -145,6 +196,6 @@ class BrokerClient:
                 task.cancel()
         if self.writer is not None:
             # Tells the broker that this worker has posted all its values; a killed worker cannot send this.
-            self._lines.append(wire.encode({"op": "leave"}))
+            self._lines.append(encode_message({"op": "leave"}))
             self._flush()
             self.writer.close()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pytest_llmprops.engine.store.base import CacheMode
+from pytest_llmprops.engine.store.location import holds_replies
 from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import Backend, find_backend
 from pytest_llmprops.models.replicas import Replicas
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -70,3 +74,31 @@ class BrokerConfig:
         data["models"] = {label: ModelSpec.from_json(spec) for label, spec in data["models"].items()}
         data["replicas"] = {label: Replicas.from_json(own) for label, own in data["replicas"].items()}
         return cls(**data)
+
+
+def import_sdks(config: BrokerConfig) -> None:
+    """Start to import the SDKs that the models of ``config`` need.
+
+    Importing an SDK takes half a second or more. A model with stored replies may need no call, so its SDK is imported
+    at its first call.
+    """
+    if config.cache == "only":
+        return
+    needed: list[tuple[str, Backend]] = []
+    for label, spec in config.models.items():
+        backend = find_backend(spec.backend)
+        if backend.prepare is not None:
+            needed.append((label, backend))
+    if needed:
+        # Not a daemon thread: the interpreter must not exit during the import of an extension module.
+        threading.Thread(target=_import, args=(needed, config), name="llmprops-imports", daemon=False).start()
+
+
+def _import(needed: Sequence[tuple[str, Backend]], config: BrokerConfig) -> None:
+    reuses = config.cache == "reuse"
+    for label, backend in needed:
+        if backend.prepare is None or (reuses and holds_replies(config.store, label)):
+            continue
+        # The first call reports a failed import.
+        with contextlib.suppress(Exception):
+            backend.prepare()

@@ -16,17 +16,16 @@ from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.worker_messages import InProcessUse
 from pytest_llmprops.engine.calls import Counters
-from pytest_llmprops.engine.evaluator import Case, Outcome, as_exception
-from pytest_llmprops.engine.faults import Faults
-from pytest_llmprops.engine.interruptions import is_interruption
-from pytest_llmprops.engine.lanes import BatchLane, Send, ThreadPlace, lane, served_batch
+from pytest_llmprops.engine.evaluator import Case, Faults, Outcome, as_exception
+from pytest_llmprops.engine.event_loop import is_interruption
+from pytest_llmprops.engine.queues import BatchQueue, Send, ThreadWorker, queue_of, served_batch
 from pytest_llmprops.models.base import BackendOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.models.spec import ModelSpec
 
 
 @dataclass(slots=True)
-class Served:
+class InProcessModel:
     """A model in use. A lock serializes batches from pytest's thread and single calls from the event loop."""
 
     model: Model
@@ -57,7 +56,7 @@ class InProcess:
     def __init__(self, specs: Mapping[str, ModelSpec], options: BackendOptions) -> None:
         self._specs = dict(specs)
         self._options = options
-        self._served: dict[str, Served] = {}
+        self._served: dict[str, InProcessModel] = {}
         self._lanes: dict[str, Send] = {}
         self._loading = threading.Lock()
         self._faults = Faults()
@@ -67,7 +66,7 @@ class InProcess:
     def __contains__(self, label: object) -> bool:
         return label in self._specs
 
-    def _of(self, label: str) -> Served:
+    def _of(self, label: str) -> InProcessModel:
         with self._loading:
             if label not in self._served:
                 spec = self._specs[label]
@@ -77,7 +76,7 @@ class InProcess:
                     if is_interruption(fault):
                         raise
                     raise self._stop(label, fault_line(fault)) from None
-                self._served[label] = Served(model)
+                self._served[label] = InProcessModel(model)
             return self._served[label]
 
     def _stop(self, label: str, reason: str) -> RunStopped:
@@ -97,8 +96,10 @@ class InProcess:
         if label not in self._lanes:
             model = served.model
             # The lane shares the model's lock and counters with other threads.
-            places = [ThreadPlace(lambda requests: [served.serve(requests)])]
-            self._lanes[label] = BatchLane(model.max_batch, places).send if model.blocking else lane(model)
+            places = [ThreadWorker(lambda requests: [served.serve(requests)])]
+            self._lanes[label] = (
+                BatchQueue(model.max_batch, places).send if model.blocking else queue_of(model)
+            )
         result = await self._lanes[label](request)
         if isinstance(result, BackendError):
             if result.fatal:
@@ -145,7 +146,7 @@ class InProcess:
         self.stopped = self._faults.add(outcome.case.benchmark.name, outcome.failure)
         return outcome
 
-    def _serving(self, label: str, served: Served) -> Serve:
+    def _serving(self, label: str, served: InProcessModel) -> Serve:
         def serve_all(requests: Sequence[Request]) -> list[Result]:
             if self.stopped is not None:
                 raise RunStopped(self.stopped)

@@ -12,19 +12,79 @@ import gc
 import os
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import request_from_json
-from pytest_llmprops.engine import wire
-from pytest_llmprops.engine.batch.activity import Asker
+from pytest_llmprops.engine.batch.activity import WaitingClient
 from pytest_llmprops.engine.broker import Broker
-from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.gathering import GRACE_SECONDS, Gathering
-from pytest_llmprops.engine.imports import import_sdks
-from pytest_llmprops.engine.interruptions import is_cancellation
+from pytest_llmprops.engine.client import LINE_LIMIT, encode_message, read_message
+from pytest_llmprops.engine.config import BrokerConfig, import_sdks
+from pytest_llmprops.engine.event_loop import is_cancellation
+
+# Values that workers share: one posts a value under a name, and the others wait for it.
+
+#: Seconds that workers wait for a new value after a worker was lost; then they do its work themselves.
+GRACE_SECONDS = 5.0
+POLL_SECONDS = 0.25
+
+
+class Gathering:
+    """Values by name, on one event loop. A value is any plain value except None.
+
+    :param stopped: returns why the run was stopped, or None.
+    :param grace: seconds without a new value, after which workers stop waiting for a lost worker. Its replacement needs
+        some seconds to start. If both send the same requests, the broker joins them, so each is sent once.
+    """
+
+    def __init__(self, stopped: Callable[[], str | None], *, grace: float = GRACE_SECONDS) -> None:
+        self._stopped = stopped
+        self._grace = grace
+        self._values: dict[str, Any] = {}
+        self._changed = asyncio.Condition()
+        self._lost = False
+        self._last_news = 0.0
+
+    async def post(self, name: str, value: Any) -> None:
+        """Add a value. The first value under a name is kept, so that all workers get the same."""
+        async with self._changed:
+            self._values.setdefault(name, value)
+            self._last_news = asyncio.get_running_loop().time()
+            self._changed.notify_all()
+
+    def posted(self, names: Sequence[str]) -> list[Any]:
+        """Return the present values of ``names``; None for those without a value."""
+        return [self._values.get(name) for name in names]
+
+    async def gather(self, names: Sequence[str]) -> list[Any]:
+        """Wait for the values of all ``names`` and return them.
+
+        If a worker was lost and no new value came within ``grace`` seconds, missing values are None. The caller then
+        does that part of the work itself.
+
+        :raises RunStopped: if the run is stopped before all values are posted.
+        """
+        missing = list(names)
+        while missing := [name for name in missing if name not in self._values]:
+            reason = self._stopped()
+            if reason is not None:
+                raise RunStopped(reason)
+            if self._lost and asyncio.get_running_loop().time() - self._last_news > self._grace:
+                break
+            async with self._changed:
+                try:
+                    await asyncio.wait_for(self._changed.wait(), POLL_SECONDS)
+                except TimeoutError:
+                    continue
+        return self.posted(names)
+
+    def lose(self) -> None:
+        """Note that a worker was killed, and may not have posted all its values."""
+        self._lost = True
+        self._last_news = asyncio.get_running_loop().time()
 
 
 class Server:
@@ -40,8 +100,8 @@ class Server:
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection; each message is answered as soon as its answer is known."""
         leaving = False
-        asker = Asker()
-        while (message := await wire.read(reader)) is not None:
+        asker = WaitingClient()
+        while (message := await read_message(reader)) is not None:
             if message["op"] == "leave":
                 leaving = True
                 continue
@@ -54,7 +114,9 @@ class Server:
             self._broker.waves.askers.remove(asker, is_replaced=self._broker.config.replaced and not leaving)
         writer.close()
 
-    async def _answer(self, message: dict[str, Any], writer: asyncio.StreamWriter, asker: Asker) -> None:
+    async def _answer(
+        self, message: dict[str, Any], writer: asyncio.StreamWriter, asker: WaitingClient
+    ) -> None:
         answer: dict[str, Any] = {"id": message["id"]}
         try:
             answer |= await self._handle(message, asker)
@@ -70,7 +132,7 @@ class Server:
         if not self._answers:
             # In the next iteration of the loop, so that all answers of this one share a call of the system.
             asyncio.get_running_loop().call_soon(self._deliver)
-        self._answers.setdefault(writer, []).append(wire.encode(answer))
+        self._answers.setdefault(writer, []).append(encode_message(answer))
 
     def _deliver(self) -> None:
         # A verdict in the record names requests that the record has, also if the run is killed.
@@ -80,7 +142,7 @@ class Server:
             if not writer.is_closing():
                 writer.write(b"".join(lines))
 
-    async def _handle(self, message: dict[str, Any], asker: Asker) -> dict[str, Any]:
+    async def _handle(self, message: dict[str, Any], asker: WaitingClient) -> dict[str, Any]:
         if message["op"] == "ask":
             request = request_from_json(message["request"])
             with self._broker.asking(asker):
@@ -128,7 +190,7 @@ async def run(config: BrokerConfig, path: str) -> None:
     broker = Broker(config)
     import_sdks(config)
     server = Server(broker, grace=GRACE_SECONDS if config.replaced else 0.0)
-    listening = await asyncio.start_unix_server(server.client, path, limit=wire.LINE_LIMIT)
+    listening = await asyncio.start_unix_server(server.client, path, limit=LINE_LIMIT)
     Path(path).chmod(0o600)  # noqa: ASYNC240 -- one system call, before the first client
     try:
         await _standard_input_closed()

@@ -11,7 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.verdicts import Verdict
-    from pytest_llmprops.engine.groups import GroupVerdict
+    from pytest_llmprops.engine.evaluator import GroupVerdict
     from pytest_llmprops.plugin.searching import Search
     from pytest_llmprops.plugin.session import LLMSession
 
@@ -79,8 +79,8 @@ def verdict(request: pytest.FixtureRequest) -> Verdict | GroupVerdict:
     """Return the verdict on this case's item; true exactly if the model's answer is correct.
 
     The parameter is the case's name, ``<model label>-<item id>``. For a case with several items, or several samples
-    of its item (``--llm-repeats``), return a :class:`~pytest_llmprops.engine.groups.GroupVerdict`: true if all answers
-    are correct.
+    of its item (``--llm-repeats``), return a
+    :class:`~pytest_llmprops.engine.evaluator.GroupVerdict`: true if all answers are correct.
 
     Waits for the model's replies. A failed call is an error of the case's setup.
     """

@@ -33,8 +33,7 @@ from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import data_folder
 from pytest_llmprops.data.manifest import read_manifest
-from pytest_llmprops.engine.evaluator import Case
-from pytest_llmprops.engine.groups import CaseGroup
+from pytest_llmprops.engine.evaluator import Case, CaseGroup
 from pytest_llmprops.models.registry import available_default, find_backend, parse_spec
 from pytest_llmprops.models.replicas import Replicas, split_replicas
 from pytest_llmprops.models.spec import ModelSpec

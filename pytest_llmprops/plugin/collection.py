@@ -17,8 +17,7 @@ from pytest_llmprops.core.records import Group
 from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CollectionFacts, Kept, PhasesRead
 from pytest_llmprops.data.whole_files import write_text
-from pytest_llmprops.engine.evaluator import Case, CaseKey
-from pytest_llmprops.engine.groups import CaseGroup
+from pytest_llmprops.engine.evaluator import Case, CaseGroup, CaseKey
 from pytest_llmprops.plugin import light_items
 from pytest_llmprops.plugin.cases import Cases, Selection, within_limit
 from pytest_llmprops.plugin.evaluation import Unit

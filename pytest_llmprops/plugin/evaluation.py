@@ -17,8 +17,16 @@ from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
 from pytest_llmprops.core.texts import shortened, terminal_line
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSetup
-from pytest_llmprops.engine.evaluator import CLOSED, Case, CaseKey, Outcome
-from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, GroupVerdict, group_outcome
+from pytest_llmprops.engine.evaluator import (
+    CLOSED,
+    Case,
+    CaseGroup,
+    CaseKey,
+    GroupOutcome,
+    GroupVerdict,
+    Outcome,
+    group_outcome,
+)
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.models.replicas import Replicas
@@ -240,7 +248,7 @@ class Evaluation:
     def import_sdks(self) -> None:
         """Start to import the packages of the first calls, in parallel with collection."""
         if self.needs_broker:
-            from pytest_llmprops.engine.imports import import_sdks
+            from pytest_llmprops.engine.config import import_sdks
 
             import_sdks(self.broker_config())
 

@@ -16,8 +16,7 @@ from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.repeats import DIRECTIONS
 from pytest_llmprops.core.run_facts import ProtocolFacts, RunFacts
-from pytest_llmprops.engine.evaluator import Case, CaseKey, Outcome
-from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, group_outcome
+from pytest_llmprops.engine.evaluator import Case, CaseGroup, CaseKey, GroupOutcome, Outcome, group_outcome
 from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.evaluation import Unit

@@ -28,8 +28,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.worker_messages import PhasesRead
-from pytest_llmprops.engine.evaluator import Case, Outcome
-from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome
+from pytest_llmprops.engine.evaluator import Case, CaseGroup, GroupOutcome, Outcome
 from pytest_llmprops.plugin.evaluation import Unit
 
 #: waits for the verdict of an item

@@ -210,7 +210,7 @@ class Recording:
         """Store the replies that the resumed run could not store, so that they are not paid for again."""
         config = self._session.evaluation.broker_config()
         if config.cache in ("reuse", "refresh"):
-            from pytest_llmprops.engine.store.copying import store_unsaved
+            from pytest_llmprops.engine.store.location import store_unsaved
 
             self.notes += store_unsaved(folder, config.store)
         return folder

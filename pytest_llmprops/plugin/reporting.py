@@ -15,8 +15,7 @@ from pytest_llmprops.core.contracts import fault_line, own_traceback, place_of
 from pytest_llmprops.core.errors import BackendError, LLMPropsError
 from pytest_llmprops.core.texts import terminal_line, visible
 from pytest_llmprops.core.worker_messages import CaseReport, GroupLines
-from pytest_llmprops.engine.evaluator import Outcome
-from pytest_llmprops.engine.groups import GroupOutcome
+from pytest_llmprops.engine.evaluator import GroupOutcome, Outcome
 from pytest_llmprops.plugin.evaluation import failure_line, is_model_failure, is_wrong_verdict
 from pytest_llmprops.plugin.light_items import NOT_NEEDED, LightItem, cases_in, drop_outcome, outcome_of
 from pytest_llmprops.plugin.tracebacks import with_one_frame

@@ -23,8 +23,7 @@ from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.core.worker_messages import CaseReport
-from pytest_llmprops.engine.evaluator import Asking, Case, CaseKey, Outcome, evaluate
-from pytest_llmprops.engine.groups import CaseGroup
+from pytest_llmprops.engine.evaluator import Asking, Case, CaseGroup, CaseKey, Outcome, evaluate
 from pytest_llmprops.plugin.cases import Cases, Selection
 from pytest_llmprops.plugin.evaluation import Evaluation
 from pytest_llmprops.plugin.light_items import cases_in

@@ -108,7 +108,7 @@ class Progress:
         if left is not None:
             parts.append(f"{duration(left)} left")
         if batches is not None and batches.batches:
-            from pytest_llmprops.engine.batch.describing import described
+            from pytest_llmprops.engine.batch.ledger import described
 
             parts.append(described(batches))
         elif counters.requests or not self._cases:

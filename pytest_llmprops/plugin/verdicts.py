@@ -10,8 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine.evaluator import Outcome
-from pytest_llmprops.engine.groups import CaseGroup, GroupOutcome, GroupVerdict
+from pytest_llmprops.engine.evaluator import CaseGroup, GroupOutcome, GroupVerdict, Outcome
 from pytest_llmprops.engine.planning import batch_of, turn_of
 from pytest_llmprops.plugin.collection import Collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Unit, properties

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.engine import retries
+from pytest_llmprops.engine import calls
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models import registry
@@ -22,7 +22,7 @@ def make_broker(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MakeBroker:
     """Return a factory of brokers that serve one model as ``m`` and share one store."""
     monkeypatch.setattr(registry, "registered", {})
     # Waits between retries are scaled down; a wait that the server requests is kept in full.
-    monkeypatch.setattr(retries, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(calls, "FIRST_WAIT", 0.001)
 
     def make(model: Any, **settings: Any) -> Broker:
         registry.register_model("own", lambda spec, options: model)

@@ -12,8 +12,8 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError, UsageError
 from pytest_llmprops.core.requests import Chat, Segment
-from pytest_llmprops.engine import retries
-from pytest_llmprops.engine.asking import OneModel
+from pytest_llmprops.engine import calls
+from pytest_llmprops.engine.session import OneModel
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.fake import FakeModel
@@ -24,7 +24,7 @@ from pytest_llmprops.models.spec import ModelSpec
 @pytest.fixture(autouse=True)
 def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "registered", {})
-    monkeypatch.setattr(retries, "FIRST_WAIT", 0.001)
+    monkeypatch.setattr(calls, "FIRST_WAIT", 0.001)
 
 
 def spec_for(model: Any) -> ModelSpec:

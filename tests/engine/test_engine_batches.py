@@ -17,9 +17,9 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.batch.activity import Asker, Askers
+from pytest_llmprops.engine.batch.activity import WaitingClient, WaitingClients
 from pytest_llmprops.engine.batch.ledger import ledger_path
-from pytest_llmprops.engine.batch.submitting import Submitter
+from pytest_llmprops.engine.batch.waves import Submitter
 from pytest_llmprops.models.anthropic_batches import AnthropicBatches
 from pytest_llmprops.models.openai_batches import OpenAIBatches
 from tests.support.batch_runs import BatchRun, sums
@@ -436,8 +436,8 @@ def test_a_batch_of_another_program_costs_nothing(
 
 def test_requests_of_a_killed_worker_do_not_hold_up_the_others() -> None:
     """The requests of a process that was killed still wait; when its replacement waits, too, all processes wait."""
-    askers = Askers(2, lambda: None)
-    killed, other, replacement = Asker(), Asker(), Asker()
+    askers = WaitingClients(2, lambda: None)
+    killed, other, replacement = WaitingClient(), WaitingClient(), WaitingClient()
     with askers.asking(killed), askers.asking(other):
         askers.idle(killed, 0)
         askers.idle(other, 0)

@@ -204,7 +204,7 @@ def test_off_remembers_no_errors(make_broker: MakeBroker) -> None:
 
 def test_off_forgets_the_oldest(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is limited: the oldest reply is forgotten, and its request is sent again."""
-    monkeypatch.setattr("pytest_llmprops.engine.known.RECENT", 2)
+    monkeypatch.setattr("pytest_llmprops.engine.store.reply_cache.RECENT", 2)
     model = FakeModel(lambda chat: "x")
     one_by_one(make_broker(model, cache="off"), ["a", "b", "c", "c", "b", "a"])
     assert [r.prompt for r in model.requests] == ["a", "b", "c", "a"]

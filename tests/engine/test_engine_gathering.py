@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import RunStopped
 from pytest_llmprops.engine.client import BrokerClient
-from pytest_llmprops.engine.gathering import POLL_SECONDS, Gathering
+from pytest_llmprops.engine.server import POLL_SECONDS, Gathering
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import MakeBroker, served
 

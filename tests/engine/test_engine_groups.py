@@ -10,8 +10,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.verdicts import Status, Verdict
-from pytest_llmprops.engine.evaluator import Case, Outcome
-from pytest_llmprops.engine.groups import LISTED, CaseGroup, GroupOutcome, group_outcome
+from pytest_llmprops.engine.evaluator import LISTED, Case, CaseGroup, GroupOutcome, Outcome, group_outcome
 
 
 class Some(Benchmark):

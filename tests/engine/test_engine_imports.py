@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.imports import import_sdks
+from pytest_llmprops.engine.config import BrokerConfig, import_sdks
 from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models import registry

@@ -13,12 +13,12 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
-from pytest_llmprops.engine.lanes import BatchLane, SingleLane, ThreadPlace, lane, served_in_parts
+from pytest_llmprops.engine.queues import BatchQueue, SingleQueue, ThreadWorker, queue_of, served_in_parts
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import Local
 
 
-def sent(lane_: BatchLane | SingleLane, requests: Sequence[Request]) -> list[Any]:
+def sent(lane_: BatchQueue | SingleQueue, requests: Sequence[Request]) -> list[Any]:
     """Return the results of requests that arrive together; a hang is a failure."""
 
     async def work() -> list[Any]:
@@ -28,9 +28,9 @@ def sent(lane_: BatchLane | SingleLane, requests: Sequence[Request]) -> list[Any
     return asyncio.run(work())
 
 
-def batch_lane(model: Local) -> BatchLane:
+def batch_lane(model: Local) -> BatchQueue:
     """Return a lane with one thread."""
-    return BatchLane(model.max_batch, [ThreadPlace(lambda requests: served_in_parts(model, requests))])
+    return BatchQueue(model.max_batch, [ThreadWorker(lambda requests: served_in_parts(model, requests))])
 
 
 def texts(results: Sequence[Any]) -> list[str]:
@@ -40,8 +40,8 @@ def texts(results: Sequence[Any]) -> list[str]:
 
 def test_blocking_models_get_batches_and_others_single_calls() -> None:
     """A blocking model gets batches, and any other model gets single calls."""
-    kinds = [getattr(lane(model), "__self__", None) for model in (FakeModel(["x"]), Local())]
-    assert [type(kind) for kind in kinds] == [SingleLane, BatchLane]
+    kinds = [getattr(queue_of(model), "__self__", None) for model in (FakeModel(["x"]), Local())]
+    assert [type(kind) for kind in kinds] == [SingleQueue, BatchQueue]
 
 
 def test_requests_that_arrive_together_are_sorted_into_batches() -> None:
@@ -114,7 +114,7 @@ def test_one_batch_at_a_time_and_never_in_the_loop() -> None:
 
 
 def batches_after(
-    meanwhile: Callable[[BatchLane], Coroutine[Any, Any, None]], *, max_batch: int = 1
+    meanwhile: Callable[[BatchQueue], Coroutine[Any, Any, None]], *, max_batch: int = 1
 ) -> list[list[str]]:
     """Return the batches of a lane whose first one, ``m``, is held while ``meanwhile`` sends and cancels."""
     begun, go_on = threading.Event(), threading.Event()
@@ -142,7 +142,7 @@ def batches_after(
 def test_sweep_continues_upwards_before_it_restarts() -> None:
     """Requests that arrive during a batch are served from its position upwards, then from the lowest."""
 
-    async def more(held: BatchLane) -> None:
+    async def more(held: BatchQueue) -> None:
         await asyncio.gather(*(held.send(Chat.user(p)) for p in ("a", "z", "n", "b")))
 
     assert batches_after(more) == [["m"], ["n"], ["z"], ["a"], ["b"]]
@@ -151,7 +151,7 @@ def test_sweep_continues_upwards_before_it_restarts() -> None:
 def test_cancelled_requests_are_not_served() -> None:
     """A cancelled request takes no model time, even if its whole batch is cancelled."""
 
-    async def leave(held: BatchLane) -> None:
+    async def leave(held: BatchQueue) -> None:
         tasks = [asyncio.create_task(held.send(Chat.user(p))) for p in ("n", "o", "p", "q", "r")]
         await asyncio.sleep(0)
         for task in tasks[:3]:
@@ -222,7 +222,7 @@ def test_a_wrong_number_of_results_is_an_error_not_a_hang(count: int) -> None:
 
 def test_an_unserved_kind_is_an_error_of_the_request() -> None:
     """A request of a kind that the model has no method for is an error that names the kind."""
-    [result] = sent(SingleLane(FakeModel(["x"])), [Segment("q")])
+    [result] = sent(SingleQueue(FakeModel(["x"])), [Segment("q")])
     assert isinstance(result, BackendError)
     assert "segment" in str(result)
 
@@ -236,7 +236,7 @@ class Raising(FakeModel):
 
 def test_unexpected_exception_is_an_error_of_the_item() -> None:
     """An unexpected exception becomes one short line and never ends the run."""
-    [result] = sent(SingleLane(Raising(["x"])), [Chat.user("q")])
+    [result] = sent(SingleQueue(Raising(["x"])), [Chat.user("q")])
     assert isinstance(result, BackendError)
     assert str(result).startswith("ValueError: secret line xxx")
     assert len(str(result)) <= 300
@@ -275,7 +275,7 @@ def test_what_ends_a_task_is_an_error_of_the_item(fault: type[BaseException]) ->
         async def chat(self, requests: Sequence[Chat]) -> Any:
             raise fault
 
-    assert texts(sent(SingleLane(Ending(["x"])), [Chat.user("a")])) == [f"!{fault.__name__}"]
+    assert texts(sent(SingleQueue(Ending(["x"])), [Chat.user("a")])) == [f"!{fault.__name__}"]
 
 
 def test_an_exception_of_the_place_is_an_error_of_its_batch() -> None:
@@ -284,4 +284,4 @@ def test_an_exception_of_the_place_is_an_error_of_its_batch() -> None:
     def serve(requests: Sequence[Request]) -> Any:
         raise TypeError("max_batch")
 
-    assert texts(sent(BatchLane(4, [ThreadPlace(serve)]), [Chat.user("a")])) == ["!TypeError: max_batch"]
+    assert texts(sent(BatchQueue(4, [ThreadWorker(serve)]), [Chat.user("a")])) == ["!TypeError: max_batch"]

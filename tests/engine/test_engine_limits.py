@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.engine.limits import EMPTY_IN_A_ROW, FAILED_IN_A_ROW, Breaker, affordable
-from pytest_llmprops.engine.retries import worth_retrying
+from pytest_llmprops.engine.calls import (
+    EMPTY_IN_A_ROW,
+    FAILED_IN_A_ROW,
+    Breaker,
+    affordable_concurrency,
+    worth_retrying,
+)
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import MakeBroker, final, transient
 
@@ -114,7 +119,7 @@ def test_connections_fit_the_open_files(
     limits = [(soft, hard)]
     monkeypatch.setattr(resource, "getrlimit", lambda kind: limits[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda kind, pair: limits.append(pair))
-    assert least <= affordable(64) <= most
+    assert least <= affordable_concurrency(64) <= most
     assert limits[-1][1] == hard
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Embed, Reply
-from pytest_llmprops.engine import wire
+from pytest_llmprops.engine import client
 from pytest_llmprops.engine.broker import Broker
 from tests.support.engine_models import MakeBroker, ask_all
 
@@ -100,7 +100,7 @@ def test_equal_requests_in_flight_are_computed_once(make_broker: MakeBroker) -> 
 
 def test_memory_is_bounded(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a limit, the least recently used reply is forgotten and computed again."""
-    monkeypatch.setattr("pytest_llmprops.engine.computed.REMEMBERED", 2)
+    monkeypatch.setattr("pytest_llmprops.engine.queues.REMEMBERED", 2)
     model = Vectors()
     one_by_one(make_broker(model), ["a", "b", "a", "c", "a", "b"])
     assert model.asked == ["a", "b", "c", "b"]
@@ -145,10 +145,10 @@ def test_a_plan_needs_no_calls_for_them(make_broker: MakeBroker) -> None:
 
 def read(line: bytes) -> Any:
     async def work() -> Any:
-        reader = asyncio.StreamReader(limit=wire.LINE_LIMIT)
+        reader = asyncio.StreamReader(limit=client.LINE_LIMIT)
         reader.feed_data(line)
         reader.feed_eof()
-        return await wire.read(reader)
+        return await client.read_message(reader)
 
     return asyncio.run(work())
 
@@ -158,7 +158,7 @@ def test_arrays_cross_the_socket(dtype: str) -> None:
     """An array arrives unchanged, with its shape and type, among plain values."""
     array = np.random.default_rng(1).normal(size=(3, 5)).astype(dtype)
     message = {"id": 1, "reply": {"value": {"vectors": array, "spans": [[0, 1]], "empty": array[:0]}}}
-    results = read(wire.encode(message))["reply"]["value"]
+    results = read(client.encode_message(message))["reply"]["value"]
     assert results["vectors"].dtype == array.dtype
     np.testing.assert_array_equal(results["vectors"], array)
     assert results["empty"].shape == (0, 5)
@@ -168,8 +168,8 @@ def test_arrays_cross_the_socket(dtype: str) -> None:
 def test_text_that_looks_like_an_array() -> None:
     """A reply containing the array marker arrives as text; non-numeric arrays are refused."""
     text = '{"__array__": "AAAA", "type": "<f4", "shape": [1]}'
-    assert read(wire.encode({"id": 1, "text": text})) == {"id": 1, "text": text}
+    assert read(client.encode_message({"id": 1, "text": text})) == {"id": 1, "text": text}
     with pytest.raises(TypeError, match="not a JSON value"):
-        wire.encode({"x": np.array(["a"])})
+        client.encode_message({"x": np.array(["a"])})
     with pytest.raises(TypeError, match="not a JSON value"):
-        wire.encode({"x": object()})
+        client.encode_message({"x": object()})

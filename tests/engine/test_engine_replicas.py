@@ -16,14 +16,11 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.lanes import MOST_LOSSES, BatchLane, Deliver, PlaceLost
-from pytest_llmprops.engine.replicas import fleet as fleet_module
+from pytest_llmprops.engine.queues import MOST_LOSSES, BatchQueue, Deliver, WorkerLost
+from pytest_llmprops.engine.replicas import fleets as fleet_module
 from pytest_llmprops.engine.replicas import fleets as fleets_module
-from pytest_llmprops.engine.replicas.actor import Replica
-from pytest_llmprops.engine.replicas.cluster import Cluster
-from pytest_llmprops.engine.replicas.fleet import MOST_LOST, Fleet
-from pytest_llmprops.engine.replicas.fleets import Fleets
-from pytest_llmprops.engine.replicas.placement import Node, Placement, place
+from pytest_llmprops.engine.replicas.cluster import Cluster, Node, Placement, Replica, place
+from pytest_llmprops.engine.replicas.fleets import MOST_LOST, Fleet, Fleets
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.replicas import Replicas, split_replicas
@@ -115,7 +112,7 @@ def served(
 @pytest.fixture(autouse=True)
 def _own_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "registered", {})
-    monkeypatch.setattr(fleet_module, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(fleet_module, "REPLICA_LOOK_SECONDS", 0.01)
 
 
 def texts(results: Sequence[Any]) -> list[str]:
@@ -179,7 +176,7 @@ def test_replicas_that_always_end_are_not_replaced_forever() -> None:
 
 def test_slow_batch_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that does not answer in time is lost."""
-    monkeypatch.setattr(fleet_module, "START_SECONDS", 0.2)
+    monkeypatch.setattr(fleet_module, "REPLICA_START_SECONDS", 0.2)
 
     def slow() -> Local:
         def serve(prompts: list[str]) -> list[Reply]:
@@ -301,7 +298,7 @@ def test_each_place_keeps_its_own_position() -> None:
     places = [Noting(), Noting()]
 
     async def work() -> None:
-        lane = BatchLane(2, places)
+        lane = BatchQueue(2, places)
         await asyncio.gather(*(lane.send(Chat.user(f"{n:02}")) for n in range(12)))
 
     asyncio.run(work())
@@ -317,7 +314,7 @@ def test_few_requests_are_shared() -> None:
     places = [Noting() for _ in range(3)]
 
     async def work() -> None:
-        lane = BatchLane(64, places)
+        lane = BatchQueue(64, places)
         await asyncio.gather(*(lane.send(Chat.user(str(n))) for n in range(6)))
 
     asyncio.run(work())
@@ -331,10 +328,10 @@ def test_cancelled_requests_of_a_lost_batch_are_dropped() -> None:
     class Ending(Noting):
         async def serve(self, requests: Sequence[Any], deliver: Deliver) -> None:
             await asyncio.sleep(0.02)
-            raise PlaceLost("gone")
+            raise WorkerLost("gone")
 
     async def work() -> None:
-        lane = BatchLane(8, [Ending()])
+        lane = BatchQueue(8, [Ending()])
         tasks = [asyncio.create_task(lane.send(Chat.user(str(n)))) for n in range(2)]
         await asyncio.sleep(0.01)
         tasks[0].cancel()

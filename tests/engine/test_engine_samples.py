@@ -19,10 +19,10 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Chat, Reply, Segment, Usage, request_key
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine import samples
+from pytest_llmprops.engine import queues
+from pytest_llmprops.engine.calls import RateLimit
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.evaluator import Case
-from pytest_llmprops.engine.limits import RateLimit
 from pytest_llmprops.engine.planning import plan
 from tests.support.engine_models import Asked, MakeBroker, ask_all, final, kinds, served, transient
 
@@ -123,7 +123,7 @@ def test_samples_a_moment_apart_are_one_call(
     make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A set waits a few turns of the event loop for further samples, but no longer."""
-    monkeypatch.setattr(samples, "TOGETHER_SECONDS", 0.2)
+    monkeypatch.setattr(queues, "TOGETHER_SECONDS", 0.2)
     model = Several()
 
     async def work() -> list[Reply]:
@@ -344,7 +344,7 @@ def test_closing_drops_open_sets(make_broker: MakeBroker, monkeypatch: pytest.Mo
         broker = make_broker(model)
         asking = [asyncio.ensure_future(broker.ask("m", "subject", r)) for r in eleven()]
         await asyncio.sleep(0.05)
-        monkeypatch.setattr(samples, "TOGETHER_SECONDS", 30)
+        monkeypatch.setattr(queues, "TOGETHER_SECONDS", 30)
         asking += [asyncio.ensure_future(broker.ask("m", "subject", r)) for r in eleven("late")]
         await asyncio.sleep(0.05)
         await broker.close()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from pytest_llmprops.engine.shared_work import SharedWork
+from pytest_llmprops.engine.queues import SharedWork
 
 
 def test_a_cancelled_request_does_not_end_the_work_of_others() -> None:

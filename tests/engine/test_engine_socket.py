@@ -16,7 +16,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine import client as client_module
-from pytest_llmprops.engine import wire
+from pytest_llmprops.engine import client as wire
 from pytest_llmprops.engine.client import BrokerClient
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.server import Server
@@ -168,7 +168,7 @@ def test_killed_server_gives_errors_at_once(path: str) -> None:
     """Open and later requests fail with one line, and none hangs."""
 
     async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await wire.read(reader)
+        await wire.read_message(reader)
         writer.write(b'{"id": 0, "repl')  # cut off in the middle of an answer
         writer.close()
 

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply
-from pytest_llmprops.engine.lanes import lane
+from pytest_llmprops.engine.queues import queue_of
 from pytest_llmprops.models.base import kinds_of
 from tests.support.backends import make
 
@@ -204,7 +204,7 @@ def test_replies_arrive_one_by_one(model: Any) -> None:
     """A reply is delivered when it is complete, before the next one is generated, so that Ctrl-C does not lose it."""
 
     async def first() -> tuple[set[Any], set[Any]]:
-        send = lane(model)
+        send = queue_of(model)
         tasks = [
             asyncio.ensure_future(send(question(text, max_tokens=2))) for text in ("kite", "kites", "tree")
         ]

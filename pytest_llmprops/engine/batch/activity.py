@@ -67,7 +67,7 @@ class Activity:
 
 
 @dataclass(slots=True, eq=False)
-class Asker:
+class WaitingClient:
     """A process that sends requests, as the broker knows it."""
 
     #: requests in progress
@@ -83,7 +83,7 @@ class Asker:
         return self.idle_at == self.answers
 
 
-class Askers:
+class WaitingClients:
     """The processes that send requests to a broker.
 
     :param expected: number of processes that will connect.
@@ -92,12 +92,12 @@ class Askers:
 
     def __init__(self, expected: int, on_change: Callable[[], None]) -> None:
         self._expected, self._on_change = expected, on_change
-        self._askers: set[Asker] = set()
+        self._askers: set[WaitingClient] = set()
         #: those that have ended, whose requests still wait
-        self._gone: set[Asker] = set()
+        self._gone: set[WaitingClient] = set()
 
     @contextmanager
-    def asking(self, asker: Asker) -> Iterator[None]:
+    def asking(self, asker: WaitingClient) -> Iterator[None]:
         """Count a request of ``asker`` during a ``with`` block."""
         self._askers.add(asker)
         asker.open += 1
@@ -107,13 +107,13 @@ class Askers:
             asker.open -= 1
             asker.answers += 1
 
-    def idle(self, asker: Asker, answers: int) -> None:
+    def idle(self, asker: WaitingClient, answers: int) -> None:
         """Note that all cases of ``asker`` wait, after it received a number of answers."""
         self._askers.add(asker)
         asker.idle_at = answers
         self._on_change()
 
-    def remove(self, asker: Asker, *, is_replaced: bool) -> None:
+    def remove(self, asker: WaitingClient, *, is_replaced: bool) -> None:
         """Forget a process that has ended.
 
         :param is_replaced: another process will connect in its place.

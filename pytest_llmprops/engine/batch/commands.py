@@ -12,9 +12,8 @@ from typing import Any, cast
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.engine.batch.collecting import VIA, collect, ignored_lines
-from pytest_llmprops.engine.batch.describing import moment
-from pytest_llmprops.engine.batch.ledger import Entry, Ledger, ledger_path
+from pytest_llmprops.engine.batch.ledger import Entry, Ledger, ledger_path, moment
+from pytest_llmprops.engine.batch.pending import VIA, collect, ignored_lines
 from pytest_llmprops.engine.store.base import row_of
 from pytest_llmprops.engine.store.location import open_store
 from pytest_llmprops.models.base import BackendOptions

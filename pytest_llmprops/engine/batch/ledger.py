@@ -20,8 +20,22 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from pytest_llmprops.core.broker_report import OpenBatches
 from pytest_llmprops.core.errors import StoreError
-from pytest_llmprops.engine.store.owners import has_ended
+from pytest_llmprops.engine.store.base import has_ended
+
+
+def described(batches: OpenBatches) -> str:
+    """Return how far the open batches are, in one phrase."""
+    noun = "batch" if batches.batches == 1 else "batches"
+    text = f"{batches.batches} {noun} open, {batches.done:,} of {batches.lines:,} lines done"
+    return f"{text}, expires {moment(batches.expires)}" if batches.expires else text
+
+
+def moment(seconds: float) -> str:
+    """Return a Unix time as text, in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(seconds))
+
 
 State = Literal["intent", "submitted", "over"]
 #: another run holds the write lock while it claims 50,000 lines

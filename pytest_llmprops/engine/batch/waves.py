@@ -6,26 +6,415 @@ A wave is not a barrier. Batches of several waves may be open at once, and the r
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
-from collections.abc import Awaitable, Callable
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, cast
+from typing import IO, Any, Protocol, cast
 
 from pytest_llmprops.core.broker_report import OpenBatches
-from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped
+from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped, UsageError
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply, Request
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.engine.batch.activity import Askers
-from pytest_llmprops.engine.batch.describing import described
-from pytest_llmprops.engine.batch.ledger import Ledger, ledger_path
-from pytest_llmprops.engine.batch.pending import Lane, Pending, Waiting
-from pytest_llmprops.engine.batch.polling import Poller
-from pytest_llmprops.engine.batch.submitting import Submitter
-from pytest_llmprops.engine.calls import Calls, Served
+from pytest_llmprops.engine.batch.activity import WaitingClients
+from pytest_llmprops.engine.batch.ledger import TOO_LARGE, Entry, Ledger, described, ledger_path, this_process
+from pytest_llmprops.engine.batch.pending import Lane, Pending, Waiting, collect, shape_of
+from pytest_llmprops.engine.calls import ActiveModel, Calls, ClaimEnded
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import Model
-from pytest_llmprops.models.batches import BatchModel
+from pytest_llmprops.models.batches import BatchModel, BatchState, Intent
+from pytest_llmprops.models.openai_sdk import normalised_url
 from pytest_llmprops.models.prices import price
+
+# Submit the pending requests of a model: first one call per shape of request, then batches.
+
+#: number of different requests of one shape that may fail before the run stops
+CANARIES = 3
+#: what stores and counts the reply to a call
+KeepSubmitted = Callable[[Pending, Reply], Awaitable[Reply]]
+#: looks up a stored reply that the run may use
+Find = Callable[[Pending], Awaitable[Reply | None]]
+
+
+class Submitter:
+    """Writes waves.
+
+    :param keep: stores and counts the reply to a call. :param find: looks up a stored reply that the run may use.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        calls: Calls,
+        ledger: Ledger,
+        waiting: Waiting,
+        keep: KeepSubmitted,
+        find: Find,
+    ) -> None:
+        self._config, self._calls, self._ledger = config, calls, ledger
+        self._waiting, self._keep, self._find = waiting, keep, find
+        #: creations in a row that failed for a reason that may pass
+        self._failures = 0
+
+    async def submit(self, lane: Lane, unsent: Sequence[Pending]) -> bool:
+        """Submit the requests of one model that no open batch has.
+
+        :return: whether calls were made instead, whose replies let cases go on.
+        :raises BackendError: if the provider refuses a batch. :raises RunStopped: if the run is stopped.
+        """
+        self._waiting.mark(self._ledger.owners(one.key for one in unsent))
+        groups = lane.groups(one for one in unsent if one.mark is None)
+        if groups and self._config.max_cost is not None:
+            self._calls.check_cost(lane.cost(groups), self._waiting.open_cost(), len(groups))
+        if await self._canaries(lane, groups):
+            return True
+        most = self._ledger.most_lines(lane.account)
+        if most is not None:
+            # The provider limits the tokens that wait in batches, so there is one batch at a time.
+            if self._ledger.open_batches({lane.account}):
+                return False
+            groups = groups[:most]
+        while groups:
+            groups = await self._batch(lane, groups)
+        return False
+
+    # ---- canaries
+
+    async def _canaries(self, lane: Lane, groups: Sequence[list[Pending]]) -> bool:
+        """Send one request of each new shape as a call, so that a refused parameter does not cost a wave."""
+        shapes: dict[str, list[list[Pending]]] = {}
+        for group in groups:
+            shape = shape_of(group)
+            if shape not in lane.accepted:
+                shapes.setdefault(shape, []).append(group)
+        await asyncio.gather(*(self._canary(lane, shape, own) for shape, own in shapes.items()))
+        return bool(shapes)
+
+    async def _canary(self, lane: Lane, shape: str, groups: Sequence[list[Pending]]) -> None:
+        for number, group in enumerate(groups[:CANARIES], 1):
+            try:
+                replies = await self._calls.replies(
+                    lane.label, lane.served, [one.request for one in group]
+                ) or await self._calls.replies(lane.label, lane.served, [group[0].request])
+            except ClaimEnded:
+                # The next look submits them.
+                return
+            except BackendError as error:
+                for one in group:
+                    self._waiting.settle(one, error)
+                if number == CANARIES:
+                    text = (
+                        f"{lane.label}: {number} requests failed, so no batch is submitted: {error.message}"
+                    )
+                    raise self._calls.stop(text) from None
+            else:
+                lane.accepted.add(shape)
+                for one, reply in zip(group, replies, strict=False):
+                    self._waiting.settle(one, await self._keep(one, reply))
+                return
+
+    # ---- batches
+
+    async def _batch(self, lane: Lane, groups: Sequence[list[Pending]]) -> list[list[Pending]]:
+        """Submit one batch of the first ``groups``, and return those that do not fit into it."""
+        with _temporary_file() as file:
+            taken, rest = self._write(lane, groups, file)
+            if not taken:
+                return rest
+            self._calls.check_budget(len(taken))
+            entry = self._entry(lane)
+            lines = {group[0].key: [one.key for one in group] for group in taken}
+            others = self._ledger.claim(entry, lines)
+            mine = [group for group in taken if group[0].key not in others]
+            if others:
+                # Another run that shares the store has just submitted them.
+                keys = [one.key for group in taken for one in group]
+                self._waiting.mark(self._ledger.owners(keys))
+            if await self._take_stored(mine):
+                # Nothing was created for this entry. The others are submitted with the next one.
+                self._ledger.end(entry.mark, "stored")
+                return [*filter(None, mine), *rest]
+            self._waiting.mark(dict.fromkeys((one.key for group in mine for one in group), entry.mark))
+            if mine:
+                with _temporary_file() as wave:
+                    _copy_without(file, [group[0].key in others for group in taken], wave)
+                    await self._create(lane, entry, wave, len(mine))
+        return rest
+
+    async def _take_stored(self, groups: Sequence[list[Pending]]) -> bool:
+        """Take the requests that are stored by now out of ``groups``, and return whether there are any.
+
+        A batch of another run may have ended since they were looked up. It no longer owns them then; before they were
+        claimed, it might have ended at any moment.
+        """
+        waiting = [one for group in groups for one in group]
+        replies = await asyncio.gather(*map(self._find, waiting))
+        stored = {one.key: reply for one, reply in zip(waiting, replies, strict=True) if reply is not None}
+        for group in groups:
+            for one in [one for one in group if one.key in stored]:
+                group.remove(one)
+                self._waiting.settle(one, stored[one.key])
+        return bool(stored)
+
+    def _write(
+        self, lane: Lane, groups: Sequence[list[Pending]], file: IO[bytes]
+    ) -> tuple[list[list[Pending]], list[list[Pending]]]:
+        """Write one line per group; return the groups written and those that exceed the limits of a batch."""
+        taken: list[list[Pending]] = []
+        size = 0
+        for position, group in enumerate(groups):
+            try:
+                line = lane.api.line(group[0].key, group[0].request, len(group))
+            except BackendError as error:
+                for one in group:
+                    self._waiting.settle(one, error)
+                continue
+            if taken and (len(taken) == lane.api.most_lines or size + len(line) > lane.api.most_bytes):
+                return taken, list(groups[position:])
+            file.write(line)
+            taken.append(group)
+            size += len(line)
+        return taken, []
+
+    def _entry(self, lane: Lane) -> Entry:
+        spec, model = self._config.models[lane.label], lane.served.model
+        return Entry(
+            mark=uuid.uuid4().hex,
+            account=lane.account,
+            label=lane.label,
+            spec=spec.text,
+            # Without a password, which no file may have.
+            base_url=normalised_url(self._config.base_url) if self._config.base_url else "",
+            owner=this_process(),
+            created=time.time(),
+            state="intent",
+            lines=0,
+            deviations=tuple(model.deviations()),
+            extra_tokens=lane.api.extra_tokens,
+        )
+
+    async def _create(self, lane: Lane, entry: Entry, wave: IO[bytes], lines: int) -> None:
+        try:
+            uploaded = await self._uploaded(lane, wave)
+            state = await lane.api.create(uploaded, entry.mark)
+        except BackendError as error:
+            if error.transient:
+                # The provider may have created the batch. The next poll, or the next run, looks for it.
+                self._failures += 1
+                if self._failures > self._config.retries:
+                    text = f"{lane.label}: no batch was created, {self._failures} times: {error.message}"
+                    raise self._calls.stop(text) from None
+                return
+            self._ledger.end(entry.mark, "refused")
+            raise
+        self._failures = 0
+        self._ledger.submitted(entry.mark, state.id, state.status, state.expires)
+        self._calls.count_sent(lines)
+
+    async def _uploaded(self, lane: Lane, wave: IO[bytes]) -> Any:
+        async def upload() -> Any:
+            wave.seek(0)
+            return await lane.api.upload(wave)
+
+        return await self._calls.retried(upload)
+
+
+@contextmanager
+def _temporary_file() -> Iterator[IO[bytes]]:
+    """Yield an empty file in the temporary folder, which is removed at the end.
+
+    :raises UsageError: if the folder cannot be used.
+    """
+    try:
+        with tempfile.TemporaryFile() as file:
+            yield file
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(
+            f"temporary folder {tempfile.gettempdir()}: {why}; free disk space, or set TMPDIR to a folder on another"
+            " disk, and run again"
+        ) from None
+
+
+def _copy_without(file: IO[bytes], left_out: Sequence[bool], target: IO[bytes]) -> None:
+    """Write the lines of ``file`` that are not left out to ``target``."""
+    file.seek(0)
+    for line, is_out in zip(file, left_out, strict=True):
+        if not is_out:
+            target.write(line)
+    # A full disk is noticed here, and not while the file is uploaded.
+    target.flush()
+
+
+# Follow the open batches of a run: adopt those of a killed run, and collect those that are over.
+
+#: how often a request is run without a usable result before it is an error
+MOST_ATTEMPTS = 3
+#: how long a batch that was created just before a crash may be missing in the provider's list
+LIST_DELAY = 5.0
+
+
+class Store(Protocol):
+    """The replies that the broker has and takes."""
+
+    async def keep(self, lane: Lane, key: str, reply: Reply) -> Reply:
+        """Store and count a reply, and return it as the broker answers it."""
+        ...
+
+    def stored(self, key: str) -> Awaitable[Reply | None]:
+        """Return the stored reply; None if there is none."""
+        ...
+
+
+class Poller:
+    """Asks the provider for the state of the open batches, and passes their results on."""
+
+    def __init__(self, calls: Calls, ledger: Ledger, waiting: Waiting, store: Store) -> None:
+        self._calls, self._ledger, self._waiting, self._store = calls, ledger, waiting, store
+        self._lanes: dict[str, Lane] = {}
+        #: mark of an intent -> when this process first did not find its batch
+        self._missing: dict[str, float] = {}
+        self.notes: list[str] = []
+        #: the open batches after the last poll
+        self.open: list[Entry] = []
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether it is not known yet if a killed run has created a batch."""
+        return bool(self._missing)
+
+    async def poll(self, lanes: Mapping[str, Lane]) -> bool:
+        """Look at each open batch of the models once; return whether requests were answered or can be sent again.
+
+        :param lanes: by account.
+        :raises BackendError: if the provider does not answer. :raises RunStopped: if a batch failed or was cancelled.
+        """
+        self._lanes = dict(lanes)
+        await self._adopt()
+        moved = False
+        for entry in self._ledger.open_batches(lanes):
+            if entry.state == "submitted":
+                moved |= await self._look_at(entry)
+        self.open = self._ledger.open_batches(lanes)
+        return await self._release() or moved
+
+    async def _look_at(self, entry: Entry) -> bool:
+        lane = self._lanes[entry.account]
+
+        async def state_of_batch() -> BatchState:
+            return await lane.api.state(entry.batch)
+
+        state = await self._calls.retried(state_of_batch)
+        self._ledger.progress(entry.mark, state.status, state.done, state.expires)
+        if not state.is_over:
+            return False
+        if state.status == "failed":
+            self._end_failed(entry, state)
+            return True
+
+        async def collected() -> list[str]:
+            return await collect(lane.api, self._ledger, entry, state, self)
+
+        self.notes += await self._calls.retried(collected)
+        if state.status == "cancelled":
+            raise self._calls.stop(f"batch {state.id} was cancelled; run again to submit its open lines anew")
+        if state.status == "expired" and not state.done:
+            text = f"batch {state.id} expired before one of its lines was run; run again to submit them anew"
+            raise self._calls.stop(text)
+        return True
+
+    def _end_failed(self, entry: Entry, state: BatchState) -> None:
+        if not state.is_too_large:
+            self._ledger.end(entry.mark, "failed")
+            raise self._calls.stop(f"batch {state.id} failed: {state.problem or state.code or 'no reason'}")
+        is_alone = entry.lines == 1 and len(self._ledger.open_batches({entry.account})) == 1
+        keys = [key for keys in self._ledger.members(entry.mark).values() for key in keys] if is_alone else []
+        self._ledger.end(entry.mark, TOO_LARGE)
+        if is_alone:
+            self.failed(entry, keys, BackendError(f"the batch of this request failed: {state.problem}"))
+
+    # ---- batches of killed runs
+
+    async def _adopt(self) -> None:
+        """Find the batches whose creation was not noted, or give up their intents."""
+        intents: dict[str, list[Entry]] = {}
+        for entry in self._ledger.open_batches(self._lanes):
+            if entry.state == "intent" and not entry.is_being_prepared:
+                intents.setdefault(entry.account, []).append(entry)
+        for account, entries in intents.items():
+            found = await self._lanes[account].api.find(
+                [_intent(self._ledger, entry) for entry in entries], self._ledger.batches(account)
+            )
+            for entry in entries:
+                state = found.get(entry.mark)
+                if state is not None:
+                    self._ledger.submitted(entry.mark, state.id, state.status, state.expires)
+                    self._missing.pop(entry.mark, None)
+                    if entry.owner == this_process():
+                        self._calls.count_sent(entry.lines)
+                elif time.monotonic() - self._missing.setdefault(entry.mark, time.monotonic()) >= LIST_DELAY:
+                    self._ledger.end(entry.mark, "not created")
+                    self._missing.pop(entry.mark)
+
+    async def _release(self) -> bool:
+        """Let requests whose batch is over go into another one; return whether there are any."""
+        is_open = {entry.mark for entry in self.open}
+        released = [one for one in self._waiting if one.mark is not None and one.mark not in is_open]
+        # Another run that shares the store may have collected them.
+        replies = await asyncio.gather(*(self._store.stored(one.key) for one in released))
+        for one, reply in zip(released, replies, strict=True):
+            one.mark = None
+            if reply is not None:
+                self._waiting.settle(one, reply)
+        return bool(released)
+
+    # ---- results
+
+    async def answered(self, entry: Entry, replies: Sequence[tuple[str, Reply]]) -> None:
+        """Store and pass on the replies of a batch."""
+        lane = self._lanes[entry.account]
+        await asyncio.gather(*(self._answered(lane, key, reply) for key, reply in replies))
+
+    async def _answered(self, lane: Lane, key: str, reply: Reply) -> None:
+        one = self._waiting.get(key)
+        if one is None and await self._store.stored(key) is not None:
+            # A run that was killed while it collected has stored and counted it.
+            return
+        kept = await self._store.keep(lane, key, reply)
+        if one is not None:
+            self._waiting.settle(one, kept)
+
+    def failed(self, entry: Entry, keys: Sequence[str], error: BackendError) -> None:
+        """Pass on an error of the provider, which may stop the run."""
+        reason = self._lanes[entry.account].served.breaker.failure(error, final=True)
+        self._each(keys, lambda one: self._waiting.settle(one, error))
+        if reason:
+            self._calls.stop(f"{entry.label}: {reason}")
+
+    def left(self, entry: Entry, keys: Sequence[str], reason: str, *, was_run: bool) -> None:
+        """Let requests go into another batch, if they were not run too often."""
+
+        def again(one: Pending) -> None:
+            one.mark = None
+            one.attempts += was_run
+            if one.attempts >= MOST_ATTEMPTS:
+                text = f"{reason}, {one.attempts} times"
+                self._waiting.settle(one, BackendError(text, kind="batch"))
+
+        self._each(keys, again)
+
+    def _each(self, keys: Sequence[str], act: Callable[[Pending], None]) -> None:
+        for key in keys:
+            one = self._waiting.get(key)
+            if one is not None:
+                act(one)
+
+
+def _intent(ledger: Ledger, entry: Entry) -> Intent:
+    return Intent(entry.mark, entry.created, entry.lines, lambda: ledger.members(entry.mark))
+
 
 #: maximum number of cases that wait at once, over all processes; about 12 kB each
 MOST_CASES = 50_000
@@ -38,7 +427,7 @@ LONGEST_OUTAGE = 1800.0
 #: seconds without any news after which a wave is written although a process has not said that it waits
 NO_NEWS_SECONDS = 30.0
 #: stores and counts a reply: (label, model, key, reply) -> the reply as the broker answers it
-Keep = Callable[[str, Served, str, Reply], Awaitable[Reply]]
+Keep = Callable[[str, ActiveModel, str, Reply], Awaitable[Reply]]
 
 
 class Waves:
@@ -59,7 +448,7 @@ class Waves:
         self._config, self._calls, self._keep, self.stored = config, calls, keep, stored
         self._changed = asyncio.Event()
         #: the processes that send requests
-        self.askers = Askers(config.askers, self._changed.set)
+        self.askers = WaitingClients(config.askers, self._changed.set)
         self._waiting = Waiting()
         self._lanes: dict[str, Lane] = {}
         self._ledger = Ledger(ledger_path(config.store))
@@ -91,7 +480,7 @@ class Waves:
         self._waiting.join(key)
         self._changed.set()
 
-    async def reply(self, label: str, served: Served, key: str, request: Chat) -> Reply:
+    async def reply(self, label: str, served: ActiveModel, key: str, request: Chat) -> Reply:
         """Return the reply from a batch, or from a call if it is the first request of its shape.
 
         :raises BackendError: if the provider refuses it. :raises RunStopped: if the run is stopped.

@@ -12,12 +12,170 @@ import queue
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
 
+from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.engine.replicas.actor import Replica
-from pytest_llmprops.engine.replicas.placement import Node, Placement
+from pytest_llmprops.engine.queues import served_batch
+from pytest_llmprops.models.base import BackendOptions, Model, Result
+from pytest_llmprops.models.registry import find_backend, import_registrations
+from pytest_llmprops.models.replicas import Replicas
+from pytest_llmprops.models.spec import ModelSpec
+
+# The actor of a replica. This module is imported on the machines of the cluster.
+
+VIA = "ray"
+#: the packages that compute replies or the code that calls them
+_PACKAGES = (
+    "pytest-llmprops",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "xllamacpp",
+    "stanza",
+    "spacy",
+)
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of the packages that affect replies; "none" for those that are not installed.
+
+    The local part of a version is left out: builds of torch for CPUs and GPUs differ in it, and the device is part of a
+    model's identity.
+    """
+    versions = dict.fromkeys(_PACKAGES, "none")
+    for name in _PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            versions[name] = version(name).partition("+")[0]
+    return versions
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """A replica's answer to the first call.
+
+    :param node: the name of its machine. :param problem: why it cannot serve the model, in one line; empty if it can.
+    :param identity: the identity of its model. :param versions: see :func:`package_versions`.
+    """
+
+    node: str
+    problem: str = ""
+    identity: Mapping[str, Any] | None = None
+    versions: Mapping[str, str] | None = None
+
+
+class Replica:
+    """A model in a process of a Ray cluster, which calls the methods one at a time."""
+
+    def __init__(self) -> None:
+        self._model: Model | None = None
+
+    def introduce(
+        self, spec: ModelSpec, options: BackendOptions, registrations: Sequence[str], folder: str
+    ) -> Introduction:
+        """Create the model, without its weights, and return what identifies it.
+
+        :param folder: the folder that relative paths of the specification begin in, if this machine has it.
+        """
+        node = socket.gethostname()
+        with contextlib.suppress(OSError):
+            os.chdir(folder)
+        try:
+            import_registrations(registrations)
+            self._model = find_backend(spec.backend).factory(spec, options)
+        except (Exception, SystemExit) as error:
+            return Introduction(node, problem=fault_line(error))
+        return Introduction(node, identity=dict(self._model.identity), versions=package_versions())
+
+    def serve(self, requests: Sequence[Request]) -> list[Result]:
+        """Return one result per request, in order."""
+        assert self._model is not None
+        results = served_batch(self._model, requests)
+        deviations = tuple(self._model.deviations())
+        return [
+            replace(result, via=VIA, deviations=deviations) if isinstance(result, Reply) else result
+            for result in results
+        ]
+
+
+#: CPU cores of a replica without a GPU; more of them make a small model hardly faster
+CPUS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine of the cluster. :param cpus: its CPU cores. :param gpus: its GPUs."""
+
+    cpus: float
+    gpus: float
+
+    @classmethod
+    def alive(cls, nodes: Sequence[Mapping[str, Any]]) -> list[Node]:
+        """Return the machines that are alive from Ray's list."""
+        resources = [node.get("Resources", {}) for node in nodes if node["Alive"]]
+        return [cls(float(own.get("CPU", 0)), float(own.get("GPU", 0))) for own in resources]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The replicas of one model.
+
+    :param count: their number. :param gpus: GPUs of each. :param cpus: CPU cores of each.
+    """
+
+    count: int
+    gpus: float
+    cpus: float
+
+    def __str__(self) -> str:
+        gpus = f"{self.gpus:g} GPU and " if self.gpus else ""
+        return f"{gpus}{self.cpus:g} CPU"
+
+    @property
+    def device(self) -> str:
+        """The device of models that have the choice."""
+        return "cuda" if self.gpus else "cpu"
+
+    def room(self, nodes: Sequence[Node]) -> int:
+        """Return how many such replicas fit into empty machines."""
+        return sum(self._room_on(node) for node in nodes)
+
+    def _room_on(self, node: Node) -> int:
+        by_cpus = int(node.cpus / self.cpus + 1e-9)
+        return min(by_cpus, int(node.gpus / self.gpus + 1e-9)) if self.gpus else by_cpus
+
+
+def place(wanted: Replicas, nodes: Sequence[Node], *, models: int, has_gpu: bool) -> Placement:
+    """Return the replicas of one of ``models`` models that share a cluster.
+
+    What the user did not state is chosen: one GPU and one core each if the cluster has GPUs and the model can use
+    them, otherwise up to four cores, and as many replicas as fit.
+
+    :raises UsageError: if no machine can take a replica, or there are more models than room.
+    """
+    cores, devices = max((node.cpus for node in nodes), default=0), sum(node.gpus for node in nodes)
+    gpus = (1.0 if has_gpu and devices else 0.0) if wanted.gpus is None else wanted.gpus
+    cpus = wanted.cpus or (1.0 if gpus else float(min(CPUS, max(1, cores))))
+    one = Placement(1, gpus, cpus)
+    room = one.room(nodes)
+    if room < models and wanted.count is None and room:
+        raise UsageError(
+            f"--llm-engine ray: {models} models share a cluster with room for {room} replicas of {one}; state"
+            " ?gpus= and ?cpus= of each, such as gpus=0.5"
+        )
+    if not room:
+        most_gpus = max((node.gpus for node in nodes), default=0)
+        machines = f"{len(nodes)} machines, with up to {cores:g} CPU and {most_gpus:g} GPU"
+        raise UsageError(
+            f"--llm-engine ray: a replica needs {one}, and no machine of the cluster has them ({machines}); state"
+            " ?gpus= and ?cpus= of the model"
+        )
+    return Placement(wanted.count or room // models, gpus, cpus)
+
 
 T = TypeVar("T")
 #: size of the object store of an own cluster; a batch of token vectors takes up to 15 MB

@@ -5,15 +5,232 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Request
+from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.engine.lanes import Send
-from pytest_llmprops.engine.replicas.cluster import Cluster
-from pytest_llmprops.engine.replicas.fleet import Fleet
-from pytest_llmprops.engine.replicas.placement import Node, Placement, place
-from pytest_llmprops.models.base import Model
+from pytest_llmprops.engine.queues import BatchQueue, Deliver, Send, WorkerLost
+from pytest_llmprops.engine.replicas.cluster import (
+    Cluster,
+    Introduction,
+    Node,
+    Placement,
+    package_versions,
+    place,
+    reason,
+)
+from pytest_llmprops.models.base import BackendOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend
+from pytest_llmprops.models.spec import ModelSpec
+
+# The replicas of one model: they are started, compared with this machine's model, used, and replaced when
+# lost.
+
+#: seconds until a replica must have started, and again until it must have loaded the weights and served a batch
+REPLICA_START_SECONDS = 1800.0
+#: number of replicas that are lost one after the other, without a batch that was served, and still replaced
+MOST_LOST = 10
+#: seconds between looks at a cluster that has no replica, but room for one
+REPLICA_LOOK_SECONDS = 1.0
+
+
+class Fleet:
+    """The replicas of one model.
+
+    :param spec: the specification of the model. :param model: the model as this machine has it, without its weights.
+    :param options: the options of the replicas. :param registrations: files whose import registers more models.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        placement: Placement,
+        spec: ModelSpec,
+        model: Model,
+        options: BackendOptions,
+        registrations: Sequence[str],
+    ) -> None:
+        self._cluster, self._placement, self._options = cluster, placement, options
+        self._arguments = (spec, options, tuple(registrations), str(Path.cwd()))
+        self._expected = {**model.identity, **package_versions()}
+        self._lane = BatchQueue(model.max_batch)
+        #: sends one request to a replica
+        self.send: Send = self._lane.send
+        self._open: set[_Replica] = set()
+        self._actors: list[Any] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._starting = 0
+        self._machines: set[str] = set()
+        self._answered = 0
+        self._refused: dict[str, None] = {}
+        self._lost: list[str] = []
+        self._lost_in_a_row = 0
+        self._returned = 0
+        self._is_closed = False
+
+    def start(self) -> None:
+        """Start the replicas. Each of them gets batches as soon as it answers."""
+        self._starting = self._placement.count
+        for _ in range(self._placement.count):
+            self._begin(self._introduced())
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _introduced(self) -> None:
+        """Start an actor, and use it if its model is that of this machine."""
+        actor: Any = None
+        try:
+            actor = await self._cluster.run(self._cluster.start, self._placement)
+            self._actors.append(actor)
+            introduction = await within(REPLICA_START_SECONDS, actor.introduce.remote(*self._arguments))
+            problem = self._problem(introduction)
+        except TimeoutError:
+            problem = f"a replica did not start within {REPLICA_START_SECONDS:.0f} s; {self._placement} may not be free"
+        except Exception as error:
+            problem = f"a replica did not start: {reason(error)}"
+        self._starting -= 1
+        if self._is_closed:
+            return
+        if problem:
+            # Replicas on one machine have the same problem.
+            self._refused[problem] = None
+            await self._end(actor)
+            self._check()
+            return
+        self._answered += not self._lost
+        self._machines.add(introduction.node)
+        replica = _Replica(self, actor, introduction.node, self._options.timeout)
+        self._open.add(replica)
+        self._lane.open(replica)
+
+    def _problem(self, introduction: Introduction) -> str:
+        """Return why a replica is not used, in one line; empty if it is."""
+        who = f"the replica on {introduction.node} was refused"
+        if introduction.problem:
+            return f"{who}: {introduction.problem}"
+        there: Mapping[str, Any] = {**(introduction.identity or {}), **(introduction.versions or {})}
+        for name in {**self._expected, **there}:
+            values = [one_line(str(of.get(name, "none")), 80) for of in (there, self._expected)]
+            if there.get(name) != self._expected.get(name):
+                return f"{who}: {name} is {values[0]} there and {values[1]} here; install the same files and versions"
+        return ""
+
+    def served(self) -> None:
+        """Note that a replica served a batch."""
+        self._lost_in_a_row = 0
+
+    async def lose(self, replica: _Replica, requests: int, why: str) -> None:
+        """Give up a replica, and start another one in its place."""
+        self._open.discard(replica)
+        if self._is_closed:
+            return
+        self._lost.append(why)
+        self._lost_in_a_row += 1
+        self._returned += requests
+        self._starting += 1
+        self._begin(self._replaced(replica))
+
+    async def _replaced(self, replica: _Replica) -> None:
+        await self._end(replica.actor)
+        if self._lost_in_a_row <= MOST_LOST and await self._has_room():
+            self._begin(self._introduced())
+        else:
+            self._starting -= 1
+            self._check()
+        while self._starting and not self._open:
+            # The new ones wait for a machine; the last machine may be lost meanwhile.
+            await asyncio.sleep(REPLICA_LOOK_SECONDS)
+            if not self._open and not await self._has_room():
+                self._no_replica()
+                return
+
+    async def _has_room(self) -> bool:
+        return self._placement.room(await self._cluster.run(self._cluster.nodes)) > 0
+
+    def _check(self) -> None:
+        """End the run if no replica is left."""
+        if not self._open and not self._starting:
+            self._no_replica()
+
+    def _no_replica(self) -> None:
+        why = [f"no replica is left; {self._lost[-1]}"] if self._lost else [*self._refused]
+        self.fail(why[0])
+
+    def fail(self, why: str) -> None:
+        """End the run, except for the batches that replicas have."""
+        self._lane.fail(BackendError(why, kind="replica", fatal=True))
+
+    async def _end(self, actor: Any) -> None:
+        if actor is not None:
+            self._actors.remove(actor)
+            await self._cluster.run(self._cluster.end, [actor])
+
+    def notes(self) -> list[str]:
+        """Return notes for the summary."""
+        notes = []
+        if self._answered:
+            notes.append(
+                f"{self._answered} of {self._placement.count} replicas answered, each with {self._placement}, in"
+                f" {self._cluster.where}, on {', '.join(sorted(self._machines))}"
+            )
+        if self._lost:
+            notes.append(
+                f"lost replicas: {len(self._lost)}; {self._lost[-1]}; requests that were asked again: {self._returned}"
+            )
+        return [*notes, *self._refused]
+
+    async def close(self) -> None:
+        """End the replicas."""
+        self._is_closed = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, self._lane.close(), return_exceptions=True)
+        await self._cluster.run(self._cluster.end, self._actors)
+
+
+class _Replica:
+    """An actor that answered, as a place of a lane."""
+
+    def __init__(self, fleet: Fleet, actor: Any, node: str, timeout: float) -> None:
+        self._fleet, self.actor, self._node, self._timeout = fleet, actor, node, timeout
+        self._has_served = False
+
+    async def serve(self, requests: Sequence[Request], deliver: Deliver) -> None:
+        """See :class:`~pytest_llmprops.engine.queues.QueueWorker`."""
+        # The first batch loads the weights.
+        limit = self._timeout * len(requests) + (0 if self._has_served else REPLICA_START_SECONDS)
+        try:
+            results: Sequence[Result] = await within(limit, self.actor.serve.remote(list(requests)))
+        except TimeoutError:
+            why = f"no answer within {limit:.0f} s (--llm-timeout for each request)"
+        except Exception as error:
+            why = reason(error)
+        else:
+            self._has_served = True
+            self._fleet.served()
+            deliver(results)
+            return
+        why = f"the replica on {self._node} was lost: {why}"
+        await self._fleet.lose(self, len(requests), why)
+        raise WorkerLost(why)
+
+
+async def within(seconds: float, reference: Any) -> Any:
+    """Return the value of a reference of Ray.
+
+    :raises TimeoutError: if it takes longer.
+    """
+    # Shielded, because Ray sets the result also after a cancellation.
+    return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(reference.future())), seconds)
+
 
 #: seconds in which a cluster must end or be left
 CLOSE_SECONDS = 10.0

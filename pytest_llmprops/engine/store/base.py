@@ -2,17 +2,63 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
+import platform
 import re
+import sys
+import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.strict_json import parsed_json
+
+
+def host_name() -> str:
+    """Return a name of this machine since its last start; different for containers with other process numbers."""
+    parts = [platform.node()]
+    with contextlib.suppress(OSError):
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+        parts.append(str(Path("/proc/self/ns/pid").readlink()))
+    return " ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """This process, as the owner of claims."""
+
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    host: str = field(default_factory=host_name)
+    pid: int = field(default_factory=os.getpid)
+
+    def knows_ended(self, host: str, pid: int) -> bool:
+        """Return whether the process ``pid`` ran on this machine and has ended; False if this process cannot tell."""
+        return host == self.host and has_ended(pid)
+
+
+def has_ended(pid: int) -> bool:
+    """Return whether a process of this machine has ended; False if this process cannot tell."""
+    if sys.platform == "win32":
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    # The number of a killed process is taken until its parent asks for its status, which the first process of a
+    # container may do late or never.
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2].startswith(b"Z")
+    return False
+
 
 T = TypeVar("T")
 CacheMode = Literal["reuse", "refresh", "off", "only"]

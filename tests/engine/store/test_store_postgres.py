@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.core.errors import StoreError
-from pytest_llmprops.engine.store import postgres_server
+from pytest_llmprops.engine.store import postgres as postgres_server
 from pytest_llmprops.engine.store.base import VERSION, Store
 from pytest_llmprops.engine.store.location import open_store
 from tests.support.postgres import PostgresServer

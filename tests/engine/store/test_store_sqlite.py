@@ -18,7 +18,7 @@ import pytest
 
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.engine.store import sqlite_file
+from pytest_llmprops.engine.store import sqlite
 from pytest_llmprops.engine.store.base import VERSION, row_of
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
@@ -306,7 +306,7 @@ def test_a_store_of_a_later_version_is_refused(store: SQLiteStore, path: Path, r
 
 def test_claims_that_cannot_be_written_do_not_end_a_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another program locks the file, all requests count as claimed, with one note."""
-    monkeypatch.setattr(sqlite_file, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
     store = SQLiteStore(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")

@@ -17,9 +17,9 @@ import pytest
 
 from pytest_llmprops.core.errors import RunStopped, StoreError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.engine.store import replies, sqlite_file, worker
+from pytest_llmprops.engine.store import reply_cache, sqlite
 from pytest_llmprops.engine.store.base import LEASE_SECONDS, Store, row_of
-from pytest_llmprops.engine.store.replies import StoredReplies
+from pytest_llmprops.engine.store.reply_cache import StoreCalls
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import MakeBroker, ask_all
@@ -32,7 +32,7 @@ def run(opened: Open, work: Callable[..., Awaitable[Any]], runs: int = 1) -> Any
     """Return the result of ``work`` on the replies of several runs, in one event loop; a hang is a failure."""
 
     async def session() -> Any:
-        several = [StoredReplies(opened()) for _ in range(runs)]
+        several = [StoreCalls(opened()) for _ in range(runs)]
         try:
             return await asyncio.wait_for(work(*several), 10)
         finally:
@@ -46,7 +46,7 @@ def test_old_replies_are_ignored_on_request(opened: Open, store: Store) -> None:
     """A reply from before ``not_before`` is ignored; one from exactly that time is used."""
     put(store, "k", REPLY)
 
-    async def work(one: StoredReplies) -> list[Reply | None]:
+    async def work(one: StoreCalls) -> list[Reply | None]:
         times = (1000.0, 1000.1, 0.0)
         return [await one.find("k", not_before=t, claim=True) for t in times]
 
@@ -57,7 +57,7 @@ def test_requests_of_one_moment_share_statements(opened: Open, location: str) ->
     """Requests that arrive together are one job of the thread, and the event loop is free meanwhile."""
     calls: list[tuple[str, int, bool]] = []
 
-    async def work(one: StoredReplies) -> None:
+    async def work(one: StoreCalls) -> None:
         loop_thread = threading.get_ident()
         for name in ("get_many", "put_many", "claim"):
             method = getattr(one.store, name)
@@ -79,7 +79,7 @@ def test_requests_of_one_moment_share_statements(opened: Open, location: str) ->
 def test_a_reply_that_arrives_before_the_claim_is_used(opened: Open) -> None:
     """Another run stores the reply after this one has looked for it: no request is claimed or sent."""
 
-    async def work(one: StoredReplies, two: StoredReplies) -> Reply | None:
+    async def work(one: StoreCalls, two: StoreCalls) -> Reply | None:
         claim = two.store.claim
 
         def late(keys: Collection[str]) -> set[str]:
@@ -98,7 +98,7 @@ def test_a_reply_that_arrives_before_the_claim_is_used(opened: Open) -> None:
 def test_a_request_waits_for_the_run_that_sends_it(opened: Open) -> None:
     """The second run gets the reply of the first one, or the request if the first one fails."""
 
-    async def work(one: StoredReplies, two: StoredReplies) -> list[Reply | None]:
+    async def work(one: StoreCalls, two: StoreCalls) -> list[Reply | None]:
         assert await one.find("a", claim=True) is None
         assert await one.find("b", claim=True) is None
         waiting = [asyncio.ensure_future(two.find(key, claim=True)) for key in ("a", "b", "c")]
@@ -116,7 +116,7 @@ def test_a_request_waits_for_the_run_that_sends_it(opened: Open) -> None:
 def test_a_wait_ends_with_the_lease(opened: Open, location: str) -> None:
     """A request of a run that no longer reports is sent by the run that waits."""
 
-    async def work(one: StoredReplies, two: StoredReplies) -> Reply | None:
+    async def work(one: StoreCalls, two: StoreCalls) -> Reply | None:
         await one.find("a", claim=True)
         waiting = asyncio.ensure_future(two.find("a", claim=True))
         await asyncio.sleep(0.05)
@@ -129,7 +129,7 @@ def test_a_wait_ends_with_the_lease(opened: Open, location: str) -> None:
 def test_a_stopped_run_waits_for_no_other(opened: Open) -> None:
     """The end of a run ends its waits for other runs, and those that begin later."""
 
-    async def work(one: StoredReplies, two: StoredReplies) -> list[Any]:
+    async def work(one: StoreCalls, two: StoreCalls) -> list[Any]:
         await one.find("a", claim=True)
         waiting = asyncio.ensure_future(two.find("a", claim=True))
         await asyncio.sleep(0.05)
@@ -143,7 +143,7 @@ def test_a_stopped_run_waits_for_no_other(opened: Open) -> None:
 def test_cancelled_requests_claim_nothing(opened: Open) -> None:
     """A request whose caller is gone is left to other runs."""
 
-    async def work(one: StoredReplies, two: StoredReplies) -> Reply | None:
+    async def work(one: StoreCalls, two: StoreCalls) -> Reply | None:
         task = asyncio.ensure_future(one.find("a", claim=True))
         await asyncio.sleep(0)
         task.cancel()
@@ -207,12 +207,12 @@ def test_a_run_that_was_suspended_looks_up_again(
             db.execute("DELETE FROM claims")
             db.execute("DELETE FROM processes")
         await other.ask("m", "subject", prompts[1])
-        monkeypatch.setattr(worker, "time", SimpleNamespace(time=lambda: time.time() + 1000))
+        monkeypatch.setattr(reply_cache, "time", SimpleNamespace(time=lambda: time.time() + 1000))
         suspended.set()
-        replies = [reply.text for reply in await asyncio.gather(*asked)]
+        texts = [reply.text for reply in await asyncio.gather(*asked)]
         await first.close()
         await other.close()
-        return replies
+        return texts
 
     suspended, model, path = (
         asyncio.Event(),
@@ -235,7 +235,7 @@ def test_replies_that_cannot_be_stored_are_set_aside(
     make_broker: MakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the store takes no replies, the run goes on, and the replies are in a store in its folder."""
-    monkeypatch.setattr(sqlite_file, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
     run_dir, path = tmp_path / "run", tmp_path / "replies.sqlite"
     run_dir.mkdir()
     model = FakeModel(lambda chat: chat.prompt.upper())
@@ -284,10 +284,10 @@ def test_a_store_that_cannot_be_read_stops_the_run(make_broker: MakeBroker, tmp_
 
 def test_a_store_that_does_not_answer_ends_no_loop(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Closing waits a limited time for a store that hangs."""
-    monkeypatch.setattr(replies, "CLOSE_SECONDS", 0.1)
+    monkeypatch.setattr(reply_cache, "CLOSE_SECONDS", 0.1)
     ended = threading.Event()
 
-    async def work(one: StoredReplies) -> None:
+    async def work(one: StoreCalls) -> None:
         finding = asyncio.ensure_future(one.run(lambda store: ended.wait(10)))
         await asyncio.sleep(0)
         begun = time.monotonic()
@@ -305,7 +305,7 @@ def test_errors_of_the_thread_reach_the_caller(opened: Open) -> None:
     def fail(store: Store) -> None:
         raise StoreError("no")
 
-    async def work(one: StoredReplies) -> None:
+    async def work(one: StoreCalls) -> None:
         with pytest.raises(StoreError, match="no"):
             await one.run(fail)
 

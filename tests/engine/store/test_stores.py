@@ -11,8 +11,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.engine.store.base import LEASE_SECONDS, VERSION, ModelReplies, Store, row_of
-from pytest_llmprops.engine.store.owners import host_name
+from pytest_llmprops.engine.store.base import LEASE_SECONDS, VERSION, ModelReplies, Store, host_name, row_of
 from tests.support.stores import REPLY, age_claims, get, move_claims_to, put
 
 #: texts that break statements that are put together carelessly, or that a database cannot keep as they are

@@ -51,7 +51,7 @@ def _rules(options: argparse.Namespace) -> int:
     from pytest_llmprops.core.errors import LLMPropsError, UsageError
     from pytest_llmprops.data.files import DataFolder
     from pytest_llmprops.data.location import builtin_data
-    from pytest_llmprops.engine.asking import OneModel
+    from pytest_llmprops.engine.session import OneModel
     from pytest_llmprops.models.registry import parse_spec
 
     if options.max_tokens < 1 or not 0 <= options.temperature < math.inf:

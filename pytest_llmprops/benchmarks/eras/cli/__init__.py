@@ -14,7 +14,7 @@ from pytest_llmprops.runs.export import write_whole
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.implicit import Score
-    from pytest_llmprops.engine.asking import OneModel
+    from pytest_llmprops.engine.session import OneModel
     from pytest_llmprops.models.spec import ModelSpec
 
 
@@ -169,7 +169,7 @@ async def _scores(
 ) -> tuple[list[tuple[Score | None, str]], list[str]]:
     """Return (score or None, way of measuring) for each text, and the messages of the failed calls."""
     from pytest_llmprops.core.errors import BackendError
-    from pytest_llmprops.engine.asking import OneModel
+    from pytest_llmprops.engine.session import OneModel
 
     async with OneModel(spec, base_url=base_url) as ask:
         tasks = [_sentiment_score(ask, text, chat) for text in texts]

@@ -1,4 +1,4 @@
-"""Lanes: send requests to one model, one by one or in batches sorted by prompt."""
+"""How requests reach a model: one by one, as samples of one prompt, or in batches served by threads or replicas."""
 
 from __future__ import annotations
 
@@ -6,17 +6,186 @@ import asyncio
 import bisect
 import contextlib
 import itertools
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
-from pytest_llmprops.engine.interruptions import is_cancellation, is_interruption
+from pytest_llmprops.engine.event_loop import is_cancellation, is_interruption
 from pytest_llmprops.models.base import Model, Result, SampleModel, serve
 from pytest_llmprops.models.checks import checked_result, checked_results, unexpected
+
+# Several samples of one prompt in one call.
+#
+# A benchmark requests the samples of a prompt with :func:`asyncio.gather`, so that the requests arrive in one
+# iteration of the event loop. Those of a worker cross its socket in one piece, or in several if the prompt is
+# long. So the first request waits briefly for the others. For the store, the log and the counters, each
+# sample is a separate request; only the call is shared.
+
+#: how long the first sample of a prompt waits for the others; much shorter than a call
+TOGETHER_SECONDS = 0.003
+
+#: Sends requests that differ only in their sample in one call. A server may return fewer replies than requests, but one
+#: request always gets a reply. Raises BackendError and RunStopped.
+Ask = Callable[[Sequence[Chat]], Awaitable[Sequence[Reply]]]
+
+
+def prompt_key(request: Chat) -> Any:
+    """Return what the samples of a prompt have in common, as a dictionary key."""
+    # The user's parameters may be lists, which cannot be dictionary keys.
+    limits = (request.temperature, request.max_tokens, request.stop, request.logprobs)
+    return request.messages, limits, repr(request.extra)
+
+
+class SampleCalls:
+    """Collects the samples of each prompt for one model. All methods run in one event loop.
+
+    :param ask: makes one call, with its retries.
+    """
+
+    def __init__(self, model: SampleModel, ask: Ask) -> None:
+        self._model, self._ask = model, ask
+        self._open: dict[Any, list[tuple[Chat, asyncio.Future[Reply]]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def most(self) -> int:
+        """Maximum samples per call; 1 once the server has refused more."""
+        return self._model.most_samples
+
+    def takes(self, request: Request) -> bool:
+        """Return whether to wait for other samples of ``request``."""
+        # With a fixed seed, equal calls have equal replies, but the choices of one call differ.
+        return isinstance(request, Chat) and self.most > 1 and "seed" not in dict(request.extra)
+
+    async def send(self, request: Chat) -> Reply:
+        """Return the reply to one sample.
+
+        :raises BackendError: if the call fails.
+        :raises RunStopped: if the run is stopped.
+        """
+        loop = asyncio.get_running_loop()
+        group_key = prompt_key(request)
+        members = self._open.get(group_key)
+        if members is None:
+            members = self._open[group_key] = []
+            loop.call_later(TOGETHER_SECONDS, self._start, group_key, members)
+        future: asyncio.Future[Reply] = loop.create_future()
+        members.append((request, future))
+        if len(members) >= self.most:
+            self._start(group_key, members)
+        return await future
+
+    def _start(self, group_key: Any, members: list[tuple[Chat, asyncio.Future[Reply]]]) -> None:
+        if self._open.get(group_key) is members:
+            del self._open[group_key]
+            task = asyncio.get_running_loop().create_task(self._run(members))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, members: Sequence[tuple[Chat, asyncio.Future[Reply]]]) -> None:
+        try:
+            replies = await self._ask([request for request, _ in members])
+        except BaseException as error:
+            for _, future in members:
+                _fail_future(future, error)
+            return
+        for (_, future), reply in zip(members, replies, strict=False):
+            if not future.done():
+                future.set_result(reply)
+        await asyncio.gather(*(self._alone(*member) for member in members[len(replies) :]))
+
+    async def _alone(self, request: Chat, future: asyncio.Future[Reply]) -> None:
+        try:
+            [reply] = await self._ask([request])
+        except BaseException as error:
+            _fail_future(future, error)
+        else:
+            if not future.done():
+                future.set_result(reply)
+
+    async def close(self) -> None:
+        """Cancel open calls and waiting requests."""
+        self._open.clear()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _fail_future(future: asyncio.Future[Reply], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+T = TypeVar("T")
+
+
+class SharedWork(Generic[T]):
+    """Runs one task per key, and gives its result to everyone who asks for it while it runs.
+
+    The task goes on if those who wait for it are cancelled. Unlike ``asyncio.shield``, this costs only the task and one
+    future for each who waits.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, list[asyncio.Future[T]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._waiting
+
+    async def result(self, key: str, start: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of the work with this key; ``start`` begins it if it is not in progress."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            waiting = self._waiting[key] = []
+            task = loop.create_task(self._run(key, start, waiting))
+            # The loop has only a weak reference.
+            self._tasks.add(task)
+        waiting.append(future)
+        return await future
+
+    async def _run(
+        self, key: str, start: Callable[[], Awaitable[T]], waiting: list[asyncio.Future[T]]
+    ) -> None:
+        try:
+            result = await start()
+        except asyncio.CancelledError:
+            for future in waiting:
+                future.cancel()
+            raise
+        except BaseException as error:
+            # Not raised here, where SystemExit would end the event loop.
+            for future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+        else:
+            for future in waiting:
+                if not future.done():
+                    future.set_result(result)
+        finally:
+            del self._waiting[key]
+            task = asyncio.current_task()
+            assert task is not None
+            self._tasks.discard(task)
+
+    async def close(self) -> None:
+        """Cancel all work in progress."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # Those of a task that was cancelled before it began.
+        for waiting in self._waiting.values():
+            for future in waiting:
+                future.cancel()
+
 
 Send = Callable[[Request], Awaitable[Result]]
 #: takes the next results of a batch
@@ -25,12 +194,12 @@ Deliver = Callable[[Sequence[Result]], None]
 MOST_LOSSES = 3
 
 
-def lane(model: Model) -> Send:
+def queue_of(model: Model) -> Send:
     """Return the function that sends one request to ``model``."""
     if model.blocking:
-        place = ThreadPlace(lambda requests: served_in_parts(model, requests))
-        return BatchLane(model.max_batch, [place]).send
-    return SingleLane(model).send
+        place = ThreadWorker(lambda requests: served_in_parts(model, requests))
+        return BatchQueue(model.max_batch, [place]).send
+    return SingleQueue(model).send
 
 
 async def send_set(model: SampleModel, requests: Sequence[Chat]) -> Sequence[Reply] | BackendError:
@@ -98,7 +267,7 @@ def served_batch(model: Model, requests: Sequence[Request]) -> list[Result]:
     return [result for part in served_in_parts(model, requests) for result in part]
 
 
-class SingleLane:
+class SingleQueue:
     """For asynchronous models: each request is one call."""
 
     def __init__(self, model: Model) -> None:
@@ -116,11 +285,11 @@ class SingleLane:
             return _error_of(fault, is_cancellation)
 
 
-class PlaceLost(Exception):
+class WorkerLost(Exception):
     """A place has ended, and the batch that it served has no results."""
 
 
-class Place(Protocol):
+class QueueWorker(Protocol):
     """Where batches of one model are served, one at a time: a thread, or an actor on another machine."""
 
     async def serve(self, requests: Sequence[Request], deliver: Deliver) -> None:
@@ -131,7 +300,7 @@ class Place(Protocol):
         ...
 
 
-class ThreadPlace:
+class ThreadWorker:
     """A thread of this process.
 
     :param serve: yields one result per request, in order, in parts.
@@ -142,7 +311,7 @@ class ThreadPlace:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="llmprops-model")
 
     async def serve(self, requests: Sequence[Request], deliver: Deliver) -> None:
-        """See :class:`Place`."""
+        """See :class:`QueueWorker`."""
         loop = asyncio.get_running_loop()
 
         def work() -> None:
@@ -159,7 +328,7 @@ _Position = tuple[str, str]
 
 
 @dataclass(slots=True, eq=False)
-class _Waiting:
+class _WaitingRequest:
     position: _Position
     request: Request
     future: asyncio.Future[Result]
@@ -167,15 +336,15 @@ class _Waiting:
 
 
 @dataclass(slots=True, eq=False)
-class _Open:
+class _OpenBatch:
     """A place, and the position of its last batch; None before the first."""
 
-    place: Place
+    place: QueueWorker
     position: _Position | None = None
     is_busy: bool = False
 
 
-class BatchLane:
+class BatchQueue:
     """For blocking models: batches of similar prompts, one at a time in each of the places that serve the model.
 
     Waiting requests are sorted by kind and prompt, and each place goes through them in that order from a position of
@@ -185,10 +354,10 @@ class BatchLane:
     :param max_batch: the most requests in a batch. :param places: the first places; others may follow.
     """
 
-    def __init__(self, max_batch: int, places: Sequence[Place] = ()) -> None:
+    def __init__(self, max_batch: int, places: Sequence[QueueWorker] = ()) -> None:
         self._max_batch = max_batch
-        self._places = [_Open(place) for place in places]
-        self._waiting: list[tuple[_Position, int, _Waiting]] = []
+        self._places = [_OpenBatch(place) for place in places]
+        self._waiting: list[tuple[_Position, int, _WaitingRequest]] = []
         self._numbers = itertools.count()
         self._is_woken = False
         self._failure: BackendError | None = None
@@ -200,12 +369,12 @@ class BatchLane:
             return self._failure
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         text = request.prompt if isinstance(request, Chat) else request.text
-        self._add(_Waiting((request.kind, text), request, future))
+        self._add(_WaitingRequest((request.kind, text), request, future))
         return await future
 
-    def open(self, place: Place) -> None:
+    def open(self, place: QueueWorker) -> None:
         """Add a place, which gets batches from now on."""
-        self._places.append(_Open(place))
+        self._places.append(_OpenBatch(place))
         self._wake()
 
     def fail(self, error: BackendError) -> None:
@@ -223,7 +392,7 @@ class BatchLane:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _add(self, one: _Waiting) -> None:
+    def _add(self, one: _WaitingRequest) -> None:
         bisect.insort(self._waiting, (one.position, next(self._numbers), one))
         self._wake()
 
@@ -246,7 +415,7 @@ class BatchLane:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    def _next_batch(self, place: _Open, free: int) -> list[_Waiting]:
+    def _next_batch(self, place: _OpenBatch, free: int) -> list[_WaitingRequest]:
         """Remove and return the next requests for one of ``free`` places, which share those that wait."""
         most = min(self._max_batch, -(-len(self._waiting) // free))
         if place.position is None:
@@ -267,7 +436,7 @@ class BatchLane:
         # Skip requests that were cancelled because the run stopped.
         return [one for _, _, one in taken if not one.future.done()]
 
-    async def _serve(self, place: _Open, batch: list[_Waiting]) -> None:
+    async def _serve(self, place: _OpenBatch, batch: list[_WaitingRequest]) -> None:
         following = iter(batch)
 
         def deliver(results: Sequence[Result]) -> None:
@@ -277,7 +446,7 @@ class BatchLane:
 
         try:
             await place.place.serve([one.request for one in batch], deliver)
-        except PlaceLost as lost:
+        except WorkerLost as lost:
             self._places.remove(place)
             self._return(batch, str(lost))
         except Exception as fault:
@@ -289,7 +458,7 @@ class BatchLane:
             place.is_busy = False
         self._dispatch()
 
-    def _return(self, batch: list[_Waiting], reason: str) -> None:
+    def _return(self, batch: list[_WaitingRequest], reason: str) -> None:
         """Let the requests of a lost batch wait again."""
         for one in batch:
             one.losses += 1
@@ -302,3 +471,45 @@ class BatchLane:
             else:
                 error = f"{MOST_LOSSES} replicas ended while they served this request; {reason}"
                 one.future.set_result(BackendError(error, kind="replica"))
+
+
+# Replies that every run computes again: those of local models with ``stored = False`` (vectors of texts).
+
+#: number of latest replies kept in memory; the token vectors of a sentence take about 50 kB
+REMEMBERED = 1_000
+
+
+class EqualRequests:
+    """Computes replies with one model. Keeps the latest replies; equal requests in progress share one computation.
+
+    Computations are not calls: they are not counted, limited or retried.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._recent: OrderedDict[str, Reply] = OrderedDict()
+        self._in_work: SharedWork[Reply | BackendError] = SharedWork()
+
+    def known(self, key: str) -> bool:
+        """Return whether the reply to a request key is in memory."""
+        return key in self._recent
+
+    async def reply(self, key: str, request: Request) -> Reply:
+        """Return the reply to ``request``, whose key is ``key``.
+
+        :raises BackendError: if the model fails.
+        """
+        if key in self._recent:
+            self._recent.move_to_end(key)
+            return self._recent[key]
+        result = await self._in_work.result(key, lambda: self._send(request))
+        if isinstance(result, BackendError):
+            raise result
+        self._recent[key] = result
+        if len(self._recent) > REMEMBERED:
+            self._recent.popitem(last=False)
+        return result
+
+    async def close(self) -> None:
+        """Cancel open computations."""
+        await self._in_work.close()
