@@ -70,7 +70,7 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
         ("-c", "from transformers import AutoModelForCausalLM, AutoTokenizer, pipeline; import torch"),
     ],
     "anthropic": [("-c", "import anthropic; anthropic.AsyncAnthropic(api_key='none').messages.batches.results")],
-    "litellm": [("-c", "from pytest_llmprops.models.litellm_sdk import load_litellm; load_litellm().acompletion")],
+    "litellm": [("-c", "from pytest_llmprops.models.api.litellm import load_litellm; load_litellm().acompletion")],
     "generate": [(*LLMPROPS, "generate", "homophones", "--lang", "en", "--n", "2", "--out", "new")],
     "zh": [
         (*LLMPROPS, "generate", "homophones", "--lang", "zh", "--n", "2", "--out", "new"),

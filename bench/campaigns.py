@@ -18,7 +18,7 @@ from bench.process import measure
 from bench.scale import Scale
 from bench.suite import PLAIN, ROOT
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Usage
-from pytest_llmprops.models.prices import price
+from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.runs.replies import read_requests
 
 #: name, suite whose calls are measured, number of calls

@@ -78,7 +78,7 @@ def _named(client: Callable[..., Any], name: str) -> Any:
 async def _all(url: str, count: int, rounds: int) -> list[tuple[str, float, float]]:
     import openai
 
-    from pytest_llmprops.models.openai_client import SdkClient, httpx
+    from pytest_llmprops.models.api.openai import SdkClient, httpx
 
     rows: list[tuple[str, float, float]] = []
 
@@ -169,7 +169,7 @@ def import_times(rounds: int = 5) -> None:
         "openai, without garbage collection": "import gc; gc.disable(); import openai",
         "openai, aiohttp": "import openai, aiohttp",
         "openai and its chat resource": "import openai.resources.chat.completions",
-        "the openai backend's client": "import pytest_llmprops.models.openai_client",
+        "the openai backend's client": "import pytest_llmprops.models.api.openai",
     }
     print(f"\nimports, median of {rounds}" + " " * 38 + "CPU ms  wall ms  modules")
     for name, statement in statements.items():

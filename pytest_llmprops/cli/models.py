@@ -12,10 +12,9 @@ from pytest_llmprops.cli.kit import Groups, wrote
 from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.data.whole_files import write_text
-from pytest_llmprops.models.aliases import ALIASES
+from pytest_llmprops.models.api.prices import price, read_table, renewed_table, shipped_names, shipped_origin
 from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.prices import price, read_table, renewed_table, shipped_names, shipped_origin
-from pytest_llmprops.models.registry import backend_names, find_backend, parse_spec
+from pytest_llmprops.models.registry import ALIASES, backend_names, find_backend, parse_spec
 from pytest_llmprops.reports.tables import aligned_table, terminal_width
 
 #: Examples of the backends with many models. Capitals stand for what the user fills in.

@@ -1,6 +1,6 @@
 """Calls to models, with limits on concurrency, rate and budget, and with retries.
 
-The retry policy is in :mod:`~pytest_llmprops.engine.calls`; ``models/errors.py`` classifies the errors of servers.
+The retry policy is in :mod:`~pytest_llmprops.engine.calls`; ``models/api/errors.py`` classifies the errors of servers.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _open_files() -> int:
 
 # The retry policy: which failed calls are repeated, how often, and after what wait.
 #
-# ``models/errors.py`` classifies the errors of servers: it sets ``transient`` and ``retry_after`` of a
+# ``models/api/errors.py`` classifies the errors of servers: it sets ``transient`` and ``retry_after`` of a
 # :class:`~pytest_llmprops.core.errors.BackendError`. ``engine/calls.py`` makes the calls and repeats them.
 
 #: seconds before the first retry; each further wait is twice as long, up to the longest

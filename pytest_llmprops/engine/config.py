@@ -13,8 +13,7 @@ from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.engine.store.location import holds_replies
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, find_backend
-from pytest_llmprops.models.replicas import Replicas
-from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.models.spec import ModelSpec, Replicas
 
 
 @dataclass(frozen=True, slots=True)

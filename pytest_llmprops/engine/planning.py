@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Request, Usage
 from pytest_llmprops.engine.evaluator import Case, evaluate
 from pytest_llmprops.engine.event_loop import LoopThread, forget_cancellation
-from pytest_llmprops.models.prices import Price
+from pytest_llmprops.models.api.prices import Price
 
 #: Characters per token for mostly Latin scripts; a rough estimate, and printed as one.
 CHARACTERS_PER_TOKEN = 4.0

@@ -16,8 +16,15 @@ from typing import Any, Generic, Protocol, TypeVar
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Kind, Reply, Request
 from pytest_llmprops.engine.event_loop import is_cancellation, is_interruption
-from pytest_llmprops.models.base import Model, Result, SampleModel, serve
-from pytest_llmprops.models.checks import checked_result, checked_results, unexpected
+from pytest_llmprops.models.base import (
+    Model,
+    Result,
+    SampleModel,
+    checked_result,
+    checked_results,
+    serve,
+    unexpected,
+)
 
 # Several samples of one prompt in one call.
 #

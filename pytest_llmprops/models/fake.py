@@ -32,8 +32,8 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.models.api.prices import Price, price
 from pytest_llmprops.models.base import BackendOptions, Result
-from pytest_llmprops.models.prices import Price, price
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec
 

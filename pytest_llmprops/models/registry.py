@@ -6,18 +6,95 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import KINDS, Kind
-from pytest_llmprops.models.addresses import without_user
-from pytest_llmprops.models.aliases import ALIASES, resolve_alias, suggested
-from pytest_llmprops.models.base import BackendOptions, Model
-from pytest_llmprops.models.checks import checked_model
-from pytest_llmprops.models.spec import ModelSpec, split
+from pytest_llmprops.models.base import BackendOptions, Model, checked_model
+from pytest_llmprops.models.spec import ModelSpec, split, without_user
+
+# Short names of providers and local servers, such as ``ollama:NAME``, and the backends that serve them.
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A provider or server that another backend serves.
+
+    :param example: a model's name.
+    :param url: base URL of a server with OpenAI's chat API, on this machine.
+    :param provider: litellm's name of the provider.
+    :param keys: the environment variables that litellm reads.
+    """
+
+    example: str
+    url: str = ""
+    provider: str = ""
+    keys: tuple[str, ...] = ()
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend."""
+        return "openai" if self.url else "litellm"
+
+
+ALIASES: Mapping[str, Alias] = {
+    "lmstudio": Alias("qwen3-8b", url="http://localhost:1234/v1"),
+    "ollama": Alias("llama3.2", url="http://localhost:11434/v1"),
+    "sglang": Alias("Qwen/Qwen3-8B", url="http://localhost:30000/v1"),
+    "vllm": Alias("Qwen/Qwen3-8B", url="http://localhost:8000/v1"),
+    "azure": Alias(
+        "DEPLOYMENT", provider="azure", keys=("AZURE_API_KEY", "AZURE_API_BASE", "AZURE_API_VERSION")
+    ),
+    "bedrock": Alias(
+        "anthropic.claude-3-haiku-20240307-v1:0",
+        provider="bedrock",
+        keys=("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION_NAME"),
+    ),
+    "cohere": Alias("command-r-plus", provider="cohere", keys=("COHERE_API_KEY",)),
+    "deepseek": Alias("deepseek-chat", provider="deepseek", keys=("DEEPSEEK_API_KEY",)),
+    "gemini": Alias("gemini-2.5-flash", provider="gemini", keys=("GEMINI_API_KEY",)),
+    "groq": Alias("llama-3.3-70b-versatile", provider="groq", keys=("GROQ_API_KEY",)),
+    "mistral": Alias("mistral-small-latest", provider="mistral", keys=("MISTRAL_API_KEY",)),
+    "openrouter": Alias("qwen/qwen3-8b", provider="openrouter", keys=("OPENROUTER_API_KEY",)),
+    "together": Alias("Qwen/Qwen3-8B", provider="together_ai", keys=("TOGETHERAI_API_KEY",)),
+    "vertex": Alias(
+        "gemini-2.5-flash", provider="vertex_ai", keys=("GOOGLE_APPLICATION_CREDENTIALS", "VERTEXAI_PROJECT")
+    ),
+    "xai": Alias("grok-3-mini", provider="xai", keys=("XAI_API_KEY",)),
+}
+
+
+def resolve_alias(
+    text: str, head: str, name: str, params: Mapping[str, str], *, base_url: str | None
+) -> ModelSpec:
+    """Return the specification that ``head:name`` stands for.
+
+    :param text: the text of the specification.
+    :param base_url: the value of ``--llm-base-url``, which replaces the address of a server.
+    """
+    alias = ALIASES[head]
+    if alias.provider:
+        return ModelSpec(text, alias.backend, f"{alias.provider}/{name}", params)
+    return ModelSpec(text, alias.backend, name, params if base_url else {"base_url": alias.url, **params})
+
+
+def suggested(name: str) -> str:
+    """Return the specification with an alias for the bare name of a known family: ``gemini-...``; otherwise empty."""
+    family = name.partition("-")[0]
+    return next((f"{a}:{name}" for a, alias in ALIASES.items() if alias.example.startswith(f"{family}-")), "")
+
+
+def hint(spec: ModelSpec) -> str:
+    """Return what the alias of a specification stands for; an empty text if it has none."""
+    head, _, _ = spec.text.partition(":")
+    if head not in ALIASES or spec.backend != ALIASES[head].backend:
+        return ""
+    where = f" with the base URL {without_user(spec.params['base_url'])}" if "base_url" in spec.params else ""
+    return f"{spec.text.partition('?')[0]} is {spec.backend}:{spec.name}{where}"
+
 
 Factory = Callable[[ModelSpec, BackendOptions], Model]
 #: creates the model of a checked specification
@@ -51,7 +128,7 @@ class Backend:
     :param prepare: function that imports what the first call needs. It runs in a thread while pytest collects.
     :param in_worker: its models are cheap and deterministic; the pytest processes serve them, without broker and store.
     :param has_gpu: its models run on a GPU if there is one, so each of their replicas gets one.
-    :param batches: its models are :class:`~pytest_llmprops.models.batches.BatchModel`, for ``--llm-engine batch``.
+    :param batches: its models are :class:`~pytest_llmprops.models.api.batches.BatchModel`, for ``--llm-engine batch``.
     :param remote: its models are called over a network and may cost money. Before a run, their calls and cost are
         printed, and one call checks that they answer.
     :param missing: function that returns what a call needs and this machine lacks, such as a key, as one line; empty if
@@ -86,20 +163,20 @@ def _module(name: str) -> tuple[str, Callable[[], Backend]]:
 
 # A module is imported only when one of its models is chosen.
 _BUILT_IN: dict[str, Callable[[], Backend]] = {
-    "openai": _module("openai_sdk")[1],
-    "anthropic": _module("anthropic_sdk")[1],
-    "litellm": _module("litellm_sdk")[1],
-    "llamacpp": _module("llamacpp")[1],
-    "smollm2": _module("llamacpp")[1],
-    "hf": _module("hf")[1],
-    "jieba": _module("jieba_segmenter")[1],
-    "pkuseg": _module("pkuseg_segmenter")[1],
-    "maxmatch": _module("maxmatch")[1],
-    "stanza": _module("stanza_parser")[1],
-    "spacy": _module("spacy_parser")[1],
-    "words": _module("word_parser")[1],
-    "first-of": _module("first_of")[1],
-    "minilm": _module("minilm")[1],
+    "openai": _module("api.openai")[1],
+    "anthropic": _module("api.anthropic")[1],
+    "litellm": _module("api.litellm")[1],
+    "llamacpp": _module("local.llamacpp")[1],
+    "smollm2": _module("local.llamacpp")[1],
+    "hf": _module("hf.backend")[1],
+    "jieba": _module("segmenters.jieba")[1],
+    "pkuseg": _module("segmenters.pkuseg")[1],
+    "maxmatch": _module("segmenters.maxmatch")[1],
+    "stanza": _module("parsers.stanza")[1],
+    "spacy": _module("parsers.spacy")[1],
+    "words": _module("parsers.words")[1],
+    "first-of": _module("parsers.first_of")[1],
+    "minilm": _module("hf.minilm")[1],
     "fake": _module("fake")[1],
 }
 # Backends with only one model, which are written without a colon.
@@ -261,7 +338,7 @@ def available_default(texts: Sequence[str]) -> ModelSpec | None:
 
 
 def _known_to_litellm(name: str) -> bool:
-    from pytest_llmprops.models.prices import litellm_entries
+    from pytest_llmprops.models.api.prices import litellm_entries
 
     return name in litellm_entries()
 

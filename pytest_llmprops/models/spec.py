@@ -1,16 +1,54 @@
-"""Model specifications: ``NAME[?key=value&...]``."""
+"""A model specification, ``NAME[?key=value&...]``: its parts, addresses, replicas, and files that it names."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from math import isfinite, nan
+from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.models.addresses import without_user
+
+# Base URLs with a user and a password: ``http://USER:PASSWORD@HOST``. Only the Authorization header may have
+# them.
+
+# The first form also covers a password with / or @, which a URL must not have. %3A, %2F and %40 occur in parameters.
+_USER = re.compile(
+    r"(?i)(https?://)"
+    r"(?:[^\s/?#@:,]*:(?!\d+(?:[/?#,]|$))(?:(?!,https?://)\S)*|[^\s/?#]*)(?:@|%40)"
+    r"|(https?%3a%2f%2f)(?:(?!%2f|[\s&])\S)*(?:@|%40)"
+)
+
+
+def without_user(text: str) -> str:
+    """Return a text, such as an argument of a command, without users and passwords of the web addresses in it."""
+    return _USER.sub(lambda match: match[1] or match[2], text)
+
+
+def split_user(url: str) -> tuple[str, str]:
+    """Return (URL without user and password, ``USER:PASSWORD``); the second is empty if the URL has none."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, ""
+    name, _, password = user.partition(":")
+    return urlunsplit(parts._replace(netloc=host)), f"{unquote(name)}:{unquote(password)}"
+
+
+def basic(user: str) -> str:
+    """Return the value of an Authorization header for ``USER:PASSWORD`` (RFC 7617)."""
+    return f"Basic {base64.b64encode(user.encode()).decode('ascii')}"
+
+
+def secrets_of(user: str) -> tuple[str, ...]:
+    """Return the texts by which ``USER:PASSWORD`` could be recognised: the password, and the header's value."""
+    password = user.partition(":")[2]
+    return tuple(filter(None, (password, basic(user).removeprefix("Basic ") if user else "")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +127,93 @@ def split(text: str) -> tuple[str, dict[str, str]]:
     if mark and (not query or any("=" not in part for part in query.split("&"))):
         raise UsageError(f"--model {without_user(text)}: write parameters as NAME?key=value&key=value")
     return name, dict(pairs)
+
+
+_hashes: dict[tuple[str, int, int], str] = {}
+
+
+def file_sha256(file: Path) -> str:
+    """Return the sha256 of a file. The process caches it as long as the file's size and date stay the same."""
+    stat = file.stat()
+    key = (str(file), stat.st_size, stat.st_mtime_ns)
+    if key not in _hashes:
+        with file.open("rb") as stream:
+            _hashes[key] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return _hashes[key]
+
+
+def files_sha256(files: Iterable[Path]) -> str:
+    """Return one sha256 over the names and contents of several files, independent of their order."""
+    lines = sorted(f"{file.name} {file_sha256(file)}" for file in files)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def whole_number(spec: ModelSpec, key: str, default: int, *, minimum: int) -> int:
+    """Return a parameter as a whole number, or ``default`` if it is absent.
+
+    :raises UsageError: if the value is not a whole number of at least ``minimum``.
+    """
+    value = spec.number(key)
+    if value is None:
+        return default
+    if not value.is_integer() or value < minimum:
+        raise UsageError(
+            f"--model {spec.text}: {key} must be a whole number of at least {minimum}, not {spec.params[key]}"
+        )
+    return int(value)
+
+
+# ``?replicas=N&gpus=G&cpus=C``: how many actors of a Ray cluster serve a model, and what each of them
+# reserves.
+
+PARAMETERS = ("replicas", "gpus", "cpus")
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """What a specification says about replicas; None: chosen by the cluster.
+
+    :param count: number of replicas. :param gpus: GPUs of each. :param cpus: CPU cores of each.
+    """
+
+    count: int | None = None
+    gpus: float | None = None
+    cpus: float | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Replicas:
+        """Return the value from its :func:`dataclasses.asdict` form."""
+        return cls(**data)
+
+
+def split_replicas(spec: ModelSpec) -> tuple[ModelSpec, Replicas | None]:
+    """Return the specification without the parameters of replicas, and these; None if there are none.
+
+    The parameters say where a model runs. They change no reply, so they belong neither to its label
+    nor to its identity.
+
+    :raises UsageError: if a value is not a number that makes sense.
+    """
+    if not any(name in spec.params for name in PARAMETERS):
+        return spec, None
+    gpus = _amount(spec, "gpus", is_zero_allowed=True)
+    cpus = _amount(spec, "cpus", is_zero_allowed=False)
+    count = whole_number(spec, "replicas", 1, minimum=1) if "replicas" in spec.params else None
+    name, _, query = spec.text.partition("?")
+    rest = [part for part in query.split("&") if part.partition("=")[0] not in PARAMETERS]
+    params = {key: value for key, value in spec.params.items() if key not in PARAMETERS}
+    bare = replace(spec, text="?".join([name, "&".join(rest)] if rest else [name]), params=params)
+    return bare, Replicas(count, gpus, cpus)
+
+
+def _amount(spec: ModelSpec, key: str, *, is_zero_allowed: bool) -> float | None:
+    value = spec.number(key)
+    if value is None:
+        return None
+    # Ray divides devices, but does not give an actor one and a half of them.
+    if value < 0 or (value > 1 and not value.is_integer()) or (value == 0 and not is_zero_allowed):
+        least = "0, " if is_zero_allowed else ""
+        raise UsageError(
+            f"--model {spec.text}: {key} must be {least}a whole number or a part of 1, not {spec.params[key]}"
+        )
+    return value

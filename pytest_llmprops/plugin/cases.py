@@ -35,8 +35,7 @@ from pytest_llmprops.data.location import data_folder
 from pytest_llmprops.data.manifest import read_manifest
 from pytest_llmprops.engine.evaluator import Case, CaseGroup
 from pytest_llmprops.models.registry import available_default, find_backend, parse_spec
-from pytest_llmprops.models.replicas import Replicas, split_replicas
-from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.models.spec import ModelSpec, Replicas, split_replicas
 from pytest_llmprops.plugin.markers import Unreadable
 from pytest_llmprops.plugin.options import RunOptions
 

@@ -28,7 +28,7 @@ from pytest_llmprops.engine.planning import (
     total_calls,
 )
 from pytest_llmprops.engine.session import Engine
-from pytest_llmprops.models.prices import FREE, Price, price
+from pytest_llmprops.models.api.prices import FREE, Price, price
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases import HELPER, Cases
 from pytest_llmprops.plugin.markers import searched_by

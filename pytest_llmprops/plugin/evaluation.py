@@ -29,7 +29,7 @@ from pytest_llmprops.engine.evaluator import (
 )
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
-from pytest_llmprops.models.replicas import Replicas
+from pytest_llmprops.models.spec import Replicas
 from pytest_llmprops.plugin.cases import HELPER, Cases
 from pytest_llmprops.plugin.options import RunOptions
 

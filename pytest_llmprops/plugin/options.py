@@ -186,7 +186,7 @@ def store(value: str) -> Any:
 def redacted(value: str) -> str:
     """Return a text without the password of a URL."""
     from pytest_llmprops.engine.store.location import without_password
-    from pytest_llmprops.models.addresses import without_user
+    from pytest_llmprops.models.spec import without_user
 
     return without_user(without_password(value))
 

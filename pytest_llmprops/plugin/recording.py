@@ -15,7 +15,7 @@ from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.run_facts import ModelFacts, PriceFacts, RunFacts
 from pytest_llmprops.core.worker_messages import CaseReport, CollectionFacts, InProcessUse, WorkerSummary
-from pytest_llmprops.models.prices import price
+from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.collection import remove_reports

@@ -18,8 +18,8 @@ from pytest_llmprops.core.numbers import count, counted, duration, usd
 from pytest_llmprops.core.run_facts import CallFacts
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.worker_messages import CaseReport, CollectionFacts
-from pytest_llmprops.models.addresses import without_user
-from pytest_llmprops.models.aliases import hint
+from pytest_llmprops.models.registry import hint
+from pytest_llmprops.models.spec import without_user
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.plugin.verdicts import DECIDED

@@ -17,8 +17,7 @@ from pytest_llmprops.benchmark_registry import benchmark_names, find_registratio
 from pytest_llmprops.cli.init import project_files
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.models import registry
-from pytest_llmprops.models.aliases import ALIASES
-from pytest_llmprops.models.registry import Backend, backend_names
+from pytest_llmprops.models.registry import ALIASES, Backend, backend_names
 from pytest_llmprops.reports.allure_pages import VERSION
 from tests.support.runs import ROOT
 

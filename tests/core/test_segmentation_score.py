@@ -11,7 +11,7 @@ from pytest_llmprops.cli.segment import add
 from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.segmentation import boundaries, score, with_whitespace
-from pytest_llmprops.models.maxmatch import longest_match, read_words
+from pytest_llmprops.models.segmenters.maxmatch import longest_match, read_words
 
 
 def lines_of(file: Path) -> list[list[str]]:
@@ -145,8 +145,8 @@ def test_jieba_on_the_msr_test_set(published: Path) -> None:
     """Jieba has its known F1 on the MSR test set."""
     pytest.importorskip("jieba")
     from pytest_llmprops.models.base import BackendOptions
-    from pytest_llmprops.models.jieba_segmenter import BACKEND
     from pytest_llmprops.models.registry import parse_spec
+    from pytest_llmprops.models.segmenters.jieba import BACKEND
 
     cut = BACKEND.factory(parse_spec("jieba"), BackendOptions()).cut  # type: ignore[attr-defined]
     gold = lines_of(published / "icwb2" / "msr_test_gold.utf8")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.models.addresses import basic
+from pytest_llmprops.models.spec import basic
 from tests.support.batch_runs import BatchRun, sums
 from tests.support.batch_server import BatchServer
 from tests.support.message_batches import MessageBatchServer

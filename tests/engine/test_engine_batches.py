@@ -20,8 +20,8 @@ from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.batch.activity import WaitingClient, WaitingClients
 from pytest_llmprops.engine.batch.ledger import ledger_path
 from pytest_llmprops.engine.batch.waves import Submitter
-from pytest_llmprops.models.anthropic_batches import AnthropicBatches
-from pytest_llmprops.models.openai_batches import OpenAIBatches
+from pytest_llmprops.models.api.anthropic import AnthropicBatches
+from pytest_llmprops.models.api.openai import OpenAIBatches
 from tests.support.batch_runs import BatchRun, sums
 from tests.support.batch_server import BatchServer, Line
 from tests.support.message_batches import MessageBatchServer

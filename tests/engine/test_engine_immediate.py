@@ -16,9 +16,9 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.store.base import Row
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
+from pytest_llmprops.models.api.prices import Price
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.fake import BACKEND, FakeModel
-from pytest_llmprops.models.prices import Price
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.engine_models import MakeBroker, ask_all, kinds
 

@@ -17,7 +17,7 @@ from pytest_llmprops.core.requests import Chat, Segment
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import Planned, batch_of, cost, plan, total_calls
-from pytest_llmprops.models.prices import Price
+from pytest_llmprops.models.api.prices import Price
 
 
 @given(st.integers(1, 600), st.integers(1, 40))

@@ -23,8 +23,7 @@ from pytest_llmprops.engine.replicas.cluster import Cluster, Node, Placement, Re
 from pytest_llmprops.engine.replicas.fleets import MOST_LOST, Fleet, Fleets
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.replicas import Replicas, split_replicas
-from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.models.spec import ModelSpec, Replicas, split_replicas
 from tests.support.engine_models import Local
 
 ONE = Placement(1, 0, 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmprops.models.addresses import basic, secrets_of, split_user, without_user
+from pytest_llmprops.models.spec import basic, secrets_of, split_user, without_user
 
 HOST = "http://host:8000/v1"
 

@@ -13,10 +13,9 @@ import pytest
 
 from bench.stub_server import RunningStub
 from pytest_llmprops.core.errors import MissingExtra, UsageError
-from pytest_llmprops.models.aliases import ALIASES, hint
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.dotenv_file import read_dotenv
-from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.registry import ALIASES, find_backend, hint, parse_spec
 from tests.support.runs import Runner
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply
-from pytest_llmprops.models.anthropic_sdk import AnthropicModel
+from pytest_llmprops.models.api.anthropic import AnthropicModel
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.message_batches import MessageBatchServer

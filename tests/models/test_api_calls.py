@@ -11,9 +11,8 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.models.api import ApiCalls, Post
+from pytest_llmprops.models.api.client import ApiCalls, Deviations, Post
 from pytest_llmprops.models.base import Result
-from pytest_llmprops.models.deviations import Deviations
 
 
 def asked(post: Post, timeout: float) -> tuple[Result, float]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.models import errors
+from pytest_llmprops.models.api import errors
 
 Classify = Callable[..., BackendError]
 

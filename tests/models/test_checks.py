@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, ContractError
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.models.checks import checked_model, checked_results, unexpected
+from pytest_llmprops.models.base import checked_model, checked_results, unexpected
 
 
 class Parrot:

@@ -10,8 +10,8 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.first_of import FirstOf
-from pytest_llmprops.models.parsing import missing
+from pytest_llmprops.models.parsers.base import missing
+from pytest_llmprops.models.parsers.first_of import FirstOf
 from pytest_llmprops.models.registry import parse_spec, together
 from tests.support.backends import make, ready
 

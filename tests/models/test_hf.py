@@ -19,8 +19,7 @@ from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.hf_chat import HfChatModel
-from pytest_llmprops.models.prefix import group_by_prefix, shared_prefix
+from pytest_llmprops.models.hf.chat import HfChatModel, group_by_prefix, shared_prefix
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.backends import make
 

@@ -10,8 +10,8 @@ import pytest
 
 from pytest_llmprops.core.errors import MissingExtra
 from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.hf import kind_of
-from pytest_llmprops.models.hf_own import OWN_ARCHITECTURES, own_network
+from pytest_llmprops.models.hf.backend import kind_of
+from pytest_llmprops.models.hf.loading import OWN_ARCHITECTURES, own_network
 from pytest_llmprops.models.registry import find_backend, parse_spec
 
 

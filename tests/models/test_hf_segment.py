@@ -13,7 +13,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.hf_segment import cut_by_labels, label_letters
+from pytest_llmprops.models.hf.classifiers import cut_by_labels, label_letters
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.backends import make
 

@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.eras.tools.sentiment_files import Labelled, sent
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Reply, Sentiment
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.hf_sentiment import labels_of, positive_index, probability
+from pytest_llmprops.models.hf.classifiers import labels_of, positive_index, probability
 from tests.support.backends import make
 from tests.support.sentiment_models import config_of, reviews, tokenizer_of, train_classifier
 

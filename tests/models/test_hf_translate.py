@@ -15,10 +15,9 @@ from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Reply, Translate
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.models import translation_codes
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.registry import parse_spec
-from pytest_llmprops.models.translation_codes import (
+from pytest_llmprops.models.hf import translate
+from pytest_llmprops.models.hf.translate import (
     FAMILIES,
     MADLAD,
     MARIAN,
@@ -27,6 +26,7 @@ from pytest_llmprops.models.translation_codes import (
     codes_of,
     language_of,
 )
+from pytest_llmprops.models.registry import parse_spec
 from tests.support import translation_models as tiny
 from tests.support.backends import make
 
@@ -509,10 +509,10 @@ def test_codes_are_those_of_the_tokenizers() -> None:
     from transformers.models.nllb.tokenization_nllb import FAIRSEQ_LANGUAGE_CODES as NLLB_CODES
 
     for family, known in ((NLLB, NLLB_CODES), (MBART50, MBART_CODES)):
-        codes = [code for x in translation_codes.LANGUAGES if x != "no" for code in codes_of(family, x)]
+        codes = [code for x in translate.LANGUAGES if x != "no" for code in codes_of(family, x)]
         assert set(codes) <= set(known)
         assert len(codes) == len(set(codes))
-    assert {code for x in translation_codes.LANGUAGES for code in codes_of(MBART50, x)} == set(MBART_CODES)
+    assert {code for x in translate.LANGUAGES for code in codes_of(MBART50, x)} == set(MBART_CODES)
 
 
 def test_languages_that_a_model_states() -> None:

@@ -19,8 +19,8 @@ import pytest
 from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.models.api.litellm import BACKEND, LiteLLMModel
 from pytest_llmprops.models.base import BackendOptions, Result
-from pytest_llmprops.models.litellm_sdk import BACKEND, LiteLLMModel
 from pytest_llmprops.models.registry import parse_spec
 
 needs_litellm = pytest.mark.skipif(
@@ -82,7 +82,7 @@ def test_import_uses_no_network_and_no_dotenv(tmp_path: Path) -> None:
         "import os, socket\n"
         "def blocked(*a, **k): raise SystemExit('network at import')\n"
         "socket.socket.connect = socket.getaddrinfo = blocked\n"
-        "from pytest_llmprops.models.litellm_sdk import load_litellm\n"
+        "from pytest_llmprops.models.api.litellm import load_litellm\n"
         "load_litellm()\n"
         "raise SystemExit('LLMPROPS_TEST_SECRET' in os.environ)\n"
     )

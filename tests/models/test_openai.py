@@ -14,8 +14,8 @@ import pytest
 from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel, normalised_url
 from pytest_llmprops.models.base import BackendOptions, Result
-from pytest_llmprops.models.openai_sdk import BACKEND, OpenAIModel, normalised_url
 from pytest_llmprops.models.registry import parse_spec
 
 ASKED = Chat.user("question", temperature=0.0, max_tokens=5)

@@ -17,9 +17,9 @@ import trustme
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.models import openai_sdk
+from pytest_llmprops.models.api import openai
+from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel
 from pytest_llmprops.models.base import BackendOptions, Result
-from pytest_llmprops.models.openai_sdk import BACKEND, OpenAIModel
 from pytest_llmprops.models.registry import parse_spec
 
 T = TypeVar("T")
@@ -241,7 +241,7 @@ def test_odd_json_is_named_as_what_it_is(body: bytes, said: str) -> None:
 
 def test_a_too_large_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error for an answer above the limit has the size and the limit."""
-    monkeypatch.setattr(openai_sdk, "LARGEST_ANSWER", 1_000)
+    monkeypatch.setattr(openai, "LARGEST_ANSWER", 1_000)
     large = error(Server([whole(completion("x" * 1_000))]).run(call))
     assert re.search(r"/v1 has 1,\d{3} bytes; the limit is 1,000$", str(large))
 

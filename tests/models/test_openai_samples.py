@@ -14,11 +14,11 @@ from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
-from pytest_llmprops.models import errors
+from pytest_llmprops.models.api import errors
+from pytest_llmprops.models.api.client import chat_replies, shares, spent_on_reasoning
+from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel
 from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.openai_sdk import BACKEND, OpenAIModel
 from pytest_llmprops.models.registry import parse_spec
-from pytest_llmprops.models.replies import chat_replies, shares, spent_on_reasoning
 
 Results = list[Any]
 Asked = Callable[..., tuple[Results, Broker]]

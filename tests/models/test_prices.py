@@ -14,7 +14,7 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Usage
-from pytest_llmprops.models import prices
+from pytest_llmprops.models.api import prices
 
 
 @pytest.fixture(autouse=True)
@@ -202,7 +202,7 @@ def test_installed_litellm_has_a_table() -> None:
 def test_looking_up_a_price_imports_no_sdk() -> None:
     """Reading a price loads neither litellm nor openai."""
     code = (
-        "import sys; from pytest_llmprops.models.prices import price; price('gpt-4o', {});"
+        "import sys; from pytest_llmprops.models.api.prices import price; price('gpt-4o', {});"
         "sys.exit(bool({'litellm', 'openai'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

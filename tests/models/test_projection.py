@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.oracle.trees import Parsed, Tree
-from pytest_llmprops.models.phrases import Token
-from pytest_llmprops.models.projection import bracketed
+from pytest_llmprops.models.parsers.phrases import Token, bracketed
 
 
 def tokens(rows: str) -> list[Token]:

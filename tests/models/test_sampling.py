@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.models.sampling import Sampler, common_prefix, cut_at_stop, top_logprobs
+from pytest_llmprops.models.local.sampling import Sampler, common_prefix, cut_at_stop, top_logprobs
 
 LOGITS = np.log(np.array([0.05, 0.5, 0.3, 0.15], dtype=np.float32))
 

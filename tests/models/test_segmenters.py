@@ -16,7 +16,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Reply, Segment
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.segmenter import WordSegmenter
+from pytest_llmprops.models.segmenters.base import WordSegmenter
 from tests.support.backends import make
 
 needs_jieba = pytest.mark.skipif(importlib.util.find_spec("jieba") is None, reason="needs the extra 'zh'")
@@ -74,7 +74,7 @@ def test_word_list_may_be_a_training_file(tmp_path: Path) -> None:
 
 def test_maxmatch_agrees_with_the_definition() -> None:
     """On random texts and lists, the words equal those of the definition applied length by length."""
-    from pytest_llmprops.models.maxmatch import longest_match
+    from pytest_llmprops.models.segmenters.maxmatch import longest_match
 
     rng = np.random.default_rng(5)
     for _ in range(200):

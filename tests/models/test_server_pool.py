@@ -11,11 +11,10 @@ import pytest
 
 from bench.stub_server import running_stub
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.models.api.openai import BACKEND, httpx
+from pytest_llmprops.models.api.server_pool import ServerPool
 from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.openai_client import httpx
-from pytest_llmprops.models.openai_sdk import BACKEND
 from pytest_llmprops.models.registry import parse_spec
-from pytest_llmprops.models.server_pool import ServerPool
 from tests.support.runs import ROOT, Runner
 
 REQUEST = httpx.Request("POST", "http://server/v1/chat/completions")

@@ -21,8 +21,8 @@ from pytest_llmprops.core.requests import Parse, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
+from pytest_llmprops.models.parsers.stanza import StanzaFolder, default_folder
 from pytest_llmprops.models.registry import parse_spec
-from pytest_llmprops.models.stanza_files import StanzaFolder, default_folder
 from tests.support.backends import make, parses, ready
 from tests.support.stanza_models import SENTENCES, text_of
 
@@ -388,7 +388,7 @@ print({{"stanza", "torch", "numpy"}} & {{*sys.modules}})
 def test_default_folder_is_stanzas(tmp_path: Path, stated: bool) -> None:
     """Without ``dir`` the folder is the default of the installed Stanza."""
     code = """
-from pytest_llmprops.models.stanza_files import default_folder
+from pytest_llmprops.models.parsers.stanza import default_folder
 print(default_folder())
 from stanza.resources.common import DEFAULT_MODEL_DIR
 print(DEFAULT_MODEL_DIR)

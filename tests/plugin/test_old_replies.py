@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.models.model_list import model_list
+from pytest_llmprops.models.api.openai import model_list
 from tests.support.runs import Finished, Runner
 
 AGE = "stored replies of an unpinned model, up to 3.0 days old: "

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.registry import parse_spec
-from pytest_llmprops.models.replicas import Replicas
+from pytest_llmprops.models.spec import Replicas
 from tests.support.runs import Runner
 
 RAY = ("--llm-engine", "ray")

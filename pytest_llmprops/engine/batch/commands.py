@@ -16,9 +16,9 @@ from pytest_llmprops.engine.batch.ledger import Entry, Ledger, ledger_path, mome
 from pytest_llmprops.engine.batch.pending import VIA, collect, ignored_lines
 from pytest_llmprops.engine.store.base import row_of
 from pytest_llmprops.engine.store.location import open_store
+from pytest_llmprops.models.api.batches import BatchApi, BatchModel
+from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.batches import BatchApi, BatchModel
-from pytest_llmprops.models.openai_sdk import normalised_url
 from pytest_llmprops.models.registry import find_backend, parse_spec
 
 _KEY_LENGTH = 64

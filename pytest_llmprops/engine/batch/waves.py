@@ -23,10 +23,10 @@ from pytest_llmprops.engine.batch.ledger import TOO_LARGE, Entry, Ledger, descri
 from pytest_llmprops.engine.batch.pending import Lane, Pending, Waiting, collect, shape_of
 from pytest_llmprops.engine.calls import ActiveModel, Calls, ClaimEnded
 from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models.api.batches import BatchModel, BatchState, Intent
+from pytest_llmprops.models.api.openai import normalised_url
+from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.base import Model
-from pytest_llmprops.models.batches import BatchModel, BatchState, Intent
-from pytest_llmprops.models.openai_sdk import normalised_url
-from pytest_llmprops.models.prices import price
 
 # Submit the pending requests of a model: first one call per shape of request, then batches.
 

@@ -23,8 +23,7 @@ from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.engine.queues import served_batch
 from pytest_llmprops.models.base import BackendOptions, Model, Result
 from pytest_llmprops.models.registry import find_backend, import_registrations
-from pytest_llmprops.models.replicas import Replicas
-from pytest_llmprops.models.spec import ModelSpec
+from pytest_llmprops.models.spec import ModelSpec, Replicas
 
 # The actor of a replica. This module is imported on the machines of the cluster.
 

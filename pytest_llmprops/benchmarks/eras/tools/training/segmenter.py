@@ -40,9 +40,9 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Segment
 from pytest_llmprops.core.segmentation import SegmentationScore, score
 from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.character_tokens import CharacterTokens
-from pytest_llmprops.models.hf_own import check_packages, own_network
-from pytest_llmprops.models.hf_segment import HfSegmentModel
+from pytest_llmprops.models.hf.classifiers import HfSegmentModel
+from pytest_llmprops.models.hf.encoder import CharacterTokens
+from pytest_llmprops.models.hf.loading import check_packages, own_network
 from pytest_llmprops.models.registry import find_backend, parse_spec
 
 _RESAMPLES = 1000
@@ -234,7 +234,7 @@ class SmallBase:
 
     def network(self) -> Any:
         """Return a network with random weights."""
-        networks: Any = importlib.import_module("pytest_llmprops.models.networks")
+        networks: Any = importlib.import_module("pytest_llmprops.models.hf.networks")
         config = networks.BiLstmConfig(**self._sizes, **label_names(), fold_width=True)
         return networks.BiLstmForTokenClassification(config)
 

@@ -33,8 +33,8 @@ from pytest_llmprops.benchmarks.eras.tools.training.task import (
 )
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.segmentation import score
-from pytest_llmprops.models.character_tokens import CharacterTokens
-from pytest_llmprops.models.hf_sentiment import probability
+from pytest_llmprops.models.hf.classifiers import probability
+from pytest_llmprops.models.hf.encoder import CharacterTokens
 
 #: The classes, by index.
 CLASSES = ("negative", "positive")

@@ -172,7 +172,7 @@ def test_joint_training_on_real_reviews(tmp_path: Path) -> None:
     )
     from pytest_llmprops.core.requests import Reply, Sentiment
     from pytest_llmprops.models.base import BackendOptions
-    from pytest_llmprops.models.hf_sentiment import HfSentimentModel
+    from pytest_llmprops.models.hf.classifiers import HfSentimentModel
     from pytest_llmprops.models.registry import find_backend, parse_spec
 
     rows = reviews(24)

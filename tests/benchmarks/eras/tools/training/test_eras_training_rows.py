@@ -23,8 +23,8 @@ from pytest_llmprops.benchmarks.eras.tools.training.task import (
     is_stuck,
 )
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.models.character_tokens import CharacterTokens
-from pytest_llmprops.models.hf_segment import cut_by_labels
+from pytest_llmprops.models.hf.classifiers import cut_by_labels
+from pytest_llmprops.models.hf.encoder import CharacterTokens
 
 
 class Tokenizer:

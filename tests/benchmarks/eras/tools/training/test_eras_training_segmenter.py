@@ -126,7 +126,7 @@ def test_labels_of_a_crf_are_complete() -> None:
     """Tokens without a label get one that keeps the sequence legal: later tokens of a character continue its word."""
     import torch
 
-    from pytest_llmprops.models.networks import complete_labels
+    from pytest_llmprops.models.hf.networks import complete_labels
 
     b, m, e, s, none = 0, 1, 2, 3, -100
     labels = torch.tensor([[none, b, none, e, none, s, none], [none, b, m, none, e, none, none]])

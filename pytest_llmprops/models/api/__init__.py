@@ -1,0 +1,1 @@
+"""Models behind an API: one module per SDK, and what they share."""

@@ -1,0 +1,399 @@
+"""Anthropic's models through the official SDK: ``anthropic:NAME`` or ``claude-...``, with the key ANTHROPIC_API_KEY.
+
+The SDK builds and signs the calls, and the broker retries them. The SDK is imported in a thread while pytest collects,
+or at the first call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import json
+import os
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import IO, Any
+
+from pytest_llmprops.core.errors import BackendError, MissingExtra
+from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.core.strict_json import parsed_json
+from pytest_llmprops.models.api import errors
+from pytest_llmprops.models.api.batches import (
+    CLOCKS,
+    FILE_SECONDS,
+    PER_PAGE,
+    BatchApi,
+    BatchState,
+    ChatBatches,
+    Intent,
+    LineResult,
+    Status,
+    encoded,
+)
+from pytest_llmprops.models.api.client import ApiCalls, Deviations, pinned_by_name
+from pytest_llmprops.models.api.openai import normalised_url
+from pytest_llmprops.models.api.prices import price
+from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.registry import Backend, Maker, always
+from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_user
+
+# Between OpenAI's chat format, which the rest of this package speaks, and Anthropic's Messages API.
+#
+# Calls and lines of batches are written by the same function, so that both ask the same.
+
+#: the Messages API requires a limit; sent where a benchmark sets none
+MOST_TOKENS = 4096
+#: parameters of OpenAI's format that the Messages API does not have
+_ABSENT = ("logprobs", "top_logprobs", "seed", "presence_penalty", "frequency_penalty")
+_FINISH = {
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+
+
+def message_params(body: Mapping[str, Any], deviations: Deviations) -> dict[str, Any]:
+    """Return the parameters of the Messages API for the body of a chat call, see :func:`chat_body`.
+
+    System messages become the parameter ``system``. What the API does not have is left out, as a deviation. So are stop
+    sequences of white space only, which it refuses.
+    """
+    params = dict(body)
+    for name in _ABSENT:
+        if name in params:
+            deviations.adapt(name, params)
+            del params[name]
+    stops = params.pop("stop", None)
+    if stops:
+        listed = [stops] if isinstance(stops, str) else list(stops)
+        if all(stop.strip() for stop in listed):
+            params["stop_sequences"] = listed
+        else:
+            deviations.adapt("stop", body)
+    if "max_completion_tokens" in params:
+        params["max_tokens"] = params.pop("max_completion_tokens")
+    messages = params.pop("messages")
+    system = [message["content"] for message in messages if message["role"] == "system"]
+    params["messages"] = [message for message in messages if message["role"] != "system"]
+    if system:
+        params["system"] = "\n\n".join(system)
+    return params
+
+
+def chat_answer(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer of the Messages API in OpenAI's chat format; without choices if it is not a message."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return {"model": message.get("model")}
+    blocks = [block for block in content if isinstance(block, Mapping)]
+    texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
+    is_thinking = any(block.get("type") in ("thinking", "redacted_thinking") for block in blocks)
+    reason = message.get("stop_reason")
+    finish = _FINISH.get(reason, "stop") if isinstance(reason, str) else reason
+    choice = {
+        "finish_reason": finish,
+        "message": {"content": "".join(texts), "reasoning": "thinking" if is_thinking else None},
+    }
+    return {"model": message.get("model"), "choices": [choice], "usage": _usage(message.get("usage"))}
+
+
+def _usage(usage: Any) -> dict[str, Any]:
+    """Return the tokens of a call. Those that were written into or read from a cache of prompts are prompt tokens."""
+    if not isinstance(usage, Mapping):
+        return {}
+    prompt = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    numbers = [usage.get(name) or 0 for name in prompt]
+    total = sum(numbers) if all(isinstance(number, int) for number in numbers) else 0
+    return {"prompt_tokens": total, "completion_tokens": usage.get("output_tokens")}
+
+
+# Anthropic's Message Batches, as the official SDK sends them.
+#
+# A batch is created in one request and keeps no mark of its creator. After a crash between the creation and
+# the note of its id, it is recognised by its size, its time and, as soon as it has results, by their custom
+# ids.
+
+_NOT_RUN = ("expired", "canceled")
+#: the status of a call with the same error
+_STATUS = {
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+
+
+class AnthropicBatches(ChatBatches):
+    """The batches of one model; the client is an ``anthropic.AsyncAnthropic``."""
+
+    most_lines = 100_000
+    # The API takes 256 MB. A batch is built in memory, with several times the size of its lines.
+    most_bytes = 64_000_000
+
+    def line(self, custom_id: str, request: Chat, count: int) -> bytes:
+        """Return one request of a batch; see :class:`~pytest_llmprops.models.api.batches.BatchApi`."""
+        params = message_params(self._body(request, count), self._calls.deviations)
+        return encoded({"custom_id": custom_id, "params": params})
+
+    async def upload(self, lines: IO[bytes]) -> list[Any]:
+        """Return the requests; nothing is sent before the batch is created."""
+        return [json.loads(line) for line in lines]
+
+    async def create(self, uploaded: list[Any], mark: str) -> BatchState:
+        """Create a batch. The API keeps no ``mark``."""
+        created = self._client.messages.batches.create(requests=uploaded, timeout=FILE_SECONDS)
+        return self._state(await self._result(created))
+
+    async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
+        """Return the batches of these intents that exist, by mark.
+
+        A batch that is over belongs to the intent with its custom ids. Of those without results, one of the intent's
+        size that was created after it is taken: if it is another program's, its results have no known custom id, and
+        the requests go into another batch.
+        """
+        since = min(intent.created for intent in intents) - CLOCKS
+        open_intents, found = list(intents), dict[str, BatchState]()
+        async for state, created in self._listed(since):
+            if state.id in known or not open_intents:
+                continue
+            first = await self._first_id(state) if state.is_over else None
+            for intent in open_intents:
+                is_possible = state.lines == intent.lines and created >= intent.created - CLOCKS
+                if first in intent.custom_ids() if first is not None else is_possible:
+                    found[intent.mark] = state
+                    open_intents.remove(intent)
+                    break
+        return found
+
+    async def _listed(self, since: float) -> AsyncIterator[tuple[BatchState, float]]:
+        """Yield the batches that were created after a Unix time, and when, newest first."""
+        batches = aiter(self._client.messages.batches.list(limit=PER_PAGE))
+        while (batch := await self._result(anext(batches, None))) is not None:
+            created = _seconds(batch.created_at)
+            if created < since:
+                return
+            yield self._state(batch), created
+
+    async def _first_id(self, state: BatchState) -> str | None:
+        if state.output_file is None:
+            return None
+        async for line in self.lines(state.output_file):
+            result = self.read(line)
+            if result is not None:
+                return result.custom_id
+        return None
+
+    async def state(self, batch: str) -> BatchState:
+        """Return the state of a batch."""
+        return self._state(await self._result(self._client.messages.batches.retrieve(batch)))
+
+    async def cancel(self, batch: str) -> BatchState:
+        """Cancel a batch."""
+        return self._state(await self._result(self._client.messages.batches.cancel(batch)))
+
+    def lines(self, file: str) -> AsyncIterator[str]:
+        """Yield the results of a batch.
+
+        :param file: the id of the batch.
+        """
+        batches = self._client.messages.batches
+        return self._lines(batches.with_streaming_response.results(file, timeout=FILE_SECONDS))
+
+    def read(self, line: str) -> LineResult | None:
+        """Return the result in a line."""
+        try:
+            data = parsed_json(line)
+        except ValueError:
+            return None
+        custom_id = data.get("custom_id") if isinstance(data, dict) else None
+        result = data.get("result") if isinstance(data, dict) else None
+        if not isinstance(custom_id, str) or not isinstance(result, Mapping):
+            return None
+        kind, message = result.get("type"), result.get("message")
+        if kind == "succeeded" and isinstance(message, Mapping):
+            return LineResult(custom_id, chat_answer(message))
+        if kind in _NOT_RUN:
+            text = f"the batch ended before this request, which is {kind}"
+            return LineResult(
+                custom_id, error=BackendError(text, kind="batch", transient=True), was_run=False
+            )
+        return self._failed(custom_id, result.get("error"))
+
+    def _failed(self, custom_id: str, error: Any) -> LineResult:
+        inner = error.get("error") if isinstance(error, Mapping) else None
+        name = inner.get("type") if isinstance(inner, Mapping) else None
+        if not isinstance(name, str):
+            failure = BackendError("the batch has no answer to this request", kind="batch", transient=True)
+            return LineResult(custom_id, error=failure)
+        status, calls = _STATUS.get(name, 400), self._calls
+        if errors.is_filtered(status, error):
+            return LineResult(custom_id, is_filtered=True)
+        failure = errors.from_status(status, {}, error, url=calls.url, model=calls.name, hidden=calls.hidden)
+        return LineResult(custom_id, error=failure)
+
+    def _state(self, batch: Any) -> BatchState:
+        counts = batch.request_counts
+        done = counts.succeeded + counts.errored
+        lines = done + counts.processing + counts.canceled + counts.expired
+        status: Status
+        if batch.processing_status == "ended":
+            # A batch that was cancelled too late is complete.
+            status = "cancelled" if counts.canceled else "expired" if counts.expired else "completed"
+        else:
+            status = "cancelling" if batch.processing_status == "canceling" else "in_progress"
+        return BatchState(
+            str(batch.id),
+            status,
+            output_file=str(batch.id) if batch.results_url else None,
+            lines=lines,
+            done=done,
+            expires=_seconds(batch.expires_at),
+        )
+
+
+def _seconds(time: Any) -> float:
+    """Return the Unix time of a server's time; 0 if it has none."""
+    return time.timestamp() if isinstance(time, datetime) else 0.0
+
+
+ANTHROPIC_URL = "https://api.anthropic.com"
+KEY = "ANTHROPIC_API_KEY"
+
+
+class AnthropicModel:
+    """One model of the Messages API; calls may run concurrently."""
+
+    max_batch = 1
+    blocking = False
+
+    def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
+        self._url = _base_url(spec, options)
+        url = normalised_url(self._url)
+        self._spec, self._options = spec, options
+        deviations = Deviations(required_limit=MOST_TOKENS)
+        self._calls = ApiCalls(spec.name, url, deviations, options.timeout, most_samples=1)
+        self._client: Any = None
+        #: the class of raw answers
+        self._response: Any = None
+        self.identity: Mapping[str, Any] = {
+            "backend": "anthropic",
+            "name": spec.name,
+            "base_url": "" if url == ANTHROPIC_URL else url,
+        }
+        self.pinned = pinned_by_name(spec.name)
+
+    async def chat(self, requests: Sequence[Chat]) -> list[Result]:
+        """Return one result per request, in order."""
+        error = self._open()
+        if error is not None:
+            return [error] * len(requests)
+        return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
+
+    def batches(self) -> BatchApi:
+        """Return the model's batches.
+
+        :raises BackendError: if the key is missing or wrong.
+        """
+        error = self._open()
+        if error is not None:
+            raise error
+
+        return AnthropicBatches(self._client, self._calls)
+
+    def deviations(self) -> Sequence[str]:
+        """Return the parameters that had to be left out or changed so far, one phrase each."""
+        return self._calls.deviations.phrases()
+
+    def close(self) -> None:
+        """Do nothing: connections can only be closed in a coroutine, :meth:`aclose`."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    def _open(self) -> BackendError | None:
+        """Create the SDK's client at the first call; return the error if that fails."""
+        if self._client is not None:
+            return None
+        missing = _missing_key(self._spec, self._options)
+        if missing:
+            return BackendError(missing, kind="key", fatal=True)
+        key, (url, user) = os.environ[KEY].strip(), split_user(self._url)
+        sent = (key, *secrets_of(user))
+        self._calls.hidden, self._calls.echoes = errors.secrets(*sent), errors.unmistakable(sent)
+        self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
+        sdk: Any = importlib.import_module("anthropic")
+        # The HTTP library of the installed SDK: httpx, or its successor.
+        library = sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0]
+        self._response = importlib.import_module(library).Response
+        try:
+            self._client = sdk.AsyncAnthropic(
+                api_key=key,
+                base_url=url,
+                default_headers={"Authorization": basic(user)} if user else None,
+                timeout=self._options.timeout,
+                max_retries=0,
+            )
+        except Exception as error:
+            # The SDK checks its environment variables; its message is one line.
+            return BackendError(errors.clean(str(error), self._calls.hidden), kind="request", fatal=True)
+        return None
+
+    async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
+        params = message_params(body, self._calls.deviations)
+        # Not messages.create: its signature changes with the newest models, and its objects take time to build.
+        response = await self._client.post("/v1/messages", cast_to=self._response, body=params)
+        try:
+            answer = json.loads(response.content)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            return errors.not_json(self._calls.url, response.text, response.headers)
+        return chat_answer(answer)
+
+
+def _base_url(spec: ModelSpec, options: BackendOptions) -> str:
+    return (
+        spec.params.get("base_url")
+        or options.base_url
+        or os.environ.get("ANTHROPIC_BASE_URL", "").strip()
+        or ANTHROPIC_URL
+    )
+
+
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+    spec.only("price_in", "price_out", "base_url")
+    if spec.params or options.prices:
+        price(spec.name, spec.params, options.prices)
+    if importlib.util.find_spec("anthropic") is None:
+        raise MissingExtra(f"--model {spec.text}", package="anthropic", extra="anthropic")
+    where = f"--model {spec.text}: base_url" if "base_url" in spec.params else "--llm-base-url"
+    normalised_url(_base_url(spec, options), where)
+    return lambda: AnthropicModel(spec, options)
+
+
+def _missing_key(spec: ModelSpec, options: BackendOptions) -> str:
+    key = os.environ.get(KEY, "").strip()
+    if not key:
+        return f"model {spec.name} needs a key: set the environment variable {KEY}"
+    if not (key.isascii() and key.isprintable()):
+        return f"{KEY} has characters that are not allowed in a key; set it again"
+    return ""
+
+
+BACKEND = Backend(
+    _check,
+    always("chat"),
+    prepare=lambda: importlib.import_module("anthropic"),
+    batches=True,
+    remote=True,
+    missing=_missing_key,
+)

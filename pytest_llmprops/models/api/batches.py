@@ -1,0 +1,255 @@
+"""The interface of a provider's batch protocol: requests in a file, answered within a day at half the price.
+
+``models/api/openai.py`` implements it for OpenAI's files and batches, and ``models/api/anthropic.py`` for
+Anthropic's Message Batches. Another protocol needs a class with these methods, and ``batches`` in its
+:class:`~pytest_llmprops.models.registry.Backend`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Literal, Protocol, TypeVar
+
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
+from pytest_llmprops.models.api import errors
+from pytest_llmprops.models.api.client import ApiCalls, chat_body, spent_on_reasoning
+from pytest_llmprops.models.base import ChatModel
+
+# What the batches of all providers share: answers are read as those of calls, at the price of a batch.
+
+T = TypeVar("T")
+#: seconds to wait for a part of a file of up to 200 MB
+FILE_SECONDS = 600.0
+#: batches per page of a list
+PER_PAGE = 100
+
+
+class ChatBatches:
+    """A part of :class:`~pytest_llmprops.models.api.batches.BatchApi`, for answers in OpenAI's chat format.
+
+    :param client: an SDK's client. :param calls: the model's calls, whose deviations the lines share.
+    """
+
+    def __init__(self, client: Any, calls: ApiCalls) -> None:
+        self._client, self._calls = client, calls
+
+    def _body(self, request: Chat, count: int) -> dict[str, Any]:
+        """Return the body of a line in OpenAI's chat format.
+
+        :raises BackendError: if ``--llm-param`` names a parameter that the plugin sets.
+        """
+        try:
+            return self._calls.deviations.apply(chat_body(self._calls.name, request, count))
+        except UsageError as error:
+            raise BackendError(str(error), kind="request", fatal=True) from None
+
+    async def _result(self, call: Awaitable[T]) -> T:
+        """Return the result of a call.
+
+        :raises BackendError: in place of the SDK's exceptions.
+        """
+        try:
+            return await call
+        except BackendError:
+            raise
+        except Exception as error:
+            calls = self._calls
+            raise errors.from_exception(error, url=calls.url, model=calls.name, hidden=calls.hidden) from None
+
+    async def _lines(self, opened: Any) -> AsyncIterator[str]:
+        """Yield the lines of a response that an SDK streams, without holding it in memory.
+
+        The SDKs' own functions also split at characters such as U+2028 inside a JSON string.
+        """
+        content = await self._result(opened.__aenter__())
+        try:
+            parts, rest = content.iter_bytes(), b""
+            while (part := await self._result(anext(parts, None))) is not None:
+                *whole, rest = (rest + part).split(b"\n")
+                for line in whole:
+                    yield line.decode("utf-8", "replace")
+            if rest:
+                yield rest.decode("utf-8", "replace")
+        finally:
+            await opened.__aexit__(None, None, None)
+
+    def replies(self, answer: Mapping[str, Any], count: int) -> Sequence[Reply] | BackendError:
+        """Return the replies in an answer, at the price of a batch."""
+        calls = self._calls
+        price = None if calls.price is None else calls.price.scaled(BATCH_DISCOUNT)
+        return calls.read(answer, count, price, 0.0)
+
+    @property
+    def extra_tokens(self) -> int:
+        """The tokens added to each request's limit."""
+        return self._calls.deviations.extra_tokens
+
+    def lacks_tokens(self, answer: Mapping[str, Any], extra_tokens: int) -> bool:
+        """Return whether a reasoning model reached the limit before its first visible word, for the first time."""
+        if not spent_on_reasoning(answer):
+            return False
+        return self._calls.deviations.raise_budget({"max_tokens": None}, extra_tokens)
+
+
+def encoded(line: Mapping[str, Any]) -> bytes:
+    """Return a line of a batch with its newline.
+
+    :raises BackendError: if a text cannot be encoded.
+    """
+    try:
+        return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    except UnicodeEncodeError:
+        raise BackendError("the prompt has characters that UTF-8 cannot encode", kind="request") from None
+
+
+Status = Literal[
+    "validating",
+    "in_progress",
+    "finalizing",
+    "completed",
+    "failed",
+    "expired",
+    "cancelling",
+    "cancelled",
+]
+_OVER = ("completed", "failed", "expired", "cancelled")
+#: a batch may be older than its intent by the clocks of two machines, in seconds
+CLOCKS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """What a provider says about a batch.
+
+    :param mark: the text under which it was created, see :meth:`BatchApi.create`; empty if there is none.
+    :param lines: number of its lines; 0 until it is known. :param done: those with a result.
+    :param expires: Unix time at which its open lines are given up; 0 if it is unknown.
+    :param code: for a failed batch, the provider's code of the first problem. :param problem: all of them, one line.
+    """
+
+    id: str
+    status: Status
+    mark: str = ""
+    output_file: str | None = None
+    error_file: str | None = None
+    lines: int = 0
+    done: int = 0
+    expires: float = 0.0
+    code: str = ""
+    problem: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the provider will not change it any more."""
+        return self.status in _OVER
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether it was refused because too many tokens wait in batches; nothing of it was run."""
+        return self.status == "failed" and "token_limit_exceeded" in self.code
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A batch that may have been created by a process that was killed.
+
+    :param created: Unix time of the intent. :param lines: number of its lines.
+    :param custom_ids: returns the custom ids of its lines.
+    """
+
+    mark: str
+    created: float
+    lines: int
+    custom_ids: Callable[[], Collection[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class LineResult:
+    """One line of a result file.
+
+    :param answer: the answer to the request; None if there is none.
+    :param error: why there is no answer. :param is_filtered: a content filter refused the prompt.
+    :param was_run: False if the batch ended before this line.
+    """
+
+    custom_id: str
+    answer: Mapping[str, Any] | None = None
+    error: BackendError | None = None
+    is_filtered: bool = False
+    was_run: bool = True
+
+
+class BatchApi(Protocol):
+    """A model's batches. Every coroutine raises :class:`BackendError` if its call fails."""
+
+    #: maximum number of lines and bytes of one batch
+    most_lines: int
+    most_bytes: int
+
+    def line(self, custom_id: str, request: Chat, count: int) -> bytes:
+        """Return the line that asks for ``count`` replies to ``request``, with its newline.
+
+        :raises BackendError: if the request cannot be sent.
+        """
+        ...
+
+    async def upload(self, lines: IO[bytes]) -> Any:
+        """Upload the lines and return what :meth:`create` takes, such as the id of a file."""
+        ...
+
+    async def create(self, uploaded: Any, mark: str) -> BatchState:
+        """Create a batch that :meth:`find` recognises, by ``mark`` if the provider keeps it."""
+        ...
+
+    async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
+        """Return the batches of these intents that exist, by mark.
+
+        :param known: the ids of batches that do not belong to any of them.
+        """
+        ...
+
+    async def state(self, batch: str) -> BatchState:
+        """Return the state of a batch."""
+        ...
+
+    def lines(self, file: str) -> AsyncIterator[str]:
+        """Yield the lines of a result file."""
+        ...
+
+    def read(self, line: str) -> LineResult | None:
+        """Return the result in a line; None if the line cannot be read."""
+        ...
+
+    def replies(self, answer: Mapping[str, Any], count: int) -> Sequence[Reply] | BackendError:
+        """Return the first ``count`` replies in an answer, or fewer if it has fewer, with the price of a batch."""
+        ...
+
+    def lacks_tokens(self, answer: Mapping[str, Any], extra_tokens: int) -> bool:
+        """Return whether to send a request again with a higher token limit, as after a call.
+
+        :param extra_tokens: :attr:`extra_tokens` when the line was written.
+        """
+        ...
+
+    @property
+    def extra_tokens(self) -> int:
+        """The tokens added to each request's limit, for a model that spends them on hidden reasoning."""
+        ...
+
+    async def cancel(self, batch: str) -> BatchState:
+        """Cancel a batch; lines that were already run are paid for."""
+        ...
+
+
+class BatchModel(ChatModel, Protocol):
+    """A network chat model whose provider takes batches."""
+
+    def batches(self) -> BatchApi:
+        """Return its batches.
+
+        :raises BackendError: if its key is missing or wrong.
+        """
+        ...

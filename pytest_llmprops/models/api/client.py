@@ -1,0 +1,459 @@
+"""What the models of all SDKs share: a call, the reply that it returns, and the deviations that an API forces."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
+from pytest_llmprops.models.api import errors
+from pytest_llmprops.models.api.prices import Price
+from pytest_llmprops.models.base import Result
+from pytest_llmprops.models.spec import ModelSpec
+
+_FINISH = {"length": "length", "max_tokens": "length", "content_filter": "content_filter"}
+_JSON_TYPES = {bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
+#: a larger number is a server's mistake, and too large for a price
+_MOST_TOKENS = 10**12
+_DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
+
+
+def pinned_by_name(name: str) -> bool:
+    """Return whether an API model's name ends in a date and so identifies one exact model: ``gpt-4o-2024-05-13``."""
+    return _DATED.search(name) is not None
+
+
+def _messages(answer: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Return (choice, message) of each choice, in the order of the answer."""
+    choices = answer.get("choices")
+    pairs = []
+    for choice in choices if isinstance(choices, list) else ():
+        if isinstance(choice, Mapping):
+            message = choice.get("message")
+            pairs.append((choice, message if isinstance(message, Mapping) else {}))
+    return pairs
+
+
+def _member(values: Mapping[str, Any], *names: str) -> Any:
+    """Return ``values[name][name]...``, or None if it does not exist."""
+    value: Any = values
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def usage_of(answer: Mapping[str, Any]) -> Usage:
+    """Return the tokens of the call; zeros if the server does not report them."""
+    usage = answer.get("usage")
+    if not isinstance(usage, Mapping):
+        return Usage()
+    hidden = _member(usage, "completion_tokens_details", "reasoning_tokens")
+    numbers = (usage.get("prompt_tokens"), usage.get("completion_tokens"), hidden)
+    return Usage(*(n if isinstance(n, int) and 0 <= n <= _MOST_TOKENS else 0 for n in numbers))
+
+
+def shares(usage: Usage, count: int) -> list[Usage]:
+    """Split the usage of one call into ``count`` equal parts, one per choice; the first parts get the remainder.
+
+    Servers do not report the usage of each choice. The parts add up to the call's usage, so the prompt counts once.
+    """
+    if count == 1:
+        return [usage]
+    numbers = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
+    return [Usage(*(total // count + (place < total % count) for total in numbers)) for place in range(count)]
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        # Some servers return a list of parts.
+        return "".join(
+            p["text"] for p in content if isinstance(p, Mapping) and isinstance(p.get("text"), str)
+        )
+    return ""
+
+
+def spent_on_reasoning(answer: Mapping[str, Any]) -> bool:
+    """Return whether any choice of a reasoning model reached the token limit before its first visible word."""
+    for choice, message in _messages(answer):
+        if choice.get("finish_reason") == "length" and not _text(message.get("content")).strip():
+            reasoning = message.get("reasoning_content") or message.get("reasoning")
+            if reasoning or usage_of(answer).reasoning_tokens > 0:
+                return True
+    return False
+
+
+def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
+    """Return one entry per token of the reply; None if the server returned none."""
+    content = _member(choice, "logprobs", "content")
+    if not content:
+        return None
+    try:
+        return tuple(
+            {
+                "token": entry["token"],
+                "logprob": float(entry["logprob"]),
+                "top": [
+                    {"token": other["token"], "logprob": float(other["logprob"])}
+                    for other in entry.get("top_logprobs") or ()
+                ],
+            }
+            for entry in content
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def chat_replies(
+    answer: Mapping[str, Any], count: int, price: Price | None, seconds: float, url: str, model: str
+) -> list[Reply] | BackendError:
+    """Return the first ``count`` choices in ``answer``, or fewer if it has fewer; an error if it has none.
+
+    The usage and cost of the call are divided between the choices. Without ``price``, the cost is
+    ``answer["cost_usd"]``, if the backend set it.
+
+    :param seconds: duration of the call.
+    :param url: the source of the answer, for the error message.
+    """
+    choices = _messages(answer)[:count]
+    if not choices:
+        text = f"the answer of {url} for {model} has no choices"
+        return BackendError(text, kind="response", transient=True)
+    for choice, _ in choices:
+        reason = choice.get("finish_reason")
+        if reason is not None and not isinstance(reason, str):
+            text = f"the answer of {url} for {model} has a finish_reason of JSON type {_JSON_TYPES[type(reason)]}"
+            return BackendError(text, kind="response", transient=True)
+    cost = answer.get("cost_usd")
+    cost_share = None if cost is None else cost / len(choices)
+    served = str(answer.get("model") or "")
+    return [
+        replace(
+            _reply(choice, message),
+            served_model=served,
+            usage=usage,
+            cost_usd=cost_share if price is None else price.of(usage),
+            seconds=seconds,
+        )
+        for (choice, message), usage in zip(choices, shares(usage_of(answer), len(choices)), strict=True)
+    ]
+
+
+def without_keys(reply: Reply, keys: Sequence[str]) -> Reply:
+    """Return a reply in which ``[key]`` replaces these keys, before any file has it.
+
+    The log probabilities of a text with a key are left out, because their tokens are parts of it.
+    """
+
+    def shown(text: str) -> str:
+        for key in keys:
+            text = text.replace(key, "[key]")
+        return text
+
+    text, served = shown(reply.text), shown(reply.served_model)
+    if (text, served) == (reply.text, reply.served_model):
+        return reply
+    return replace(
+        reply, text=text, served_model=served, logprobs=reply.logprobs if text == reply.text else None
+    )
+
+
+def _reply(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Reply:
+    """Return the text, finish reason and log probabilities of one choice."""
+    text, finish = (_text(message.get("content")), _FINISH.get(choice.get("finish_reason") or "", "stop"))
+    refusal = message.get("refusal") or _member(message, "provider_specific_fields", "refusal")
+    if isinstance(refusal, str) and refusal and not text:
+        text, finish = refusal, "content_filter"
+    return Reply(text, finish_reason=finish, logprobs=_logprobs(choice))
+
+
+# The body of a chat call, and the changes to it that an API forces.
+#
+# Each change is made once per model, applies to all later calls and is listed in the run's record. Calls that
+# were in flight at the first refusal are adapted and resent as well; they do not count as failures.
+
+#: added once to the token limit of a reasoning model that uses all of it for hidden tokens
+MORE_TOKENS = 4096
+_OLD, _NEW = "max_tokens", "max_completion_tokens"
+#: parameters that are left out if the API refuses them; any other refused parameter of --llm-param stops the run
+_OPTIONAL = (
+    "temperature",
+    "top_p",
+    "stop",
+    "logprobs",
+    "top_logprobs",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+)
+_FIXED = ("model", "messages", "stream", "n")
+
+
+def chat_body(model: str, request: Chat, count: int = 1) -> dict[str, Any]:
+    """Return the JSON body that asks for ``count`` replies to ``request``, before any deviation.
+
+    :raises UsageError: if ``--llm-param`` names a parameter that the plugin sets.
+    """
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+    }
+    if count > 1:
+        body["n"] = count
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.max_tokens is not None:
+        body[_OLD] = request.max_tokens
+    if request.stop:
+        body["stop"] = list(request.stop)
+    if request.logprobs:
+        body["logprobs"] = True
+        body["top_logprobs"] = request.logprobs
+    for name, value in request.extra:
+        if name in _FIXED:
+            raise UsageError(f"--llm-param {name}: this is set by the plugin")
+        if name in (_OLD, _NEW):
+            body.pop(_OLD, None)
+        body[name] = value
+    return body
+
+
+class Deviations:
+    """The parameters that one model's API refuses, and what is sent instead.
+
+    :param completion_tokens: the API is known to take ``max_completion_tokens``, the newer name of ``max_tokens``.
+        Sending that name is then not a deviation.
+    :param required_limit: tokens sent as the limit of calls that have none, if the API requires one.
+    """
+
+    def __init__(self, *, completion_tokens: bool = False, required_limit: int | None = None) -> None:
+        self._tokens_as = _NEW if completion_tokens else None
+        self._required_limit, self._is_limited = required_limit, False
+        self._refused: list[str] = []
+        self.extra_tokens = 0
+
+    def apply(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Apply all deviations so far to ``body``, in place, and return it."""
+        for name in self._refused:
+            if name not in (_OLD, _NEW):
+                body.pop(name, None)
+        if self._required_limit is not None and body.keys().isdisjoint((_OLD, _NEW)):
+            body[_OLD] = self._required_limit
+            self._is_limited = True
+        if self._tokens_as is not None:
+            for name in (_OLD, _NEW):
+                if name in body:
+                    body[self._tokens_as] = body.pop(name)
+                    break
+        if self.extra_tokens:
+            for name in (_OLD, _NEW):
+                if isinstance(body.get(name), int):
+                    body[name] += self.extra_tokens
+        return body
+
+    def adapt(self, name: str, sent: Mapping[str, Any]) -> bool:
+        """Record that the API refused ``name`` in the body ``sent``; return whether to resend the adapted call."""
+        if name in (_OLD, _NEW):
+            other = _NEW if name == _OLD else _OLD
+            if other in self._refused:
+                # The API accepts neither name. A call without a token limit could cost any amount.
+                return False
+            self._note(name)
+            self._tokens_as = other
+            return True
+        if name not in _OPTIONAL or name not in sent:
+            return False
+        self._note(name)
+        if name == "logprobs":
+            self._note("top_logprobs")
+        return True
+
+    def _note(self, name: str) -> None:
+        if name not in self._refused:
+            self._refused.append(name)
+
+    def raise_budget(self, sent: Mapping[str, Any], extra_when_sent: int) -> bool:
+        """Raise the token limit, once per model, after a call that used all of it for hidden tokens.
+
+        :param extra_when_sent: :attr:`extra_tokens` when the body ``sent`` was built.
+        :return: whether to send the call again.
+        """
+        if _OLD not in sent and _NEW not in sent:
+            return False
+        if self.extra_tokens == 0:
+            self.extra_tokens = MORE_TOKENS
+        return extra_when_sent < self.extra_tokens
+
+    def phrases(self) -> Sequence[str]:
+        """Return one short phrase per deviation, in the order of the parameters' names."""
+        texts = []
+        for name in sorted(self._refused):
+            if name in (_OLD, _NEW):
+                texts.append(f"{name} sent as {_NEW if name == _OLD else _OLD}")
+            elif name != "top_logprobs" or "logprobs" not in self._refused:
+                texts.append(f"{name} left out")
+        if self._is_limited:
+            texts.append(f"at most {self._required_limit} tokens, because the API requires a limit")
+        if self.extra_tokens:
+            texts.append(f"token budget raised by {self.extra_tokens}")
+        return tuple(texts)
+
+
+#: maximum replies per call; OpenAI's own limit
+MOST_SAMPLES = 128
+#: seconds for the end of a cancelled call
+_CANCELLED = 1.0
+#: sends a body and returns the parsed answer or an error value; may raise the SDK's exceptions
+Post = Callable[[dict[str, Any]], Awaitable[Mapping[str, Any] | BackendError]]
+
+
+@dataclass(slots=True)
+class ApiCalls:
+    """The chat calls of one model.
+
+    :param url: the base URL for messages.
+    :param timeout: seconds for a whole call, from the request to the last byte of the answer.
+    :param hidden: texts that no message may show.
+    :param echoes: keys that no reply may show, if a server repeats them.
+    :param price: None if the price is unknown.
+    :param most_samples: maximum replies per call; set to 1 when the API turns out to return only one.
+    """
+
+    name: str
+    url: str
+    deviations: Deviations
+    timeout: float
+    price: Price | None = None
+    hidden: tuple[str, ...] = ()
+    echoes: tuple[str, ...] = ()
+    most_samples: int = MOST_SAMPLES
+    notes: list[str] = field(default_factory=list)
+    #: prompts whose calls with ``n`` were refused, possibly because of ``n``
+    _refused_together: set[tuple[Message, ...]] = field(default_factory=set)
+
+    async def reply(self, request: Chat, post: Post) -> Result:
+        """Send ``request``, and adapt and resend it until the API accepts it or refuses it for good."""
+        replies = await self._replies(request, 1, post)
+        if isinstance(replies, BackendError):
+            return replies
+        if request.messages in self._refused_together:
+            # The same prompt is accepted alone, so n was the reason.
+            self._stop_batching("refuses several samples of a prompt in one call (n)")
+        return replies[0]
+
+    async def samples(self, request: Chat, count: int, post: Post) -> list[Reply] | BackendError:
+        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several.
+
+        Some APIs refuse ``n`` without naming it. They are recognised when they accept the same request without ``n``.
+        """
+        replies = await self._replies(request, count, post)
+        if isinstance(replies, BackendError):
+            if replies.kind != "request" or replies.fatal:
+                return replies
+            self._refused_together.add(request.messages)
+            return []
+        if len(replies) == 1 < count:
+            self._stop_batching("returns one sample of a prompt although n asks for several")
+        return replies
+
+    def _stop_batching(self, reason: str) -> None:
+        """Request each sample in a separate call from now on."""
+        if self.most_samples > 1:
+            self.most_samples = 1
+            self.notes.append(f"the API {reason}; each sample is requested in a separate call")
+        self._refused_together.clear()
+
+    async def _replies(self, request: Chat, count: int, post: Post) -> list[Reply] | BackendError:
+        started = time.perf_counter()
+        while True:
+            try:
+                body = self.deviations.apply(chat_body(self.name, request, count))
+            except UsageError as error:
+                return BackendError(str(error), kind="request", fatal=True)
+            budget = self.deviations.extra_tokens
+            try:
+                answer = await self._in_time(post(body))
+            except UnicodeEncodeError:
+                return BackendError("the prompt has characters that UTF-8 cannot encode", kind="request")
+            except Exception as error:
+                refused = self._refused_parameter(error, body)
+                if refused is not None and self.deviations.adapt(refused, body):
+                    continue
+                status = getattr(error, "status_code", None)
+                if count > 1 and status and errors.refuses_several(status, errors.error_body(error)):
+                    self._stop_batching("refuses several samples of a prompt in one call (n)")
+                    return []
+                result = self._failure(error)
+                if refused in dict(request.extra) and isinstance(result, BackendError):
+                    text = errors.clean(f"the API refuses --llm-param {refused}: {result}")
+                    return BackendError(text, kind="request", fatal=True)
+                return result if isinstance(result, BackendError) else [result] * count
+            if isinstance(answer, BackendError):
+                return answer
+            if spent_on_reasoning(answer) and self.deviations.raise_budget(body, budget):
+                continue
+            seconds = time.perf_counter() - started
+            return self.read(answer, count, self.price, seconds)
+
+    def read(
+        self, answer: Mapping[str, Any], count: int, price: Price | None, seconds: float
+    ) -> list[Reply] | BackendError:
+        """Return the replies in an answer, without the keys that a server repeats (see :func:`chat_replies`)."""
+        replies = chat_replies(answer, count, price, seconds, self.url, self.name)
+        if isinstance(replies, BackendError):
+            return replies
+        return [without_keys(reply, self.echoes) for reply in replies]
+
+    async def _in_time(
+        self, call: Awaitable[Mapping[str, Any] | BackendError]
+    ) -> Mapping[str, Any] | BackendError:
+        """Return the call's answer.
+
+        The timeouts of HTTP libraries apply to each part of an answer, and a library behind a proxy may not react to
+        its cancellation. So this waits only shortly for the end of a cancelled call, which closes its connection.
+
+        :raises TimeoutError: after ``timeout`` seconds.
+        """
+        task = asyncio.ensure_future(call)
+        # An exception after the deadline has no reader.
+        task.add_done_callback(lambda late: late.cancelled() or late.exception())
+        try:
+            await asyncio.wait({task}, timeout=self.timeout)
+        finally:
+            if not task.done():
+                task.cancel()
+        if not task.done():
+            await asyncio.wait({task}, timeout=_CANCELLED)
+            raise TimeoutError
+        return task.result()
+
+    def _refused_parameter(self, error: Exception, body: Mapping[str, Any]) -> str | None:
+        """Return the parameter that the API refuses, if that is why the call failed."""
+        status = getattr(error, "status_code", None)
+        if not isinstance(status, int):
+            return None
+        return errors.refused_parameter(status, errors.error_body(error), body)
+
+    def _failure(self, error: Exception) -> Result:
+        """Return an empty reply if a content filter refused the prompt, otherwise the error."""
+        status = getattr(error, "status_code", None)
+        if isinstance(status, int) and errors.is_filtered(status, errors.error_body(error)):
+            return Reply(finish_reason="content_filter")
+        return errors.from_exception(error, url=self.url, model=self.name, hidden=self.hidden)
+
+
+def most_samples(spec: ModelSpec) -> int:
+    """Return the maximum replies per call that ``?n=`` of the model specification allows; ``n=off`` allows one.
+
+    :raises UsageError: if ``n`` is neither ``on`` nor ``off``.
+    """
+    value = spec.params.get("n", "on")
+    if value not in ("on", "off"):
+        raise UsageError(f"--model {spec.text}: write n=off to request each sample in a separate call")
+    return MOST_SAMPLES if value == "on" else 1

@@ -1,0 +1,476 @@
+"""Models of OpenAI and of servers with the same chat API, through the official SDK.
+
+The SDK builds and signs the calls; the broker retries them. Calls use the SDK's ``client.post``, which returns the raw
+answer: reading the few fields needed here takes a tenth of the time of building the SDK's response objects. The SDK is
+imported in a thread while pytest collects, or at the first call. A run whose replies are all stored therefore neither
+waits for the import nor needs a key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from typing import IO, Any, get_args
+from urllib.parse import urlsplit
+
+import openai
+
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.strict_json import parsed_json, problem_of
+from pytest_llmprops.models.api import errors
+from pytest_llmprops.models.api.batches import (
+    CLOCKS,
+    FILE_SECONDS,
+    PER_PAGE,
+    BatchApi,
+    BatchState,
+    ChatBatches,
+    Intent,
+    LineResult,
+    Status,
+    encoded,
+)
+from pytest_llmprops.models.api.client import ApiCalls, Deviations, most_samples, pinned_by_name
+from pytest_llmprops.models.api.prices import price
+from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.registry import Backend, Maker, always
+from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_user, without_user
+
+# The OpenAI SDK's client as the ``openai`` backend uses it; importing this module imports the SDK.
+
+#: The HTTP library of the installed SDK.
+httpx: Any = importlib.import_module("httpx2" if int(openai.__version__.split(".")[0]) >= 3 else "httpx")
+
+
+class SdkClient:
+    """An ``AsyncOpenAI`` with the SDK's aiohttp client, without the SDK's own retries.
+
+    The aiohttp client takes less than half the CPU time of the default client (measured by ``bench/transport.py``).
+    The library handles proxies, redirects and TLS, with its environment variables.
+
+    :param url: the base URL. Its user and password are sent in place of the key.
+    :param timeout: seconds to wait for a connection, or for the next part of an answer.
+    :param connections: maximum number of open connections.
+    """
+
+    def __init__(self, url: str, key: str, timeout: float, connections: int) -> None:
+        url, user = split_user(url)
+        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+        #: the SDK's own client
+        self.sdk = openai.AsyncOpenAI(
+            api_key=key,
+            base_url=url,
+            # aiohttp refuses a user in the URL together with the SDK's header.
+            default_headers={"Authorization": basic(user)} if user else None,
+            timeout=timeout,
+            max_retries=0,
+            http_client=openai.DefaultAioHttpClient(timeout=timeout, limits=limits),
+        )
+
+    async def post(self, body: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str]]:
+        """Request one chat completion; return (body, headers by lower-case name) of the answer.
+
+        :raises openai.APIError: or a subclass, as the SDK maps errors.
+        """
+        response = await self.sdk.post("/chat/completions", cast_to=httpx.Response, body=dict(body))
+        return response.content, response.headers
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        await self.sdk.close()
+
+
+# The list of models of a server with OpenAI's API (``GET /models``), which changes with its weights.
+
+#: An unreachable server must not delay a run whose replies are all stored.
+SECONDS = 3.0
+_LARGEST = 1_000_000
+#: Some servers (vLLM) give the time of the request as the time at which each model was created.
+_JUST_NOW = 300.0
+
+
+def model_list(url: str, key: str) -> str:
+    """Return a hash of the models that the server at the base URL lists; an empty text if it does not answer with one.
+
+    Names, the files behind them and the times of their creation count.
+    """
+    url, user = split_user(url)
+    headers = {"Authorization": basic(user) if user else f"Bearer {key}"}
+    request = urllib.request.Request(f"{url}/models", headers=headers)  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
+            listed = parsed_json(answer.read(_LARGEST))
+        models = sorted(map(_entry, listed["data"]))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, urllib.error.URLError):
+        return ""
+    return hashlib.sha256(json.dumps(models).encode()).hexdigest() if models else ""
+
+
+def _entry(model: dict[str, Any]) -> list[str]:
+    created = model.get("created")
+    if not isinstance(created, int | float) or abs(time.time() - created) < _JUST_NOW:
+        created = ""
+    return [str(model["id"]), str(model.get("root", "")), str(created)]
+
+
+ENDPOINT = "/v1/chat/completions"
+#: the key of the mark in a batch's metadata
+MARK = "llmprops"
+#: codes of lines that were not run
+_NOT_RUN = ("batch_expired", "batch_cancelled")
+
+
+class OpenAIBatches(ChatBatches):
+    """The batches of one model; the client is an ``openai.AsyncOpenAI``."""
+
+    most_lines = 50_000
+    most_bytes = 200_000_000
+
+    def line(self, custom_id: str, request: Chat, count: int) -> bytes:
+        """Return a line of an input file; see :class:`~pytest_llmprops.models.api.batches.BatchApi`."""
+        body = self._body(request, count)
+        return encoded({"custom_id": custom_id, "method": "POST", "url": ENDPOINT, "body": body})
+
+    async def upload(self, lines: IO[bytes]) -> str:
+        """Upload a file of lines and return its id."""
+        sent = self._client.files.create(
+            file=("llmprops.jsonl", lines), purpose="batch", timeout=FILE_SECONDS
+        )
+        try:
+            return str((await self._result(sent)).id)
+        except BackendError as error:
+            if error.kind != "url":
+                raise
+            text = f"{self._calls.url} takes no files for batches; leave out --llm-engine batch"
+            raise BackendError(text, kind="url", fatal=True) from None
+
+    async def create(self, uploaded: str, mark: str) -> BatchState:
+        """Create a batch with ``mark`` in its metadata."""
+        created = self._client.batches.create(
+            completion_window="24h", endpoint=ENDPOINT, input_file_id=uploaded, metadata={MARK: mark}
+        )
+        return self._state(await self._result(created))
+
+    async def find(self, intents: Sequence[Intent], known: Collection[str]) -> dict[str, BatchState]:
+        """Return the batches with the marks of these intents, from the newest to those that are older than all."""
+        marks = {intent.mark for intent in intents}
+        since = min(intent.created for intent in intents) - CLOCKS
+
+        async def search() -> dict[str, BatchState]:
+            found: dict[str, BatchState] = {}
+            async for batch in self._client.batches.list(limit=PER_PAGE):
+                state = self._state(batch)
+                if state.mark in marks:
+                    found.setdefault(state.mark, state)
+                if len(found) == len(marks) or _number(batch, "created_at") < since:
+                    break
+            return found
+
+        return await self._result(search())
+
+    async def state(self, batch: str) -> BatchState:
+        """Return the state of a batch."""
+        return self._state(await self._result(self._client.batches.retrieve(batch)))
+
+    async def cancel(self, batch: str) -> BatchState:
+        """Cancel a batch."""
+        return self._state(await self._result(self._client.batches.cancel(batch)))
+
+    def lines(self, file: str) -> AsyncIterator[str]:
+        """Yield the lines of a result file."""
+        return self._lines(self._client.files.with_streaming_response.content(file, timeout=FILE_SECONDS))
+
+    def read(self, line: str) -> LineResult | None:
+        """Return the result in a line of an output or error file."""
+        try:
+            data = parsed_json(line)
+        except ValueError:
+            return None
+        custom_id = data.get("custom_id") if isinstance(data, dict) else None
+        if not isinstance(custom_id, str):
+            return None
+        response, error = data.get("response"), data.get("error")
+        if isinstance(response, Mapping) and isinstance(response.get("status_code"), int):
+            status, body = response["status_code"], response.get("body")
+            if status == 200 and isinstance(body, Mapping):
+                return LineResult(custom_id, body)
+            if errors.is_filtered(status, body):
+                return LineResult(custom_id, is_filtered=True)
+            calls = self._calls
+            failure = errors.from_status(
+                status, {}, body, url=calls.url, model=calls.name, hidden=calls.hidden
+            )
+            return LineResult(custom_id, error=failure)
+        code = str(error.get("code") or "") if isinstance(error, Mapping) else ""
+        message = str(error.get("message") or "") if isinstance(error, Mapping) else ""
+        text = errors.clean(f"the batch has no answer to this request: {code} {message}", self._calls.hidden)
+        failure = BackendError(text, kind="batch", transient=True)
+        return LineResult(custom_id, error=failure, was_run=code not in _NOT_RUN)
+
+    def _state(self, batch: Any) -> BatchState:
+        metadata, counts = getattr(batch, "metadata", None), getattr(batch, "request_counts", None)
+        mark = metadata.get(MARK) if isinstance(metadata, Mapping) else None
+        status = str(getattr(batch, "status", ""))
+        if status not in get_args(Status):
+            name = errors.clean(f"{self._calls.url}: the batch {batch.id} has the unknown status '{status}'")
+            raise BackendError(name, kind="response")
+        problems = getattr(getattr(batch, "errors", None), "data", None) or ()
+        codes = [str(getattr(problem, "code", "") or "") for problem in problems]
+        texts = [str(getattr(problem, "message", "") or "") for problem in problems]
+        return BatchState(
+            str(batch.id),
+            status,  # type: ignore[arg-type]  # checked above
+            mark if isinstance(mark, str) else "",
+            _file(batch, "output_file_id"),
+            _file(batch, "error_file_id"),
+            int(_number(counts, "total")),
+            int(_number(counts, "completed") + _number(counts, "failed")),
+            _number(batch, "expires_at"),
+            " ".join(filter(None, codes)),
+            errors.clean("; ".join(filter(None, texts)), self._calls.hidden),
+        )
+
+
+def _file(batch: Any, name: str) -> str | None:
+    value = getattr(batch, name, None)
+    return value if isinstance(value, str) and value else None
+
+
+def _number(values: Any, name: str) -> float:
+    """Return a number of a server's object; 0 if it is missing."""
+    value = getattr(values, name, None)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+#: in bytes; a long reply with log probabilities has a few
+LARGEST_ANSWER = 64 * 2**20
+OPENAI_URL = "https://api.openai.com/v1"
+
+
+class OpenAIModel:
+    """One model of an OpenAI-compatible API; calls may run concurrently."""
+
+    max_batch = 1
+    blocking = False
+
+    def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
+        self._urls = _base_urls(spec, options)
+        urls = [normalised_url(url) for url in self._urls]
+        url = ", ".join(urls)
+        self._official = _is_openai(urls[0])
+        self._spec, self._options = spec, options
+        deviations = Deviations(completion_tokens=self._official)
+        self._calls = ApiCalls(spec.name, url, deviations, options.timeout, most_samples=most_samples(spec))
+        self.client: Any = None
+        #: the SDK's client of the first server
+        self._sdk: Any = None
+        self.identity: Mapping[str, Any] = {
+            "backend": "openai",
+            "name": spec.name,
+            "base_url": _identity_of(spec, urls),
+        }
+        self.pinned = pinned_by_name(spec.name)
+
+    async def chat(self, requests: Sequence[Chat]) -> list[Result]:
+        """Return one result per request, in order."""
+        if self.client is None:
+            error = self._open()
+            if error is not None:
+                return [error] * len(requests)
+        if len(requests) == 1:
+            return [await self._calls.reply(requests[0], self._post)]
+        return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
+
+    async def model_list(self) -> str:
+        """Return a hash of the server's list of models; empty for OpenAI's own, which says nothing about one model."""
+        if self._official:
+            return ""
+        key = os.environ.get("OPENAI_API_KEY", "").strip() or "none"
+        lists = await asyncio.gather(
+            *(asyncio.to_thread(model_list, url.rstrip("/"), key) for url in self._urls)
+        )
+        # A server that does not answer now has not changed its list.
+        return " ".join(lists) if all(lists) else ""
+
+    @property
+    def most_samples(self) -> int:
+        """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
+        return self._calls.most_samples
+
+    async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
+        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several."""
+        if self.client is None:
+            error = self._open()
+            if error is not None:
+                return error
+        return await self._calls.samples(request, count, self._post)
+
+    def batches(self) -> BatchApi:
+        """Return the model's batches.
+
+        :raises BackendError: if the key is missing or wrong, or there are several servers.
+        """
+        if len(self._urls) > 1:
+            text = f"{self._spec.text}: a batch is sent to one server; give one address"
+            raise BackendError(text, kind="url", fatal=True)
+        if self.client is None:
+            error = self._open()
+            if error is not None:
+                raise error
+
+        return OpenAIBatches(self._sdk, self._calls)
+
+    def notes(self) -> Sequence[str]:
+        """Return notes about the API that do not affect replies."""
+        return [*self._calls.notes, *(() if self.client is None else self.client.notes())]
+
+    def deviations(self) -> Sequence[str]:
+        """Return the parameters that had to be left out or changed so far, one phrase each."""
+        return self._calls.deviations.phrases()
+
+    def close(self) -> None:
+        """Do nothing: connections can only be closed in a coroutine, :meth:`aclose`."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        client, self.client = self.client, None
+        if client is not None:
+            await client.aclose()
+
+    def _open(self) -> BackendError | None:
+        """Import the SDK and create its client; return the error if that fails."""
+        missing = _missing_key(self._spec, self._options)
+        if missing:
+            return BackendError(missing, kind="key", fatal=True)
+        key = os.environ.get("OPENAI_API_KEY", "").strip()
+        sent = (key, *(text for url in self._urls for text in secrets_of(split_user(url)[1])))
+        self._calls.hidden, self._calls.echoes = errors.secrets(*sent), errors.unmistakable(sent)
+        self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
+        from pytest_llmprops.models.api.server_pool import ServerPool
+
+        try:
+            options = self._options
+            clients = {
+                url: SdkClient(url, key or "none", options.timeout, options.concurrency) for url in self._urls
+            }
+            self.client = ServerPool(clients)
+            self._sdk = clients[self._urls[0]].sdk
+        except Exception as error:
+            # The SDK checks its environment variables; its message is one line.
+            return BackendError(errors.clean(str(error), self._calls.hidden), kind="request", fatal=True)
+        return None
+
+    async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
+        content, headers = await self.client.post(body)
+        url = self._calls.url
+        if len(content) > LARGEST_ANSWER:
+            size = f"{len(content):,} bytes; the limit is {LARGEST_ANSWER:,}"
+            return BackendError(f"the answer of {url} has {size}", kind="response")
+        try:
+            answer = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            if not isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+                problem = f"the answer cannot be read as JSON: {problem_of(error)}"
+                return BackendError(problem, kind="response", transient=True)
+            text = content.decode("utf-8", "replace")
+            if "json" in headers.get("content-type", "") and text.lstrip().startswith("{"):
+                return BackendError("the answer was cut off", kind="connection", transient=True)
+            return errors.not_json(url, text, headers)
+        if not isinstance(answer, dict):
+            return errors.not_json(url, "", {})
+        if answer.get("error"):
+            # Some proxies answer with status 200 and an error in the body. A numeric code is the actual status.
+            inner = answer["error"]
+            code = inner.get("code") if isinstance(inner, dict) else None
+            status = code if isinstance(code, int) and 400 <= code < 600 else 500
+            name, hidden = self._calls.name, self._calls.hidden
+            return errors.from_status(status, headers, inner, url=url, model=name, hidden=hidden)
+        return answer
+
+
+def normalised_url(url: str, where: str = "--llm-base-url") -> str:
+    """Return a base URL for the record: scheme, host, port and path, without user, password and query.
+
+    :param where: how an error names the URL.
+    :raises UsageError: if it is not an http or https address.
+    """
+    try:
+        parts = urlsplit(url.strip())
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        parts, port = urlsplit(""), ""
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        shown = errors.clean(without_user(url))
+        raise UsageError(f"{where} {shown}: write http://HOST:PORT/v1 or https://HOST/v1")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
+
+
+def _base_urls(spec: ModelSpec, options: BackendOptions) -> list[str]:
+    """Return the addresses of the servers of a model: one, or several separated by commas."""
+    text = (
+        spec.params.get("base_url")
+        or options.base_url
+        or os.environ.get("OPENAI_BASE_URL", "").strip()
+        or OPENAI_URL
+    )
+    return list(dict.fromkeys(url.strip() for url in text.split(",")))
+
+
+def _identity_of(spec: ModelSpec, urls: Sequence[str]) -> str:
+    """Return where the replies of a model are from: ``?as=NAME``, or its servers, which serve the same model."""
+    if "as" in spec.params:
+        return f"as {spec.params['as']}"
+    return "" if urls == [OPENAI_URL] else ",".join(sorted(urls))
+
+
+def _is_openai(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host == "openai.com" or host.endswith(".openai.com")
+
+
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+    spec.only("price_in", "price_out", "n", "base_url", "as")
+    if spec.params.get("as") == "":
+        raise UsageError(f"--model {spec.text}: write as=NAME, a name for the servers of this model")
+    most_samples(spec)
+    if spec.params or options.prices:
+        price(spec.name, spec.params, options.prices)
+    # SdkClient uses aiohttp, which is an optional dependency of the SDK.
+    if not all(map(importlib.util.find_spec, ("openai", "aiohttp"))):
+        raise MissingExtra(f"--model {spec.text}", package="openai[aiohttp]", extra="")
+    where = f"--model {spec.text}: base_url" if "base_url" in spec.params else "--llm-base-url"
+    for url in _base_urls(spec, options):
+        normalised_url(url, where)
+    return lambda: OpenAIModel(spec, options)
+
+
+def _missing_key(spec: ModelSpec, options: BackendOptions) -> str:
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    if not key and _is_openai(normalised_url(_base_urls(spec, options)[0])):
+        return (
+            f"model {spec.name} needs a key: set the environment variable OPENAI_API_KEY,"
+            " or give --llm-base-url URL for another server"
+        )
+    if not (key.isascii() and key.isprintable()):
+        return "OPENAI_API_KEY has characters that are not allowed in a key; set it again"
+    return ""
+
+
+def _import_sdk() -> None:
+    importlib.import_module("pytest_llmprops.models.api.server_pool")
+    importlib.import_module("pytest_llmprops.models.api.openai")
+
+
+BACKEND = Backend(
+    _check, always("chat"), prepare=_import_sdk, batches=True, remote=True, missing=_missing_key
+)

@@ -1,0 +1,108 @@
+"""Several servers of one model as one client; importing this module imports the OpenAI SDK."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import openai
+
+#: seconds for which a server that failed gets no calls; twice as long after each call that tries it in vain
+FIRST_PAUSE = 1.0
+LONGEST_PAUSE = 60.0
+#: the statuses of proxies without a server behind them, and of servers that start or stop
+_DOWN = (502, 503, 504)
+
+
+class Client(Protocol):
+    """A client of one server, such as :class:`~pytest_llmprops.models.api.openai.SdkClient`."""
+
+    async def post(self, body: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str]]: ...
+
+    async def aclose(self) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Server:
+    url: str
+    client: Client
+    in_flight: int = 0
+    #: calls that failed here and were sent elsewhere
+    moved: int = 0
+    pause: float = 0.0
+    closed_until: float = 0.0
+
+    def failed(self, now: float) -> None:
+        """Give this server no calls for a while. The other calls that were in flight do not prolong the pause."""
+        if now >= self.closed_until:
+            self.pause = min(2 * self.pause or FIRST_PAUSE, LONGEST_PAUSE)
+            self.closed_until = now + self.pause
+
+    def is_open(self, now: float) -> bool:
+        """Whether the server may get a call; after a failure, one call at a time tries it."""
+        return not self.pause or (now >= self.closed_until and not self.in_flight)
+
+
+class ServerPool:
+    """Sends each call to the server with the fewest calls in flight, and a call that finds its server down to another.
+
+    A server is down if it cannot be reached, does not answer in time, or answers 502, 503 or 504. It gets no calls for
+    a second, then one, and is used again when it answers. If all are down, the last error is that of the call.
+
+    :param clients: one client by URL; all serve the same model.
+    """
+
+    def __init__(self, clients: Mapping[str, Client], clock: Callable[[], float] = time.monotonic) -> None:
+        self._servers = [_Server(url, client) for url, client in clients.items()]
+        self._clock = clock
+
+    async def post(self, body: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str]]:
+        """Request one chat completion; return (body, headers by lower-case name) of the answer.
+
+        :raises openai.APIError: or a subclass, as the SDK maps errors.
+        """
+        tried: list[_Server] = []
+        while True:
+            server = self._next(tried)
+            server.in_flight += 1
+            is_down = True
+            try:
+                answer = await server.client.post(body)
+                is_down = False
+                return answer
+            except Exception as error:
+                is_down = (
+                    isinstance(error, openai.APIConnectionError) or getattr(error, "status_code", 0) in _DOWN
+                )
+                tried.append(server)
+                if not is_down or len(tried) == len(self._servers):
+                    raise
+                server.moved += 1
+            finally:
+                server.in_flight -= 1
+                # Also after a cancellation, which is how the deadline of a call arrives.
+                if is_down:
+                    server.failed(self._clock())
+                else:
+                    server.pause = 0.0
+
+    def _next(self, tried: Collection[_Server]) -> _Server:
+        now = self._clock()
+        others = [server for server in self._servers if server not in tried]
+        available = [server for server in others if server.is_open(now)]
+        if available:
+            return min(available, key=lambda server: server.in_flight)
+        return min(others, key=lambda server: server.closed_until)
+
+    def notes(self) -> Sequence[str]:
+        """Return one line for each server that was down."""
+        return [
+            f"{s.url}: {s.moved} calls failed there and were sent elsewhere" for s in self._servers if s.moved
+        ]
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for server in self._servers:
+            await server.client.aclose()

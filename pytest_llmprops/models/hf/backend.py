@@ -1,0 +1,327 @@
+"""``hf:REPO_OR_FOLDER``: models of the transformers library, from a folder or a hub repository.
+
+Parameters: ``kind`` (by default from the architecture in ``config.json``), ``revision``, ``dtype``,
+``device``, ``batch`` (rows per batch; 8 on a CPU, 64 on a GPU), ``gguf_file`` (weights and
+tokenizer from a GGUF file of the folder or repository) and ``seed``. ``kind=sentiment`` also takes
+``positive_label`` (name or index of the positive class, if the names do not say it) and ``mask`` (the
+replacement for ``[MASK]`` if the tokenizer has no mask token). ``kind=translate`` takes ``source_code``,
+``target_code`` (the model's own language codes), ``beams`` and ``max_new_tokens``. ``kind=embed`` takes
+``layer`` (which hidden states). Code in a repository is never run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.core.strict_json import parsed_json
+from pytest_llmprops.models.base import BackendOptions, Model
+from pytest_llmprops.models.hf.chat import HfChatModel
+from pytest_llmprops.models.hf.classifiers import (
+    HfSegmentModel,
+    HfSentimentModel,
+    label_letters,
+    positive_index,
+)
+from pytest_llmprops.models.hf.loading import check_packages, own_network
+from pytest_llmprops.models.hf.masked import HfEmbedModel, HfFillMaskModel
+from pytest_llmprops.models.hf.translate import MAX_NEW_TOKENS, HfTranslateModel
+from pytest_llmprops.models.registry import Backend, Maker
+from pytest_llmprops.models.spec import ModelSpec, file_sha256, files_sha256, whole_number
+
+# Parameters that only one kind takes.
+_OF_KIND: Mapping[str, Kind] = {
+    "positive_label": "sentiment",
+    "mask": "sentiment",
+    "source_code": "translate",
+    "target_code": "translate",
+    "beams": "translate",
+    "max_new_tokens": "translate",
+    "layer": "embed",
+}
+PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "gguf_file", "seed", *_OF_KIND)
+# The transformers class that loads each kind, in the order of the kinds in messages.
+_LOADERS: Mapping[Kind, str] = {
+    "chat": "AutoModelForCausalLM",
+    "segment": "AutoModelForTokenClassification",
+    "sentiment": "AutoModelForSequenceClassification",
+    "translate": "AutoModelForSeq2SeqLM",
+    "fill-mask": "AutoModelForMaskedLM",
+    "embed": "AutoModel",
+}
+# Packages that a model type's tokenizer needs. Marian's uses sacremoses, if installed, to normalise punctuation.
+_TOKENIZER_PACKAGES: Mapping[str, tuple[str, ...]] = {
+    "marian": ("sentencepiece", "sacremoses"),
+    "m2m_100": ("sentencepiece",),
+}
+# The minimum of each whole-number parameter.
+_MINIMUM: Mapping[str, int] = {"seed": 0, "batch": 1, "beams": 1, "max_new_tokens": 1, "layer": 0}
+_DTYPES = ("auto", "float32", "bfloat16", "float16")
+# The first pattern that matches an architecture's name decides its kind.
+_KINDS: tuple[tuple[str, Kind], ...] = (
+    (r"ForCausalLM$|LMHeadModel$", "chat"),
+    (r"ForTokenClassification$", "segment"),
+    (r"ForSequenceClassification$", "sentiment"),
+    (r"^(Marian|T5|MT5|UMT5|Bart|MBart|M2M100|NllbMoe|Pegasus|FSMT)|ForSeq2SeqLM$", "translate"),
+    (r"ForMaskedLM$", "fill-mask"),
+    (r"ForConditionalGeneration$", "chat"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The files of a model and their identity.
+
+    :param path: the folder or repository name that the library loads.
+    :param config: ``config.json``; None with a GGUF file.
+    :param pin: returns the identity of the files; for a folder, it hashes all of them.
+    :param commit: the commit of a repository.
+    """
+
+    path: str
+    config: Mapping[str, Any] | None
+    pin: Callable[[], Mapping[str, str]]
+    is_folder: bool
+    commit: str | None = None
+
+
+def kind_of(config: Mapping[str, Any] | None) -> Kind:
+    """Return the kind of request that a model with this ``config.json`` serves; chat if None (GGUF)."""
+    for name in (config or {}).get("architectures") or ():
+        for pattern, kind in _KINDS:
+            if re.search(pattern, name):
+                return kind
+        return "embed"
+    return "chat"
+
+
+def kinds(spec: ModelSpec) -> frozenset[Kind]:
+    """Return the kind that ``spec`` states, or the kind of the model's local files; otherwise chat."""
+    if "kind" in spec.params:
+        return frozenset({_stated_kind(spec)})
+    folder = Path(spec.name).expanduser()
+    if "gguf_file" in spec.params:
+        return frozenset({"chat"})
+    if folder.is_dir():
+        return frozenset({kind_of(_read_config(spec, folder / "config.json"))})
+    if importlib.util.find_spec("huggingface_hub") is not None and _is_repository(spec.name):
+        hub: Any = importlib.import_module("huggingface_hub")
+        file = hub.try_to_load_from_cache(spec.name, "config.json", revision=spec.params.get("revision"))
+        if isinstance(file, str):
+            return frozenset({kind_of(_read_config(spec, Path(file)))})
+    return frozenset({"chat"})
+
+
+def _stated_kind(spec: ModelSpec) -> Kind:
+    for kind in _LOADERS:
+        if spec.params["kind"] == kind:
+            return kind
+    raise UsageError(f"--model {spec.text}: kind must be one of {', '.join(_LOADERS)}")
+
+
+def _is_repository(name: str) -> bool:
+    return re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", name) is not None
+
+
+def _read_config(spec: ModelSpec, file: Path) -> Mapping[str, Any]:
+    try:
+        config = parsed_json(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(
+            f"--model {spec.text}: {file.parent} has no config.json; give a folder saved by transformers,"
+            " or add ?gguf_file=NAME.gguf"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--model {spec.text}: {file} cannot be read: {error}") from None
+    if not isinstance(config, dict):
+        raise UsageError(f"--model {spec.text}: {file} is not a JSON object")
+    return config
+
+
+def find_source(spec: ModelSpec) -> Source:
+    """Return the folder of ``spec``, or the repository whose configuration is in the cache or on the hub.
+
+    :raises UsageError: if the files cannot be read or downloaded.
+    """
+    folder = Path(spec.name).expanduser()
+    gguf = spec.params.get("gguf_file")
+    if folder.is_dir():
+        if gguf is not None:
+            if not (folder / gguf).is_file():
+                raise UsageError(f"--model {spec.text}: no such file: {folder / gguf}")
+            weights = folder / gguf
+            return Source(str(folder), None, lambda: {"files_sha256": file_sha256(weights)}, is_folder=True)
+        config = _read_config(spec, folder / "config.json")
+        patterns = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt")
+        files = [file for pattern in patterns for file in folder.glob(pattern)]
+        return Source(str(folder), config, lambda: {"files_sha256": files_sha256(files)}, is_folder=True)
+    if not _is_repository(spec.name):
+        raise UsageError(f"--model {spec.text}: no such folder: {folder}; give a model's folder")
+    hub: Any = importlib.import_module("huggingface_hub")
+    revision = spec.params.get("revision")
+    try:
+        file = Path(hub.hf_hub_download(spec.name, gguf or "config.json", revision=revision))
+    except Exception as error:
+        raise UsageError(
+            f"--model {spec.text}: no folder '{spec.name}' on this machine, and {_describe_hub_error(error)};"
+            " give the folder of a downloaded model: hf:FOLDER"
+        ) from None
+    # A downloaded file has the path .../snapshots/COMMIT/NAME.
+    commit = file.parts[file.parts.index("snapshots") + 1] if "snapshots" in file.parts else None
+    repository_config = None if gguf is not None else _read_config(spec, file)
+    pin = {"repository": spec.name, "revision": commit or revision or ""}
+    return Source(spec.name, repository_config, lambda: pin, is_folder=False, commit=commit or revision)
+
+
+def _describe_hub_error(error: Exception) -> str:
+    """Return the meaning of an error of the hub's client in a few words."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    if "LocalEntryNotFoundError" in names or "OfflineModeIsEnabled" in names:
+        return "the hub cannot be reached (offline)"
+    if "GatedRepoError" in names:
+        return "the hub requires you to accept the model's terms (then set HF_TOKEN)"
+    if "RepositoryNotFoundError" in names:
+        return "the hub has no such public repository"
+    if "RevisionNotFoundError" in names:
+        return "the repository on the hub has no such revision"
+    if "EntryNotFoundError" in names:
+        return "the repository on the hub has no such file"
+    return "the hub returned an error: " + " ".join(str(error).split())[:200]
+
+
+def _device(spec: ModelSpec) -> str:
+    torch: Any = importlib.import_module("torch")
+    name = spec.params.get("device", "auto")
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        raise UsageError(f"--model {spec.text}: device must be auto, cpu, cuda or cuda:N") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise UsageError(f"--model {spec.text}: torch sees no CUDA device; use device=cpu")
+    return name
+
+
+def _require(spec: ModelSpec, packages: Iterable[str]) -> None:
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra(f"--model {spec.text}", package=package, extra="hf")
+
+
+def check(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Maker:
+    """Check a specification and return the function that creates its model.
+
+    :param name: the model's name in tables; "" for the name of its folder or repository.
+    :raises UsageError: if a parameter is wrong or the model's files are missing.
+    """
+    spec.only(*PARAMETERS)
+    packages = ["torch", "transformers", *(["gguf", "accelerate"] if "gguf_file" in spec.params else [])]
+    _require(spec, packages)
+    dtype = spec.params.get("dtype", "")
+    if dtype and dtype not in _DTYPES:
+        raise UsageError(f"--model {spec.text}: dtype must be one of {', '.join(_DTYPES)}")
+    stated = _stated_kind(spec) if "kind" in spec.params else None
+    source = find_source(spec)
+    kind = stated or kind_of(source.config)
+    check_packages(source.config, f"--model {spec.text}")
+    for key, of_kind in _OF_KIND.items():
+        if key in spec.params and kind != of_kind:
+            raise UsageError(
+                f"--model {spec.text}: {key} is a parameter of kind={of_kind}, but this model has kind={kind}"
+            )
+    if kind == "translate":
+        _require(spec, _TOKENIZER_PACKAGES.get((source.config or {}).get("model_type", ""), ()))
+    positive, letters = 0, ""
+    try:
+        if kind == "sentiment":
+            positive = positive_index(source.config or {}, spec.params.get("positive_label"))
+        if kind == "segment":
+            letters = label_letters(source.config or {})
+    except UsageError as error:
+        raise UsageError(f"--model {spec.text}: {error}") from None
+    for key, minimum in _MINIMUM.items():
+        whole_number(spec, key, minimum, minimum=minimum)
+    # The default device needs torch, whose import takes seconds: it is chosen when the model is created.
+    device = _device(spec) if "device" in spec.params else options.device
+    return lambda: _make(spec, source, kind, device or _device(spec), positive, letters, name)
+
+
+def _make(
+    spec: ModelSpec, source: Source, kind: Kind, device: str, positive: int, letters: str, name: str
+) -> Model:
+    """Create the model of a checked specification."""
+    seed = whole_number(spec, "seed", 0, minimum=0)
+    pin = source.pin()
+    on_gpu = device.startswith("cuda")
+    # On a CPU, 32 bits are faster and more exact; a GPU uses the data type of the weights.
+    # Scores that are compared with < or > need 32 bits everywhere: fewer bits create false ties.
+    dtype = spec.params.get("dtype") or ("auto" if on_gpu and kind in ("chat", "translate") else "float32")
+    gguf = {"gguf_file": spec.params["gguf_file"]} if "gguf_file" in spec.params else {}
+    location = gguf | ({"revision": source.commit} if source.commit else {})
+
+    def load() -> tuple[Any, Any]:
+        transformers: Any = importlib.import_module("transformers")
+        transformers.logging.set_verbosity_error()
+        # Several libraries print progress bars that cannot be switched off individually.
+        with contextlib.redirect_stderr(io.StringIO()):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(source.path, **location)
+            loader = own_network(source.config) or getattr(transformers, _LOADERS[kind])
+            model, loading = loader.from_pretrained(
+                source.path, dtype=dtype, trust_remote_code=False, output_loading_info=True, **location
+            )
+        # Many files lack the pooling layer; vectors are read before it.
+        missing = sorted(key for key in loading["missing_keys"] if kind != "embed" or "pooler." not in key)
+        if kind != "chat" and missing:
+            # The library would use random numbers instead.
+            raise ValueError(f"the files lack the weights of {', '.join(missing[:3])}")
+        return model.to(device).eval(), tokenizer
+
+    settings: dict[str, Any] = {
+        "name": name or (Path(source.path).name if source.is_folder else spec.name),
+        "identity": {
+            "backend": "hf",
+            "kind": kind,
+            **pin,
+            **gguf,
+            "dtype": dtype,
+            "device": "cuda" if on_gpu else device,
+            "seed": seed,
+        },
+        "pinned": source.is_folder or source.commit is not None,
+        "batch": whole_number(spec, "batch", 64 if on_gpu else 8, minimum=1),
+    }
+    if kind == "sentiment":
+        mask = spec.params.get("mask", "")
+        settings["identity"] |= {"positive": positive} | ({"mask": mask} if mask else {})
+        return HfSentimentModel(load, positive=positive, mask=mask, **settings)
+    if kind == "translate":
+        options: dict[str, Any] = {
+            "beams": whole_number(spec, "beams", 1, minimum=1),
+            "max_new_tokens": whole_number(spec, "max_new_tokens", MAX_NEW_TOKENS, minimum=1),
+            "source_code": spec.params.get("source_code"),
+            "target_code": spec.params.get("target_code"),
+        }
+        settings["identity"] |= {key: value for key, value in options.items() if value is not None}
+        return HfTranslateModel(load, **options, **settings)
+    if kind == "embed":
+        layer = whole_number(spec, "layer", 0, minimum=0) if "layer" in spec.params else None
+        settings["identity"] |= {} if layer is None else {"layer": layer}
+        return HfEmbedModel(load, layer=layer, **settings)
+    if kind == "fill-mask":
+        return HfFillMaskModel(load, **settings)
+    if kind == "segment":
+        return HfSegmentModel(load, letters=letters, **settings)
+    return HfChatModel(load, seed=seed, **settings)
+
+
+BACKEND = Backend(check, kinds, has_gpu=True)

@@ -1,0 +1,409 @@
+"""Chat with causal language models of transformers; the prompts of a batch share their prefix."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply, Usage
+from pytest_llmprops.models.base import Result
+from pytest_llmprops.models.hf.loading import HfModel
+from pytest_llmprops.models.local.sampling import (
+    MAX_TOKENS,
+    Sampler,
+    common_prefix,
+    cut_at_stop,
+    top_logprobs,
+)
+
+# The cached keys and values of a common prompt prefix, for transformers models: computed once per batch.
+
+#: maximum tokens of the prefix per forward call
+CHUNK = 1024
+
+
+def shared_prefix(prompts: Sequence[list[int]]) -> int:
+    """Return the number of leading tokens that all prompts share; at least one token of each prompt remains."""
+    first = prompts[0]
+    length = min(len(p) for p in prompts) - 1
+    for prompt in prompts[1:]:
+        length = min(length, common_prefix(first, prompt))
+    return max(length, 0)
+
+
+def group_by_prefix(prompts: Sequence[list[int]], max_size: int) -> list[range]:
+    """Split sorted prompts into groups of neighbours, at most ``max_size`` each, to be evaluated together.
+
+    A group costs its common prefix once, and the longest remainder for every row. A prompt starts a new group if that
+    is clearly cheaper, for example because it has a different prefix or is much longer.
+    """
+    groups: list[range] = []
+    start, prefix, longest, cost = 0, 0, 0, 0
+    for i, prompt in enumerate(prompts):
+        rows = i - start
+        alone = len(prompt)
+        if rows:
+            new_prefix = min(prefix, common_prefix(prompts[start], prompt))
+            new_longest = max(longest, alone)
+            together = new_prefix + (rows + 1) * (new_longest - new_prefix)
+            if rows < max_size and together <= 1.25 * (cost + alone) + 32:
+                prefix, longest, cost = new_prefix, new_longest, together
+                continue
+            groups.append(range(start, i))
+        start, prefix, longest, cost = i, alone, alone, alone
+    if prompts:
+        groups.append(range(start, len(prompts)))
+    return groups
+
+
+class PrefixCache:
+    """The keys and values of the last evaluated prefix, with batch size 1.
+
+    :param model: a transformers causal language model. Only layers with full attention can be shared and shortened;
+        if the model has others (sliding windows, recurrent states), :attr:`works` is False.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._caches: Any = importlib.import_module("transformers.cache_utils")
+        layers = self._caches.DynamicCache(config=model.config).layers
+        self.works = bool(layers) and all(type(layer) is self._caches.DynamicLayer for layer in layers)
+        self._tokens: list[int] = []
+        self._layers: list[tuple[Any, Any]] = []
+
+    def forget(self) -> None:
+        """Drop the cached prefix."""
+        self._tokens, self._layers = [], []
+
+    def rows(self, prefix: list[int], count: int, room: int) -> Any:
+        """Return a cache for ``count`` rows that all begin with ``prefix``, with room for ``room`` more tokens."""
+        if not self.works:
+            return self._caches.DynamicCache(config=self._model.config)
+        if prefix:
+            self._evaluate(prefix)
+        layers = []
+        layer_class = _buffered_layer(self._caches.DynamicLayer)
+        for i in range(len(self._caches.DynamicCache(config=self._model.config).layers)):
+            layers.append(layer_class(self._layers[i] if prefix else None, count, room))
+        return self._caches.Cache(layers=layers)
+
+    def _evaluate(self, prefix: list[int]) -> None:
+        import torch
+
+        cached = common_prefix(self._tokens, prefix)
+        layers = [(k[:, :, :cached], v[:, :, :cached]) for k, v in self._layers]
+        if cached < len(prefix):
+            cache = self._caches.DynamicCache(config=self._model.config)
+            for i, (keys, values) in enumerate(layers):
+                if cached:
+                    cache.update(keys, values, i)
+            for start in range(cached, len(prefix), CHUNK):
+                ids = torch.tensor([prefix[start : start + CHUNK]], device=self._model.device)
+                positions = torch.arange(start, start + ids.shape[1], device=self._model.device)[None]
+                self._model(
+                    input_ids=ids,
+                    position_ids=positions,
+                    past_key_values=cache,
+                    use_cache=True,
+                    logits_to_keep=1,
+                )
+            layers = [(layer.keys, layer.values) for layer in cache.layers]
+        self._tokens, self._layers = list(prefix), layers
+
+
+_buffered: dict[type, type] = {}
+
+
+def _buffered_layer(base: Any) -> Any:
+    """Return a class of cache layers that write into one buffer; the library's copy everything for each new token."""
+    if base in _buffered:
+        return _buffered[base]
+
+    class BufferedLayer(base):  # type: ignore[misc]  # the base class is known at run time only
+        def __init__(self, prefix: tuple[Any, Any] | None, rows: int, room: int) -> None:
+            super().__init__()
+            self._rows, self._room, self._length = rows, room, 0
+            self._buffers: list[Any] = []
+            if prefix is not None:
+                self.lazy_initialization(*prefix)
+                self._write(*(t.expand(rows, -1, -1, -1) for t in prefix))
+
+        def _write(self, keys: Any, values: Any) -> None:
+            new = keys.shape[-2]
+            end = self._length + new
+            if not self._buffers or end > self._buffers[0].shape[-2]:
+                old, size = self._buffers, end + self._room
+                self._buffers = [
+                    t.new_empty((t.shape[0], t.shape[1], size, t.shape[3])) for t in (keys, values)
+                ]
+                for buffer, before in zip(self._buffers, old, strict=False):
+                    buffer[:, :, : self._length] = before[:, :, : self._length]
+            for buffer, part in zip(self._buffers, (keys, values), strict=True):
+                buffer[:, :, self._length : end] = part
+            self._length = end
+            self.keys, self.values = (b[:, :, :end] for b in self._buffers)
+
+        def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+            if not self.is_initialized:
+                self.lazy_initialization(key_states, value_states)
+            self._write(key_states, value_states)
+            return self.keys, self.values
+
+        def batch_select_indices(self, indices: Any) -> None:
+            self._buffers = [b[indices] for b in self._buffers]
+            self.keys, self.values = (b[:, :, : self._length] for b in self._buffers)
+
+    _buffered[base] = BufferedLayer
+    return BufferedLayer
+
+
+# Some chat templates print today's date. A fixed date keeps prompts the same from one day to the next.
+_DATE = date(2024, 7, 26)
+#: number of new tokens that a batch first reserves memory for
+_ROOM = 32
+
+
+@dataclass(slots=True)
+class _Row:
+    """One reply while it is generated."""
+
+    index: int
+    request: Chat
+    sampler: Sampler
+    prompt: list[int]
+    limit: int
+    out: list[int] = field(default_factory=list)
+    logprobs: list[dict[str, Any]] = field(default_factory=list)
+    text: str | None = None
+    finish: str = "length"
+
+
+class HfChatModel(HfModel):
+    """Chat with a causal language model of the transformers library.
+
+    The tokenizer's chat template builds the prompts. Neighbouring prompts are evaluated in groups: first their common
+    prefix, once, which is kept for the next group; then the remainders as one batch. A request without a temperature
+    gets the most probable tokens.
+
+    :param load: returns (model, tokenizer); called at the first request.
+    :param batch: maximum rows per batch.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], tuple[Any, Any]],
+        *,
+        name: str,
+        identity: Mapping[str, Any],
+        pinned: bool,
+        batch: int,
+        seed: int,
+    ) -> None:
+        super().__init__(load, name=name, identity=identity, pinned=pinned, batch=batch)
+        self.max_batch = 4 * batch
+        self._seed = seed
+        self.prefix_cache: PrefixCache | None = None
+        self.end_tokens: frozenset[int] = frozenset()
+
+    def chat(self, requests: Sequence[Chat]) -> Iterator[Result]:
+        """Yield one result per request, in order, those of a group as soon as its replies are complete."""
+        with self._lock:
+            try:
+                self._loaded()
+            except BackendError as error:
+                yield from [error] * len(requests)
+                return
+            results: dict[int, Result] = {}
+            rows: list[_Row] = []
+            for index, request in enumerate(requests):
+                try:
+                    rows.append(self._row(index, request))
+                except BackendError as error:
+                    results[index] = error
+            done = 0
+            for group in group_by_prefix([row.prompt for row in rows], self._batch):
+                self._serve([rows[i] for i in group], results)
+                while done in results:
+                    yield results[done]
+                    done += 1
+            for index in range(done, len(requests)):
+                yield results[index]
+
+    def forget(self) -> None:
+        """Drop the cached prefix; the next prompt is evaluated from its start."""
+        with self._lock:
+            if self.prefix_cache is not None:
+                self.prefix_cache.forget()
+
+    def close(self) -> None:
+        """Free the model after the current token is computed."""
+        super().close()
+        self.prefix_cache = None
+
+    def _loaded(self) -> bool:
+        if not super()._loaded():
+            return False
+        if not getattr(self.tokenizer, "chat_template", None):
+            raise BackendError(
+                f"{self._name}: its tokenizer has no chat template; use an instruction-tuned model",
+                kind="model",
+                fatal=True,
+            )
+        ends = {self.tokenizer.eos_token_id}
+        configured = getattr(self.network.generation_config, "eos_token_id", None)
+        ends.update(configured if isinstance(configured, list) else [configured])
+        self.end_tokens = frozenset(end for end in ends if end is not None)
+        self.prefix_cache = PrefixCache(self.network)
+        return True
+
+    @property
+    def _context_length(self) -> int:
+        config = self.network.config.get_text_config()
+        return int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
+
+    def _row(self, index: int, request: Chat) -> _Row:
+        sampler = Sampler.of(request, self._seed)
+        try:
+            text = self.tokenizer.apply_chat_template(
+                [{"role": m.role, "content": m.content} for m in request.messages],
+                tokenize=False,
+                add_generation_prompt=True,
+                date_string=_DATE.strftime("%d %b %Y"),
+                strftime_now=_DATE.strftime,
+            )
+            prompt = [int(t) for t in self.tokenizer(text, add_special_tokens=False)["input_ids"]]
+        except Exception as error:
+            line = " ".join(str(error).split())[:300]
+            raise BackendError(f"{self._name}: the chat template fails: {line}", kind="request") from None
+        length = self._context_length
+        if len(prompt) >= length:
+            raise BackendError(
+                f"{self._name}: the prompt has {len(prompt)} tokens, the model takes {length}", kind="request"
+            )
+        limit = request.max_tokens if request.max_tokens is not None else MAX_TOKENS
+        return _Row(index, request, sampler, prompt, max(min(limit, length - len(prompt)), 0))
+
+    def _serve(self, rows: list[_Row], results: dict[int, Result]) -> None:
+        torch: Any = importlib.import_module("torch")
+        start = time.perf_counter()
+        try:
+            with torch.inference_mode():
+                self.generate([row for row in rows if row.limit])
+        except torch.OutOfMemoryError:
+            if self.prefix_cache is not None:
+                self.prefix_cache.forget()
+            torch.cuda.empty_cache()
+            if len(rows) == 1:
+                error = BackendError(f"{self._name}: out of memory for one prompt", kind="request")
+                results[rows[0].index] = error
+                return
+            middle = len(rows) // 2
+            for row in rows:
+                row.out.clear()
+                row.logprobs.clear()
+                # The reply starts again, and so do its random numbers.
+                row.sampler, row.text, row.finish = Sampler.of(row.request, self._seed), None, "length"
+            self._serve(rows[:middle], results)
+            self._serve(rows[middle:], results)
+            return
+        except BackendError as error:
+            for row in rows:
+                results[row.index] = error
+            return
+        seconds = (time.perf_counter() - start) / len(rows)
+        for row in rows:
+            results[row.index] = Reply(
+                text=self._decode(row.out) if row.text is None else row.text,
+                finish_reason=row.finish,
+                served_model=self._name,
+                usage=Usage(len(row.prompt), len(row.out)),
+                logprobs=tuple(row.logprobs) if row.request.logprobs else None,
+                seconds=seconds,
+            )
+
+    def generate(self, rows: list[_Row]) -> None:
+        """Append tokens to each row until it ends; the rows are one batch with a common prefix."""
+        if not rows or self.prefix_cache is None:
+            return
+        torch: Any = importlib.import_module("torch")
+        device = self.network.device
+        shared = shared_prefix([row.prompt for row in rows]) if self.prefix_cache.works else 0
+        rests = [row.prompt[shared:] for row in rows]
+        width = max(map(len, rests))
+        room = width + min(max(row.limit for row in rows), _ROOM)
+        cache = self.prefix_cache.rows(rows[0].prompt[:shared], len(rows), room)
+        # Remainders are padded on the left, so that the last column is the last token of every row.
+        fill = min(self.end_tokens, default=0)
+        ids = torch.tensor([[fill] * (width - len(rest)) + rest for rest in rests], device=device)
+        mask = torch.tensor(
+            [[1] * shared + [0] * (width - len(rest)) + [1] * len(rest) for rest in rests], device=device
+        )
+        positions = (mask.cumsum(1) - 1).clamp(min=0)[:, shared:]
+        while True:
+            if self.is_closed:
+                raise BackendError(f"{self._name} was closed before the reply was complete", kind="closed")
+            logits = self.network(
+                input_ids=ids,
+                attention_mask=mask,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            ).logits[:, -1]
+            active = [i for i, token in enumerate(self._pick(rows, logits)) if self._append(rows[i], token)]
+            if not active:
+                return
+            ids = torch.tensor([[rows[i].out[-1]] for i in active], device=device)
+            if len(active) < len(rows):
+                keep = torch.tensor(active, device=device)
+                cache.batch_select_indices(keep)
+                mask, positions = mask[keep], positions[keep]
+                rows = [rows[i] for i in active]
+            mask = torch.cat([mask, mask.new_ones((len(rows), 1))], dim=1)
+            positions = positions[:, -1:] + 1
+
+    def _pick(self, rows: list[_Row], logits: Any) -> list[int]:
+        """Return the next token of every row. Logits are copied from the device only for rows that need them."""
+        best: list[int] = logits.argmax(-1).tolist()
+        for i, row in enumerate(rows):
+            if row.sampler.greedy and not row.request.logprobs:
+                continue
+            values = logits[i].float().cpu().numpy()
+            if not row.sampler.greedy:
+                best[i] = row.sampler.pick(values)
+            if row.request.logprobs and best[i] not in self.end_tokens:
+                own, top = top_logprobs(values, best[i], row.request.logprobs)
+                entry = {"token": self._piece(best[i]), "logprob": own}
+                row.logprobs.append(
+                    entry | {"top": [{"token": self._piece(t), "logprob": p} for t, p in top]}
+                )
+        return best
+
+    def _append(self, row: _Row, token: int) -> bool:
+        """Append a token to a row's reply; return whether the reply continues."""
+        if token in self.end_tokens:
+            row.finish = "stop"
+            return False
+        row.out.append(token)
+        if row.request.stop:
+            row.text = cut_at_stop(self._decode(row.out), row.request.stop)
+            if row.text is not None:
+                row.finish = "stop"
+                return False
+        return len(row.out) < row.limit
+
+    def _decode(self, tokens: list[int]) -> str:
+        text = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+        # Drop a last character whose bytes the token limit cut off.
+        return text.rstrip("\ufffd")
+
+    def _piece(self, token: int) -> str:
+        # Some tokenizers drop a leading space. A character in front of the token keeps it.
+        anchor = self.tokenizer.encode("a", add_special_tokens=False)[-1:]
+        before = self.tokenizer.decode(anchor)
+        return str(self.tokenizer.decode([*anchor, token])[len(before) :])

@@ -1,0 +1,166 @@
+"""Loading models of transformers: files, errors, devices, and the networks that this package adds."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from pytest_llmprops.core.errors import BackendError, MissingExtra
+
+# The base of all transformers models: weights loaded at the first request, length limits, batches.
+
+Out = TypeVar("Out")
+
+
+class HfModel:
+    """Base of the transformers models.
+
+    :param load: Returns (model, tokenizer); called at the first request.
+    :param batch: Maximum rows per batch.
+    """
+
+    blocking = True
+
+    def __init__(
+        self,
+        load: Callable[[], tuple[Any, Any]],
+        *,
+        name: str,
+        identity: Mapping[str, Any],
+        pinned: bool,
+        batch: int,
+    ) -> None:
+        self.identity, self.pinned = identity, pinned
+        self.load, self._name, self._batch = load, name, batch
+        self.network: Any = None
+        self.tokenizer: Any = None
+        self._lock = threading.Lock()
+        self.is_closed = False
+
+    def deviations(self) -> Sequence[str]:
+        return ()
+
+    def close(self) -> None:
+        """Free the model as soon as the current computation is done."""
+        self.is_closed = True
+        with self._lock:
+            self.network = self.tokenizer = None
+
+    def _loaded(self) -> bool:
+        """Load the model if needed; return whether this call loaded it.
+
+        :raises BackendError: if loading fails or the model is closed.
+        """
+        if self.is_closed:
+            raise BackendError(f"{self._name} is closed", kind="closed", fatal=True)
+        if self.network is not None:
+            return False
+        try:
+            self.network, self.tokenizer = self.load()
+        except Exception as error:
+            line = " ".join(str(error).split())[:300]
+            raise BackendError(f"{self._name} cannot be loaded: {line}", kind="model", fatal=True) from None
+        return True
+
+    def _check_length(self, tokens: int) -> None:
+        """Refuse a text with too many tokens; texts are never truncated.
+
+        :raises BackendError: if the text is longer than the model accepts.
+        """
+        if tokens > self._longest:
+            raise BackendError(
+                f"{self._name}: the text has {tokens} tokens, the model takes {self._longest}", kind="request"
+            )
+
+    @property
+    def _longest(self) -> int:
+        """The maximum number of tokens of a text, including special tokens."""
+        config = self.network.config
+        positions = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
+        if "roberta" in str(getattr(config, "model_type", "")):
+            # RoBERTa models count positions from the padding token's index + 1.
+            positions -= int(config.pad_token_id or 0) + 1
+        return min(positions, int(getattr(self.tokenizer, "model_max_length", None) or 1 << 30))
+
+    def _in_batches(
+        self, lengths: Sequence[int], compute: Callable[[list[int]], Sequence[Out]]
+    ) -> list[Out | BackendError]:
+        """Call ``compute(indices)`` for batches of rows of similar length; return the results in the rows' order.
+
+        If a batch does not fit into memory or the model fails on it, it is split in half and computed again. A
+        row that fails alone gets the error as its result, and no other row is affected.
+
+        :param lengths: Number of tokens of each row.
+        :raises BackendError: from ``compute``, or if the model is closed.
+        """
+        results: dict[int, Out | BackendError] = {}
+        order = sorted(range(len(lengths)), key=lambda i: lengths[i])
+        # Without a padding token, rows cannot share a batch.
+        size = self._batch if self.tokenizer.pad_token_id is not None else 1
+        for start in range(0, len(order), size):
+            self._halving(order[start : start + size], compute, results)
+        return [results[i] for i in range(len(lengths))]
+
+    def _halving(
+        self,
+        indices: list[int],
+        compute: Callable[[list[int]], Sequence[Out]],
+        results: dict[int, Out | BackendError],
+    ) -> None:
+        torch: Any = importlib.import_module("torch")
+        if self.is_closed:
+            raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
+        try:
+            with torch.inference_mode():
+                results.update(zip(indices, compute(indices), strict=True))
+            return
+        except BackendError:
+            raise
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            failure = BackendError(f"{self._name}: out of memory for one text", kind="request")
+        except Exception as error:
+            line = " ".join(str(error).split())[:300]
+            failure = BackendError(f"{self._name}: the model fails: {line}", kind="backend")
+        if len(indices) == 1:
+            results[indices[0]] = failure
+            return
+        middle = len(indices) // 2
+        self._halving(indices[:middle], compute, results)
+        self._halving(indices[middle:], compute, results)
+
+
+# Architectures of this project that the transformers library does not have.
+#
+# ``llmprops eras train`` saves them as folders with ``config.json``, safetensors and a tokenizer. Their code
+# is part of this package (``models/hf/networks.py``), so that no code in a folder is run.
+
+#: architecture in ``config.json`` -> module and package that its network needs; "" if none
+OWN_ARCHITECTURES: Mapping[str, tuple[str, str]] = {
+    "BertCrfForTokenClassification": ("torchcrf", "pytorch-crf"),
+    "BiLstmForTokenClassification": ("", ""),
+}
+
+
+def check_packages(config: Mapping[str, Any] | None, what: str) -> None:
+    """Check that the packages of an architecture are installed, without importing them.
+
+    :param what: the model, for the message.
+    :raises MissingExtra: if one is not installed.
+    """
+    for architecture in (config or {}).get("architectures") or ():
+        module, package = OWN_ARCHITECTURES.get(architecture, ("", ""))
+        if module and importlib.util.find_spec(module) is None:
+            raise MissingExtra(what, package=package, extra="train")
+
+
+def own_network(config: Mapping[str, Any] | None) -> Any:
+    """Return the class of this project that loads a model with this ``config.json``, or None."""
+    for architecture in (config or {}).get("architectures") or ():
+        if architecture in OWN_ARCHITECTURES:
+            networks: Any = importlib.import_module("pytest_llmprops.models.hf.networks")
+            return getattr(networks, architecture)
+    return None

@@ -1,0 +1,485 @@
+"""Translation with a sequence-to-sequence model of the transformers library."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Reply, Translate, Usage
+from pytest_llmprops.models.base import Result
+from pytest_llmprops.models.hf.loading import HfModel
+
+# The language codes of the families of translation models, for two-letter codes (ISO 639-1).
+#
+# Source: the language tokens in the tokenizers. NLLB uses the codes of FLORES-200 (NLLB team 2022, table 1),
+# mBART-50 those of Tang et al. 2020, table 1. M2M100 (Fan et al. 2020) and MADLAD-400 (Kudugunta et al. 2023)
+# use two-letter codes with few exceptions. OPUS-MT's Marian models use two- or three-letter codes, of the
+# language (``lvs``) or of its macrolanguage (``lav``), some with a script.
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """How a family of models marks languages.
+
+    :param model_types: values of ``model_type`` in ``config.json``.
+    :param template: a language's token, with ``{}`` for its code.
+    :param pattern: regular expression that matches a language's whole token.
+    :param names_source: whether the model gets the source language as well as the target language.
+    """
+
+    name: str
+    model_types: tuple[str, ...]
+    template: str
+    pattern: str
+    names_source: bool
+
+    def token(self, code: str) -> str:
+        """Return the vocabulary's token for a language's code."""
+        return self.template.format(code)
+
+
+NLLB = Family("NLLB", ("m2m_100", "nllb-moe"), "{}", r"[a-z]{3}_[A-Z][a-z]{3}", True)
+M2M100 = Family("M2M100", ("m2m_100",), "__{}__", r"__[a-z]{2,3}__", True)
+MBART50 = Family("mBART-50", ("mbart",), "{}", r"[a-z]{2}_[A-Z]{2}", True)
+MADLAD = Family("MADLAD-400", ("t5", "mt5", "umt5"), "<2{}>", r"<2[a-z]{2,3}(_\w+)?>", False)
+MARIAN = Family("Marian", ("marian",), ">>{}<<", r">>[\w-]+<<", False)
+FAMILIES = (NLLB, M2M100, MBART50, MADLAD, MARIAN)
+
+# columns: two-letter code, NLLB, mBART-50, other three-letter codes that Marian models use
+_TABLE = """
+af afr_Latn af_ZA
+ak aka_Latn -
+am amh_Ethi -
+ar arb_Arab ar_AR ara
+as asm_Beng -
+ay ayr_Latn - aym
+az azj_Latn az_AZ aze
+ba bak_Cyrl -
+be bel_Cyrl -
+bg bul_Cyrl -
+bm bam_Latn -
+bn ben_Beng bn_IN
+bo bod_Tibt -
+bs bos_Latn -
+ca cat_Latn -
+cs ces_Latn cs_CZ
+cy cym_Latn -
+da dan_Latn -
+de deu_Latn de_DE
+dz dzo_Tibt -
+ee ewe_Latn -
+el ell_Grek -
+en eng_Latn en_XX
+eo epo_Latn -
+es spa_Latn es_XX
+et est_Latn et_EE ekk
+eu eus_Latn -
+fa pes_Arab fa_IR fas
+ff fuv_Latn - ful
+fi fin_Latn fi_FI
+fj fij_Latn -
+fo fao_Latn -
+fr fra_Latn fr_XX
+ga gle_Latn -
+gd gla_Latn -
+gl glg_Latn gl_ES
+gn grn_Latn -
+gu guj_Gujr gu_IN
+ha hau_Latn -
+he heb_Hebr he_IL
+hi hin_Deva hi_IN
+hr hrv_Latn hr_HR
+ht hat_Latn -
+hu hun_Latn -
+hy hye_Armn -
+id ind_Latn id_ID
+ig ibo_Latn -
+is isl_Latn -
+it ita_Latn it_IT
+ja jpn_Jpan ja_XX jap
+jv jav_Latn -
+ka kat_Geor ka_GE
+kg kon_Latn -
+ki kik_Latn -
+kk kaz_Cyrl kk_KZ
+km khm_Khmr km_KH
+kn kan_Knda -
+ko kor_Hang ko_KR
+ks kas_Arab -
+ku kmr_Latn - kur
+ky kir_Cyrl -
+lb ltz_Latn -
+lg lug_Latn -
+li lim_Latn -
+ln lin_Latn -
+lo lao_Laoo -
+lt lit_Latn lt_LT
+lv lvs_Latn lv_LV lav
+mg plt_Latn - mlg
+mi mri_Latn -
+mk mkd_Cyrl mk_MK
+ml mal_Mlym ml_IN
+mn khk_Cyrl mn_MN mon
+mr mar_Deva mr_IN
+ms zsm_Latn - msa
+mt mlt_Latn -
+my mya_Mymr my_MM
+nb nob_Latn -
+ne npi_Deva ne_NP nep
+nl nld_Latn nl_XX
+nn nno_Latn -
+no nob_Latn - nor
+ny nya_Latn -
+oc oci_Latn -
+om gaz_Latn - orm
+or ory_Orya - ori
+pa pan_Guru -
+pl pol_Latn pl_PL
+ps pbt_Arab ps_AF pus
+pt por_Latn pt_XX
+qu quy_Latn - que
+rn run_Latn -
+ro ron_Latn ro_RO
+ru rus_Cyrl ru_RU
+rw kin_Latn -
+sa san_Deva -
+sc srd_Latn -
+sd snd_Arab -
+sg sag_Latn -
+si sin_Sinh si_LK
+sk slk_Latn -
+sl slv_Latn sl_SI
+sm smo_Latn -
+sn sna_Latn -
+so som_Latn -
+sq als_Latn - sqi
+sr srp_Cyrl -
+ss ssw_Latn -
+st sot_Latn -
+su sun_Latn -
+sv swe_Latn sv_SE
+sw swh_Latn sw_KE swa
+ta tam_Taml ta_IN
+te tel_Telu te_IN
+tg tgk_Cyrl -
+th tha_Thai th_TH
+ti tir_Ethi -
+tk tuk_Latn -
+tl tgl_Latn tl_XX
+tn tsn_Latn -
+tr tur_Latn tr_TR
+ts tso_Latn -
+tt tat_Cyrl -
+tw twi_Latn -
+ug uig_Arab -
+uk ukr_Cyrl uk_UA
+ur urd_Arab ur_PK
+uz uzn_Latn - uzb
+vi vie_Latn vi_VN
+wo wol_Latn -
+xh xho_Latn xh_ZA
+yi ydd_Hebr - yid
+yo yor_Latn -
+zh zho_Hans zh_CN cmn
+zu zul_Latn -
+"""
+_ROWS: Mapping[str, tuple[str, ...]] = {
+    row[0]: tuple(row[1:]) for row in map(str.split, _TABLE.strip().splitlines())
+}
+LANGUAGES = tuple(_ROWS)
+_M2M100_EXCEPTIONS = {"nb": "no"}
+_MADLAD_EXCEPTIONS = {"nb": "no", "tl": "fil"}
+
+
+def codes_of(family: Family, language: str) -> tuple[str, ...]:
+    """Return the codes that models of ``family`` may use for ``language`` (two letters), best first.
+
+    A language that is not in the table keeps its two-letter code in the families with two-letter codes. In the other
+    families the result is empty.
+    """
+    if family is M2M100:
+        return (_M2M100_EXCEPTIONS.get(language, language),)
+    if family is MADLAD:
+        return (_MADLAD_EXCEPTIONS.get(language, language),)
+    if family is MARIAN:
+        return _marian_codes(language)
+    row = _ROWS.get(language)
+    code = row[0 if family is NLLB else 1] if row else "-"
+    return () if code == "-" else (code,)
+
+
+def _marian_codes(language: str) -> tuple[str, ...]:
+    row = _ROWS.get(language)
+    if row is None:
+        return (language,)
+    three, _, script = row[0].partition("_")
+    names = (three, *row[2:])
+    return (language, *names, *(f"{name}_{script}" for name in names))
+
+
+@cache
+def language_of(code: str) -> str | None:
+    """Return the two-letter code for ``code`` of a Marian model's settings; None for language groups and others.
+
+    ``no`` and ``nb`` are the same language here, Norwegian Bokmål.
+    """
+    for language in _ROWS:
+        if code.lower() in (name.lower() for name in _marian_codes(language)):
+            return "no" if language == "nb" else language
+    return None
+
+
+#: Default limit of new tokens per translation. An assumption: the DTAiLS paper does not state one; its
+#: sentences have fewer than 50 tokens.
+MAX_NEW_TOKENS = 256
+
+
+class _Row(NamedTuple):
+    """A text to translate: its index in the call, its tokens, and the token that its translation must start with."""
+
+    place: int
+    ids: list[int]
+    first: int | None
+
+
+class _Output(NamedTuple):
+    """A translation: its text, whether the model ended it, and its number of tokens."""
+
+    text: str
+    ended: bool
+    tokens: int
+
+
+class HfTranslateModel(HfModel):
+    """An NLLB, M2M100, mBART-50, MADLAD-400 or Marian model.
+
+    The languages are passed as each model card requires. The family follows from the model's type and from
+    the language tokens in its vocabulary:
+
+    - NLLB, M2M100, mBART-50: the source language's token is set on the tokenizer; the target language's
+      token is forced as the first generated token.
+    - MADLAD-400: ``<2xx>`` of the target language is put before the text.
+    - Marian: ``>>xxx<<`` of the target language is put before the text if the vocabulary has such tokens.
+      Otherwise the tokenizer's language pair must be the requested one.
+
+    Decoding is greedy or uses a beam; nothing is sampled. A batch holds texts of similar length. A translation
+    does not depend on its batch, except for rounding.
+
+    :param beams: Width of the beam; 1 is greedy decoding.
+    :param max_new_tokens: Maximum length of a translation, including the language token. A translation cut
+        there has the ``finish_reason`` "length".
+    :param source_code: The model's own code of the source language, instead of the built-in one.
+    :param target_code: The same for the target language.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[], tuple[Any, Any]],
+        *,
+        beams: int,
+        max_new_tokens: int,
+        source_code: str | None,
+        target_code: str | None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(load, **settings)
+        self.max_batch = 4 * self._batch
+        self._beams, self._most = beams, max_new_tokens
+        self._source_code, self._target_code = source_code, target_code
+        self._family = MARIAN
+        #: language token -> its id in the vocabulary
+        self._languages: Mapping[str, int] = {}
+
+    def translate(self, requests: Sequence[Translate]) -> Sequence[Result]:
+        """Return one result per request, in order; ``Reply.text`` is the translation."""
+        with self._lock:
+            try:
+                self._loaded()
+            except BackendError as error:
+                return [error] * len(requests)
+            results: dict[int, Result] = {}
+            # All texts of a batch share one forced first token.
+            groups: dict[int | None, list[_Row]] = {}
+            for index, request in enumerate(requests):
+                try:
+                    row = self._row(index, request)
+                except BackendError as error:
+                    results[index] = error
+                else:
+                    groups.setdefault(row.first, []).append(row)
+            for rows in groups.values():
+                results |= self._serve(rows)
+            return [results[i] for i in range(len(requests))]
+
+    def _loaded(self) -> bool:
+        if not super()._loaded():
+            return False
+        # The tokenizer of M2M100 does not list the language tokens in its vocabulary.
+        vocabulary = self.tokenizer.get_vocab() | getattr(self.tokenizer, "lang_token_to_id", {})
+        model_type = str(getattr(self.network.config, "model_type", ""))
+        for family in FAMILIES:
+            if model_type in family.model_types:
+                languages = {t: i for t, i in vocabulary.items() if re.fullmatch(family.pattern, t)}
+                if languages or family is MARIAN:
+                    self._family, self._languages = family, languages
+                    return True
+        self.network = self.tokenizer = None
+        raise BackendError(
+            f"{self._name}: not a supported translation model (its type is {model_type!r}, and its vocabulary"
+            f" has no language tokens). Supported: {', '.join(family.name for family in FAMILIES)}",
+            kind="model",
+            fatal=True,
+        )
+
+    def _row(self, place: int, request: Translate) -> _Row:
+        if not request.text.strip():
+            raise BackendError(f"{self._name}: the text is empty", kind="request")
+        if self._family.names_source:
+            source = self._code("source", request.source, self._source_code)
+            target = self._code("target", request.target, self._target_code)
+            self.tokenizer.src_lang = source
+            ids = self.encoded(request.text)
+            number = self._languages[self._family.token(source)]
+            # Older NLLB tokenizers put it after the text. mBART-25 does too, but is started differently.
+            places = ids[:1] if self._family is MBART50 else [ids[0], ids[-1]]
+            if number not in places:
+                raise self._unusable(
+                    f"its tokenizer does not put the source language {source} in front of a text"
+                )
+            first: int | None = self._languages[self._family.token(target)]
+        else:
+            if self._source_code is not None:
+                raise self._unusable(
+                    f"{self._family.name} models take no source language: remove source_code="
+                )
+            tag = self._tag(request)
+            ids = self.encoded(f"{tag} {request.text}" if tag else request.text)
+            if tag and self._languages[tag] not in ids:
+                raise self._unusable(f"its tokenizer does not read {tag} as one token")
+            first = None
+        self._check_length(len(ids))
+        return _Row(place, ids, first)
+
+    def _tag(self, request: Translate) -> str:
+        """Return the tag put before a text; empty for a Marian model of a single pair."""
+        if self._family is MARIAN and self._target_code is None and not self._needs_tag(request):
+            return ""
+        return self._family.token(self._code("target", request.target, self._target_code))
+
+    def _needs_tag(self, request: Translate) -> bool:
+        """Return whether a Marian model needs a tag for the target language.
+
+        :raises BackendError: if its tokenizer states another pair of languages.
+        """
+        # Language groups (mul, gmw) and unknown codes do not restrict the pair.
+        source, target = (
+            language_of(str(getattr(self.tokenizer, name, None) or ""))
+            for name in ("source_lang", "target_lang")
+        )
+        same = target is not None and target == language_of(request.target)
+        if source not in (None, language_of(request.source)) or not (
+            self._languages or target is None or same
+        ):
+            raise self._unusable(
+                f"it translates from {source or 'any language'} to {target or 'those of its tags'},"
+                f" not from {request.source} to {request.target}"
+            )
+        # A model with one target language may have tags only for its scripts or dialects.
+        tags = map(MARIAN.token, codes_of(MARIAN, request.target))
+        return bool(self._languages) and (not same or any(tag in self._languages for tag in tags))
+
+    def _code(self, side: str, language: str, stated: str | None) -> str:
+        """Return the model's own code of a language whose token is in the vocabulary.
+
+        :param side: "source" or "target".
+        :raises BackendError: if the model does not have the language.
+        """
+        codes = (stated,) if stated is not None else codes_of(self._family, language)
+        for code in codes:
+            if self._family.token(code) in self._languages:
+                return code
+        tokens = " or ".join(map(self._family.token, codes)) or "no code is known for it"
+        raise self._unusable(
+            f"this {self._family.name} model does not have the {side} language {language!r} ({tokens});"
+            f" choose one of its {len(self._languages)} with {side}_code=CODE"
+        )
+
+    def _unusable(self, why: str) -> BackendError:
+        return BackendError(f"{self._name}: {why}", kind="model", fatal=True)
+
+    def encoded(self, text: str) -> list[int]:
+        """Return the tokens of a text, not cut to the model's length."""
+        try:
+            return [int(i) for i in self.tokenizer(text, truncation=False)["input_ids"]]
+        except Exception as error:
+            line = " ".join(str(error).split())[:300]
+            raise BackendError(f"{self._name}: the tokenizer fails: {line}", kind="request") from None
+
+    def _serve(self, rows: Sequence[_Row]) -> dict[int, Result]:
+        """Translate rows that share a first token; return results by the rows' indices."""
+        start = time.perf_counter()
+        try:
+            outputs = self._in_batches(
+                [len(row.ids) for row in rows], lambda indices: self.generate([rows[i] for i in indices])
+            )
+        except BackendError as error:
+            return {row.place: error for row in rows}
+        seconds = (time.perf_counter() - start) / len(rows)
+        results: dict[int, Result] = {}
+        for row, output in zip(rows, outputs, strict=True):
+            if isinstance(output, BackendError):
+                results[row.place] = output
+                continue
+            results[row.place] = Reply(
+                text=output.text,
+                finish_reason="stop" if output.ended else "length",
+                served_model=self._name,
+                usage=Usage(len(row.ids), output.tokens),
+                seconds=seconds,
+            )
+        return results
+
+    def generate(self, rows: Sequence[_Row]) -> list[_Output]:
+        """Translate one batch; the outputs follow ``rows``."""
+        padded = self.tokenizer.pad({"input_ids": [row.ids for row in rows]}, return_tensors="pt")
+        config = self.network.config
+        positions = int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
+        lines = self.network.generate(
+            **padded.to(self.network.device),
+            **({} if rows[0].first is None else {"forced_bos_token_id": rows[0].first}),
+            num_beams=self._beams,
+            do_sample=False,
+            max_length=None,
+            max_new_tokens=min(self._most, positions - 1),
+            # With a forced end token, a truncated translation would look complete.
+            forced_eos_token_id=None,
+            stopping_criteria=[self.stop_when_closed],
+        ).tolist()
+        ends = {self.tokenizer.eos_token_id}
+        configured = getattr(self.network.generation_config, "eos_token_id", None)
+        ends.update(configured if isinstance(configured, list) else [configured])
+        return [self._output(line, row.first, ends) for line, row in zip(lines, rows, strict=True)]
+
+    def _output(self, line: list[int], first: int | None, ends: set[int | None]) -> _Output:
+        # The first token is the decoder's start token, which is often the end token itself.
+        new = line[1:]
+        end = next((i for i, token in enumerate(new) if token in ends), None)
+        new = new[:end]
+        if first is not None and new[:1] == [first]:
+            new = new[1:]
+        text = str(self.tokenizer.decode(new, skip_special_tokens=True))
+        # Drop a character whose last bytes were cut off by the limit.
+        return _Output(text.rstrip("\ufffd").strip(), end is not None, len(new))
+
+    def stop_when_closed(self, ids: Any, scores: Any, **more: Any) -> Any:
+        """Stop generating when the model is closed; the library calls this after every token."""
+        if self.is_closed:
+            raise BackendError(f"{self._name} was closed before its reply was complete", kind="closed")
+        torch: Any = importlib.import_module("torch")
+        return torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)

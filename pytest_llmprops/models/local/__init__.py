@@ -1,0 +1,1 @@
+"""Models in files, run by a runtime on this machine."""

@@ -1,0 +1,1 @@
+"""Parsers: sentences, words, lemmas, parts of speech and dependencies."""

@@ -1,0 +1,1 @@
+"""Chinese word segmenters that run in the pytest processes."""
