@@ -32,7 +32,7 @@ __version__ = "0.1.0"
 
 # A wheel has the folders suites and fixtures inside the package; in a checkout, they are next to it.
 if not path.isdir(path.join(__path__[0], "suites")):  # noqa: PTH112, PTH118 -- pathlib takes longer to import
-    __path__.append(path.dirname(__path__[0]))  # noqa: PTH120
+    __path__.append(path.dirname(path.realpath(__path__[0])))  # noqa: PTH120
 
 _MODULES = {
     "Acceptance": "benchmarks.oracle.scheme",
