@@ -27,13 +27,12 @@ sys.path.insert(0, str(ROOT))
 
 from bench.interval_methods import Counts, Flags, Floats, draw  # noqa: E402
 from pytest_llmprops.core.bounded_mean import mean_p_value  # noqa: E402
-from pytest_llmprops.core.drop_tests import mcnemar_drop  # noqa: E402
-from pytest_llmprops.core.pairs import Pairs  # noqa: E402
-from pytest_llmprops.core.power import detectable_drop  # noqa: E402
-from pytest_llmprops.runs import gate_bounds  # noqa: E402
-from pytest_llmprops.runs.gate_bounds import Population  # noqa: E402
-from pytest_llmprops.runs.gate_checks import POWER, Answer  # noqa: E402
-from pytest_llmprops.runs.gate_file import Rule  # noqa: E402
+from pytest_llmprops.core.comparison import detectable_drop  # noqa: E402
+from pytest_llmprops.core.paired import Pairs, mcnemar_drop  # noqa: E402
+from pytest_llmprops.runs.gate import sequential as bounds  # noqa: E402
+from pytest_llmprops.runs.gate.checks import POWER, Answer  # noqa: E402
+from pytest_llmprops.runs.gate.file import Rule  # noqa: E402
+from pytest_llmprops.runs.gate.sequential import Population  # noqa: E402
 
 ALPHA = 0.05
 #: columns of the table: size of clusters, intraclass correlation
@@ -169,11 +168,11 @@ def _look(rule: Rule, items: Counts, clusters: Counts, population: Population) -
         answers = [
             Answer("", name, float(item == 0), 0.0, 0.0) for item, name in zip(items, names, strict=True)
         ]
-        return gate_bounds.accuracy(rule, answers, population, ALPHA / 2).verdict
+        return bounds.accuracy(rule, answers, population, ALPHA / 2).verdict
     pairs = Pairs(tuple((items != 1).astype(float)), tuple((items != 0).astype(float)), tuple(names))
     if rule.max_drop is not None:
-        return gate_bounds.max_drop(rule, pairs, population, ALPHA / 2).verdict
-    return gate_bounds.no_regression(rule, pairs, population, ALPHA / 2, alpha=rule.alpha, tests=1).verdict
+        return bounds.max_drop(rule, pairs, population, ALPHA / 2).verdict
+    return bounds.no_regression(rule, pairs, population, ALPHA / 2, alpha=rule.alpha, tests=1).verdict
 
 
 # ---- the table

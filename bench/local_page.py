@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from bench.report_page import WORDS
 from pytest_llmprops.core.requests import Chat, Reply, Usage
-from pytest_llmprops.core.run_facts import ModelFacts, PriceFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata, PriceFacts
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from tests.support.browser import ARGUMENTS, CHROMIUM
@@ -40,7 +40,7 @@ class Growing:
 
     def __init__(self, folder: Path, items: int) -> None:
         folder.mkdir(parents=True)
-        models = {"model": ModelFacts("model", price=PriceFacts(1.0, 2.0, "table"))}
+        models = {"model": ModelMetadata("model", price=PriceFacts(1.0, 2.0, "table"))}
         self._record = RunRecord(folder, first_facts(folder, models=models, expected=2 * items))
         self._log, self._items = RequestLog(folder), 0
         self._over = threading.Event()

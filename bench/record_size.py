@@ -20,7 +20,7 @@ from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Reply, Request, Usage
-from pytest_llmprops.core.run_facts import ModelFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.engine.evaluator import Case, Outcome, evaluate
@@ -72,7 +72,7 @@ def write(folder: Path, judged: list[Outcome], items: int) -> float:
         ]
         numbered.append(replace(outcome, case=replace(outcome.case, item=item), calls=calls))
     begin = time.perf_counter()
-    run = RunRecord(folder, first_facts(folder, models={"model": ModelFacts("model")}))
+    run = RunRecord(folder, first_facts(folder, models={"model": ModelMetadata("model")}))
     log = RequestLog(folder)
     for outcome in numbered:
         for call in outcome.calls:

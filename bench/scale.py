@@ -61,12 +61,12 @@ assert requests[f"{int(sys.argv[2]) // 2:064x}"].reply == f"reply {int(sys.argv[
 EXPORT_REQUESTS = """
 import sys
 from pathlib import Path
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.runs.export import tables, write_parquet
 from pytest_llmprops.runs.reader import Run
 
 folder = Path(sys.argv[1])
-write_parquet(tables([Run(folder, RunFacts("run"), ())], "requests"), folder / "t.parquet")
+write_parquet(tables([Run(folder, RunMetadata("run"), ())], "requests"), folder / "t.parquet")
 """
 
 

@@ -20,7 +20,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from pytest_llmprops.runs.gate import settled  # noqa: E402
+from pytest_llmprops.runs.gate.decide import settled  # noqa: E402
 from tests.support.gates import DrawnRun, gate_of  # noqa: E402
 from tests.support.recorded import verdicts  # noqa: E402
 

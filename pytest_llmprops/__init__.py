@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.metrics import Metric, by_place, rate
     from pytest_llmprops.core.protocols import NamedSettings, Protocol
     from pytest_llmprops.core.records import VerdictRecord
-    from pytest_llmprops.core.registration import BenchmarkFacts, Command, Registration
+    from pytest_llmprops.core.registration import BenchmarkMetadata, Command, Registration
     from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
     from pytest_llmprops.core.verdicts import Verdict
     from pytest_llmprops.models.base import BackendOptions
@@ -41,7 +41,7 @@ _MODULES = {
     "BackendError": "core.errors",
     "BackendOptions": "models.base",
     "Benchmark": "core.benchmark",
-    "BenchmarkFacts": "core.registration",
+    "BenchmarkMetadata": "core.registration",
     "Bound": "benchmarks.oracle.scheme",
     "Chat": "core.requests",
     "Checker": "benchmarks.oracle.scheme",
@@ -79,7 +79,7 @@ __all__ = [
     "BackendError",
     "BackendOptions",
     "Benchmark",
-    "BenchmarkFacts",
+    "BenchmarkMetadata",
     "Bound",
     "Chat",
     "Checker",

@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.registration import BenchmarkFacts, Registration
+from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
 
 ENTRY_POINTS = "pytest_llmprops.benchmarks"
 registered: dict[str, Registration] = {}
@@ -86,12 +86,12 @@ def registration_of(benchmark: type[Benchmark]) -> Registration:
     return Registration(name=benchmark.name, benchmark=benchmark)
 
 
-def installed_facts(name: str) -> BenchmarkFacts | None:
+def installed_facts(name: str) -> BenchmarkMetadata | None:
     """Return the facts of a registered benchmark; None if it is unknown or cannot be imported."""
     if name not in registered and name not in installed_entry_points():
         return None
     try:
-        return BenchmarkFacts.of(find_registration(name).load_class())
+        return BenchmarkMetadata.of(find_registration(name).load_class())
     except (ImportError, UsageError):
         return None
 

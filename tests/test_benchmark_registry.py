@@ -17,7 +17,7 @@ from pytest_llmprops.benchmark_registry import (
 )
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.registration import BenchmarkFacts, Registration
+from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
 
 
 @pytest.fixture(autouse=True)
@@ -98,13 +98,13 @@ def test_registration_overrides_an_entry_point() -> None:
 
 @pytest.mark.parametrize("name", ["dtails", "eras", "homophones", "htest", "oracle"])
 def test_facts_are_read_back_from_run_json(name: str) -> None:
-    facts = BenchmarkFacts.of(find_registration(name).load_class(), data=["builtin:x/y.csv"])
-    assert BenchmarkFacts.from_json(name, facts.to_json()) == facts
+    facts = BenchmarkMetadata.of(find_registration(name).load_class(), data=["builtin:x/y.csv"])
+    assert BenchmarkMetadata.from_json(name, facts.to_json()) == facts
 
 
 def test_facts_of_another_version() -> None:
     """Unknown fields are ignored, missing ones have defaults, and a wrong type is an error that names it."""
-    read = BenchmarkFacts.from_json("two_sums", {"later": 1, "controls": ["a"]})
+    read = BenchmarkMetadata.from_json("two_sums", {"later": 1, "controls": ["a"]})
     assert (read.title, read.noun, read.controls, read.verb) == ("Two sums", "two_sums", ("a",), "answers")
     values: tuple[object, ...] = (
         [],
@@ -116,4 +116,4 @@ def test_facts_of_another_version() -> None:
     )
     for value in values:
         with pytest.raises(DataError, match=r"run\.json: benchmarks\.sums"):
-            BenchmarkFacts.from_json("sums", value)
+            BenchmarkMetadata.from_json("sums", value)

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_llmprops.cli.main import parser
 from pytest_llmprops.plugin.options import OPTIONS
-from pytest_llmprops.runs.gate_file import read_gate
+from pytest_llmprops.runs.gate.file import read_gate
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [

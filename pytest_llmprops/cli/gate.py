@@ -33,9 +33,8 @@ def _gate(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.gate import gate_lines, gate_markdown
     from pytest_llmprops.reports.tables import terminal_width
     from pytest_llmprops.runs.catalog import find_run
-    from pytest_llmprops.runs.gate import decide
-    from pytest_llmprops.runs.gate_file import read_gate
-    from pytest_llmprops.runs.gate_metrics import with_computed_metrics
+    from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
+    from pytest_llmprops.runs.gate.file import read_gate
     from pytest_llmprops.runs.reader import read_run
 
     gate = read_gate(options.gate)

@@ -79,7 +79,7 @@ def retry_arguments(words: Sequence[str]) -> list[str]:
     """
     from pytest_llmprops.engine.store.location import without_hidden_password
     from pytest_llmprops.runs.catalog import find_run
-    from pytest_llmprops.runs.completing import is_merged, merged_problem
+    from pytest_llmprops.runs.parts import is_merged, merged_problem
     from pytest_llmprops.runs.reader import read_facts
 
     if not words or words[0].startswith("-"):

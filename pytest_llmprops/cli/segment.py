@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from pytest_llmprops.cli.kit import Groups, add_group
-from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.texts import utf8
 
 
 def add(groups: Groups) -> None:

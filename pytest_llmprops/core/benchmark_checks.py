@@ -21,13 +21,12 @@ from pytest_llmprops.core.contracts import (
     type_name,
 )
 from pytest_llmprops.core.errors import ContractError, LLMPropsError, UsageError
-from pytest_llmprops.core.items import LIMITED_SIZES, Item
+from pytest_llmprops.core.items import LIMITED_SIZES, WEIGHTINGS, Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import KINDS
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.core.weighting import WEIGHTINGS
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\Z")
 _DIRECTION = re.compile(r"(higher|lower|none|target:[-+.\deE]+)\Z")

@@ -34,7 +34,7 @@ from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from pytest_llmprops.core.weighting import by_cluster
+from pytest_llmprops.core.items import by_cluster
 
 if TYPE_CHECKING:
     import numpy as np

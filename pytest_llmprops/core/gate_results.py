@@ -94,7 +94,7 @@ class GateResult:
 class RulePlan:
     """What a sequential gate knows about one rule before the first call.
 
-    :param effective: effective number of independent items (see ``runs/gate_bounds.py``); likewise ``pairs_effective``.
+    :param effective: effective number of independent items (``runs/gate/sequential.py``); so is ``pairs_effective``.
     :param faults: reason -> ids of the items that cannot be compared for that reason.
     :param pairs: None for a rule that does not compare.
     """

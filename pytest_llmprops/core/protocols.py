@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import random
 import types
 import typing
@@ -12,7 +13,16 @@ from math import isfinite
 from typing import Any, Generic, TypeVar
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.seeds import generator
+
+
+def generator(*key: int | str) -> random.Random:
+    """Return a random generator seeded by ``key``, for example (seed, item id, test index).
+
+    The same key gives the same numbers in every process; different keys give unrelated ones.
+    """
+    digest = hashlib.sha256("\0".join(map(str, key)).encode()).digest()
+    return random.Random(int.from_bytes(digest[:16], "big"))
+
 
 S = TypeVar("S")
 

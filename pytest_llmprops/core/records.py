@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast, get_args
 
-from pytest_llmprops.core.json_text import encoded, number, string
-from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.strict_json import JSON, encoded, number, string
 
 RecordStatus = Literal["correct", "wrong", "refused", "unparsed", "error"]
 RECORD_STATUSES: tuple[RecordStatus, ...] = get_args(RecordStatus)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.weighting import WEIGHTINGS
+from pytest_llmprops.core.items import WEIGHTINGS
 
 #: An object, or ``"module:name"`` of one that is imported when it is needed.
 Reference = str | Callable[..., Any]
@@ -34,7 +34,7 @@ def load_reference(reference: Reference, where: str) -> Callable[..., Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkFacts:
+class BenchmarkMetadata:
     """What gates and reports know about a benchmark, as recorded in ``run.json`` under ``benchmarks``.
 
     All fields except ``data`` are the attributes of :class:`Benchmark` with the same names.
@@ -59,7 +59,7 @@ class BenchmarkFacts:
     data: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, benchmark: type[Benchmark], *, data: Iterable[str] = ()) -> BenchmarkFacts:
+    def of(cls, benchmark: type[Benchmark], *, data: Iterable[str] = ()) -> BenchmarkMetadata:
         """Return the facts of a benchmark class."""
         return cls(
             title=title_of(benchmark),
@@ -80,7 +80,7 @@ class BenchmarkFacts:
         )
 
     @classmethod
-    def unknown(cls, name: str) -> BenchmarkFacts:
+    def unknown(cls, name: str) -> BenchmarkMetadata:
         """Return the facts of a benchmark of which only the name is known."""
         return cls(_title(name), name)
 
@@ -90,7 +90,7 @@ class BenchmarkFacts:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
-    def from_json(cls, name: str, value: object) -> BenchmarkFacts:
+    def from_json(cls, name: str, value: object) -> BenchmarkMetadata:
         """Return the recorded facts of the benchmark ``name``; fields of later versions are ignored.
 
         :raises DataError: if a value has the wrong type.
@@ -157,7 +157,7 @@ class Command:
 class Registration:
     """The parts of a benchmark: the object of an entry point, or of ``register_benchmark`` in a ``conftest.py``.
 
-    Facts that gates and reports need are attributes of the benchmark's class (see :class:`BenchmarkFacts`). Every
+    Facts that gates and reports need are attributes of the benchmark's class (see :class:`BenchmarkMetadata`). Every
     reference may be a text ``"module:name"``, which is imported when it is needed.
 
     :param name: equal to the class's ``name``.

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_llmprops.core.json_text import encoded, number, string
 from pytest_llmprops.core.requests import Chat, Reply, Request, Usage, request_to_json
-from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.strict_json import JSON, encoded, number, string
 
 
 @dataclass(frozen=True, slots=True)

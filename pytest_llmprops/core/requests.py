@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args
 
-from pytest_llmprops.core.json_text import encoded, number, string
+from pytest_llmprops.core.strict_json import encoded, number, string
 
 Kind = Literal["chat", "segment", "sentiment", "translate", "fill-mask", "embed", "parse"]
 #: ``Reply.key`` of the empty replies that ``--llm-plan`` uses to count requests

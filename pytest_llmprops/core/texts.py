@@ -1,13 +1,130 @@
-"""Texts from models and files, made safe and short for display.
-
-The terminal, error lines, reports, Markdown and Allure have one policy: a control character is neither printed nor
-dropped but replaced by a visible symbol. ESC becomes ``␛``, a right-to-left override ``[U+202E]``.
-"""
+"""Text: lines for a terminal, words, case folding, and the encoding of files."""
 
 from __future__ import annotations
 
+import functools
 import re
+import unicodedata
 from collections.abc import Iterable
+
+from pytest_llmprops.core.errors import DataError
+
+# U+FF10 to U+FF19, U+FF21 to U+FF3A and U+FF41 to U+FF5A are ASCII digits and letters plus 0xFEE0. NFKC folds them to
+# the same characters, but also changes punctuation and the number of characters.
+_FOLDED = {
+    wide: wide - 0xFEE0
+    for first, last in ((0xFF10, 0xFF19), (0xFF21, 0xFF3A), (0xFF41, 0xFF5A))
+    for wide in range(first, last + 1)
+}
+
+
+def fold_width(text: str) -> str:
+    """Return ``text`` with full-width digits and Latin letters replaced by ASCII; its length does not change.
+
+    Corpora differ in this: the People's Daily has １９９８年, the test files of the second SIGHAN bakeoff 2001年.
+    """
+    return text.translate(_FOLDED)
+
+
+_BOM = b"\xef\xbb\xbf"
+_HIGH = re.compile(rb"[\x80-\xfe]+")
+
+
+def utf8(raw: bytes, name: str) -> str:
+    """Return the text of a file's bytes, without a byte-order mark.
+
+    :param name: the file, for the message.
+    :raises DataError: if the bytes are not UTF-8; the message names the likely encoding.
+    """
+    start = len(_BOM) if raw.startswith(_BOM) else 0
+    try:
+        return raw[start:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        place = start + error.start
+        raise DataError(
+            f"{name}: not UTF-8: byte 0x{raw[place]:02x} at offset {place}; save it as UTF-8{_hint(raw)}"
+        ) from None
+
+
+def _hint(raw: bytes) -> str:
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return " (it starts like UTF-16)"
+    # In Chinese text nearly every character has two bytes above 0x7f. Accented letters are single ones between ASCII
+    # letters, which GBK would read as second bytes.
+    runs = [len(run) for run in _HIGH.findall(raw)]
+    if runs and 2 * runs.count(1) >= len(runs):
+        return " (it looks like Latin-1: `iconv -f WINDOWS-1252 -t UTF-8`)"
+    try:
+        raw.decode("gbk")
+    except UnicodeDecodeError:
+        return ""
+    return " (it decodes as GBK: `iconv -f GBK -t UTF-8`)"
+
+
+# Tokenization of any language without a model, and the folding of texts before they are compared.
+#
+# Folding removes differences that readers do not see as another spelling:
+#
+# - Unicode NFKC makes composed and decomposed letters (100 published Tamil rows are not NFC), full-width and
+#   half-width letters, and Arabic presentation forms equal. Letters that only look alike stay different: the
+#   published Farsi variations list Arabic and Persian yeh as two forms.
+# - Case is folded, because a translation may begin with the word.
+# - Zero-width joiners and non-joiners, direction marks, soft hyphens and the Arabic tatweel are dropped, because models
+#   and the published files use them inconsistently. Right-to-left text needs nothing else: its characters are stored in
+#   reading order.
+# - Runs of whitespace become one space.
+
+#: the name of :func:`unicode_words` in records and tables
+TOKENIZER = "unicode-words"
+
+_INVISIBLE = re.compile("[\u00ad\u061c\u0640\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+_KANJI, _HIRAGANA, _KATAKANA = re.compile("[\u3005-\u3007\u3400-\u9fff\uf900-\ufaff]"), "\u3040", "\u30a0"
+
+
+def folded(text: str) -> str:
+    """Return ``text`` in the form that is compared; positions in records count the characters of this form from 0."""
+    # NFKC first, because it can produce capitals and tatweels; again at the end, because the other steps can undo it.
+    text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text)).casefold()
+    return " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+def is_word_character(character: str) -> bool:
+    """Return whether a character is a letter, a mark (Indic vowel signs, which ``\\w`` does not match) or a digit."""
+    return unicodedata.category(character)[0] in "LMN"
+
+
+def unicode_words(text: str) -> list[str]:
+    """Return the words of a text in any language: runs of letters, marks and digits, folded.
+
+    In Japanese, a run is split between kanji, hiragana and katakana. This is coarse: a kanji compound stays one word,
+    and an inflected word is separated from its ending.
+    """
+    words: list[str] = []
+    plain = folded(text)
+    start, last = 0, ""
+    for place, character in enumerate(plain):
+        kind = _kind(character, last)
+        if kind != last:
+            if last:
+                words.append(plain[start:place])
+            start, last = place, kind
+    return [*words, plain[start:]] if last else words
+
+
+# a text has few different characters
+@functools.lru_cache(maxsize=1 << 16)
+def _kind(character: str, last: str) -> str:
+    """Return the script class of a word character; empty for others. Marks and long-vowel signs keep the last class."""
+    if not is_word_character(character):
+        return ""
+    if _KANJI.match(character):
+        return "kanji"
+    if last and (unicodedata.category(character)[0] == "M" or character == "ー"):
+        return last
+    if _HIRAGANA <= character < _KATAKANA:
+        return "hiragana"
+    return "katakana" if _KATAKANA <= character <= "\u30ff" else "letters"
+
 
 #: C0 and C1 controls except tab and line feed, DEL, line and paragraph separator, the bidirectional
 #: embeddings, overrides and isolates (they reorder the text around them), tags, BOM and lone surrogates.

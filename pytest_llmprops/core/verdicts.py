@@ -2,13 +2,140 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import NOTHING, VerdictRecord
 from pytest_llmprops.core.strict_json import JSON
+
+# Evidence: the JSON object in which a verdict keeps what the benchmark knew when it judged.
+#
+# A benchmark documents its own keys. Reports read them with the functions below, which accept any JSON,
+# because a record may come from another version or another machine.
+
+Evidence: TypeAlias = Mapping[str, JSON]
+
+#: characters of a list that :func:`evidence_texts` writes on one line
+_LINE = 100
+
+
+def without_empty(evidence: Evidence) -> dict[str, JSON]:
+    """Return ``evidence`` without the keys whose value is None, or an empty text, list or object."""
+    return {key: value for key, value in evidence.items() if value is not None and value not in ("", [], {})}
+
+
+def text_in(evidence: Evidence, key: str) -> str:
+    """Return the text under ``key``; an empty one if there is no text."""
+    value = evidence.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def texts_in(evidence: Evidence, key: str) -> tuple[str, ...]:
+    """Return the texts in the list under ``key``; other values are left out."""
+    return _texts(evidence.get(key))
+
+
+def text_lists_in(evidence: Evidence, key: str) -> tuple[tuple[str, ...], ...]:
+    """Return the lists of texts in the list under ``key``; other values count as empty lists."""
+    return tuple(_texts(value) for value in _list(evidence.get(key)))
+
+
+def objects_in(evidence: Evidence, key: str) -> tuple[Evidence, ...]:
+    """Return the objects in the list under ``key``; other values are left out."""
+    return tuple(value for value in _list(evidence.get(key)) if isinstance(value, Mapping))
+
+
+def object_in(evidence: Evidence, key: str) -> Evidence:
+    """Return the object under ``key``; an empty one if there is no object."""
+    value = evidence.get(key)
+    return value if isinstance(value, Mapping) else {}
+
+
+def count_in(evidence: Evidence, key: str) -> int:
+    """Return the integer under ``key``; 0 if there is none, or if it is negative."""
+    value = evidence.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def number_in(evidence: Evidence, key: str) -> float | None:
+    """Return the number under ``key``; None if there is none."""
+    return _number(evidence.get(key))
+
+
+def numbers_in(evidence: Evidence, key: str) -> tuple[float | None, ...]:
+    """Return the numbers in the list under ``key``; other values are None."""
+    return tuple(map(_number, _list(evidence.get(key))))
+
+
+def flag_in(evidence: Evidence, key: str) -> bool | None:
+    """Return the boolean under ``key``; None if there is none."""
+    value = evidence.get(key)
+    return value if isinstance(value, bool) else None
+
+
+def evidence_texts(evidence: Evidence) -> list[tuple[str, str]]:
+    """Return each key of ``evidence`` as a heading, with its value as readable text.
+
+    Texts keep their control characters: escape them before you show them.
+    """
+    return [(_heading(key), "\n".join(_lines(value))) for key, value in evidence.items()]
+
+
+def _lines(value: JSON) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from _led(f"{_heading(key)}:", part)
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        line = ", ".join(map(_plain, value))
+        if not any(_is_nested(part) for part in value) and len(line) <= _LINE and "\n" not in line:
+            yield line
+            return
+        for number, part in enumerate(value, 1):
+            yield from _led(f"{number}.", part)
+    else:
+        yield from _plain(value).split("\n")
+
+
+def _led(lead: str, value: JSON) -> Iterator[str]:
+    """Yield the lines of ``value`` after ``lead``: on the same line if there is one line, otherwise indented."""
+    lines = list(_lines(value))
+    if len(lines) == 1:
+        yield f"{lead} {lines[0]}".rstrip()
+        return
+    if lead.endswith(":"):
+        yield lead
+        yield from (f"  {line}" for line in lines)
+    else:
+        yield from (f"{' ' * len(lead) if n else lead} {line}" for n, line in enumerate(lines))
+
+
+def _plain(value: JSON) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _heading(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def _is_nested(value: JSON) -> bool:
+    return isinstance(value, Mapping) or (isinstance(value, Sequence) and not isinstance(value, str))
+
+
+def _list(value: JSON) -> Sequence[JSON]:
+    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+
+
+def _number(value: JSON) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _texts(value: JSON) -> tuple[str, ...]:
+    return tuple(text for text in _list(value) if isinstance(text, str))
+
 
 Status = Literal["correct", "wrong", "refused", "unparsed"]
 STATUSES: tuple[Status, ...] = get_args(Status)

@@ -13,17 +13,90 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.records import Group, RecordStatus, SearchRecord, VerdictRecord
-from pytest_llmprops.core.registration import BenchmarkFacts
-from pytest_llmprops.core.run_facts import ProtocolFacts
+from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.core.run_metadata import CallFacts, OldReplies, ProtocolMetadata
+from pytest_llmprops.core.strict_json import JSON
 
-if TYPE_CHECKING:  # runs without a gate do not need it
+if TYPE_CHECKING:
     from pytest_llmprops.core.gate_results import SequentialPlan
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """How one model was served.
+
+    :param identity: what pins the model's output, for example a revision; None if it is unknown.
+    :param pinned: the identity names an exact version; None if it is unknown.
+    :param served_as: the model names in the replies.
+    :param deviations: one line for each request parameter that the API did not accept.
+    :param old_replies: its stored replies that may be outdated.
+    """
+
+    identity: JSON = None
+    pinned: bool | None = None
+    served_as: tuple[str, ...] = ()
+    deviations: tuple[str, ...] = ()
+    old_replies: OldReplies = field(default_factory=OldReplies)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBatches:
+    """The batches that a run waits for.
+
+    :param lines: their requests. :param done: those with a result.
+    :param expires: Unix time at which the first of them gives up its open lines; 0 if it is unknown.
+    :param is_unfinished: the run ended while they were open, so that the same command goes on.
+    """
+
+    batches: int = 0
+    lines: int = 0
+    done: int = 0
+    expires: float = 0.0
+    is_unfinished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerReport:
+    """What a broker reports while a run goes on, and at its end.
+
+    :param stopped: why the broker stopped the run; None if it did not.
+    :param notes: lines for the summary.
+    :param models: use of each model that served a request, by label.
+    :param batches: None without ``--llm-engine batch``.
+    """
+
+    counters: CallFacts = field(default_factory=CallFacts)
+    stopped: str | None = None
+    notes: tuple[str, ...] = ()
+    models: Mapping[str, ModelUse] = field(default_factory=dict)
+    batches: OpenBatches | None = None
+
+    @classmethod
+    def from_json(cls, report: Mapping[str, Any]) -> BrokerReport:
+        """Read the plain values that a broker sends."""
+        return cls(
+            CallFacts.from_json(report["counters"]),
+            report["stopped"],
+            tuple(report["notes"]),
+            {
+                label: ModelUse(
+                    model["identity"],
+                    model["pinned"],
+                    tuple(model["served_as"]),
+                    tuple(model["deviations"]),
+                    OldReplies.from_json(model["old_replies"]),
+                )
+                for label, model in report["models"].items()
+            },
+            OpenBatches(**report["batches"]) if report.get("batches") else None,
+        )
+
 
 _encode = json.JSONEncoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class AlreadyMeasured:
     """What a resumed run does not measure again.
 
     :param cases: benchmark, model, item and sample of each verdict.
@@ -58,7 +131,7 @@ class WorkerSetup:
     socket: str | None
     in_process: Sequence[str]
     run_dir: str
-    kept: Kept = Kept()
+    kept: AlreadyMeasured = AlreadyMeasured()
     phases: PhasesRead = PhasesRead()
 
     def to_json(self) -> dict[str, Any]:
@@ -79,7 +152,7 @@ class WorkerSetup:
             data["socket"],
             tuple(data["in_process"]),
             data["run_dir"],
-            Kept(cases, searches),
+            AlreadyMeasured(cases, searches),
             PhasesRead(*data["phases"]),
         )
 
@@ -157,7 +230,7 @@ class CaseReport:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionFacts:
+class CollectionMetadata:
     """What the run record needs to know about the collected cases. Every worker collects the same.
 
     :param cases: number of samples of all items.
@@ -169,15 +242,15 @@ class CollectionFacts:
     :param ordinary: why functions with many cases have ordinary items; empty if they have light ones.
     :param classes: benchmark -> where its class can be loaded from.
     :param not_served: benchmark -> model -> number of items.
-    :param selection: see :class:`~pytest_llmprops.core.run_facts.RunFacts`.
+    :param selection: see :class:`~pytest_llmprops.core.run_metadata.RunMetadata`.
     """
 
     cases: int = 0
     items: int = 0
     kept: int = 0
     sequential: SequentialPlan | None = None
-    benchmarks: Mapping[str, BenchmarkFacts] = field(default_factory=dict)
-    protocols: Mapping[str, ProtocolFacts] = field(default_factory=dict)
+    benchmarks: Mapping[str, BenchmarkMetadata] = field(default_factory=dict)
+    protocols: Mapping[str, ProtocolMetadata] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     groups: Sequence[Group] = ()
     notes: Sequence[str] = ()
@@ -196,13 +269,13 @@ class CollectionFacts:
         return plain
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> CollectionFacts:
+    def from_json(cls, data: Mapping[str, Any]) -> CollectionMetadata:
         """Read the values that :meth:`to_json` returns."""
         benchmarks = {
-            name: BenchmarkFacts.from_json(name, facts) for name, facts in data["benchmarks"].items()
+            name: BenchmarkMetadata.from_json(name, facts) for name, facts in data["benchmarks"].items()
         }
         groups = [Group(*group) for group in data["groups"]]
-        protocols = {name: ProtocolFacts.from_json(p) for name, p in data["protocols"].items()}
+        protocols = {name: ProtocolMetadata.from_json(p) for name, p in data["protocols"].items()}
         plan, sequential = data["sequential"], None
         if plan is not None:
             from pytest_llmprops.core.gate_results import SequentialPlan

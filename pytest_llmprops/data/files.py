@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.registration import Reference, load_reference
 from pytest_llmprops.core.strict_json import is_unicode, problem_of
+from pytest_llmprops.core.texts import utf8
 from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.data.manifest_entry import ManifestEntry
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.texts import utf8
 from pytest_llmprops.data.whole_files import write_text
 
 BOM = "\ufeff"

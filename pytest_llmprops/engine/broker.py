@@ -168,14 +168,14 @@ class Broker:
         self._note(role, served, request, reply, kept=True)
         return reply
 
-    def asking(self, asker: WaitingClient) -> AbstractContextManager[None]:
+    def asking(self, client: WaitingClient) -> AbstractContextManager[None]:
         """Count a request of a process during a ``with`` block; a wave is written when all processes wait."""
-        return contextlib.nullcontext() if self.waves is None else self.waves.askers.asking(asker)
+        return contextlib.nullcontext() if self.waves is None else self.waves.clients.asking(client)
 
-    def idle(self, asker: WaitingClient, answers: int) -> None:
+    def idle(self, client: WaitingClient, answers: int) -> None:
         """Note that all cases of a process wait for replies, after it received a number of them."""
         if self.waves is not None:
-            self.waves.askers.idle(asker, answers)
+            self.waves.clients.idle(client, answers)
 
     def _begin_list_check(self, served: ActiveModel) -> None:
         """Ask the server of an unpinned model for its list of models, once per run."""

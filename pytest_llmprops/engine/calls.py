@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request, canonical_identity, key_with
-from pytest_llmprops.core.run_facts import CallCounts, OldReplies
+from pytest_llmprops.core.run_metadata import CallCounts, OldReplies
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.queues import EqualRequests, SampleCalls, Send, send_set
 from pytest_llmprops.models.base import Model, SampleModel

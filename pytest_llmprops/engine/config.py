@@ -32,7 +32,7 @@ class BrokerConfig:
     :param engine: ``local`` for calls, ``batch`` for the provider's batches, ``ray`` or ``ray://HOST:PORT``.
     :param replicas: the models that a Ray cluster serves, by label; empty with the other engines.
     :param batch_wait: seconds to wait for batches; None to wait until all are done.
-    :param askers: number of processes that evaluate cases.
+    :param clients: number of processes that evaluate cases.
     """
 
     models: Mapping[str, ModelSpec]
@@ -54,7 +54,7 @@ class BrokerConfig:
     engine: str = "local"
     replicas: Mapping[str, Replicas] = field(default_factory=dict)
     batch_wait: float | None = None
-    askers: int = 1
+    clients: int = 1
 
     @property
     def options(self) -> BackendOptions:

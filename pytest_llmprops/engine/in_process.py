@@ -57,7 +57,7 @@ class InProcess:
         self._specs = dict(specs)
         self._options = options
         self._served: dict[str, InProcessModel] = {}
-        self._lanes: dict[str, Send] = {}
+        self._queues: dict[str, Send] = {}
         self._loading = threading.Lock()
         self._faults = Faults()
         #: why no request can succeed: a model cannot be loaded, or the benchmark fails at every item
@@ -93,14 +93,14 @@ class InProcess:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         served = self._of(label)
-        if label not in self._lanes:
+        if label not in self._queues:
             model = served.model
-            # The lane shares the model's lock and counters with other threads.
-            places = [ThreadWorker(lambda requests: [served.serve(requests)])]
-            self._lanes[label] = (
-                BatchQueue(model.max_batch, places).send if model.blocking else queue_of(model)
+            # The queue shares the model's lock and counters with other threads.
+            workers = [ThreadWorker(lambda requests: [served.serve(requests)])]
+            self._queues[label] = (
+                BatchQueue(model.max_batch, workers).send if model.blocking else queue_of(model)
             )
-        result = await self._lanes[label](request)
+        result = await self._queues[label](request)
         if isinstance(result, BackendError):
             if result.fatal:
                 raise self._stop(label, result.message)
@@ -179,7 +179,7 @@ class InProcess:
             with contextlib.suppress(BaseException):
                 served.model.close()
         self._served.clear()
-        self._lanes.clear()
+        self._queues.clear()
 
 
 def _evaluate_all(cases: Sequence[Case], serve_all: Serve) -> list[Outcome] | None:

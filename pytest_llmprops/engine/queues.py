@@ -197,15 +197,15 @@ class SharedWork(Generic[T]):
 Send = Callable[[Request], Awaitable[Result]]
 #: takes the next results of a batch
 Deliver = Callable[[Sequence[Result]], None]
-#: how often a request may be lost with the place that serves it; it may be what ends the places
+#: how often a request may be lost with the worker that serves it; it may be what ends the workers
 MOST_LOSSES = 3
 
 
 def queue_of(model: Model) -> Send:
     """Return the function that sends one request to ``model``."""
     if model.blocking:
-        place = ThreadWorker(lambda requests: served_in_parts(model, requests))
-        return BatchQueue(model.max_batch, [place]).send
+        worker = ThreadWorker(lambda requests: served_in_parts(model, requests))
+        return BatchQueue(model.max_batch, [worker]).send
     return SingleQueue(model).send
 
 
@@ -293,7 +293,7 @@ class SingleQueue:
 
 
 class WorkerLost(Exception):
-    """A place has ended, and the batch that it served has no results."""
+    """A worker has ended, and the batch that it served has no results."""
 
 
 class QueueWorker(Protocol):
@@ -302,7 +302,7 @@ class QueueWorker(Protocol):
     async def serve(self, requests: Sequence[Request], deliver: Deliver) -> None:
         """Call ``deliver`` with the results as they come: one per request, in order.
 
-        :raises PlaceLost: if the place has ended; it gets no more batches.
+        :raises WorkerLost: if the worker has ended; it gets no more batches.
         """
         ...
 
@@ -344,26 +344,26 @@ class _WaitingRequest:
 
 @dataclass(slots=True, eq=False)
 class _OpenBatch:
-    """A place, and the position of its last batch; None before the first."""
+    """A worker, and the position of its last batch; None before the first."""
 
-    place: QueueWorker
+    worker: QueueWorker
     position: _Position | None = None
     is_busy: bool = False
 
 
 class BatchQueue:
-    """For blocking models: batches of similar prompts, one at a time in each of the places that serve the model.
+    """For blocking models: batches of similar prompts, one at a time in each of the workers that serve the model.
 
-    Waiting requests are sorted by kind and prompt, and each place goes through them in that order from a position of
-    its own. A model that caches the prefix of the last prompt can reuse it. The batch of a place that is lost goes
+    Waiting requests are sorted by kind and prompt, and each worker goes through them in that order from a position of
+    its own. A model that caches the prefix of the last prompt can reuse it. The batch of a worker that is lost goes
     back to the waiting requests.
 
-    :param max_batch: the most requests in a batch. :param places: the first places; others may follow.
+    :param max_batch: the most requests in a batch. :param workers: the first workers; others may follow.
     """
 
-    def __init__(self, max_batch: int, places: Sequence[QueueWorker] = ()) -> None:
+    def __init__(self, max_batch: int, workers: Sequence[QueueWorker] = ()) -> None:
         self._max_batch = max_batch
-        self._places = [_OpenBatch(place) for place in places]
+        self._workers = [_OpenBatch(worker) for worker in workers]
         self._waiting: list[tuple[_Position, int, _WaitingRequest]] = []
         self._numbers = itertools.count()
         self._is_woken = False
@@ -379,13 +379,13 @@ class BatchQueue:
         self._add(_WaitingRequest((request.kind, text), request, future))
         return await future
 
-    def open(self, place: QueueWorker) -> None:
-        """Add a place, which gets batches from now on."""
-        self._places.append(_OpenBatch(place))
+    def open(self, worker: QueueWorker) -> None:
+        """Add a worker, which gets batches from now on."""
+        self._workers.append(_OpenBatch(worker))
         self._wake()
 
     def fail(self, error: BackendError) -> None:
-        """Give all waiting and later requests this error, because no place will serve them."""
+        """Give all waiting and later requests this error, because no worker will serve them."""
         self._failure = error
         waiting, self._waiting = self._waiting, []
         for _, _, one in waiting:
@@ -410,27 +410,27 @@ class BatchQueue:
             asyncio.get_running_loop().call_soon(self._dispatch)
 
     def _dispatch(self) -> None:
-        """Give each free place a batch."""
+        """Give each free worker a batch."""
         self._is_woken = False
-        free = [place for place in self._places if not place.is_busy]
+        free = [worker for worker in self._workers if not worker.is_busy]
         while free and self._waiting:
             batch = self._next_batch(free[0], len(free))
             if batch:
-                place = free.pop(0)
-                place.is_busy = True
-                task = asyncio.get_running_loop().create_task(self._serve(place, batch))
+                worker = free.pop(0)
+                worker.is_busy = True
+                task = asyncio.get_running_loop().create_task(self._serve(worker, batch))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
-    def _next_batch(self, place: _OpenBatch, free: int) -> list[_WaitingRequest]:
-        """Remove and return the next requests for one of ``free`` places, which share those that wait."""
+    def _next_batch(self, worker: _OpenBatch, free: int) -> list[_WaitingRequest]:
+        """Remove and return the next requests for one of ``free`` workers, which share those that wait."""
         most = min(self._max_batch, -(-len(self._waiting) // free))
-        if place.position is None:
+        if worker.position is None:
             # Places that start together start apart.
-            start = len(self._waiting) * self._places.index(place) // len(self._places)
+            start = len(self._waiting) * self._workers.index(worker) // len(self._workers)
             start = min(start, len(self._waiting) - most)
         else:
-            start = bisect.bisect_left(self._waiting, (place.position,))
+            start = bisect.bisect_left(self._waiting, (worker.position,))
         if start == len(self._waiting):
             start = 0
         kind: Kind = self._waiting[start][2].request.kind
@@ -439,11 +439,11 @@ class BatchQueue:
             end += 1
         taken = self._waiting[start:end]
         del self._waiting[start:end]
-        place.position = taken[-1][0]
+        worker.position = taken[-1][0]
         # Skip requests that were cancelled because the run stopped.
         return [one for _, _, one in taken if not one.future.done()]
 
-    async def _serve(self, place: _OpenBatch, batch: list[_WaitingRequest]) -> None:
+    async def _serve(self, worker: _OpenBatch, batch: list[_WaitingRequest]) -> None:
         following = iter(batch)
 
         def deliver(results: Sequence[Result]) -> None:
@@ -452,17 +452,17 @@ class BatchQueue:
                     one.future.set_result(result)
 
         try:
-            await place.place.serve([one.request for one in batch], deliver)
+            await worker.worker.serve([one.request for one in batch], deliver)
         except WorkerLost as lost:
-            self._places.remove(place)
+            self._workers.remove(worker)
             self._return(batch, str(lost))
         except Exception as fault:
-            place.is_busy = False
+            worker.is_busy = False
             for one in following:
                 if not one.future.done():
                     one.future.set_result(unexpected(fault))
         else:
-            place.is_busy = False
+            worker.is_busy = False
         self._dispatch()
 
     def _return(self, batch: list[_WaitingRequest], reason: str) -> None:

@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.json_text import encoded
 from pytest_llmprops.core.request_records import chat_line, line_of
 from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.strict_json import encoded
 
 #: the note of a reply that no record keeps
 NOT_KEPT = "computed in each run, not kept"

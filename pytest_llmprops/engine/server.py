@@ -100,26 +100,28 @@ class Server:
     async def client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection; each message is answered as soon as its answer is known."""
         leaving = False
-        asker = WaitingClient()
+        client = WaitingClient()
         while (message := await read_message(reader)) is not None:
             if message["op"] == "leave":
                 leaving = True
                 continue
-            task = asyncio.create_task(self._answer(message, writer, asker))
+            task = asyncio.create_task(self._answer(message, writer, client))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         if not leaving:
             self._gathering.lose()
         if self._broker.waves is not None:
-            self._broker.waves.askers.remove(asker, is_replaced=self._broker.config.replaced and not leaving)
+            self._broker.waves.clients.remove(
+                client, is_replaced=self._broker.config.replaced and not leaving
+            )
         writer.close()
 
     async def _answer(
-        self, message: dict[str, Any], writer: asyncio.StreamWriter, asker: WaitingClient
+        self, message: dict[str, Any], writer: asyncio.StreamWriter, client: WaitingClient
     ) -> None:
         answer: dict[str, Any] = {"id": message["id"]}
         try:
-            answer |= await self._handle(message, asker)
+            answer |= await self._handle(message, client)
         except BackendError as error:
             answer["error"] = error.to_json()
         except RunStopped as stop:
@@ -142,14 +144,14 @@ class Server:
             if not writer.is_closing():
                 writer.write(b"".join(lines))
 
-    async def _handle(self, message: dict[str, Any], asker: WaitingClient) -> dict[str, Any]:
+    async def _handle(self, message: dict[str, Any], client: WaitingClient) -> dict[str, Any]:
         if message["op"] == "ask":
             request = request_from_json(message["request"])
-            with self._broker.asking(asker):
+            with self._broker.asking(client):
                 reply = await self._broker.ask(message["model"], message["role"], request)
             return {"reply": reply.to_json(), "key": reply.key, "cached": reply.cached}
         if message["op"] == "idle":
-            self._broker.idle(asker, message["answers"])
+            self._broker.idle(client, message["answers"])
             return {}
         if message["op"] == "trial":
             await self._broker.trial(message["model"], request_from_json(message["request"]))

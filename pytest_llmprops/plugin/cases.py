@@ -28,7 +28,7 @@ from pytest_llmprops.core.contracts import fault_line, own_traceback, raised
 from pytest_llmprops.core.errors import ContractError, DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.items import Item, check_unique, limited, sized
 from pytest_llmprops.core.protocols import Protocol, resolve
-from pytest_llmprops.core.registration import BenchmarkFacts, Registration
+from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
 from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.location import data_folder
@@ -435,10 +435,10 @@ class Cases:
             _file(n, benchmark): digest for f in self.folders[benchmark] for n, digest in f.hashes().items()
         }
 
-    def benchmark_facts(self) -> dict[str, BenchmarkFacts]:
+    def benchmark_facts(self) -> dict[str, BenchmarkMetadata]:
         """Return what gates and reports need to know about each selected benchmark."""
         return {
-            name: BenchmarkFacts.of(type(selection.benchmark), data=self._hashes(name))
+            name: BenchmarkMetadata.of(type(selection.benchmark), data=self._hashes(name))
             for name, selection in self.selections.items()
         }
 

@@ -14,8 +14,8 @@ import pytest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import Group
-from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts, RunFacts
-from pytest_llmprops.core.worker_messages import CollectionFacts, Kept, PhasesRead
+from pytest_llmprops.core.run_metadata import ModelMetadata, ProtocolMetadata, RunMetadata
+from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata, PhasesRead
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.engine.evaluator import Case, CaseGroup, CaseKey
 from pytest_llmprops.plugin import light_items
@@ -90,7 +90,7 @@ def apply_limit(session: pytest.Session, parts: Parts, settings: RunOptions) -> 
     _keep(session, parts, lambda item, case: case.item.id in left[case.benchmark.name, case.model])
 
 
-def deselect_done(session: pytest.Session, parts: Parts, kept: Kept) -> None:
+def deselect_done(session: pytest.Session, parts: Parts, kept: AlreadyMeasured) -> None:
     """Deselect the cases and searches that the record of a resumed run has."""
 
     def is_missing(item: pytest.Item, case: Case) -> bool:
@@ -129,7 +129,7 @@ def _path(run_dir: Path, worker: str) -> Path:
     return run_dir / f".collected-{worker}.json"
 
 
-def report_collection(run_dir: Path, worker: str, facts: CollectionFacts | None) -> None:
+def report_collection(run_dir: Path, worker: str, facts: CollectionMetadata | None) -> None:
     """Write the facts for the controller; None if the worker refused to start.
 
     :raises OSError: on a full disk.
@@ -142,7 +142,7 @@ def has_reported(run_dir: Path, worker: str) -> bool:
     return _path(run_dir, worker).exists()
 
 
-def take_collection(run_dir: Path, worker: str) -> CollectionFacts | None:
+def take_collection(run_dir: Path, worker: str) -> CollectionMetadata | None:
     """Return what a worker reported, and remove its file; None if the worker refused to start."""
     path = _path(run_dir, worker)
     try:
@@ -150,7 +150,7 @@ def take_collection(run_dir: Path, worker: str) -> CollectionFacts | None:
         path.unlink()
     except FileNotFoundError:
         return None
-    return CollectionFacts.from_json(json.loads(text)) if text else None
+    return CollectionMetadata.from_json(json.loads(text)) if text else None
 
 
 def remove_reports(run_dir: Path) -> None:
@@ -173,7 +173,7 @@ class Collection:
         cases: Cases,
         gating: Gating | None,
         searching: Callable[[], Searching],
-        kept: Kept,
+        kept: AlreadyMeasured,
     ) -> None:
         self._config, self._settings = config, settings
         self._cases, self._gating, self._searching = cases, gating, searching
@@ -405,9 +405,9 @@ class Collection:
 
         assert self._gating is not None
         settings = self._settings
-        facts = RunFacts(
+        facts = RunMetadata(
             "",
-            models={label: ModelFacts() for label in self._cases.models},
+            models={label: ModelMetadata() for label in self._cases.models},
             options={"params": dict(settings.params)},
             benchmarks=self._cases.benchmark_facts(),
             protocols=self._protocols(),
@@ -425,17 +425,17 @@ class Collection:
         others = [item for item in session.items if self.unit_of(item) is None]
         session.items[:] = [item for unit in self.schedule.ordered for item in items[unit.key]] + others
 
-    def _protocols(self) -> dict[str, ProtocolFacts]:
+    def _protocols(self) -> dict[str, ProtocolMetadata]:
         selections = self._cases.selections
-        return {n: ProtocolFacts.from_json(s.protocol.to_json()) for n, s in selections.items()}
+        return {n: ProtocolMetadata.from_json(s.protocol.to_json()) for n, s in selections.items()}
 
     def _not_served(self) -> dict[str, dict[str, int]]:
         return {n: dict(s.not_served) for n, s in self._cases.selections.items() if s.not_served}
 
-    def facts(self) -> CollectionFacts:
+    def facts(self) -> CollectionMetadata:
         """Return the facts of the collection for the run record."""
         cases, keys = self._cases, {case.key for case in self.selected}
-        return CollectionFacts(
+        return CollectionMetadata(
             cases=len(keys),
             items=self._items,
             kept=len(keys & self._kept.cases),

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.texts import terminal_line
-from pytest_llmprops.core.worker_messages import CollectionFacts, WorkerSummary
+from pytest_llmprops.core.worker_messages import CollectionMetadata, WorkerSummary
 from pytest_llmprops.plugin.markers import load_benchmarks
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.reporting import detach
@@ -149,7 +149,7 @@ class Controller:
             return
         self.begin(collection.facts())
 
-    def begin(self, collection: CollectionFacts) -> None:
+    def begin(self, collection: CollectionMetadata) -> None:
         """Open the record and show the progress line, if there is something to record.
 
         :raises pytest.UsageError: if the record cannot be written.

@@ -13,22 +13,21 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import RunStopped, UsageError
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import ItemPlace, Placed
+from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.repeats import DIRECTIONS
-from pytest_llmprops.core.run_facts import ProtocolFacts, RunFacts
+from pytest_llmprops.core.run_metadata import ProtocolMetadata, RunMetadata
 from pytest_llmprops.engine.evaluator import Case, CaseGroup, CaseKey, GroupOutcome, Outcome, group_outcome
 from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.light_items import cases_in, possible_tasks
 from pytest_llmprops.plugin.options import RunOptions
-from pytest_llmprops.runs.benchmark_facts import tasks_by_answer
+from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.catalog import find_run
-from pytest_llmprops.runs.comparable import differences, unlike_items
-from pytest_llmprops.runs.gate import decide, rule_open, settled
-from pytest_llmprops.runs.gate_draw import blocks, plan_of
-from pytest_llmprops.runs.gate_file import read_gate
-from pytest_llmprops.runs.gate_targets import misplaced
+from pytest_llmprops.runs.gate.decide import decide, rule_open, settled
+from pytest_llmprops.runs.gate.file import misplaced, read_gate
+from pytest_llmprops.runs.gate.sequential import blocks, plan_of
+from pytest_llmprops.runs.pairs import differences, unlike_items
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 
 
@@ -87,7 +86,7 @@ class Gating:
             return
         rules = [rule for rule in self.gate.rules if rule.paired]
         protocols = {
-            name: ProtocolFacts.from_json(cases.selections[name].protocol.to_json())
+            name: ProtocolMetadata.from_json(cases.selections[name].protocol.to_json())
             for name in {case.benchmark.name: None for case in selected}
             if any(rule.concerns(name) for rule in rules)
         }
@@ -109,7 +108,7 @@ class Gating:
             raise UsageError(f"{self.gate.file}: the gate would be invalid: {reasons[0]}{more}")
 
     @cached_property
-    def _baseline_facts(self) -> RunFacts | None:
+    def _baseline_facts(self) -> RunMetadata | None:
         """The facts of the baseline, which each worker reads without its verdicts."""
         if "baseline" in self.__dict__ and self.baseline is not None:
             return self.baseline.facts
@@ -124,7 +123,7 @@ class Gating:
         for selection in cases.selections.values():
             places += [ItemPlace(*place) for place in selection.places_not_served]
         self.gate.check_matches(places)
-        known = RunFacts("", benchmarks=cases.benchmark_facts())
+        known = RunMetadata("", benchmarks=cases.benchmark_facts())
         for problem in misplaced(self.gate, places, known):
             raise UsageError(f"{self.gate.file}: {problem}")
         self._check_sequential(cases)
@@ -153,7 +152,7 @@ class Gating:
                     )
 
     def decide(
-        self, facts: RunFacts, records: Sequence[VerdictRecord], problems: Sequence[str]
+        self, facts: RunMetadata, records: Sequence[VerdictRecord], problems: Sequence[str]
     ) -> GateResult:
         """Return the decision on a finished run; ``problems`` are what is inconsistent in its record."""
         return decide(self.gate, facts, records, self.baseline, problems=problems)
@@ -191,7 +190,7 @@ class SequentialSchedule:
     """
 
     def __init__(
-        self, gating: Gating, units: Sequence[Unit], facts: RunFacts, *, concurrency: int, seed: int
+        self, gating: Gating, units: Sequence[Unit], facts: RunMetadata, *, concurrency: int, seed: int
     ) -> None:
         self._gating = gating
         places = [place_of(cases_in(unit)[0]) for unit in units]

@@ -10,32 +10,39 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.broker_report import BrokerReport, ModelUse
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
-from pytest_llmprops.core.run_facts import ModelFacts, PriceFacts, RunFacts
-from pytest_llmprops.core.worker_messages import CaseReport, CollectionFacts, InProcessUse, WorkerSummary
+from pytest_llmprops.core.run_metadata import ModelMetadata, PriceFacts, RunMetadata
+from pytest_llmprops.core.worker_messages import (
+    BrokerReport,
+    CaseReport,
+    CollectionMetadata,
+    InProcessUse,
+    ModelUse,
+    WorkerSummary,
+)
 from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.collection import remove_reports
 from pytest_llmprops.plugin.options import plain_option
 from pytest_llmprops.plugin.session import LLMSession
-from pytest_llmprops.runs.benchmark_facts import cluster_weighted
+from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.record import (
     RunRecord,
+    SearchLog,
     check_no_record,
     first_facts,
     git_state,
     new_run_folder,
     remove_record,
+    search_counts,
     unusable,
 )
-from pytest_llmprops.runs.searches import SearchLog, search_counts
 from pytest_llmprops.runs.summary import metric_rows, remarks_on, summary_rows
 
 
-def in_order(records: Iterable[VerdictRecord], collection: CollectionFacts) -> list[VerdictRecord]:
+def in_order(records: Iterable[VerdictRecord], collection: CollectionMetadata) -> list[VerdictRecord]:
     """Return the verdicts in the order of the suites; workers report in any order.
 
     :param records: one verdict of each item and sample.
@@ -48,14 +55,14 @@ def final_facts(
     record: RunRecord,
     verdicts: Sequence[VerdictRecord],
     report: BrokerReport,
-    collection: CollectionFacts,
+    collection: CollectionMetadata,
     *,
     is_whole: bool,
     not_needed: int,
     benchmarks: Mapping[str, Benchmark],
     default_roles: Collection[str] = (),
     searches: Sequence[SearchRecord] = (),
-) -> tuple[RunFacts, list[str]]:
+) -> tuple[RunMetadata, list[str]]:
     """Return the record's facts, completed with those that are known only at the end.
 
     Return also one line for each metric or remark that the code of a benchmark could not compute.
@@ -116,7 +123,7 @@ def final_facts(
     return facts, [*problems, *more_problems]
 
 
-def _used(model: ModelFacts, use: ModelUse | None) -> ModelFacts:
+def _used(model: ModelMetadata, use: ModelUse | None) -> ModelMetadata:
     """Return ``model`` with the facts of its use."""
     if use is None:
         return model
@@ -185,7 +192,7 @@ class Recording:
         #: keys of the samples that a sequential gate did not need
         self._not_needed: set[str] = set()
         #: what was collected; known before the first case
-        self.collection = CollectionFacts()
+        self.collection = CollectionMetadata()
 
     def prepare(self) -> Path:
         """Create the run's folder, or return that of a resumed run, whose replies are then all in the store.
@@ -215,7 +222,7 @@ class Recording:
             self.notes += store_unsaved(folder, config.store)
         return folder
 
-    def open(self, collection: CollectionFacts) -> None:
+    def open(self, collection: CollectionMetadata) -> None:
         """Write the first ``run.json``, with what was collected, so that a run that is killed can be resumed.
 
         :raises pytest.UsageError: if the folder cannot be used.
@@ -248,7 +255,7 @@ class Recording:
         except OSError as error:
             raise pytest.UsageError(str(unusable(folder, error))) from None
 
-    def _first_facts(self, folder: Path) -> RunFacts:
+    def _first_facts(self, folder: Path) -> RunMetadata:
         cases, settings = self._session.cases, self._session.settings
         options = {k: plain_option(getattr(settings, k)) for k in type(settings).__slots__}
         options["selected"] = _selected(self._config.option)
@@ -261,9 +268,9 @@ class Recording:
             git=git_state(Path(self._config.rootpath)),
         )
 
-    def _model(self, spec: ModelSpec) -> ModelFacts:
+    def _model(self, spec: ModelSpec) -> ModelMetadata:
         known = price(spec.name, spec.params, self._session.settings.prices)
-        return ModelFacts(
+        return ModelMetadata(
             spec.text, price=PriceFacts(*known.usd_per_million, known.source) if known is not None else None
         )
 

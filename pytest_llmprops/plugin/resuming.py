@@ -12,14 +12,20 @@ from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import first_names
-from pytest_llmprops.core.worker_messages import CollectionFacts, Kept
+from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.plugin.options import RunOptions, plain_option
-from pytest_llmprops.runs.completing import is_merged, merged_problem
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
-from pytest_llmprops.runs.parts import SAME_OPTIONS, merged_deviations, merged_models, summed_calls
+from pytest_llmprops.runs.parts import (
+    SAME_OPTIONS,
+    is_merged,
+    merged_deviations,
+    merged_models,
+    merged_problem,
+    summed_calls,
+)
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.record import lock_verdicts, utc_now, versions
 
@@ -27,7 +33,7 @@ RESUMED = "resumed at "
 
 
 @dataclass(frozen=True)
-class Earlier:
+class PreviousRun:
     """The record that a session goes on with.
 
     :param lock: the open file that keeps other processes from writing the record.
@@ -37,15 +43,15 @@ class Earlier:
     lock: IO[bytes] | None
 
     @cached_property
-    def kept(self) -> Kept:
+    def kept(self) -> AlreadyMeasured:
         """What is not measured again."""
-        return Kept(
+        return AlreadyMeasured(
             frozenset((r.benchmark, r.model, r.id, r.sample) for r in self.kept_verdicts),
             frozenset(search.key for search in self.kept_searches),
         )
 
     @property
-    def facts(self) -> RunFacts:
+    def facts(self) -> RunMetadata:
         """The facts of the record, as its first run left them."""
         return self.run.facts
 
@@ -65,7 +71,7 @@ class Earlier:
         """The searches that stay."""
         return [search for search in self.run.searches if not search.error]
 
-    def first_facts(self, now: RunFacts) -> RunFacts:
+    def first_facts(self, now: RunMetadata) -> RunMetadata:
         """Return the facts to begin with: those of the record, for the cases and with the versions of this session."""
         return replace(
             now,
@@ -95,7 +101,7 @@ class Earlier:
             notes.append(f"resumed with other versions: {'; '.join(changed)}")
         return notes
 
-    def merged(self, facts: RunFacts) -> RunFacts:
+    def merged(self, facts: RunMetadata) -> RunMetadata:
         """Return the facts of the whole run from those of this session."""
         before = self.facts
         return replace(
@@ -106,7 +112,7 @@ class Earlier:
             deviations=merged_deviations(before.deviations, facts.deviations),
         )
 
-    def changed_models(self, facts: RunFacts) -> list[str]:
+    def changed_models(self, facts: RunMetadata) -> list[str]:
         """Return one line for each model whose version changed since the record was begun."""
         return [
             f"{label} is not the version that gave the earlier verdicts; measure again with a new --llm-run"
@@ -122,7 +128,7 @@ class Earlier:
             self.lock.close()
 
 
-def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mapping[str, str]) -> Earlier:
+def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mapping[str, str]) -> PreviousRun:
     """Read the record of ``--llm-run``, and keep others from writing it.
 
     :param models: label -> specification of the models under test. :param helpers: role -> specification.
@@ -153,10 +159,12 @@ def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mappi
         if lock is not None:
             lock.close()
         raise
-    return Earlier(run, lock)
+    return PreviousRun(run, lock)
 
 
-def check_cases(folder: Path, facts: RunFacts, kept: Kept, collection: CollectionFacts) -> None:
+def check_cases(
+    folder: Path, facts: RunMetadata, kept: AlreadyMeasured, collection: CollectionMetadata
+) -> None:
     """Check that the collected cases are those of the record.
 
     :param facts: the facts of the record. :param kept: what it keeps.

@@ -1,6 +1,6 @@
 """Cases in which hypothesis searches a counterexample to the property of an item.
 
-A search has no verdict and proves no bound; it is counted separately (``runs/searches.py``). This module is imported
+A search has no verdict and proves no bound; it is counted separately (``runs/record.py``). This module is imported
 only if a test function uses the fixture ``search``, and hypothesis only when such a case runs.
 """
 
@@ -18,10 +18,9 @@ from pytest_llmprops.core.benchmark import Benchmark, Counterexample, Searched
 from pytest_llmprops.core.benchmark_checks import checked_counterexample, checked_holds, checked_search
 from pytest_llmprops.core.contracts import awaited, raised
 from pytest_llmprops.core.errors import BackendError, ContractError, MissingExtra, RunStopped, UsageError
-from pytest_llmprops.core.evidence import evidence_texts
 from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.core.texts import terminal_line
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import Verdict, evidence_texts
 from pytest_llmprops.core.worker_messages import CaseReport
 from pytest_llmprops.engine.evaluator import Asking, Case, CaseGroup, CaseKey, Outcome, evaluate
 from pytest_llmprops.plugin.cases import Cases, Selection
@@ -37,7 +36,7 @@ from pytest_llmprops.plugin.markers import (
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.plugin.reporting import attach, set_failure_line
 from pytest_llmprops.plugin.tracebacks import with_one_frame
-from pytest_llmprops.runs.searches import counterexample_text
+from pytest_llmprops.runs.record import counterexample_text
 
 # The search of one case: hypothesis looks for a point at which the property does not hold, and shrinks it.
 

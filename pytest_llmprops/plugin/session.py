@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmprops.core.broker_report import BrokerReport
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
-from pytest_llmprops.core.run_facts import CallFacts
-from pytest_llmprops.core.worker_messages import Kept, PhasesRead, WorkerSetup, WorkerSummary
+from pytest_llmprops.core.run_metadata import CallFacts
+from pytest_llmprops.core.worker_messages import (
+    AlreadyMeasured,
+    BrokerReport,
+    PhasesRead,
+    WorkerSetup,
+    WorkerSummary,
+)
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collection import Collection, report_collection
 from pytest_llmprops.plugin.evaluation import Evaluation
@@ -28,7 +33,7 @@ from pytest_llmprops.runs.reader import read_facts
 if TYPE_CHECKING:
     from pytest_llmprops.engine.session import BrokerProcess, Engine
     from pytest_llmprops.plugin.gating import Gating
-    from pytest_llmprops.plugin.resuming import Earlier
+    from pytest_llmprops.plugin.resuming import PreviousRun
     from pytest_llmprops.plugin.searching import Searching
 
 
@@ -62,7 +67,7 @@ class SessionBroker:
         from pytest_llmprops.engine.session import BrokerProcess
 
         config = dataclasses.replace(
-            self._evaluation.broker_config(), replaced=replaces_workers, askers=workers
+            self._evaluation.broker_config(), replaced=replaces_workers, clients=workers
         )
         notes: list[str] = []
         if config.cache != "off":
@@ -247,7 +252,7 @@ class LLMSession:
         self.evaluation.keeps_calls = bool(config.getoption("allure_report_dir", None))
         self.gating = _gating(config, settings, read=not self.is_worker)
         #: the record that a resumed run goes on with; None in workers and for a new run
-        self.earlier: Earlier | None = None
+        self.earlier: PreviousRun | None = None
         if settings.resume and setup is None:
             self.earlier = _earlier(settings, self.cases)
             self.evaluation.resumed_from = self.earlier.started
@@ -268,11 +273,11 @@ class LLMSession:
             self.evaluation.check_models()
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> AlreadyMeasured:
         """What a resumed run does not measure again."""
         if self.setup is not None:
             return self.setup.kept
-        return Kept() if self.earlier is None else self.earlier.kept
+        return AlreadyMeasured() if self.earlier is None else self.earlier.kept
 
     @property
     def searching(self) -> Searching:
@@ -388,7 +393,7 @@ class LLMSession:
         self.evaluation.close()
 
 
-def _earlier(settings: RunOptions, cases: Cases) -> Earlier:
+def _earlier(settings: RunOptions, cases: Cases) -> PreviousRun:
     from pytest_llmprops.plugin.resuming import read_earlier
 
     models = {label: spec.text for label, spec in cases.models.items()}

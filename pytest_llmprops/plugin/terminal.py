@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.broker_report import BrokerReport, OpenBatches
 from pytest_llmprops.core.numbers import count, counted, duration, usd
-from pytest_llmprops.core.run_facts import CallFacts
+from pytest_llmprops.core.run_metadata import CallFacts
 from pytest_llmprops.core.texts import terminal_line
-from pytest_llmprops.core.worker_messages import CaseReport, CollectionFacts
+from pytest_llmprops.core.worker_messages import BrokerReport, CaseReport, CollectionMetadata, OpenBatches
 from pytest_llmprops.models.registry import hint
 from pytest_llmprops.models.spec import without_user
 from pytest_llmprops.plugin.recording import Recording
@@ -316,7 +315,7 @@ def header_lines(session: LLMSession) -> list[str]:
     return [terminal_line(line) for line in lines]
 
 
-def write_not_served(reporter: Any, session: LLMSession, collection: CollectionFacts) -> None:
+def write_not_served(reporter: Any, session: LLMSession, collection: CollectionMetadata) -> None:
     """Write how many items are not served, in a run without a record.
 
     :param collection: what workers collected; empty without workers.

@@ -13,12 +13,12 @@ from html import escape
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.evidence import evidence_texts
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import title_of
 from pytest_llmprops.core.requests import Chat, Reply, Request, request_to_json
 from pytest_llmprops.core.texts import shortened, visible
+from pytest_llmprops.core.verdicts import evidence_texts
 
 #: maximum characters of an attachment; a longer text keeps its beginning and end
 MOST = 60_000

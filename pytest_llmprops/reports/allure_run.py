@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_llmprops.core.gate_results import Check, GateResult
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_facts import ModelFacts, RunFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.reports.allure_case import COUNTEREXAMPLE, EXPECTATION, FAULT
 from pytest_llmprops.reports.gate import gate_lines
@@ -52,7 +52,7 @@ def categories() -> list[dict[str, Any]]:
     ]
 
 
-def environment(facts: RunFacts, earlier: int = 0) -> dict[str, str]:
+def environment(facts: RunMetadata, earlier: int = 0) -> dict[str, str]:
     """Return model, protocol and other facts that distinguish this run from others.
 
     :param facts: ``run.json``. :param earlier: number of result files of earlier runs in the folder.
@@ -88,7 +88,7 @@ def environment(facts: RunFacts, earlier: int = 0) -> dict[str, str]:
     return entries
 
 
-def _model(model: ModelFacts) -> str:
+def _model(model: ModelMetadata) -> str:
     parts = [model.spec]
     served = [name for name in model.served_as or () if name != model.spec]
     if served:
@@ -129,7 +129,7 @@ def read_properties(text: str) -> dict[str, str]:
     return values
 
 
-def metrics(facts: RunFacts) -> list[dict[str, Any]]:
+def metrics(facts: RunMetadata) -> list[dict[str, Any]]:
     """Return accuracies in percent as Allure's metrics, of which it shows a trend over runs."""
     start, stop = map(_milliseconds, (facts.started, facts.finished))
     return [
@@ -178,7 +178,7 @@ def quality_gate(gate: GateResult) -> list[dict[str, Any]]:
     return [decision, *rows]
 
 
-def table(facts: RunFacts) -> str:
+def table(facts: RunMetadata) -> str:
     """Return the rows of the summary as CSV, with accuracies in percent; the page shows it as a table."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -201,7 +201,7 @@ def _check(check: Check) -> str:
 
 
 def run_files(
-    facts: RunFacts,
+    facts: RunMetadata,
     records: Sequence[VerdictRecord],
     folder: Path,
     *,

@@ -23,7 +23,7 @@ from pytest_llmprops.reports import allure_run
 from pytest_llmprops.reports.allure_file import is_report, pack
 from pytest_llmprops.reports.allure_history import RUNS_KEPT, forget, reduce
 from pytest_llmprops.reports.allure_pages import VERSION, fold, make_private
-from pytest_llmprops.runs.benchmark_facts import title_of
+from pytest_llmprops.runs.benchmark_metadata import title_of
 
 RESULTS = Path("reports") / "allure-results"
 OUT = Path("reports") / "allure-report.html"

@@ -21,7 +21,7 @@ from pytest_llmprops.core.numbers import (
 from pytest_llmprops.core.texts import one_line, terminal_line, visible
 from pytest_llmprops.reports.tables import aligned_table, fitted, without
 from pytest_llmprops.runs.compare import Change, Column, Comparison, Contrast, Flip, Side
-from pytest_llmprops.runs.pairing import TaskKey
+from pytest_llmprops.runs.pairs import TaskKey
 
 Table = list[tuple[str, ...]]
 #: columns that may say the same in all rows

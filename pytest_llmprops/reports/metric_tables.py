@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.numbers import number
-from pytest_llmprops.core.repeats import DIRECTIONS
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.reports.tables import aligned_table, fitted
 
 
-def metric_lines(facts: RunFacts, model: str, benchmark: str, width: int) -> list[str]:
+def metric_lines(facts: RunMetadata, model: str, benchmark: str, width: int) -> list[str]:
     """Return the metrics: a table for the metrics of the same tasks, languages and groups."""
     values: dict[str, dict[tuple[str, ...], str]] = {}
     rows = [r for r in facts.metrics if (r.model, r.benchmark) == (model, benchmark)]

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.records import SummaryRow
-from pytest_llmprops.core.run_facts import ModelFacts, ProtocolFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata, ProtocolMetadata
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.searches import search_lines
 from pytest_llmprops.reports.tables import UNLIMITED, aligned_table, wrapped
 from pytest_llmprops.reports.terminal import summary_lines
-from pytest_llmprops.runs.benchmark_facts import headline
+from pytest_llmprops.runs.benchmark_metadata import headline
 from pytest_llmprops.runs.catalog import BASELINES, Listed
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.summary import pooled_accuracy
@@ -96,7 +96,7 @@ def show_lines(run: Run, width: int = UNLIMITED) -> list[str]:
     return lines + summary + search_lines(facts.searches, run.searches)
 
 
-def _model(model: ModelFacts) -> str:
+def _model(model: ModelMetadata) -> str:
     parts = [model.spec or "?"]
     if model.imported:
         parts.append("imported")
@@ -122,6 +122,6 @@ def _data(files: Mapping[str, str]) -> list[str]:
     return [f"  data of {folder or '.'}: {', '.join(entries)}" for folder, entries in folders.items()]
 
 
-def _protocol(protocol: ProtocolFacts) -> str:
+def _protocol(protocol: ProtocolMetadata) -> str:
     changed = f", changed: {', '.join(protocol.overrides)}" if protocol.overrides else ""
     return f"{protocol.name}, seed {protocol.seed}{changed}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pytest_llmprops.core.records import SearchCounts, SearchRecord
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.reports.kit.text import counted
-from pytest_llmprops.runs.searches import FILE, counterexample_text
+from pytest_llmprops.runs.record import FILE, counterexample_text
 
 #: maximum number of counterexamples per model, benchmark and property
 SHOWN = 5

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from pytest_llmprops.core.numbers import cost, count, counted, duration, interval, percent
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
-from pytest_llmprops.core.run_facts import OldReplies, ProtocolFacts, RunFacts
+from pytest_llmprops.core.run_metadata import OldReplies, ProtocolMetadata, RunMetadata
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.metric_tables import metric_lines
 from pytest_llmprops.reports.published import beside
 from pytest_llmprops.reports.tables import UNLIMITED, Table, fitted, without, wrapped
 from pytest_llmprops.reports.view import missing_package
-from pytest_llmprops.runs.benchmark_facts import facts_of, headline
-from pytest_llmprops.runs.completing import shard_steps
+from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
+from pytest_llmprops.runs.parts import shard_steps
 
 #: wrong answers shown per benchmark; all of them are in the run record
 SHOWN = 5
@@ -41,7 +41,7 @@ OF_REPEATS = ("samples", "var items", "var samples")
 
 
 def summary_lines(
-    facts: RunFacts,
+    facts: RunMetadata,
     records: Sequence[VerdictRecord],
     folder: Path,
     notes: Iterable[str],
@@ -89,10 +89,10 @@ def next_command(folder: Path) -> str:
 
 
 def _benchmark(
-    facts: RunFacts, records: Sequence[VerdictRecord], model: str, benchmark: str, width: int
+    facts: RunMetadata, records: Sequence[VerdictRecord], model: str, benchmark: str, width: int
 ) -> list[str]:
     rows = [r for r in facts.summary if (r.model, r.benchmark) == (model, benchmark)]
-    protocol = facts.protocols.get(benchmark, ProtocolFacts())
+    protocol = facts.protocols.get(benchmark, ProtocolMetadata())
     star = "*" if facts.deviations.get(model) else ""
     settings = ", ".join(f"{k} {v}" for k, v in protocol.settings.items())
     old = "".join(f" · {phrase}" for phrase in old_replies(facts.models[model].old_replies))
@@ -203,7 +203,7 @@ def _failures(records: Sequence[VerdictRecord], model: str, benchmark: str) -> l
     return lines
 
 
-def _calls(facts: RunFacts) -> list[str]:
+def _calls(facts: RunMetadata) -> list[str]:
     calls = facts.calls
     in_process = []
     if calls.in_process:
@@ -229,7 +229,7 @@ def _calls(facts: RunFacts) -> list[str]:
     return [*(in_process or [""]), "calls: " + ", ".join(parts)]
 
 
-def _prices(facts: RunFacts) -> str:
+def _prices(facts: RunMetadata) -> str:
     sources = facts.price_sources if facts.calls.cost_usd else []
     return f" (prices: {'; '.join(sources)})" if sources else ""
 
@@ -247,7 +247,7 @@ def old_replies(old: OldReplies) -> list[str]:
     return phrases
 
 
-def _stored_samples(facts: RunFacts) -> list[str]:
+def _stored_samples(facts: RunMetadata) -> list[str]:
     """Return a note on samples that cannot differ: those of an earlier run, and repeats at temperature 0."""
     calls = facts.calls
     if calls.requests and not calls.sampled and any(row.has_repeats for row in facts.summary):

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
-from pytest_llmprops.runs.benchmark_facts import IsWeighted, cluster_weighted, headline, tasks_by_answer
-from pytest_llmprops.runs.comparable import differences
-from pytest_llmprops.runs.pairing import (
+from pytest_llmprops.runs.benchmark_metadata import IsWeighted, cluster_weighted, headline, tasks_by_answer
+from pytest_llmprops.runs.pairs import (
     ItemKey,
     Paired,
     TaskKey,
     by_item,
+    differences,
     judge_pairs,
     pair_records,
     task_key_of,

@@ -15,11 +15,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops.core.items import cluster_means
+from pytest_llmprops.core.metrics import items_of
 from pytest_llmprops.core.records import Group, SummaryRow, VerdictRecord
-from pytest_llmprops.core.repeats import items_of
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import first_names
-from pytest_llmprops.core.weighting import cluster_means
 
 VERDICTS, REQUESTS = "verdicts.jsonl", "requests.jsonl"
 #: the key of ``run.json`` with the hash of its other content
@@ -64,7 +64,7 @@ def content_hash(facts: Mapping[str, Any]) -> str:
 
 
 def problems(
-    facts: RunFacts,
+    facts: RunMetadata,
     lines: Sequence[VerdictRecord],
     records: Sequence[VerdictRecord],
     hashes: Mapping[str, str],
@@ -92,7 +92,7 @@ def changed_content(facts: Mapping[str, Any]) -> list[str]:
     return [f"run.json was changed after the run: its content does not fit its {CONTENT}; {AGAIN}"]
 
 
-def added_hashes(facts: RunFacts) -> list[str]:
+def added_hashes(facts: RunMetadata) -> list[str]:
     """Return one line if the hashes of a record of schema 1 were added when it was promoted."""
     if facts.schema > 1 or not facts.files:
         return []
@@ -107,13 +107,13 @@ def _repeated(lines: Sequence[VerdictRecord]) -> str:
     return f"{VERDICTS} has several verdicts on {len(ids)} items or samples ({first_names(ids)}); {AGAIN}"
 
 
-def _foreign(facts: RunFacts, records: Iterable[VerdictRecord]) -> Iterator[str]:
+def _foreign(facts: RunMetadata, records: Iterable[VerdictRecord]) -> Iterator[str]:
     foreign = sorted({record.model for record in records} - facts.models.keys())
     if foreign:
         yield f"{VERDICTS} has verdicts of {', '.join(foreign)}, which run.json does not name as a model; {AGAIN}"
 
 
-def _summary(facts: RunFacts, records: Sequence[VerdictRecord]) -> Iterator[str]:
+def _summary(facts: RunMetadata, records: Sequence[VerdictRecord]) -> Iterator[str]:
     """Compare the counts and the accuracies of each group. Intervals are not compared: versions compute them in
     different ways, and no rule reads them from the summary.
     """
@@ -197,7 +197,7 @@ def status_counts(records: Iterable[VerdictRecord]) -> dict[Group, dict[str, int
     return counts
 
 
-def _missing(facts: RunFacts, records: Sequence[VerdictRecord]) -> Iterator[str]:
+def _missing(facts: RunMetadata, records: Sequence[VerdictRecord]) -> Iterator[str]:
     if facts.complete and facts.expected is not None and len(records) != facts.expected:
         yield (
             f"run.json says that the run is complete with {facts.expected} verdicts, and {VERDICTS} has {len(records)};"
@@ -223,7 +223,7 @@ def _samples(records: Sequence[VerdictRecord]) -> Iterator[str]:
         )
 
 
-def _files(facts: RunFacts, hashes: Mapping[str, str]) -> Iterator[str]:
+def _files(facts: RunMetadata, hashes: Mapping[str, str]) -> Iterator[str]:
     if facts.schema == 1 and facts.benchmarks:
         yield f'run.json says schema 1 but has "benchmarks", which only schema 2 has: it was changed; {AGAIN}'
     if VERDICTS not in facts.files:

@@ -13,15 +13,20 @@ from pytest_llmprops.benchmark_registry import installed_benchmarks
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Shard
 from pytest_llmprops.core.records import Group, VerdictKey, VerdictRecord
-from pytest_llmprops.core.run_facts import GitState, ModelFacts, RunFacts
+from pytest_llmprops.core.run_metadata import GitState, ModelMetadata, RunMetadata
 from pytest_llmprops.core.texts import first_names
-from pytest_llmprops.runs.benchmark_facts import cluster_weighted
-from pytest_llmprops.runs.completing import MERGED, merged_option
+from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
-from pytest_llmprops.runs.parts import SAME_OPTIONS, merged_deviations, merged_models, summed_calls
+from pytest_llmprops.runs.parts import (
+    MERGED,
+    SAME_OPTIONS,
+    merged_deviations,
+    merged_models,
+    merged_option,
+    summed_calls,
+)
 from pytest_llmprops.runs.reader import Run, computed_metrics
-from pytest_llmprops.runs.record import RunRecord, new_run_folder, remove_record
-from pytest_llmprops.runs.searches import SearchLog, search_counts
+from pytest_llmprops.runs.record import RunRecord, SearchLog, new_run_folder, remove_record, search_counts
 from pytest_llmprops.runs.summary import remarks_on, summary_rows
 
 AGAIN = "run the shards with the same command but for --llm-shard and --llm-run"
@@ -98,7 +103,7 @@ def _check_records(runs: Sequence[Run]) -> None:
 
 
 #: what shards of one run have in common: name, and its values in the facts of a shard
-_COMMON: Mapping[str, Callable[[RunFacts], Mapping[str, Any]]] = {
+_COMMON: Mapping[str, Callable[[RunMetadata], Mapping[str, Any]]] = {
     "model": lambda facts: {label: model.spec for label, model in facts.models.items()},
     "protocol": lambda facts: {name: protocol.to_json() for name, protocol in facts.protocols.items()},
     "data": lambda facts: facts.data,
@@ -128,7 +133,7 @@ def _check_same(runs: Sequence[Run]) -> None:
                 _refuse(first, other, f"version of {label}", one_model.identity, two_model.identity)
 
 
-def _pairs_of(one: RunFacts, other: RunFacts) -> Iterator[tuple[str, ModelFacts, ModelFacts]]:
+def _pairs_of(one: RunMetadata, other: RunMetadata) -> Iterator[tuple[str, ModelMetadata, ModelMetadata]]:
     """Yield the models and helpers that both parts have; a default helper is recorded only where it was used."""
     for models, others in ((one.models, other.models), (one.helpers, other.helpers)):
         for label in models.keys() & others.keys():
@@ -146,7 +151,7 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:59]}…"
 
 
-def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunFacts, list[str]]:
+def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunMetadata, list[str]]:
     """Return the facts of the merged run, without an id, and the notes on it.
 
     :param records: the verdicts of all shards, in the order of the suites.
@@ -224,7 +229,7 @@ def _added(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[s
     return {name: dict(numbers) for name, numbers in total.items()}
 
 
-def _write(folder: Path, facts: RunFacts, runs: Sequence[Run], records: Sequence[VerdictRecord]) -> None:
+def _write(folder: Path, facts: RunMetadata, runs: Sequence[Run], records: Sequence[VerdictRecord]) -> None:
     logs = [path for run in runs if (path := run.folder / REQUESTS).exists()]
     if logs:
         with open(folder / REQUESTS, "wb") as file:

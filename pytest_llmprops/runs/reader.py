@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
-from pytest_llmprops.core.run_facts import SCHEMA, RunFacts
-from pytest_llmprops.runs.benchmark_facts import cluster_weighted
+from pytest_llmprops.core.run_metadata import SCHEMA, RunMetadata
+from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import VERDICTS, changed_content, file_hashes, problems, status_counts
 from pytest_llmprops.runs.json_lines import JsonLines
-from pytest_llmprops.runs.searches import FILE as SEARCHES
-from pytest_llmprops.runs.searches import search_counts
+from pytest_llmprops.runs.record import FILE as SEARCHES
+from pytest_llmprops.runs.record import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Run:
     """
 
     folder: Path
-    facts: RunFacts
+    facts: RunMetadata
     records: tuple[VerdictRecord, ...]
     notes: tuple[str, ...] = ()
     writing: bool = False
@@ -67,7 +67,7 @@ class Run:
         return any(r.status == "error" for r in self.records) or any(s.error for s in self.searches)
 
 
-def state_of(facts: RunFacts, writing: bool) -> str:
+def state_of(facts: RunMetadata, writing: bool) -> str:
     """Return ``complete``, ``incomplete`` or ``being written``."""
     if writing:
         return "being written"
@@ -117,7 +117,7 @@ def read_run(folder: Path) -> Run:
     return Run(folder, facts, records, tuple(notes), writing, latest_searches, inconsistent)
 
 
-def read_facts(folder: Path) -> RunFacts:
+def read_facts(folder: Path) -> RunMetadata:
     """Read ``run.json``; missing fields are empty.
 
     :raises DataError: as :func:`read_run`.
@@ -150,9 +150,9 @@ def read_run_json(folder: Path) -> dict[str, Any]:
     return facts
 
 
-def _facts(raw: dict[str, Any], folder: Path) -> RunFacts:
+def _facts(raw: dict[str, Any], folder: Path) -> RunMetadata:
     try:
-        return RunFacts.from_json(raw, folder.name)
+        return RunMetadata.from_json(raw, folder.name)
     except ValueError as error:
         raise DataError(f"{folder / 'run.json'}: {error}; restore the file or measure again") from None
 
@@ -183,8 +183,8 @@ def _lines(path: Path, read: Callable[[dict[str, Any]], T]) -> tuple[list[T], bo
 
 
 def _settle(
-    facts: RunFacts, records: tuple[VerdictRecord, ...], lines: list[VerdictRecord], writing: bool
-) -> tuple[RunFacts, list[str]]:
+    facts: RunMetadata, records: tuple[VerdictRecord, ...], lines: list[VerdictRecord], writing: bool
+) -> tuple[RunMetadata, list[str]]:
     """Return ``facts`` with a summary that agrees with the records, and notes on what was changed."""
     notes = []
     counted = _counts_of_summary(facts.summary)

@@ -13,16 +13,97 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.records import VerdictKey, VerdictRecord
-from pytest_llmprops.core.run_facts import GitState, RunFacts
+from pytest_llmprops.core.records import SearchCounts, SearchRecord, VerdictKey, VerdictRecord
+from pytest_llmprops.core.run_metadata import GitState, RunMetadata
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS, file_hashes, problems, run_json
+
+FILE = "searches.jsonl"
+#: remark on a counterexample that more calls might have made smaller
+CUT_SHORT = "; the calls were spent before it was shrunk further"
+
+
+def counterexample_text(record: SearchRecord) -> str:
+    """Return what the counterexample of a search shows, how often it repeats, and whether it was cut short."""
+    text = record.why
+    if record.replications:
+        text += f"; repeats in {record.replicated} of {record.replications}"
+        text += ", so it may be noise" if record.is_noise else ""
+    return text + (CUT_SHORT if record.spent else "")
+
+
+class SearchLog:
+    """The searches of one run; each is flushed when it is added."""
+
+    def __init__(self, folder: Path, kept: Sequence[SearchRecord] | None = None) -> None:
+        """Begin the file.
+
+        :param kept: the searches that stay in the record of a resumed run; None for a new run.
+        """
+        self._path = folder / FILE
+        self._file: IO[str] | None = None
+        self._records: dict[tuple[str, str, str, str], SearchRecord] = {}
+        if kept is not None and self._path.exists():
+            with replacing(self._path, sync=True) as draft:
+                text = "".join(json.dumps(record.to_json(), ensure_ascii=False) + "\n" for record in kept)
+                draft.write_text(text, encoding="utf-8", errors="replace")
+            self._records = {record.key: _without_evidence(record) for record in kept}
+
+    def add(self, record: SearchRecord) -> None:
+        """Append a search.
+
+        :raises OSError: on a full disk; earlier lines are complete.
+        """
+        self._records[record.key] = _without_evidence(record)
+        if self._file is None:
+            self._file = open(self._path, "a", encoding="utf-8", errors="replace")
+        self._file.write(json.dumps(record.to_json(), ensure_ascii=False) + "\n")
+        self._file.flush()
+
+    @property
+    def records(self) -> list[SearchRecord]:
+        """One record per item and property; a counterexample has only its ``why`` and its replications."""
+        return list(self._records.values())
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _without_evidence(record: SearchRecord) -> SearchRecord:
+    """Return the search without its evidence, of which a long run would collect too much in memory."""
+    kept = ("why", "replications", "replicated")
+    short = record.counterexample and {k: v for k, v in record.counterexample.items() if k in kept}
+    return replace(record, counterexample=short)
+
+
+def search_counts(records: Iterable[SearchRecord]) -> tuple[SearchCounts, ...]:
+    """Count the searches of each benchmark, model and property."""
+    counts: dict[tuple[str, str, str], SearchCounts] = {}
+    for record in records:
+        key = record.benchmark, record.model, record.property
+        before = counts.get(key, SearchCounts(*key))
+        failed = bool(record.error)
+        counts[key] = replace(
+            before,
+            searched=before.searched + (not failed),
+            counterexamples=before.counterexamples + (record.counterexample is not None),
+            noise=before.noise + record.is_noise,
+            examples=before.examples + record.examples,
+            calls=before.calls + record.calls,
+            spent=before.spent + record.spent,
+            errors=before.errors + failed,
+        )
+    return tuple(counts.values())
+
 
 DEFAULT_ROOT = Path("reports") / "runs"
 RECORD_FILES = ("run.json", VERDICTS, REQUESTS)
@@ -102,7 +183,7 @@ def unusable(folder: Path, error: OSError) -> UsageError:
 class RunRecord:
     """The record of a run in progress. Verdicts are flushed one by one; ``run.json`` is replaced atomically."""
 
-    def __init__(self, folder: Path, facts: RunFacts, kept: Sequence[VerdictRecord] | None = None) -> None:
+    def __init__(self, folder: Path, facts: RunMetadata, kept: Sequence[VerdictRecord] | None = None) -> None:
         """Begin the record.
 
         :param kept: the verdicts that stay in the record of a resumed run; None for a new run.
@@ -168,7 +249,7 @@ class RunRecord:
         self._verdicts.flush()
         self._digest.update(raw)
 
-    def finished(self, facts: RunFacts) -> RunFacts:
+    def finished(self, facts: RunMetadata) -> RunMetadata:
         """Return ``facts`` with the current time and the hashes of the record's files, which no one writes any more.
 
         The hash of the verdicts is that of the lines that were added, so that a change of the file is seen.
@@ -177,7 +258,7 @@ class RunRecord:
         # The clock may have been set back during the run.
         return replace(facts, finished=max(utc_now(), facts.started or ""), files=files)
 
-    def problems(self, facts: RunFacts) -> list[str]:
+    def problems(self, facts: RunMetadata) -> list[str]:
         """Return what is inconsistent in the record of these :meth:`finished` facts, one line each."""
         records = self.records
         return problems(facts, [*self.replaced, *records], records, file_hashes(self.folder))
@@ -191,7 +272,7 @@ class RunRecord:
         """Close the files of a run that did not begin."""
         self._verdicts.close()
 
-    def finish(self, facts: RunFacts) -> None:
+    def finish(self, facts: RunMetadata) -> None:
         """Write the final facts with the current time and the hashes of the files, and close the files."""
         self.facts = self.finished(facts)
         try:
@@ -264,9 +345,9 @@ def lock_verdicts(folder: Path) -> IO[bytes] | None:
     raise UsageError(f"{folder}: another process is writing this run; wait until it ends")
 
 
-def first_facts(folder: Path, **facts: Any) -> RunFacts:
-    """Return the facts of a run that starts now in ``folder``; ``facts`` are fields of :class:`RunFacts`."""
-    return replace(RunFacts(folder.name, started=utc_now(), versions=versions()), **facts)
+def first_facts(folder: Path, **facts: Any) -> RunMetadata:
+    """Return the facts of a run that starts now in ``folder``; ``facts`` are fields of :class:`RunMetadata`."""
+    return replace(RunMetadata(folder.name, started=utc_now(), versions=versions()), **facts)
 
 
 def utc_now() -> str:

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.benchmark_checks import checked_metrics, checked_remarks
 from pytest_llmprops.core.errors import ContractError
-from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.items import cluster_means
+from pytest_llmprops.core.metrics import Metric, items_of, mean_metrics, repeat_metrics, variance_of
 from pytest_llmprops.core.records import Group, MetricRow, Remark, SummaryRow, VerdictRecord
-from pytest_llmprops.core.repeats import items_of, mean_metrics, repeat_metrics, variance_of
 from pytest_llmprops.core.statistics import mean_interval
-from pytest_llmprops.core.weighting import cluster_means
-from pytest_llmprops.runs.benchmark_facts import IsWeighted, cluster_weighted
+from pytest_llmprops.runs.benchmark_metadata import IsWeighted, cluster_weighted
 
 
 def summary_rows(
@@ -88,7 +87,7 @@ def metric_rows(
     """Return the metrics of every model and benchmark, and one line for each that a benchmark could not compute.
 
     The metrics of a run with repeats are computed for each repeat, as if it were a run of its own, and averaged
-    (:func:`~pytest_llmprops.core.repeats.mean_metrics`). ``pass@k`` and ``majority`` are added where they have a
+    (:func:`~pytest_llmprops.core.metrics.mean_metrics`). ``pass@k`` and ``majority`` are added where they have a
     meaning (:attr:`Benchmark.one_decision`).
 
     :param benchmarks: by name; the records of others are left out.

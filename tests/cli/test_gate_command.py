@@ -10,8 +10,8 @@ import pytest
 
 from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
 from pytest_llmprops.cli.main import main
-from pytest_llmprops.core.drop_tests import mcnemar_drop
-from pytest_llmprops.core.power import detectable_drop
+from pytest_llmprops.core.comparison import detectable_drop
+from pytest_llmprops.core.paired import mcnemar_drop
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.reader import read_run
 from tests.support.recorded import verdicts, write_run

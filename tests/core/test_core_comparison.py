@@ -17,12 +17,18 @@ from scipy.stats import binom, binomtest, false_discovery_control, multinomial, 
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
-from pytest_llmprops.core import drop_tests
+from pytest_llmprops.core import paired
 from pytest_llmprops.core.bounded_mean import mean_p_value
 from pytest_llmprops.core.comparison import judge, judged_together
-from pytest_llmprops.core.drop_limits import count_sample, drop_interval
-from pytest_llmprops.core.drop_tests import drop_test, holm, mcnemar_drop, sign_flip_drop
-from pytest_llmprops.core.pairs import Pairs
+from pytest_llmprops.core.paired import (
+    Pairs,
+    count_sample,
+    drop_interval,
+    drop_test,
+    holm,
+    mcnemar_drop,
+    sign_flip_drop,
+)
 from pytest_llmprops.core.statistics import clopper_pearson
 
 #: airway hyper-responsiveness before and after stem cell transplantation, 21 children (Bentur et al.):
@@ -155,7 +161,7 @@ def test_drawn_sign_flips_come_close_to_the_exact_value(losses: int, gains: int)
     """Beyond 14 clusters the sampled p-value is within four standard errors of the exact one."""
     exact = mcnemar_drop(losses, gains)
     drawn = sign_flip_drop([1.0] * losses + [-1.0] * gains)
-    assert drawn == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / drop_tests.SIGN_FLIPS))
+    assert drawn == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / paired.SIGN_FLIPS))
     assert drawn == sign_flip_drop([1.0] * losses + [-1.0] * gains)
     assert drawn != sign_flip_drop([1.0] * losses + [-1.0] * gains, seed=1)
 
@@ -168,7 +174,7 @@ def test_drawn_sign_flips_are_scipys_permutation_test() -> None:
         random_state=np.random.default_rng(1),
     ).pvalue  # fmt: skip
     assert sign_flip_drop(sums.tolist()) == pytest.approx(theirs, abs=0.02)
-    assert sign_flip_drop([1.0] * 60) == 1 / drop_tests.SIGN_FLIPS
+    assert sign_flip_drop([1.0] * 60) == 1 / paired.SIGN_FLIPS
 
 
 def test_sign_flips_keep_their_level_where_mcnemar_does_not() -> None:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.core.evidence import (
+from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.verdicts import (
     count_in,
     evidence_texts,
     flag_in,
@@ -17,7 +18,6 @@ from pytest_llmprops.core.evidence import (
     texts_in,
     without_empty,
 )
-from pytest_llmprops.core.strict_json import JSON
 
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
 ANY_JSON: st.SearchStrategy[JSON] = st.recursive(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.core.json_text import number
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import chat_line, line_of
 from pytest_llmprops.core.requests import Chat, Message, Reply, Usage, key_with, request_to_json
+from pytest_llmprops.core.strict_json import number
 
 ENCODER = json.JSONEncoder(ensure_ascii=False)
 CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))

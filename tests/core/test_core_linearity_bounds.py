@@ -13,14 +13,14 @@ import numpy.typing as npt
 import pytest
 from scipy.stats import binomtest, chisquare
 
-from pytest_llmprops.core.linearity import failure_bound
-from pytest_llmprops.core.linearity_bounds import (
+from pytest_llmprops.core.linearity import (
     Passed,
     all_pass,
     different_draws,
     different_tests,
     every_test,
     expected_vectors,
+    failure_bound,
     fewest_failing,
     needed_tests,
     pooled_bound,

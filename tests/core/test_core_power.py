@@ -13,10 +13,20 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, norm
 
 from pytest_llmprops.core.bounded_mean import mean_p_value
-from pytest_llmprops.core.drop_limits import count_sample, drop_interval, times_to_settle_drop
-from pytest_llmprops.core.drop_tests import drop_test, mcnemar_drop
-from pytest_llmprops.core.pairs import Pairs
-from pytest_llmprops.core.power import detectable_drop, detectable_drop_of, mcnemar_power, times_to_detect
+from pytest_llmprops.core.comparison import (
+    detectable_drop,
+    detectable_drop_of,
+    mcnemar_power,
+    times_to_detect,
+)
+from pytest_llmprops.core.paired import (
+    Pairs,
+    count_sample,
+    drop_interval,
+    drop_test,
+    mcnemar_drop,
+    times_to_settle_drop,
+)
 
 
 def independent(losses: int, gains: int, n: int) -> Pairs:

@@ -13,8 +13,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.protocols import NamedSettings, Protocol, resolve
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import NamedSettings, Protocol, generator, resolve
 from pytest_llmprops.core.verdicts import Verdict, record_of
 
 
@@ -152,7 +151,7 @@ def test_generators_are_the_same_in_every_process() -> None:
     """Another process with another hash seed draws the same numbers."""
     code = (
         "import json\n"
-        "from pytest_llmprops.core.seeds import generator\n"
+        "from pytest_llmprops.core.protocols import generator\n"
         "print(json.dumps([generator(s, 'htest/rhyme/0001', 2).random() for s in range(5)]))\n"
     )
     done = subprocess.run(

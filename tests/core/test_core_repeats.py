@@ -8,16 +8,16 @@ import random
 
 import pytest
 
-from pytest_llmprops.core.metrics import Metric
-from pytest_llmprops.core.records import RecordStatus, VerdictRecord
-from pytest_llmprops.core.repeats import (
+from pytest_llmprops.core.metrics import (
     ItemSamples,
+    Metric,
     items_of,
     mean_metrics,
     pass_at_k,
     repeat_metrics,
     variance_of,
 )
+from pytest_llmprops.core.records import RecordStatus, VerdictRecord
 from tests.support.records import verdict
 
 

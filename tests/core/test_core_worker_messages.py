@@ -7,13 +7,13 @@ import json
 import pytest
 
 from pytest_llmprops.core.records import Group, SearchRecord, VerdictRecord
-from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.worker_messages import (
+    AlreadyMeasured,
     CaseReport,
-    CollectionFacts,
+    CollectionMetadata,
     GroupLines,
     InProcessUse,
-    Kept,
     WorkerSetup,
     WorkerSummary,
 )
@@ -58,17 +58,19 @@ def test_the_status_of_a_report() -> None:
 
 def test_setup_and_summary_survive_json() -> None:
     """A worker's setup, collection and final summary are unchanged by a round trip through JSON."""
-    setup = WorkerSetup("/run/broker", ("words",), "/run", Kept(frozenset({("sums", "m", "1", 0)})))
+    setup = WorkerSetup(
+        "/run/broker", ("words",), "/run", AlreadyMeasured(frozenset({("sums", "m", "1", 0)}))
+    )
     assert WorkerSetup.from_json(json.loads(json.dumps(setup.to_json()))) == setup
-    collection = CollectionFacts(
+    collection = CollectionMetadata(
         cases=2,
-        benchmarks={"sums": BenchmarkFacts("Sums", "item")},
+        benchmarks={"sums": BenchmarkMetadata("Sums", "item")},
         data={"sums.jsonl": "0a"},
         notes=["one line is damaged"],
         groups=[Group("gpt", "sums", "add", "en", "own")],
         not_served={"sums": {"words": 3}},
     )
-    assert CollectionFacts.from_json(json.loads(json.dumps(collection.to_json()))) == collection
+    assert CollectionMetadata.from_json(json.loads(json.dumps(collection.to_json()))) == collection
     summary = WorkerSummary(
         ["a result is missing"], {"words": InProcessUse(5, 0.5, ["words"], [])}, None, "key refused"
     )

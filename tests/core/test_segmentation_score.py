@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.cli.segment import add
-from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.segmentation import boundaries, score, with_whitespace
+from pytest_llmprops.core.texts import utf8
 from pytest_llmprops.models.segmenters.maxmatch import longest_match, read_words
 
 

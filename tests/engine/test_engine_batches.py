@@ -436,18 +436,18 @@ def test_a_batch_of_another_program_costs_nothing(
 
 def test_requests_of_a_killed_worker_do_not_hold_up_the_others() -> None:
     """The requests of a process that was killed still wait; when its replacement waits, too, all processes wait."""
-    askers = WaitingClients(2, lambda: None)
+    clients = WaitingClients(2, lambda: None)
     killed, other, replacement = WaitingClient(), WaitingClient(), WaitingClient()
-    with askers.asking(killed), askers.asking(other):
-        askers.idle(killed, 0)
-        askers.idle(other, 0)
-        assert askers.all_wait(2)
-        askers.remove(killed, is_replaced=True)
-        assert not askers.all_wait(2)
-        with askers.asking(replacement):
-            assert not askers.all_wait(3)
-            askers.idle(replacement, 0)
-            assert askers.all_wait(3)
+    with clients.asking(killed), clients.asking(other):
+        clients.idle(killed, 0)
+        clients.idle(other, 0)
+        assert clients.all_wait(2)
+        clients.remove(killed, is_replaced=True)
+        assert not clients.all_wait(2)
+        with clients.asking(replacement):
+            assert not clients.all_wait(3)
+            clients.idle(replacement, 0)
+            assert clients.all_wait(3)
 
 
 def test_the_ledger_reserves_nothing_when_all_batches_are_over(start_any: Start, tmp_path: Path) -> None:

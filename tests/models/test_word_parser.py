@@ -8,7 +8,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Parse
-from pytest_llmprops.core.words import TOKENIZER, unicode_words
+from pytest_llmprops.core.texts import TOKENIZER, unicode_words
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.registry import Backend, always, find_backend, parse_spec
 from tests.support.backends import make, ready

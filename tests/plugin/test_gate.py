@@ -476,7 +476,7 @@ def test_run_without_a_gate_imports_no_gate_modules(run: Runner) -> None:
         "import os, sys, pathlib\n"
         "def pytest_sessionfinish():\n"
         "    heavy = {'scipy', 'numpy', 'statsmodels', 'pytest_llmprops.plugin.gating', 'tomllib',\n"
-        "             'pytest_llmprops.plugin.gating', 'pytest_llmprops.runs.gate',\n"
+        "             'pytest_llmprops.plugin.gating', 'pytest_llmprops.runs.gate.decide',\n"
         "             'pytest_llmprops.runs.catalog'}\n"
         "    name = os.environ.get('PYTEST_XDIST_WORKER', 'controller')\n"
         "    pathlib.Path(f'heavy-{name}').write_text(repr(sorted(heavy & set(sys.modules))))\n",

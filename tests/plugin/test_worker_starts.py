@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.worker_messages import CollectionFacts
+from pytest_llmprops.core.worker_messages import CollectionMetadata
 from pytest_llmprops.plugin.collection import report_collection, take_collection
 from pytest_llmprops.plugin.distributed import WorkerStarts
 from tests.support.runs import Runner
@@ -76,7 +76,7 @@ def test_a_worker_starts_when_an_earlier_one_has_collected_or_ended(end: str, tm
     elif end == "taken":
         starts.end(two)
     else:
-        facts = CollectionFacts(cases=1, items=1) if end == "collected" else None
+        facts = CollectionMetadata(cases=1, items=1) if end == "collected" else None
         report_collection(tmp_path, "gw1", facts)
     assert third.has_begun
     assert Start(starts, Node(3), tmp_path).waits

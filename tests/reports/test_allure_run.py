@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.reports import allure_run, allure_site
 
@@ -61,7 +61,7 @@ FACTS_JSON: dict[str, Any] = {
     "metrics": [],
 }
 GATE = GateResult.from_json(GATE_JSON)
-FACTS = RunFacts.from_json(FACTS_JSON, "run-1")
+FACTS = RunMetadata.from_json(FACTS_JSON, "run-1")
 
 
 @given(st.dictionaries(st.text(min_size=1).filter(str.strip), st.text()))

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmprops.core.metrics import mean_scores
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.repeats import mean_scores
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.reports.compare import terminal_lines
 from pytest_llmprops.reports.kit.blocks import Fold, Note, Table

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_llmprops.core.broker_report import BrokerReport
 from pytest_llmprops.core.records import RecordStatus
-from pytest_llmprops.core.run_facts import CallFacts, RunFacts
+from pytest_llmprops.core.run_metadata import CallFacts, RunMetadata
+from pytest_llmprops.core.worker_messages import BrokerReport
 from pytest_llmprops.plugin.terminal import Progress
 from pytest_llmprops.reports.tables import fitted, without, wrapped
 from pytest_llmprops.reports.terminal import summary_lines
@@ -47,7 +47,7 @@ def summary(width: int, *, tasks: int = 3, lang: str = "en", benchmark: str = "h
         "complete": True,
     }
     return summary_lines(
-        RunFacts.from_json(facts, "run"), records, Path("run"), ["一个词 一个词 " * 30], width
+        RunMetadata.from_json(facts, "run"), records, Path("run"), ["一个词 一个词 " * 30], width
     )
 
 

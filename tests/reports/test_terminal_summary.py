@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.runs.summary import summary_rows
 from tests.support.recorded import verdict
@@ -44,7 +44,7 @@ def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **f
         "complete": True,
         **facts,
     }
-    return summary_lines(RunFacts.from_json(facts_json, "run"), records, FOLDER, ())
+    return summary_lines(RunMetadata.from_json(facts_json, "run"), records, FOLDER, ())
 
 
 def shown(summary: list[str], name: str = "position_rate") -> list[str]:

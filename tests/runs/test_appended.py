@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.runs.appended import AppendedLines
+from pytest_llmprops.runs.json_lines import AppendedLines
 
 
 @pytest.fixture

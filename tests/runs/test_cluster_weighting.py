@@ -12,10 +12,10 @@ import pytest
 
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.gate_results import GateResult
+from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
-from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.statistics import mean_interval
-from pytest_llmprops.core.weighting import cluster_means
 from pytest_llmprops.reports import allure_run
 from pytest_llmprops.reports.compare import terminal_lines
 from pytest_llmprops.reports.page.content import report_on
@@ -140,12 +140,12 @@ def test_cluster_means_by_hand() -> None:
 
 def test_facts_name_the_weighting() -> None:
     """``run.json`` says how a benchmark is averaged; another value is an error."""
-    facts = BenchmarkFacts("ERAS", "pairs", weighting="cluster")
-    assert BenchmarkFacts.from_json("eras", facts.to_json()) == facts
+    facts = BenchmarkMetadata("ERAS", "pairs", weighting="cluster")
+    assert BenchmarkMetadata.from_json("eras", facts.to_json()) == facts
     older = {name: value for name, value in facts.to_json().items() if name != "weighting"}
-    assert BenchmarkFacts.from_json("eras", older).weighting == "item"
+    assert BenchmarkMetadata.from_json("eras", older).weighting == "item"
     with pytest.raises(DataError, match="weighting is not one of item, cluster"):
-        BenchmarkFacts.from_json("eras", {**facts.to_json(), "weighting": "pair"})
+        BenchmarkMetadata.from_json("eras", {**facts.to_json(), "weighting": "pair"})
 
 
 def accuracy_check(result: GateResult) -> Any:
@@ -168,7 +168,7 @@ def test_the_gate_decides_on_the_mean_over_clusters() -> None:
 def test_an_old_record_is_judged_by_the_installed_benchmark() -> None:
     """What the run recorded counts; without a record of the benchmark, the installed class does."""
     gate, records = gate_of({"benchmark": "eras", "min_accuracy": 0.45}), pairs(MAXMATCH)
-    facts = BenchmarkFacts("ERAS", "pairs").to_json()
+    facts = BenchmarkMetadata("ERAS", "pairs").to_json()
     assert accuracy_check(judged(gate, records, benchmarks={"eras": facts})).value == pytest.approx(92 / 215)
 
 

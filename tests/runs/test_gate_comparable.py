@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.runs.comparable import differences
-from pytest_llmprops.runs.gate import decide
+from pytest_llmprops.runs.gate.decide import decide
+from pytest_llmprops.runs.pairs import differences
 from tests.support.gates import baseline_of, facts_of, gate_of
 from tests.support.recorded import verdicts
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.drop_limits import count_sample
-from pytest_llmprops.core.drop_tests import holm, mcnemar_drop
+from pytest_llmprops.core.comparison import detectable_drop
 from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.core.power import detectable_drop
+from pytest_llmprops.core.paired import count_sample, holm, mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
-from pytest_llmprops.runs.pairing import judge_pairs, pair_records
+from pytest_llmprops.runs.pairs import judge_pairs, pair_records
 from tests.support.gates import check_of, gate_of, judged, paired_runs
 from tests.support.recorded import verdict, verdicts
 

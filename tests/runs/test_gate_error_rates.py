@@ -8,12 +8,11 @@ from scipy.stats import binom, binomtest, multinomial
 
 from bench import gate_rates
 from bench.interval_methods import Counts, Flags, draw
-from pytest_llmprops.core.drop_tests import drop_test
 from pytest_llmprops.core.gate_results import Check
-from pytest_llmprops.core.pairs import Pairs
-from pytest_llmprops.runs import gate_checks
-from pytest_llmprops.runs.gate_checks import Answer
-from pytest_llmprops.runs.gate_file import Rule
+from pytest_llmprops.core.paired import Pairs, drop_test
+from pytest_llmprops.runs.gate import checks
+from pytest_llmprops.runs.gate.checks import Answer
+from pytest_llmprops.runs.gate.file import Rule
 
 UPGRADES = 120
 
@@ -36,18 +35,18 @@ def accuracy_verdict(limit: float, right: list[int], size: int) -> str:
         for n, count in enumerate(right)
         for item in range(size)
     ]
-    return gate_checks.accuracy(Rule("rule", {}, min_accuracy=limit), answers).verdict
+    return checks.accuracy(Rule("rule", {}, min_accuracy=limit), answers).verdict
 
 
 def drop_verdict(margin: float, pairs: Pairs) -> str:
     """Return the gate's verdict on ``max_drop``."""
-    return gate_checks.max_drop(Rule("rule", {}, max_drop=margin), pairs).verdict
+    return checks.max_drop(Rule("rule", {}, max_drop=margin), pairs).verdict
 
 
 def regression_verdict(detect: float, pairs: Pairs) -> str:
     """Return the gate's verdict on ``no_regression``."""
     rule = Rule("rule", {}, no_regression=True, detect=detect)
-    return gate_checks.no_regression(rule, pairs, drop_test(pairs), alpha=rule.alpha, tests=1).verdict
+    return checks.no_regression(rule, pairs, drop_test(pairs), alpha=rule.alpha, tests=1).verdict
 
 
 def not_above(count: int, of: int, rate: float) -> None:
@@ -113,7 +112,7 @@ def test_eight_clusters_are_too_few() -> None:
     def check(clusters: int) -> Check:
         lost, gained = ([1] + [0] * 7) * clusters, ([0, 1] + [0] * 6) * clusters
         pairs = _pairs(lost[:clusters], gained[:clusters], 20)
-        return gate_checks.no_regression(rule, pairs, drop_test(pairs), alpha=0.05, tests=1)
+        return checks.no_regression(rule, pairs, drop_test(pairs), alpha=0.05, tests=1)
 
     few = check(8)
     assert few.verdict == "inconclusive"

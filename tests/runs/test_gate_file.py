@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.runs.gate_file import read_gate
+from pytest_llmprops.runs.gate.file import read_gate
 from tests.support.gates import gate_file, gate_of
 from tests.support.recorded import verdict
 

@@ -16,14 +16,12 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from pytest_llmprops.core.drop_tests import drop_test
-from pytest_llmprops.core.pairs import Pairs
-from pytest_llmprops.runs import gate_bounds, gate_checks
-from pytest_llmprops.runs.gate import decide, rule_open, settled
-from pytest_llmprops.runs.gate_bounds import Population
-from pytest_llmprops.runs.gate_checks import Answer
-from pytest_llmprops.runs.gate_draw import blocks, draw_key, plan_of
-from pytest_llmprops.runs.gate_file import Rule
+from pytest_llmprops.core.paired import Pairs, drop_test
+from pytest_llmprops.runs.gate import checks, sequential
+from pytest_llmprops.runs.gate.checks import Answer
+from pytest_llmprops.runs.gate.decide import decide, rule_open, settled
+from pytest_llmprops.runs.gate.file import Rule
+from pytest_llmprops.runs.gate.sequential import Population, blocks, draw_key, plan_of
 from tests.support.gates import DrawnRun, Records, baseline_of, facts_of, gate_of
 from tests.support.recorded import verdict, verdicts
 
@@ -100,7 +98,7 @@ def test_a_rule_is_drawn_as_a_prefix_of_its_shuffle() -> None:
 def test_the_order_of_drawing_is_the_same_in_every_process() -> None:
     """Workers draw the same items although their string hashes differ."""
     code = (
-        "from pytest_llmprops.runs.gate_draw import draw_key;"
+        "from pytest_llmprops.runs.gate.sequential import draw_key;"
         "print([draw_key(7, f'htest/{n}').hex() for n in range(9)])"
     )
     outputs = {
@@ -156,34 +154,34 @@ def accuracy_bound(
 ) -> str:
     """Return the early verdict of min_accuracy."""
     answers = answers_of(drawn, clusters[: len(drawn)])
-    return gate_bounds.accuracy(rule, answers, Population.of(clusters), error_rate).verdict
+    return sequential.accuracy(rule, answers, Population.of(clusters), error_rate).verdict
 
 
 def accuracy_full(rule: Rule, letters_: Sequence[str], clusters: Sequence[str]) -> str:
     """Return the verdict of min_accuracy on the full run."""
-    return gate_checks.accuracy(rule, answers_of(letters_, clusters)).verdict
+    return checks.accuracy(rule, answers_of(letters_, clusters)).verdict
 
 
 def refused_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> str:
     """Return the early verdict of max_refused."""
     answers = answers_of(drawn, clusters[: len(drawn)])
-    return gate_bounds.share(rule, "refused", answers, Population.of(clusters), SURE).verdict
+    return sequential.share(rule, "refused", answers, Population.of(clusters), SURE).verdict
 
 
 def refused_full(rule: Rule, letters_: Sequence[str], clusters: Sequence[str]) -> str:
     """Return the verdict of max_refused on the full run."""
-    return gate_checks.share(rule, "refused", answers_of(letters_, clusters)).verdict
+    return checks.share(rule, "refused", answers_of(letters_, clusters)).verdict
 
 
 def drop_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str], error_rate: float = SURE) -> str:
     """Return the early verdict of max_drop."""
     pairs = scores_of(drawn, clusters[: len(drawn)])
-    return gate_bounds.max_drop(rule, pairs, Population.of(clusters), error_rate).verdict
+    return sequential.max_drop(rule, pairs, Population.of(clusters), error_rate).verdict
 
 
 def drop_full(rule: Rule, kinds: Sequence[str], clusters: Sequence[str]) -> str:
     """Return the verdict of max_drop on the full run."""
-    return gate_checks.max_drop(rule, scores_of(kinds, clusters)).verdict
+    return checks.max_drop(rule, scores_of(kinds, clusters)).verdict
 
 
 def regression_bound(
@@ -191,7 +189,7 @@ def regression_bound(
 ) -> str:
     """Return the early verdict of no_regression."""
     pairs = scores_of(drawn, clusters[: len(drawn)])
-    return gate_bounds.no_regression(
+    return sequential.no_regression(
         rule, pairs, Population.of(clusters), error_rate, alpha=rule.alpha, tests=1
     ).verdict
 
@@ -199,7 +197,7 @@ def regression_bound(
 def regression_full(rule: Rule, kinds: Sequence[str], clusters: Sequence[str]) -> str:
     """Return the verdict of no_regression on the full run."""
     pairs = scores_of(kinds, clusters)
-    return gate_checks.no_regression(rule, pairs, drop_test(pairs), alpha=rule.alpha, tests=1).verdict
+    return checks.no_regression(rule, pairs, drop_test(pairs), alpha=rule.alpha, tests=1).verdict
 
 
 Verdict = Callable[[Rule, Sequence[str], Sequence[str]], str]
@@ -406,7 +404,7 @@ def test_false_accepts_at_the_drop_to_detect() -> None:
     weights = {"b": 74, "l": 12, "g": 2, "n": 12}
     count = sum(REGRESSION.accept(letters(rng, weights, 110), 0.1) for _ in range(SIMULATED))
     assert count > 0
-    not_above(count, 1 - gate_checks.POWER + ALPHA / 2)
+    not_above(count, 1 - checks.POWER + ALPHA / 2)
 
 
 def calls(weights: Mapping[str, float], gate: Any, items: int, seed: int, *, block: int = 20) -> int:

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.registration import BenchmarkFacts
-from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.runs.pairs import differences
 from tests.support.gates import facts_of, gate_of, judged
 from tests.support.recorded import verdicts
 
@@ -58,7 +58,7 @@ class Guess(Benchmark):
     presentation = frozenset({"layout"})
 
 
-GUESS = {"guess": BenchmarkFacts.of(Guess, data=["builtin:guess/coins.csv"]).to_json()}
+GUESS = {"guess": BenchmarkMetadata.of(Guess, data=["builtin:guess/coins.csv"]).to_json()}
 
 
 def test_targets_come_from_the_record() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.run_facts import ModelFacts, RunFacts
-from pytest_llmprops.runs import index
-from pytest_llmprops.runs.index import RunIndex, record_identity
+from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
+from pytest_llmprops.runs import catalog
+from pytest_llmprops.runs.catalog import RunIndex, record_identity
 from pytest_llmprops.runs.reader import read_facts
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from tests.support.records import recorded, verdicts
@@ -20,11 +20,11 @@ def test_only_changed_runs_are_read_again(tmp_path: Path, monkeypatch: pytest.Mo
     """A run.json is read once per content; runs that appear, change or disappear are noticed."""
     read: list[str] = []
 
-    def reading(folder: Path) -> RunFacts:
+    def reading(folder: Path) -> RunMetadata:
         read.append(folder.name)
         return read_facts(folder)
 
-    monkeypatch.setattr(index, "read_facts", reading)
+    monkeypatch.setattr(catalog, "read_facts", reading)
     for name in ("one", "two"):
         recorded(tmp_path / name, verdicts("add", 2, 1))
     runs = RunIndex([tmp_path])
@@ -51,7 +51,7 @@ def test_the_state_of_a_run_that_goes_on_and_is_killed(tmp_path: Path) -> None:
     """The lock on the verdicts says whether a process writes them, without a change of run.json."""
     folder = tmp_path / "run"
     folder.mkdir()
-    record = RunRecord(folder, first_facts(folder, models={"m": ModelFacts("m")}, expected=3))
+    record = RunRecord(folder, first_facts(folder, models={"m": ModelMetadata("m")}, expected=3))
     runs = RunIndex([tmp_path])
     assert runs.refresh()[0][0].state == "being written"
     record.close()

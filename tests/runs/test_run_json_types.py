@@ -11,13 +11,13 @@ from typing import Any
 
 from pytest_llmprops.core.gate_results import Check, GateResult, RulePlan, RuleResult, SequentialPlan
 from pytest_llmprops.core.records import Remark
-from pytest_llmprops.core.run_facts import (
+from pytest_llmprops.core.run_metadata import (
     GitState,
-    ModelFacts,
+    ModelMetadata,
     OldReplies,
     PriceFacts,
-    ProtocolFacts,
-    RunFacts,
+    ProtocolMetadata,
+    RunMetadata,
 )
 from pytest_llmprops.reports.runs_table import list_lines, show_lines
 from pytest_llmprops.runs.catalog import Listed
@@ -28,7 +28,7 @@ from tests.support.recorded import verdicts, write_run
 OTHERS: tuple[Any, ...] = (5, "x", [1], {"a": 1}, None)
 
 
-def rich_record(folder: Path) -> RunFacts:
+def rich_record(folder: Path) -> RunMetadata:
     """Return the facts of a run that have every optional part."""
     run = read_run(write_run(folder, verdicts("cwcwc")))
     [model] = run.facts.models
@@ -36,10 +36,10 @@ def rich_record(folder: Path) -> RunFacts:
     return replace(
         run.facts,
         models={
-            model: ModelFacts("gpt", False, {"name": "gpt"}, False, ("gpt-1",), OldReplies(1, 90000.0, 1),
+            model: ModelMetadata("gpt", False, {"name": "gpt"}, False, ("gpt-1",), OldReplies(1, 90000.0, 1),
                               PriceFacts(1.0, 2.0, "the table")),
         },
-        protocols={"sums": ProtocolFacts("quick", {"shots": 1}, 0, ("the seed",), "speed", {"shots": 2})},
+        protocols={"sums": ProtocolMetadata("quick", {"shots": 1}, 0, ("the seed",), "speed", {"shots": 2})},
         git=GitState("abc", dirty=True),
         data={"data/sums.jsonl": "f" * 64},
         versions={"python": "3.11"},
@@ -67,7 +67,7 @@ def test_a_value_of_another_type_is_refused_or_shown(tmp_path: Path) -> None:
     """Whatever is read can be listed, shown and compared."""
     good = read_run(write_run(tmp_path / "good", verdicts("cwcwc")))
     facts = json.loads(json.dumps(rich_record(tmp_path / "rich").to_json()))
-    assert json.loads(json.dumps(RunFacts.from_json(facts, "rich").to_json())) == facts
+    assert json.loads(json.dumps(RunMetadata.from_json(facts, "rich").to_json())) == facts
     refused: list[str] = []
     for *place, name in places(facts):
         for other in OTHERS:
@@ -79,7 +79,7 @@ def test_a_value_of_another_type_is_refused_or_shown(tmp_path: Path) -> None:
                 continue
             table[name] = other
             try:
-                read = RunFacts.from_json(changed, "rich")
+                read = RunMetadata.from_json(changed, "rich")
             except ValueError as error:
                 refused.append(str(error))
                 continue

@@ -11,16 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
-from pytest_llmprops.core.drop_limits import drop_interval
-from pytest_llmprops.core.drop_tests import drop_test
+from pytest_llmprops.core.comparison import detectable_drop_of
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.pairs import Pairs
-from pytest_llmprops.core.power import detectable_drop_of
+from pytest_llmprops.core.paired import Pairs, drop_interval, drop_test
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.runs.compare import Change, compare
-from pytest_llmprops.runs.pairing import ItemKey, pair_records
+from pytest_llmprops.runs.pairs import ItemKey, pair_records
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.summary import summary_rows
 from tests.support.recorded import verdict, verdicts, write_run

@@ -14,7 +14,7 @@ import pytest
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_facts import ModelFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.integrity import file_hashes, run_json
 from pytest_llmprops.runs.reader import read_run
@@ -96,7 +96,7 @@ def test_texts_that_cannot_be_encoded_do_not_break_the_hash(tmp_path: Path) -> N
 
 def test_running_record_has_no_hashes(tmp_path: Path) -> None:
     """The hashes are written last; before, the record says that the run is not over."""
-    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
+    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
     record.add(verdict())
     assert "files" not in json.loads((tmp_path / "run.json").read_text())
     (line,) = read_run(tmp_path).problems
@@ -107,7 +107,7 @@ def test_running_record_has_no_hashes(tmp_path: Path) -> None:
 
 def test_hash_is_that_of_the_lines_that_were_added(tmp_path: Path) -> None:
     """A verdict that is changed while the run is still going on is seen at its end."""
-    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
+    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
     record.add(verdict(status="wrong"))
     path = tmp_path / "verdicts.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"wrong"', b'"refused"'))
@@ -294,7 +294,7 @@ def test_baseline_that_no_rule_needs_is_not_checked(
 
 def test_same_verdict_twice_is_written_once(tmp_path: Path) -> None:
     """Two test functions may report the same case; a different verdict is kept, and the gate names it."""
-    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
+    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
     record.add(verdict())
     record.add(verdict())
     lines = "".join(json.dumps(r.to_json()) + "\n" for r in (verdict(), verdict("0002")))

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import MetricRow, RecordStatus
-from pytest_llmprops.core.run_facts import ModelFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
@@ -339,11 +339,11 @@ import sys, time
 from dataclasses import replace
 from pathlib import Path
 from tests.support.recorded import verdicts
-from pytest_llmprops.core.run_facts import ModelFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata
 from pytest_llmprops.runs.record import RunRecord, first_facts
 folder = Path(sys.argv[1])
 folder.mkdir()
-record = RunRecord(folder, first_facts(folder, models={"old": ModelFacts("old")}))
+record = RunRecord(folder, first_facts(folder, models={"old": ModelMetadata("old")}))
 for row in verdicts("cwc"):
     record.add(row)
 print("written", flush=True)
@@ -389,7 +389,7 @@ def test_run_being_written_differs_from_a_killed_one(tmp_path: Path) -> None:
 
 def test_a_run_is_no_longer_being_written_when_it_has_finished(tmp_path: Path) -> None:
     """Once finished, the record reads as complete, even in the process that wrote it."""
-    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
+    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
     record.add(verdict())
     assert read_run(tmp_path).state == "being written"
     record.finish(replace(record.facts, complete=True, expected=1, summary=summary_rows(record.records)))
@@ -407,7 +407,7 @@ def test_reading_does_not_release_the_writers_lock(tmp_path: Path) -> None:
 def test_no_file_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a platform without fcntl a run can still be written and read."""
     monkeypatch.setitem(sys.modules, "fcntl", None)
-    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelFacts("old")}))
+    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
     record.add(verdict())
     assert read_run(tmp_path).state == "incomplete"
     record.finish(replace(record.facts, complete=True, expected=1, summary=summary_rows(record.records)))

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.runs.record import RunRecord, check_run_folder, new_run_folder
 
 ONE = VerdictRecord("m", "b", "t", "en", "given", "1", "1", 0, "correct", 1.0, "a", "a", "as expected")
@@ -24,7 +24,7 @@ def lines(folder: Path) -> list[str]:
 
 def test_a_verdict_that_is_repeated_is_written_once(tmp_path: Path) -> None:
     """An item that pytest runs twice has one line, if its verdict is the same."""
-    record = RunRecord(tmp_path, RunFacts("run"))
+    record = RunRecord(tmp_path, RunMetadata("run"))
     for name in "121":
         record.add(replace(ONE, id=name))
     assert lines(tmp_path) == ["1", "2"]
@@ -35,7 +35,7 @@ def test_a_verdict_that_is_repeated_is_written_once(tmp_path: Path) -> None:
 def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path) -> None:
     """On a full disk, the record has only what was written before."""
     (tmp_path / "verdicts.jsonl").symlink_to("/dev/full")
-    record = RunRecord(tmp_path, RunFacts("run"))
+    record = RunRecord(tmp_path, RunMetadata("run"))
     with pytest.raises(OSError, match="No space left"):
         record.add(ONE)
     assert record.records == []

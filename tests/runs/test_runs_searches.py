@@ -17,7 +17,7 @@ from pytest_llmprops.reports.kit.blocks import Fold, Table
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.export import table, write_csv, write_parquet
 from pytest_llmprops.runs.reader import read_run
-from pytest_llmprops.runs.searches import SearchLog, search_counts
+from pytest_llmprops.runs.record import SearchLog, search_counts
 from tests.support.recorded import verdicts, write_run
 
 FOUND = {

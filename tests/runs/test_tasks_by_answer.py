@@ -13,8 +13,8 @@ from pytest_llmprops.core.records import RecordStatus, VerdictRecord
 from pytest_llmprops.reports.kit.generic import change_cells
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.compare import compare
-from pytest_llmprops.runs.gate_draw import plan_of
-from pytest_llmprops.runs.pairing import pair_records, with_one_task, with_tasks_of
+from pytest_llmprops.runs.gate.sequential import plan_of
+from pytest_llmprops.runs.pairs import pair_records, with_one_task, with_tasks_of
 from pytest_llmprops.runs.reader import read_run
 from tests.support.gates import DrawnRun, gate_of, judged
 from tests.support.recorded import verdict, write_run

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.dtails.prompts import variation_name
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule
-from pytest_llmprops.core.evidence import (
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.texts import shortened
+from pytest_llmprops.core.verdicts import (
     Evidence,
     count_in,
     objects_in,
@@ -16,9 +19,6 @@ from pytest_llmprops.core.evidence import (
     texts_in,
     without_empty,
 )
-from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.strict_json import JSON
-from pytest_llmprops.core.texts import shortened
 
 #: Maximum characters of a translation in the record; ``requests.jsonl`` has the whole reply.
 LONGEST = 1_000

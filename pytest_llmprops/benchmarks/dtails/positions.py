@@ -98,7 +98,7 @@ def positions(verdicts: Iterable[Mapping[str, float]]) -> dict[int, Positions]:
 
 def holm_p_values(by_size: Mapping[int, Positions]) -> dict[int, float]:
     """Return the p-values of :meth:`Positions.p_value`, Holm-adjusted over the numbers of variations with one."""
-    from pytest_llmprops.core.drop_tests import holm
+    from pytest_llmprops.core.paired import holm
 
     raw = {size: places.p_value() for size, places in by_size.items()}
     tested = {size: p for size, p in raw.items() if not math.isnan(p)}

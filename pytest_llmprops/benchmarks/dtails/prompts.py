@@ -21,7 +21,7 @@ from functools import lru_cache
 
 from pytest_llmprops.benchmarks.dtails.orders import Slot
 from pytest_llmprops.benchmarks.dtails.text import quoted, quoted_list
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 
 Variations = Sequence[Sequence[str]]
 

@@ -1,6 +1,6 @@
 """How DTAiLS compares texts: trimming, whole-word search and the Indel ratio.
 
-Replies, forms and translations are folded and split into words by :mod:`pytest_llmprops.core.words`.
+Replies, forms and translations are folded and split into words by :mod:`pytest_llmprops.core.texts`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from rapidfuzz.distance import Indel
 
-from pytest_llmprops.core.words import TOKENIZER, folded, is_word_character, unicode_words
+from pytest_llmprops.core.texts import TOKENIZER, folded, is_word_character, unicode_words
 
 __all__ = [
     "TOKENIZER",

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm, Parts, Slot
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def _prover(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.oracle.tools.helpers import Helpers
     from pytest_llmprops.benchmarks.oracle.tools.prover import run
     from pytest_llmprops.core.errors import UsageError
-    from pytest_llmprops.core.seeds import generator
+    from pytest_llmprops.core.protocols import generator
     from pytest_llmprops.data.files import DataFolder
     from pytest_llmprops.data.location import builtin_data
 

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from pytest_llmprops.benchmarks.oracle.extraction import Samples
 from pytest_llmprops.benchmarks.oracle.linear_tests import Subject
-from pytest_llmprops.core.drop_tests import holm
+from pytest_llmprops.core.paired import holm
 
 if TYPE_CHECKING:
     import numpy as np

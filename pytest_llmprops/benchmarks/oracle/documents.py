@@ -2,7 +2,7 @@
 
 A document is a cluster of several items. Its *mean distance* is the mean, over its tested sentences, of the distance of
 the extraction from linear. Sentences that cannot be tested are not in it. The tests of different sentences are drawn
-independently, so the bound is a product over the sentences; see ``core/linearity_bounds.py``.
+independently, so the bound is a product over the sentences; see ``core/linearity.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
-from pytest_llmprops.core.linearity_bounds import Passed, PooledBound, pooled_bound
+from pytest_llmprops.core.linearity import Passed, PooledBound, pooled_bound
 from pytest_llmprops.core.metrics import Metric, Place, rate
 from pytest_llmprops.core.records import VerdictRecord
 

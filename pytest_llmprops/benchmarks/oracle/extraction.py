@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 
 from pytest_llmprops.benchmarks.oracle.list_reply import LONGEST_READ, list_lines
 from pytest_llmprops.core.requests import PLANNED, Reply
-from pytest_llmprops.core.words import folded
+from pytest_llmprops.core.texts import folded
 
 #: prompt 1, word for word
 PROMPT = """Please perform entity recognition for all entities in the following sentence: "{text}"

@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.oracle.linear_tests import (
     linear_at,
     one_test,
 )
-from pytest_llmprops.core.linearity_bounds import every_test
+from pytest_llmprops.core.linearity import every_test
 
 #: the tests by the rule, and over all combinations of samples
 Tested = tuple[list[OneTest], list[OneTest]]

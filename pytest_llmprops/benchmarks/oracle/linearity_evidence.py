@@ -11,7 +11,7 @@ from pytest_llmprops.benchmarks.oracle.entities import Entity
 from pytest_llmprops.benchmarks.oracle.extraction import Samples, most_frequent
 from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
-from pytest_llmprops.core.evidence import (
+from pytest_llmprops.core.verdicts import (
     Evidence,
     count_in,
     number_in,

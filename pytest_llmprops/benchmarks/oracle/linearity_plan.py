@@ -6,7 +6,7 @@ from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES
 from pytest_llmprops.benchmarks.oracle.linear_tests import PARAPHRASE_TRIES
 from pytest_llmprops.benchmarks.oracle.linearity import SUPPOSED_ENTITIES
 from pytest_llmprops.benchmarks.oracle.linearity_settings import LinearitySettings
-from pytest_llmprops.core.linearity_bounds import expected_vectors, needed_tests
+from pytest_llmprops.core.linearity import expected_vectors, needed_tests
 
 
 def expected_calls(settings: LinearitySettings, m: int) -> float:

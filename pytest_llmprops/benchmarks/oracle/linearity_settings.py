@@ -9,8 +9,15 @@ from typing import get_args
 
 from pytest_llmprops.benchmarks.oracle.choices import Draw, Rule
 from pytest_llmprops.benchmarks.oracle.scheme import AskChat, Bound, Oracle
-from pytest_llmprops.core.linearity import draws, informative_draws, rejection_bound
-from pytest_llmprops.core.linearity_bounds import all_pass, different_draws, needed_tests, vectors_away
+from pytest_llmprops.core.linearity import (
+    all_pass,
+    different_draws,
+    draws,
+    informative_draws,
+    needed_tests,
+    rejection_bound,
+    vectors_away,
+)
 
 #: distances for which a bound is printed (section 3)
 EPSILONS = (0.1, 0.05)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_llmprops.core.evidence import (
+from pytest_llmprops.core.verdicts import (
     Evidence,
     count_in,
     flag_in,

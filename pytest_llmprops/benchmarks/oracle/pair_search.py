@@ -27,7 +27,7 @@ from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.trees import Span
 from pytest_llmprops.benchmarks.oracle.trust import usable
 from pytest_llmprops.core.benchmark import Counterexample
-from pytest_llmprops.core.words import unicode_words
+from pytest_llmprops.core.texts import unicode_words
 
 #: choices for a part of a sentence: 0 leaves it out, all others keep it, so that most points keep most parts
 PART = 8

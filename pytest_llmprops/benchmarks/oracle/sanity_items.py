@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pytest_llmprops.benchmarks.oracle.items import NO, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.core.items import CONTROL_MARK, Item
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 
 #: maximum cases per check, as in the paper; a third of the pairs if that is fewer
 MOST = 500

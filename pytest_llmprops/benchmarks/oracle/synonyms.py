@@ -19,8 +19,8 @@ from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normali
 from pytest_llmprops.benchmarks.oracle.list_reply import LONGEST_READ, list_lines
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules, form
+from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.core.seeds import generator
 
 #: where a synonym comes from; ``none``: no candidate passed the guards
 How = Literal["pool", "replace", "synonyms", "none"]

@@ -35,7 +35,7 @@ from typing import Literal
 from pytest_llmprops.benchmarks.oracle.json_reply import Answer, Paraphrases, ask_answer
 from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import sentences_prompt
 from pytest_llmprops.benchmarks.oracle.scheme import Bound, Oracle
-from pytest_llmprops.core.words import unicode_words
+from pytest_llmprops.core.texts import unicode_words
 
 Outcome = Literal["accepted", "triangular", "inconsistent", "unreadable", "untested"]
 #: outcome -> its number in records

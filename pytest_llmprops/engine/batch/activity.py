@@ -92,42 +92,42 @@ class WaitingClients:
 
     def __init__(self, expected: int, on_change: Callable[[], None]) -> None:
         self._expected, self._on_change = expected, on_change
-        self._askers: set[WaitingClient] = set()
+        self._clients: set[WaitingClient] = set()
         #: those that have ended, whose requests still wait
         self._gone: set[WaitingClient] = set()
 
     @contextmanager
-    def asking(self, asker: WaitingClient) -> Iterator[None]:
-        """Count a request of ``asker`` during a ``with`` block."""
-        self._askers.add(asker)
-        asker.open += 1
+    def asking(self, client: WaitingClient) -> Iterator[None]:
+        """Count a request of ``client`` during a ``with`` block."""
+        self._clients.add(client)
+        client.open += 1
         try:
             yield
         finally:
-            asker.open -= 1
-            asker.answers += 1
+            client.open -= 1
+            client.answers += 1
 
-    def idle(self, asker: WaitingClient, answers: int) -> None:
-        """Note that all cases of ``asker`` wait, after it received a number of answers."""
-        self._askers.add(asker)
-        asker.idle_at = answers
+    def idle(self, client: WaitingClient, answers: int) -> None:
+        """Note that all cases of ``client`` wait, after it received a number of answers."""
+        self._clients.add(client)
+        client.idle_at = answers
         self._on_change()
 
-    def remove(self, asker: WaitingClient, *, is_replaced: bool) -> None:
+    def remove(self, client: WaitingClient, *, is_replaced: bool) -> None:
         """Forget a process that has ended.
 
         :param is_replaced: another process will connect in its place.
         """
-        if asker in self._askers:
-            self._askers.remove(asker)
-            self._gone.add(asker)
+        if client in self._clients:
+            self._clients.remove(client)
+            self._gone.add(client)
             self._expected -= not is_replaced
         self._on_change()
 
     def all_wait(self, waiting: int) -> bool:
         """Return whether all processes are idle, and all their requests are among the ``waiting`` ones."""
         return (
-            len(self._askers) >= self._expected
-            and all(asker.is_idle for asker in self._askers)
-            and sum(asker.open for asker in self._askers | self._gone) == waiting
+            len(self._clients) >= self._expected
+            and all(client.is_idle for client in self._clients)
+            and sum(client.open for client in self._clients | self._gone) == waiting
         )

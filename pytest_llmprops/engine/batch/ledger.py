@@ -20,8 +20,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_llmprops.core.broker_report import OpenBatches
 from pytest_llmprops.core.errors import StoreError
+from pytest_llmprops.core.worker_messages import OpenBatches
 from pytest_llmprops.engine.store.base import has_ended
 
 

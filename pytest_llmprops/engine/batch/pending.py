@@ -161,7 +161,7 @@ class Pending:
     :param attempts: how often it was run without a usable result.
     """
 
-    lane: Lane
+    batched: BatchedModel
     key: str
     request: Chat
     future: asyncio.Future[Reply]
@@ -170,7 +170,7 @@ class Pending:
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
+class BatchedModel:
     """A model whose requests go into batches."""
 
     label: str
@@ -227,13 +227,13 @@ def shape_of(group: list[Pending]) -> str:
 
 
 class Waiting:
-    """All requests that wait, by key, and how many askers wait for each."""
+    """All requests that wait, by key, and how many clients wait for each."""
 
     def __init__(self) -> None:
         self._pending: dict[str, Pending] = {}
-        self._askers: Counter[str] = Counter()
-        #: number of askers that wait
-        self.askers = 0
+        self._clients: Counter[str] = Counter()
+        #: number of clients that wait
+        self.clients = 0
 
     def __len__(self) -> int:
         return len(self._pending)
@@ -247,13 +247,13 @@ class Waiting:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every request that an asker waits for was added."""
-        return len(self._askers) == len(self._pending)
+        """Whether every request that an client waits for was added."""
+        return len(self._clients) == len(self._pending)
 
     def join(self, key: str) -> None:
-        """Count one more asker that waits for ``key``."""
-        self._askers[key] += 1
-        self.askers += 1
+        """Count one more client that waits for ``key``."""
+        self._clients[key] += 1
+        self.clients += 1
 
     def add(self, pending: Pending) -> None:
         """Add a request."""
@@ -263,7 +263,7 @@ class Waiting:
         """End the wait for a request."""
         if self._pending.pop(pending.key, None) is None:
             return
-        self.askers -= self._askers.pop(pending.key, 0)
+        self.clients -= self._clients.pop(pending.key, 0)
         if pending.future.done():
             return
         if isinstance(result, Exception):
@@ -276,16 +276,16 @@ class Waiting:
         unsent: dict[str, list[Pending]] = {}
         for one in self._pending.values():
             if one.mark is None:
-                unsent.setdefault(one.lane.label, []).append(one)
+                unsent.setdefault(one.batched.label, []).append(one)
         return unsent
 
     def open_cost(self) -> float:
         """Return the estimated cost in USD of the requests that wait for open batches."""
-        lanes: dict[Lane, list[Pending]] = {}
+        by_model: dict[BatchedModel, list[Pending]] = {}
         for one in self._pending.values():
             if one.mark is not None:
-                lanes.setdefault(one.lane, []).append(one)
-        return sum(lane.cost(lane.groups(members)) for lane, members in lanes.items())
+                by_model.setdefault(one.batched, []).append(one)
+        return sum(batched.cost(batched.groups(members)) for batched, members in by_model.items())
 
     def mark(self, owners: Mapping[str, str]) -> None:
         """Note which requests are in which batch, by key."""

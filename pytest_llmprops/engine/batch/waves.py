@@ -14,13 +14,13 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import IO, Any, Protocol, cast
 
-from pytest_llmprops.core.broker_report import OpenBatches
 from pytest_llmprops.core.errors import BackendError, LLMPropsError, RunStopped, UsageError
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply, Request
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.core.worker_messages import OpenBatches
 from pytest_llmprops.engine.batch.activity import WaitingClients
 from pytest_llmprops.engine.batch.ledger import TOO_LARGE, Entry, Ledger, described, ledger_path, this_process
-from pytest_llmprops.engine.batch.pending import Lane, Pending, Waiting, collect, shape_of
+from pytest_llmprops.engine.batch.pending import BatchedModel, Pending, Waiting, collect, shape_of
 from pytest_llmprops.engine.calls import ActiveModel, Calls, ClaimEnded
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api.batches import BatchModel, BatchState, Intent
@@ -58,46 +58,46 @@ class Submitter:
         #: creations in a row that failed for a reason that may pass
         self._failures = 0
 
-    async def submit(self, lane: Lane, unsent: Sequence[Pending]) -> bool:
+    async def submit(self, batched: BatchedModel, unsent: Sequence[Pending]) -> bool:
         """Submit the requests of one model that no open batch has.
 
         :return: whether calls were made instead, whose replies let cases go on.
         :raises BackendError: if the provider refuses a batch. :raises RunStopped: if the run is stopped.
         """
         self._waiting.mark(self._ledger.owners(one.key for one in unsent))
-        groups = lane.groups(one for one in unsent if one.mark is None)
+        groups = batched.groups(one for one in unsent if one.mark is None)
         if groups and self._config.max_cost is not None:
-            self._calls.check_cost(lane.cost(groups), self._waiting.open_cost(), len(groups))
-        if await self._canaries(lane, groups):
+            self._calls.check_cost(batched.cost(groups), self._waiting.open_cost(), len(groups))
+        if await self._canaries(batched, groups):
             return True
-        most = self._ledger.most_lines(lane.account)
+        most = self._ledger.most_lines(batched.account)
         if most is not None:
             # The provider limits the tokens that wait in batches, so there is one batch at a time.
-            if self._ledger.open_batches({lane.account}):
+            if self._ledger.open_batches({batched.account}):
                 return False
             groups = groups[:most]
         while groups:
-            groups = await self._batch(lane, groups)
+            groups = await self._batch(batched, groups)
         return False
 
     # ---- canaries
 
-    async def _canaries(self, lane: Lane, groups: Sequence[list[Pending]]) -> bool:
+    async def _canaries(self, batched: BatchedModel, groups: Sequence[list[Pending]]) -> bool:
         """Send one request of each new shape as a call, so that a refused parameter does not cost a wave."""
         shapes: dict[str, list[list[Pending]]] = {}
         for group in groups:
             shape = shape_of(group)
-            if shape not in lane.accepted:
+            if shape not in batched.accepted:
                 shapes.setdefault(shape, []).append(group)
-        await asyncio.gather(*(self._canary(lane, shape, own) for shape, own in shapes.items()))
+        await asyncio.gather(*(self._canary(batched, shape, own) for shape, own in shapes.items()))
         return bool(shapes)
 
-    async def _canary(self, lane: Lane, shape: str, groups: Sequence[list[Pending]]) -> None:
+    async def _canary(self, batched: BatchedModel, shape: str, groups: Sequence[list[Pending]]) -> None:
         for number, group in enumerate(groups[:CANARIES], 1):
             try:
                 replies = await self._calls.replies(
-                    lane.label, lane.served, [one.request for one in group]
-                ) or await self._calls.replies(lane.label, lane.served, [group[0].request])
+                    batched.label, batched.served, [one.request for one in group]
+                ) or await self._calls.replies(batched.label, batched.served, [group[0].request])
             except ClaimEnded:
                 # The next look submits them.
                 return
@@ -105,26 +105,24 @@ class Submitter:
                 for one in group:
                     self._waiting.settle(one, error)
                 if number == CANARIES:
-                    text = (
-                        f"{lane.label}: {number} requests failed, so no batch is submitted: {error.message}"
-                    )
+                    text = f"{batched.label}: {number} requests failed, so no batch is submitted: {error.message}"
                     raise self._calls.stop(text) from None
             else:
-                lane.accepted.add(shape)
+                batched.accepted.add(shape)
                 for one, reply in zip(group, replies, strict=False):
                     self._waiting.settle(one, await self._keep(one, reply))
                 return
 
     # ---- batches
 
-    async def _batch(self, lane: Lane, groups: Sequence[list[Pending]]) -> list[list[Pending]]:
+    async def _batch(self, batched: BatchedModel, groups: Sequence[list[Pending]]) -> list[list[Pending]]:
         """Submit one batch of the first ``groups``, and return those that do not fit into it."""
         with _temporary_file() as file:
-            taken, rest = self._write(lane, groups, file)
+            taken, rest = self._write(batched, groups, file)
             if not taken:
                 return rest
             self._calls.check_budget(len(taken))
-            entry = self._entry(lane)
+            entry = self._entry(batched)
             lines = {group[0].key: [one.key for one in group] for group in taken}
             others = self._ledger.claim(entry, lines)
             mine = [group for group in taken if group[0].key not in others]
@@ -140,7 +138,7 @@ class Submitter:
             if mine:
                 with _temporary_file() as wave:
                     _copy_without(file, [group[0].key in others for group in taken], wave)
-                    await self._create(lane, entry, wave, len(mine))
+                    await self._create(batched, entry, wave, len(mine))
         return rest
 
     async def _take_stored(self, groups: Sequence[list[Pending]]) -> bool:
@@ -159,31 +157,31 @@ class Submitter:
         return bool(stored)
 
     def _write(
-        self, lane: Lane, groups: Sequence[list[Pending]], file: IO[bytes]
+        self, batched: BatchedModel, groups: Sequence[list[Pending]], file: IO[bytes]
     ) -> tuple[list[list[Pending]], list[list[Pending]]]:
         """Write one line per group; return the groups written and those that exceed the limits of a batch."""
         taken: list[list[Pending]] = []
         size = 0
         for position, group in enumerate(groups):
             try:
-                line = lane.api.line(group[0].key, group[0].request, len(group))
+                line = batched.api.line(group[0].key, group[0].request, len(group))
             except BackendError as error:
                 for one in group:
                     self._waiting.settle(one, error)
                 continue
-            if taken and (len(taken) == lane.api.most_lines or size + len(line) > lane.api.most_bytes):
+            if taken and (len(taken) == batched.api.most_lines or size + len(line) > batched.api.most_bytes):
                 return taken, list(groups[position:])
             file.write(line)
             taken.append(group)
             size += len(line)
         return taken, []
 
-    def _entry(self, lane: Lane) -> Entry:
-        spec, model = self._config.models[lane.label], lane.served.model
+    def _entry(self, batched: BatchedModel) -> Entry:
+        spec, model = self._config.models[batched.label], batched.served.model
         return Entry(
             mark=uuid.uuid4().hex,
-            account=lane.account,
-            label=lane.label,
+            account=batched.account,
+            label=batched.label,
             spec=spec.text,
             # Without a password, which no file may have.
             base_url=normalised_url(self._config.base_url) if self._config.base_url else "",
@@ -192,19 +190,19 @@ class Submitter:
             state="intent",
             lines=0,
             deviations=tuple(model.deviations()),
-            extra_tokens=lane.api.extra_tokens,
+            extra_tokens=batched.api.extra_tokens,
         )
 
-    async def _create(self, lane: Lane, entry: Entry, wave: IO[bytes], lines: int) -> None:
+    async def _create(self, batched: BatchedModel, entry: Entry, wave: IO[bytes], lines: int) -> None:
         try:
-            uploaded = await self._uploaded(lane, wave)
-            state = await lane.api.create(uploaded, entry.mark)
+            uploaded = await self._uploaded(batched, wave)
+            state = await batched.api.create(uploaded, entry.mark)
         except BackendError as error:
             if error.transient:
                 # The provider may have created the batch. The next poll, or the next run, looks for it.
                 self._failures += 1
                 if self._failures > self._config.retries:
-                    text = f"{lane.label}: no batch was created, {self._failures} times: {error.message}"
+                    text = f"{batched.label}: no batch was created, {self._failures} times: {error.message}"
                     raise self._calls.stop(text) from None
                 return
             self._ledger.end(entry.mark, "refused")
@@ -213,10 +211,10 @@ class Submitter:
         self._ledger.submitted(entry.mark, state.id, state.status, state.expires)
         self._calls.count_sent(lines)
 
-    async def _uploaded(self, lane: Lane, wave: IO[bytes]) -> Any:
+    async def _uploaded(self, batched: BatchedModel, wave: IO[bytes]) -> Any:
         async def upload() -> Any:
             wave.seek(0)
-            return await lane.api.upload(wave)
+            return await batched.api.upload(wave)
 
         return await self._calls.retried(upload)
 
@@ -259,7 +257,7 @@ LIST_DELAY = 5.0
 class Store(Protocol):
     """The replies that the broker has and takes."""
 
-    async def keep(self, lane: Lane, key: str, reply: Reply) -> Reply:
+    async def keep(self, batched: BatchedModel, key: str, reply: Reply) -> Reply:
         """Store and count a reply, and return it as the broker answers it."""
         ...
 
@@ -273,7 +271,7 @@ class Poller:
 
     def __init__(self, calls: Calls, ledger: Ledger, waiting: Waiting, store: Store) -> None:
         self._calls, self._ledger, self._waiting, self._store = calls, ledger, waiting, store
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, BatchedModel] = {}
         #: mark of an intent -> when this process first did not find its batch
         self._missing: dict[str, float] = {}
         self.notes: list[str] = []
@@ -285,26 +283,26 @@ class Poller:
         """Whether it is not known yet if a killed run has created a batch."""
         return bool(self._missing)
 
-    async def poll(self, lanes: Mapping[str, Lane]) -> bool:
+    async def poll(self, by_model: Mapping[str, BatchedModel]) -> bool:
         """Look at each open batch of the models once; return whether requests were answered or can be sent again.
 
-        :param lanes: by account.
+        :param by_model: by account.
         :raises BackendError: if the provider does not answer. :raises RunStopped: if a batch failed or was cancelled.
         """
-        self._lanes = dict(lanes)
+        self._lanes = dict(by_model)
         await self._adopt()
         moved = False
-        for entry in self._ledger.open_batches(lanes):
+        for entry in self._ledger.open_batches(by_model):
             if entry.state == "submitted":
                 moved |= await self._look_at(entry)
-        self.open = self._ledger.open_batches(lanes)
+        self.open = self._ledger.open_batches(by_model)
         return await self._release() or moved
 
     async def _look_at(self, entry: Entry) -> bool:
-        lane = self._lanes[entry.account]
+        batched = self._lanes[entry.account]
 
         async def state_of_batch() -> BatchState:
-            return await lane.api.state(entry.batch)
+            return await batched.api.state(entry.batch)
 
         state = await self._calls.retried(state_of_batch)
         self._ledger.progress(entry.mark, state.status, state.done, state.expires)
@@ -315,7 +313,7 @@ class Poller:
             return True
 
         async def collected() -> list[str]:
-            return await collect(lane.api, self._ledger, entry, state, self)
+            return await collect(batched.api, self._ledger, entry, state, self)
 
         self.notes += await self._calls.retried(collected)
         if state.status == "cancelled":
@@ -374,15 +372,15 @@ class Poller:
 
     async def answered(self, entry: Entry, replies: Sequence[tuple[str, Reply]]) -> None:
         """Store and pass on the replies of a batch."""
-        lane = self._lanes[entry.account]
-        await asyncio.gather(*(self._answered(lane, key, reply) for key, reply in replies))
+        batched = self._lanes[entry.account]
+        await asyncio.gather(*(self._answered(batched, key, reply) for key, reply in replies))
 
-    async def _answered(self, lane: Lane, key: str, reply: Reply) -> None:
+    async def _answered(self, batched: BatchedModel, key: str, reply: Reply) -> None:
         one = self._waiting.get(key)
         if one is None and await self._store.stored(key) is not None:
             # A run that was killed while it collected has stored and counted it.
             return
-        kept = await self._store.keep(lane, key, reply)
+        kept = await self._store.keep(batched, key, reply)
         if one is not None:
             self._waiting.settle(one, kept)
 
@@ -448,17 +446,17 @@ class Waves:
         self._config, self._calls, self._keep, self.stored = config, calls, keep, stored
         self._changed = asyncio.Event()
         #: the processes that send requests
-        self.askers = WaitingClients(config.askers, self._changed.set)
+        self.clients = WaitingClients(config.clients, self._changed.set)
         self._waiting = Waiting()
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, BatchedModel] = {}
         self._ledger = Ledger(ledger_path(config.store))
         self._submitter = Submitter(
             config,
             calls,
             self._ledger,
             self._waiting,
-            lambda one, reply: self.keep(one.lane, one.key, reply),
-            lambda one: find(one.lane.served.model, one.key),
+            lambda one, reply: self.keep(one.batched, one.key, reply),
+            lambda one: find(one.batched.served.model, one.key),
         )
         self._poller = Poller(calls, self._ledger, self._waiting, self)
         self._task: asyncio.Task[None] | None = None
@@ -467,16 +465,16 @@ class Waves:
         self._outage: float | None = None
         self._is_unfinished = False
 
-    async def keep(self, lane: Lane, key: str, reply: Reply) -> Reply:
+    async def keep(self, batched: BatchedModel, key: str, reply: Reply) -> Reply:
         """Store and count a reply, and return it as the broker answers it."""
-        return await self._keep(lane.label, lane.served, key, reply)
+        return await self._keep(batched.label, batched.served, key, reply)
 
     def takes(self, model: Model, request: Request) -> bool:
         """Return whether the request goes into a batch."""
         return isinstance(request, Chat) and hasattr(model, "batches")
 
     def join(self, key: str) -> None:
-        """Count one more asker that waits for :meth:`reply` with this key."""
+        """Count one more client that waits for :meth:`reply` with this key."""
         self._waiting.join(key)
         self._changed.set()
 
@@ -485,8 +483,8 @@ class Waves:
 
         :raises BackendError: if the provider refuses it. :raises RunStopped: if the run is stopped.
         """
-        lane = self._lanes.get(label)
-        if lane is None:
+        batched = self._lanes.get(label)
+        if batched is None:
             try:
                 api = cast("BatchModel", served.model).batches()
             except BackendError as error:
@@ -494,8 +492,8 @@ class Waves:
             spec = self._config.models[label]
             listed = price(spec.name, spec.params, self._config.prices)
             known = None if listed is None else listed.scaled(BATCH_DISCOUNT)
-            lane = self._lanes[label] = Lane(label, served, api, known)
-        pending = Pending(lane, key, request, asyncio.get_running_loop().create_future())
+            batched = self._lanes[label] = BatchedModel(label, served, api, known)
+        pending = Pending(batched, key, request, asyncio.get_running_loop().create_future())
         self._waiting.add(pending)
         self._changed.set()
         if self._task is None:
@@ -532,7 +530,7 @@ class Waves:
     async def _all_wait(self) -> bool:
         """Return whether all processes wait for batches; otherwise wait for news first."""
         waiting = self._waiting
-        if len(waiting) and waiting.is_complete and self.askers.all_wait(waiting.askers):
+        if len(waiting) and waiting.is_complete and self.clients.all_wait(waiting.clients):
             return True
         self._changed.clear()
         try:
@@ -552,7 +550,7 @@ class Waves:
     async def _poll(self) -> bool:
         """Look at the open batches, which takes hours: the network may be away for a part of that time."""
         try:
-            moved = await self._poller.poll({lane.account: lane for lane in self._lanes.values()})
+            moved = await self._poller.poll({batched.account: batched for batched in self._lanes.values()})
         except BackendError as error:
             if self._outage is None:
                 self._outage = time.monotonic()

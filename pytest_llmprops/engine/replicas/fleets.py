@@ -57,9 +57,9 @@ class Fleet:
         self._cluster, self._placement, self._options = cluster, placement, options
         self._arguments = (spec, options, tuple(registrations), str(Path.cwd()))
         self._expected = {**model.identity, **package_versions()}
-        self._lane = BatchQueue(model.max_batch)
+        self._queue = BatchQueue(model.max_batch)
         #: sends one request to a replica
-        self.send: Send = self._lane.send
+        self.send: Send = self._queue.send
         self._open: set[_Replica] = set()
         self._actors: list[Any] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -108,7 +108,7 @@ class Fleet:
         self._machines.add(introduction.node)
         replica = _Replica(self, actor, introduction.node, self._options.timeout)
         self._open.add(replica)
-        self._lane.open(replica)
+        self._queue.open(replica)
 
     def _problem(self, introduction: Introduction) -> str:
         """Return why a replica is not used, in one line; empty if it is."""
@@ -165,7 +165,7 @@ class Fleet:
 
     def fail(self, why: str) -> None:
         """End the run, except for the batches that replicas have."""
-        self._lane.fail(BackendError(why, kind="replica", fatal=True))
+        self._queue.fail(BackendError(why, kind="replica", fatal=True))
 
     async def _end(self, actor: Any) -> None:
         if actor is not None:
@@ -192,12 +192,12 @@ class Fleet:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, self._lane.close(), return_exceptions=True)
+        await asyncio.gather(*tasks, self._queue.close(), return_exceptions=True)
         await self._cluster.run(self._cluster.end, self._actors)
 
 
 class _Replica:
-    """An actor that answered, as a place of a lane."""
+    """An actor that answered, as a worker of a queue."""
 
     def __init__(self, fleet: Fleet, actor: Any, node: str, timeout: float) -> None:
         self._fleet, self.actor, self._node, self._timeout = fleet, actor, node, timeout

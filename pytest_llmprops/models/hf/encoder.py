@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.folding import fold_width
+from pytest_llmprops.core.texts import fold_width
 from pytest_llmprops.models.hf.loading import HfModel, Out
 
 # The tokens of each character of a text, as segmenters of the transformers library are trained and asked.
@@ -25,7 +25,7 @@ class CharacterTokens:
     unknown token.
 
     :param name: The model's name, for messages.
-    :param fold: Whether full-width digits and letters are read as ASCII (``core/folding.py``).
+    :param fold: Whether full-width digits and letters are read as ASCII (``core/texts.py``).
     :raises BackendError: if the tokenizer changes a text's tokens when it adds special ones.
     """
 

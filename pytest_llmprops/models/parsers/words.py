@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.words import TOKENIZER, unicode_words
+from pytest_llmprops.core.texts import TOKENIZER, unicode_words
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.parsers.base import Parser, Value, missing, word
 from pytest_llmprops.models.registry import Backend, Maker, always

@@ -13,8 +13,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
+from pytest_llmprops.core.texts import utf8
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.segmenters.base import Cut, WordSegmenter

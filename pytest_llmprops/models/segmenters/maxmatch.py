@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.texts import utf8
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.segmenters.base import Cut, WordSegmenter

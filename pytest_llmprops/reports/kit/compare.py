@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.numbers import count, size_in_points
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.runs.pairing import judge_pairs, pair_records
+from pytest_llmprops.runs.pairs import judge_pairs, pair_records
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import PairedResult

@@ -22,7 +22,7 @@ from pytest_llmprops.reports.kit.text import (
     words,
 )
 from pytest_llmprops.reports.published import ranked
-from pytest_llmprops.runs.pairing import judge_pairs, pair_records
+from pytest_llmprops.runs.pairs import judge_pairs, pair_records
 
 #: maximum number of published results per row
 MOST = 3

@@ -9,18 +9,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pytest_llmprops.core.items import Placed
-from pytest_llmprops.core.metrics import Place
+from pytest_llmprops.core.items import Placed, cluster_means
+from pytest_llmprops.core.metrics import Place, items_of, samples_of
 from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
-from pytest_llmprops.core.registration import BenchmarkFacts
-from pytest_llmprops.core.repeats import items_of, samples_of
-from pytest_llmprops.core.run_facts import ProtocolFacts
+from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.core.run_metadata import ProtocolMetadata
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.core.strict_json import JSON
-from pytest_llmprops.core.weighting import cluster_means
 from pytest_llmprops.reports.kit.text import file_names, visible
-from pytest_llmprops.runs.benchmark_facts import facts_of, tasks_by_answer
-from pytest_llmprops.runs.pairing import with_tasks_of
+from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
+from pytest_llmprops.runs.pairs import with_tasks_of
 from pytest_llmprops.runs.reader import Run
 
 
@@ -37,9 +35,9 @@ class Series:
         """Return the settings of a benchmark's protocol; empty if the run did not record them."""
         return self.protocol(benchmark).settings
 
-    def protocol(self, benchmark: str) -> ProtocolFacts:
+    def protocol(self, benchmark: str) -> ProtocolMetadata:
         """Return the recorded protocol of a benchmark; without a name if the run did not record it."""
-        return self.run.facts.protocols.get(benchmark, ProtocolFacts())
+        return self.run.facts.protocols.get(benchmark, ProtocolMetadata())
 
     @property
     def deviations(self) -> list[str]:
@@ -120,10 +118,10 @@ class Measured:
     series: tuple[Series, ...]
 
     @cached_property
-    def facts(self) -> BenchmarkFacts:
+    def facts(self) -> BenchmarkMetadata:
         """The recorded facts of the benchmark (title, controls, targets, chance levels), from the newest run."""
         runs = sorted((s.run.facts for s in self.series), key=lambda facts: facts.started, reverse=True)
-        return facts_of(self.benchmark, *runs) or BenchmarkFacts.unknown(self.benchmark)
+        return facts_of(self.benchmark, *runs) or BenchmarkMetadata.unknown(self.benchmark)
 
     @property
     def is_cluster_weighted(self) -> bool:

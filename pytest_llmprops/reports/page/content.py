@@ -20,7 +20,7 @@ from pytest_llmprops.reports.page.items import items_of
 from pytest_llmprops.reports.page.upgrade import upgrade_of
 from pytest_llmprops.reports.published import ranked
 from pytest_llmprops.reports.terminal import old_replies
-from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.pairs import differences
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.reviews import Review
 

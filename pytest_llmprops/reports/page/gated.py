@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.runs.gate import decide
-from pytest_llmprops.runs.gate_file import read_gate
-from pytest_llmprops.runs.gate_metrics import with_computed_metrics
+from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
+from pytest_llmprops.runs.gate.file import read_gate
 from pytest_llmprops.runs.reader import Run
 
 

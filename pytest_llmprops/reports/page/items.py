@@ -15,7 +15,7 @@ from pytest_llmprops.reports.page.again import command_again
 from pytest_llmprops.reports.page.chunks import cut, pack, packed_rows
 from pytest_llmprops.reports.page.upgrade import default_pair
 from pytest_llmprops.reports.page.usage import Spending
-from pytest_llmprops.runs.benchmark_facts import tasks_by_answer
+from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.reviews import Review
 
 #: maximum number of calls on the page; beyond it, the number of calls per item is limited

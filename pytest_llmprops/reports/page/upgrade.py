@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from pytest_llmprops.reports.kit.blocks import Upgrade
 from pytest_llmprops.reports.kit.series import Series
-from pytest_llmprops.runs.benchmark_facts import tasks_by_answer
-from pytest_llmprops.runs.pairing import pair_records
+from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
+from pytest_llmprops.runs.pairs import pair_records
 
 
 def default_pair(series: Sequence[Series]) -> tuple[int, int]:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from pytest_llmprops.core.comparison import PairedResult
-from pytest_llmprops.core.power import PairedPower
+from pytest_llmprops.core.comparison import PairedPower, PairedResult
 from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.page.findings import difference
 from pytest_llmprops.reports.site.measurements import Measurement, SiteRun

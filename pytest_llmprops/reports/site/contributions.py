@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.kit.generic import protocol_lines, published_beside
 from pytest_llmprops.reports.site.contribution import (
@@ -78,7 +78,7 @@ class Contributions:
             return SiteRun(folder, key, None, _problem(folder, problem))
         return run
 
-    def _contribution(self, folder: Path, key: str, facts: RunFacts) -> Contribution:
+    def _contribution(self, folder: Path, key: str, facts: RunMetadata) -> Contribution:
         # Without hashes in run.json, the verdicts may change while it stays the same.
         is_final = facts.finished is not None and VERDICTS in facts.files
         path = self._path(key)

@@ -13,7 +13,7 @@ from pytest_llmprops.reports.kit.text import visible
 from pytest_llmprops.reports.page.chunks import pack
 from pytest_llmprops.reports.site.contribution import LETTERS, Verdicts
 from pytest_llmprops.reports.site.measurements import Measurement, SiteRun, comparable
-from pytest_llmprops.runs.benchmark_facts import tasks_by_answer
+from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 
 #: items of one chunk
 CHUNK = 250

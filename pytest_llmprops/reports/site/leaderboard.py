@@ -22,7 +22,7 @@ from pytest_llmprops.reports.page.findings import (
 from pytest_llmprops.reports.published import ranked
 from pytest_llmprops.reports.site.comparisons import Comparisons
 from pytest_llmprops.reports.site.measurements import Measurement, SiteRun, comparable, measured_of
-from pytest_llmprops.runs.comparable import differences
+from pytest_llmprops.runs.pairs import differences
 from pytest_llmprops.runs.reader import Run
 
 #: printed figures of one table, the best first

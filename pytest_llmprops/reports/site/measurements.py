@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_llmprops.core.records import SummaryRow
-from pytest_llmprops.core.registration import BenchmarkFacts
-from pytest_llmprops.core.run_facts import ModelFacts, RunFacts
+from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
 from pytest_llmprops.reports.kit.series import Measured, Series, Share
 from pytest_llmprops.reports.kit.text import file_name, visible
-from pytest_llmprops.runs.benchmark_facts import facts_of, tasks_by_answer
-from pytest_llmprops.runs.comparable import comparable_groups
+from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
+from pytest_llmprops.runs.pairs import comparable_groups
 from pytest_llmprops.runs.reader import Run
 
 
@@ -29,7 +29,7 @@ class SiteRun:
 
     folder: Path
     key: str
-    facts: RunFacts | None
+    facts: RunMetadata | None
     problem: str = ""
     shares: Mapping[tuple[str, str], Share] = field(default_factory=dict)
     copies: tuple[str, ...] = ()
@@ -63,15 +63,15 @@ class Measurement:
     share: Share | None = None
 
     @property
-    def facts(self) -> RunFacts:
+    def facts(self) -> RunMetadata:
         """``run.json`` of the run."""
         assert self.run.facts is not None
         return self.run.facts
 
     @property
-    def model_facts(self) -> ModelFacts:
+    def model_facts(self) -> ModelMetadata:
         """What the run recorded about the model."""
-        return self.facts.models.get(self.model, ModelFacts())
+        return self.facts.models.get(self.model, ModelMetadata())
 
     @property
     def order(self) -> tuple[str, str]:
@@ -89,9 +89,9 @@ class Measurement:
         return [r for r in self.facts.summary if (r.model, r.benchmark) == (self.model, self.benchmark)]
 
     @cached_property
-    def benchmark_facts(self) -> BenchmarkFacts:
+    def benchmark_facts(self) -> BenchmarkMetadata:
         """What the run recorded about the benchmark."""
-        return facts_of(self.benchmark, self.facts) or BenchmarkFacts.unknown(self.benchmark)
+        return facts_of(self.benchmark, self.facts) or BenchmarkMetadata.unknown(self.benchmark)
 
     @property
     def headline_rows(self) -> list[SummaryRow]:

@@ -19,7 +19,7 @@ from pytest_llmprops.reports.site.files import GENERATOR, SiteFiles
 from pytest_llmprops.reports.site.leaderboard import Board
 from pytest_llmprops.reports.site.measurements import Measurement, ModelIndexes, SiteRun
 from pytest_llmprops.reports.site.trends import trends_of
-from pytest_llmprops.runs.benchmark_facts import title_of
+from pytest_llmprops.runs.benchmark_metadata import title_of
 
 ASSETS = Path(__file__).parent / "assets"
 #: in the order of the navigation, which is not that of writing: the first page is written last

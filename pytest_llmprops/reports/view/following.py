@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Usage
-from pytest_llmprops.core.run_facts import ModelFacts, RunFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
 from pytest_llmprops.core.strict_json import parsed_json
-from pytest_llmprops.runs.appended import AppendedLines
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS
+from pytest_llmprops.runs.json_lines import AppendedLines
 
 #: Rates are those of the last seconds.
 WINDOW_SECONDS = 30.0
@@ -64,7 +64,7 @@ class Follower:
     from its beginning.
     """
 
-    def __init__(self, folder: Path, facts: RunFacts) -> None:
+    def __init__(self, folder: Path, facts: RunMetadata) -> None:
         self._folder, self._facts = folder, facts
         self._begin()
 
@@ -179,14 +179,14 @@ class Follower:
         if self._model_of(call, None) is None:
             _pay(self.total, model, call)
 
-    def _model_of(self, call: _Call, part: Part | None) -> ModelFacts | None:
+    def _model_of(self, call: _Call, part: Part | None) -> ModelMetadata | None:
         """Return who answered a call; None as long as it may be one of several models."""
-        models: Mapping[str, ModelFacts] = self._facts.models
+        models: Mapping[str, ModelMetadata] = self._facts.models
         if call.role != "subject":
-            return self._facts.helpers.get(call.role) or ModelFacts()
+            return self._facts.helpers.get(call.role) or ModelMetadata()
         if len(models) == 1:
             return next(iter(models.values()))
-        return None if part is None else models.get(part.model) or ModelFacts()
+        return None if part is None else models.get(part.model) or ModelMetadata()
 
     def _rate(self, place: int) -> float | None:
         """Return verdicts (1) or calls (2) per second; None while too little was observed."""
@@ -210,7 +210,7 @@ class Follower:
         return max(0, expected - self.total.done) / rate
 
 
-def _pay(counts: Counts, model: ModelFacts, call: _Call) -> None:
+def _pay(counts: Counts, model: ModelMetadata, call: _Call) -> None:
     if model.price is None:
         counts.unpriced += 1
     else:

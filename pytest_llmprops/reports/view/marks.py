@@ -11,7 +11,7 @@ from typing import Any
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import VerdictKey, VerdictRecord
 from pytest_llmprops.core.texts import visible
-from pytest_llmprops.runs.index import FileIdentity, file_identity
+from pytest_llmprops.runs.catalog import FileIdentity, file_identity
 from pytest_llmprops.runs.integrity import VERDICTS
 from pytest_llmprops.runs.json_lines import JsonLines
 from pytest_llmprops.runs.reader import read_facts

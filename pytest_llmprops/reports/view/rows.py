@@ -19,13 +19,13 @@ from pytest_llmprops.core.numbers import (
     usd,
 )
 from pytest_llmprops.core.records import RECORD_STATUSES, SummaryRow
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.kit.series import Share
 from pytest_llmprops.reports.view.following import Counts, Follower, Part
-from pytest_llmprops.runs.benchmark_facts import facts_of, headline
+from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
 from pytest_llmprops.runs.catalog import BASELINES, Listed
-from pytest_llmprops.runs.completing import shard_steps
+from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.summary import pooled_accuracy
 
 #: a run that makes no progress for this time says so
@@ -137,7 +137,7 @@ def row_of(run: Listed, follower: Follower | None, shares: Mapping[Part, Share],
     return row
 
 
-def _state(state: str, facts: RunFacts) -> str:
+def _state(state: str, facts: RunMetadata) -> str:
     """Return ``running``, ``killed``, ``complete``, ``stopped early`` or ``incomplete``."""
     if state == "being written":
         return "running"
@@ -146,7 +146,7 @@ def _state(state: str, facts: RunFacts) -> str:
     return "stopped early" if facts.stopped_by_gate and not facts.complete else state
 
 
-def _expected(facts: RunFacts) -> str:
+def _expected(facts: RunMetadata) -> str:
     return count(facts.expected) if isinstance(facts.expected, int) else "?"
 
 
@@ -161,7 +161,7 @@ def _counts(statuses: Mapping[Any, int]) -> dict[str, str]:
     return {n: count(statuses.get(n, 0)) for n in RECORD_STATUSES if statuses.get(n) or n in always}
 
 
-def _show_progress(row: Row, facts: RunFacts, follower: Follower, now: float) -> None:
+def _show_progress(row: Row, facts: RunMetadata, follower: Follower, now: float) -> None:
     total, expected = follower.total, facts.expected
     speed, left = follower.calls_per_second, follower.seconds_left
     is_running = row["state"] == "running"
@@ -191,7 +191,7 @@ def _show_progress(row: Row, facts: RunFacts, follower: Follower, now: float) ->
         row["remarks"].append(f"No progress for {duration(now - follower.progress_at)}.")
 
 
-def _running_part(part: Part, counts: Counts, facts: RunFacts) -> PartRow:
+def _running_part(part: Part, counts: Counts, facts: RunMetadata) -> PartRow:
     answered = counts.done - counts.statuses["error"]
     share = counts.statuses["correct"] / answered if answered else None
     return _part(part, facts, percent(share), "", counts.statuses, counts)
@@ -199,7 +199,7 @@ def _running_part(part: Part, counts: Counts, facts: RunFacts) -> PartRow:
 
 def _part(
     part: Part,
-    facts: RunFacts,
+    facts: RunMetadata,
     accuracy: str,
     limits: str,
     statuses: Mapping[Any, int],
@@ -222,7 +222,7 @@ def _part(
 
 
 def _finished_parts(
-    facts: RunFacts, shares: Mapping[Part, Share], spent: Mapping[Part, Counts]
+    facts: RunMetadata, shares: Mapping[Part, Share], spent: Mapping[Part, Counts]
 ) -> list[PartRow]:
     members: dict[Part, list[SummaryRow]] = {}
     for row in facts.summary:
@@ -237,7 +237,7 @@ def _finished_parts(
     return parts
 
 
-def single_share(rows: Iterable[SummaryRow], facts: RunFacts) -> Share | None:
+def single_share(rows: Iterable[SummaryRow], facts: RunMetadata) -> Share | None:
     """Return the accuracy of one model on a benchmark with its interval, if one row of the summary has it."""
     rows = headline(rows, facts)
     if len(rows) != 1 or rows[0].estimate is None:

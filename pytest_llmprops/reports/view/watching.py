@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_llmprops.core.numbers import MISSING
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.reports.kit.series import Share
 from pytest_llmprops.reports.view.following import Follower, Part
 from pytest_llmprops.reports.view.rows import Row, row_of
-from pytest_llmprops.runs.catalog import Listed
-from pytest_llmprops.runs.index import RunIndex, broken
+from pytest_llmprops.runs.catalog import Listed, RunIndex, broken
 
 #: bytes of each file of a run that one step reads
 STEP_BYTES = 2_000_000
@@ -42,7 +41,7 @@ class Watch:
         self._index, self._clock = RunIndex(places), clock
         self._followers: dict[Path, tuple[str, Follower]] = {}
         self._shares: dict[Path, tuple[object, Mapping[Part, Share]]] = {}
-        self._finished: dict[Path, tuple[RunFacts, Mapping[Part, Share], Row]] = {}
+        self._finished: dict[Path, tuple[RunMetadata, Mapping[Part, Share], Row]] = {}
         #: by id
         self.rows: dict[str, Row] = {}
         self.runs: dict[str, Listed] = {}

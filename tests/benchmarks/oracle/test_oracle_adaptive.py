@@ -21,11 +21,12 @@ from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidenc
 from pytest_llmprops.benchmarks.oracle.linearity_plan import expected_calls, most_calls, plan_remark
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.linearity import complement, failure_bound
-from pytest_llmprops.core.linearity_bounds import (
+from pytest_llmprops.core.linearity import (
     Passed,
     all_pass,
+    complement,
     different_draws,
+    failure_bound,
     needed_tests,
     pooled_bound,
 )

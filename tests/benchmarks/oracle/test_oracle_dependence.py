@@ -18,8 +18,8 @@ from pytest_llmprops.benchmarks.oracle.extraction import Extracted, ListReading,
 from pytest_llmprops.benchmarks.oracle.linear_tests import Subject
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import LossEvidence, SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
-from pytest_llmprops.core.evidence import Evidence
 from pytest_llmprops.core.linearity import draws, informative_draws
+from pytest_llmprops.core.verdicts import Evidence
 from tests.support.oracle_fakes import ENTITIES, SENTENCE, Fake, check, present
 
 #: (entity, z) -> probability that the entity is lost in a reply about R(z)

@@ -12,7 +12,7 @@ from pytest_llmprops.benchmarks.oracle.pair_metrics import all_pairs_metrics, pa
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
 from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
 from pytest_llmprops.benchmarks.oracle.paraphrase_settings import QUICK, ParaphraseSettings
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 from tests.support.oracle_runs import Subject, pair, verdict_on
 from tests.support.paraphrase_oracles import CAT, DOG, PAIR, Stub
 

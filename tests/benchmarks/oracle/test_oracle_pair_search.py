@@ -21,7 +21,7 @@ from pytest_llmprops.benchmarks.oracle.pair_properties import PAIR_PROPERTIES, N
 from pytest_llmprops.benchmarks.oracle.pair_search import PART, PairSearch
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.core.benchmark import Counterexample
-from pytest_llmprops.core.words import unicode_words
+from pytest_llmprops.core.texts import unicode_words
 from tests.support.paraphrase_oracles import FakeOracle, parsed
 
 NO, YES = "no", "yes"

@@ -22,8 +22,8 @@ from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_chec
 from pytest_llmprops.benchmarks.oracle.sanity_items import random_pairs
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.core.seeds import generator
 from tests.support.paraphrase_oracles import (
     CAT,
     DOG,

@@ -22,12 +22,11 @@ from pytest_llmprops.benchmarks.oracle.search import LinearitySearch, linearity_
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
 from pytest_llmprops.core.benchmark import Counterexample
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.evidence import object_in
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.linearity import complement, draws
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import Verdict, object_in
 from pytest_llmprops.engine.evaluator import Asking, Case, evaluate
 from tests.support.linear_functions import is_linear_test
 from tests.support.oracle_fakes import (

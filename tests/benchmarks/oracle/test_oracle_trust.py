@@ -22,7 +22,7 @@ from pytest_llmprops.benchmarks.oracle.trust import (
     run_trust_tests,
     usable,
 )
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 from tests.support.paraphrase_oracles import FakeOracle
 
 SENTENCES = ("The dog slept.", "The cat ran.")

@@ -15,8 +15,8 @@ from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
 from pytest_llmprops.benchmarks.oracle.paraphrase_settings import QUICK, ParaphraseSettings
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.trust import Candidate, pool_of
+from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.core.seeds import generator
 from tests.support.paraphrase_oracles import (
     CAT,
     DOG,

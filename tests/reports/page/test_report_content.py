@@ -10,7 +10,7 @@ import pytest
 from pytest_llmprops import benchmark_registry
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.registration import BenchmarkFacts, Registration
+from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Section, Table
 from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.reports.page.content import report_on
@@ -243,7 +243,7 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
 
 def test_a_record_says_what_its_benchmark_is(tmp_path: Path) -> None:
     """If the benchmark is not installed, title, noun, controls and chance come from the record."""
-    facts = {"sums": BenchmarkFacts.of(Sums).to_json()}
+    facts = {"sums": BenchmarkMetadata.of(Sums).to_json()}
     records = [*verdicts("add", 7, 1), *verdicts("warm_up", 0, 8)]
     content = report(recorded(tmp_path / "run", records, benchmarks=facts))
     assert content.title.startswith("model answers 87.5% of all sums")

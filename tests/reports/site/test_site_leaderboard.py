@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.site.comparisons import Comparisons
 from pytest_llmprops.reports.site.contributions import Contributions
@@ -15,7 +15,7 @@ from pytest_llmprops.reports.site.files import SiteFiles
 from pytest_llmprops.reports.site.leaderboard import Board, boards_of
 from pytest_llmprops.reports.site.measurements import measurements_of
 from pytest_llmprops.runs.catalog import run_folders
-from pytest_llmprops.runs.comparable import comparable_groups
+from pytest_llmprops.runs.pairs import comparable_groups
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict, verdicts
 from tests.support.team_runs import answers, record, team
@@ -119,7 +119,7 @@ def test_unreadable_and_unanswered_models(tmp_path: Path) -> None:
 def test_runs_without_a_difference_are_in_one_group(tmp_path: Path) -> None:
     """Runs are in one group exactly if no two of them differ; deviations count only if asked."""
 
-    def facts(name: str, **more: Any) -> RunFacts:
+    def facts(name: str, **more: Any) -> RunMetadata:
         return read_run(record(tmp_path / name, 0, answers("m", 0.5, 1, items=5), **more)).facts
 
     other = {"homophones": {"name": "quick", "settings": {"match": "word", "asks": 1}, "seed": 1}}

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_llmprops.core.records import RecordStatus
 from pytest_llmprops.core.requests import Chat, Reply, Usage
-from pytest_llmprops.core.run_facts import ModelFacts, PriceFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata, PriceFacts
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.reports.view.following import Follower, Part
 from pytest_llmprops.runs.record import RunRecord, first_facts
@@ -25,7 +25,7 @@ class Written:
 
     def __init__(self, folder: Path, **facts: Any) -> None:
         folder.mkdir(exist_ok=True)
-        models = {name: ModelFacts(name, price=price) for name, price in PRICES.items()}
+        models = {name: ModelMetadata(name, price=price) for name, price in PRICES.items()}
         facts = {"models": models, "expected": 100, **facts}
         self.folder = folder
         self.record = RunRecord(folder, first_facts(folder, **facts))
@@ -79,10 +79,10 @@ def test_counts_calls_and_cost_follow_the_record(written: Written) -> None:
 
 def test_the_cost_in_total_is_that_of_the_finished_run(written: Written) -> None:
     """A batch costs half; a helper has its own price; a helper without a price makes the cost unknown."""
-    helper = ModelFacts("reader", price=PriceFacts(1.0, 0.0, "table"))
+    helper = ModelMetadata("reader", price=PriceFacts(1.0, 0.0, "table"))
     one = Written(
         written.folder.parent / "one",
-        models={"small": ModelFacts(price=PRICES["small"])},
+        models={"small": ModelMetadata(price=PRICES["small"])},
         helpers={"reader": helper},
     )
     follower = one.follower()

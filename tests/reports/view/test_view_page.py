@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.run_facts import ModelFacts
+from pytest_llmprops.core.run_metadata import ModelMetadata
 from pytest_llmprops.reports.view.rows import id_of
 from pytest_llmprops.reports.view.serving import Server
 from pytest_llmprops.runs.reader import read_run
@@ -241,7 +241,7 @@ def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: 
         page.locator("#none", has_text="No runs under").wait_for()
         folder = tmp_path / "runs" / "first"
         folder.mkdir(parents=True)
-        record = RunRecord(folder, first_facts(folder, models={"model": ModelFacts("model")}, expected=4))
+        record = RunRecord(folder, first_facts(folder, models={"model": ModelMetadata("model")}, expected=4))
         page.locator(".run-card.running", has_text="0 of 4 cases").wait_for()
         record.add(verdict("add", 0))
         record.add(verdict("add", 1, "wrong", reason=HOSTILE))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.run_facts import CallFacts, ModelFacts
+from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata
 from pytest_llmprops.reports.kit.series import Share
 from pytest_llmprops.reports.view.following import Part
 from pytest_llmprops.reports.view.watching import Watch
@@ -28,7 +28,7 @@ def begun() -> Iterator[Begin]:
 
     def begin(folder: Path, expected: int | None = 4) -> RunRecord:
         folder.mkdir(parents=True)
-        facts = first_facts(folder, models={"model": ModelFacts("model")}, expected=expected)
+        facts = first_facts(folder, models={"model": ModelMetadata("model")}, expected=expected)
         records.append(RunRecord(folder, facts))
         return records[-1]
 

@@ -13,8 +13,7 @@ from pytest_llmprops.benchmarks.dtails.report.concepts import concept_pages, con
 from pytest_llmprops.benchmarks.dtails.report.figures import Estimate, Panel, Row, accuracy_panels
 from pytest_llmprops.benchmarks.dtails.report.lines import LONG, Line, lines_of
 from pytest_llmprops.benchmarks.dtails.report.positions import positions_blocks
-from pytest_llmprops.core.metrics import Place
-from pytest_llmprops.core.repeats import mean_scores
+from pytest_llmprops.core.metrics import Place, mean_scores
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.reports.kit import generic
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table

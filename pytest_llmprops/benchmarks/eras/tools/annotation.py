@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from pytest_llmprops.benchmarks.eras.implicit import human_baseline
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.sheet_files import BOM, write_new
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from pytest_llmprops.benchmarks.eras.implicit import Score
 from pytest_llmprops.benchmarks.eras.tools.training.task import DataFile
-from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.statistics import clopper_pearson
+from pytest_llmprops.core.texts import utf8
 
 _TEXT = ("text", "text_a", "review", "sentence", "content")
 _LABEL = ("label", "labels", "sentiment", "y")

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 
 #: First letters of the part-of-speech tags of content words (ICTCLAS tags, from jieba).
 CONTENT_TAGS = ("n", "v", "a", "i", "l", "t", "s", "z")

@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.homophones.items import ASKED, EDITIONS, items
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
-from pytest_llmprops.core.run_facts import CallFacts, ModelFacts, ProtocolFacts
+from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, ProtocolMetadata
 from pytest_llmprops.core.verdicts import Verdict, record_of
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.manifest import read_manifest
@@ -86,8 +86,8 @@ def _write(model: str, judged: list[tuple[Item, bool]], data: DataFolder, target
     folder = new_run_folder(str(target), [model], target.parent)
     facts = first_facts(
         folder,
-        models={model: ModelFacts(model, imported=True, served_as=())},
-        protocols={benchmark.name: ProtocolFacts.from_json(protocol.to_json())},
+        models={model: ModelMetadata(model, imported=True, served_as=())},
+        protocols={benchmark.name: ProtocolMetadata.from_json(protocol.to_json())},
         options={"imported_from": "homophones", "source": "published"},
         data=data.hashes(),
         calls=CallFacts(cost_usd=0.0),

@@ -31,7 +31,7 @@ from pytest_llmprops.benchmarks.homophones.tools.respelling_tables import (
     SPANISH_SPELLINGS,
 )
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 
 CANDIDATES = 160
 """Number of spellings tried for one word."""

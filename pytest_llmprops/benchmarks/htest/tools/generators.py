@@ -26,7 +26,7 @@ from pytest_llmprops.benchmarks.htest.tools.matched_words import (
     rhymes,
 )
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 
 _PUNCTUATION = (".", "!", "?", "...")
 

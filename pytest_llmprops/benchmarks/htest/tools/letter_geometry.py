@@ -24,7 +24,7 @@ from pytest_llmprops.benchmarks.htest.tools.letter_glyphs import (
     recognise,
     transform,
 )
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 
 TYPES = ("rotation", "flipping", "add_subtract", "composite")
 QUOTAS = {"rotation": 26, "flipping": 24, "add_subtract": 30, "composite": 24}

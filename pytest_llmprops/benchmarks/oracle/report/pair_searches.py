@@ -14,7 +14,7 @@ from pytest_llmprops.benchmarks.oracle.report.searches import (
 from pytest_llmprops.core.texts import one_line, visible
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table
 from pytest_llmprops.reports.kit.series import Measured
-from pytest_llmprops.runs.searches import CUT_SHORT
+from pytest_llmprops.runs.record import CUT_SHORT
 
 #: maximum counterexamples shown per model and property
 MOST = 5

@@ -20,7 +20,7 @@ from pytest_llmprops.benchmarks.homophones.tools.generation import Row, builtin_
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import THRESHOLDS, SoundDistance, sound_distance
 from pytest_llmprops.benchmarks.homophones.tools.respelling import words_of
 from pytest_llmprops.benchmarks.homophones.tools.spanish_sounds import dialect
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.location import builtin_data
 from pytest_llmprops.data.pronunciation import load_cmudict
 

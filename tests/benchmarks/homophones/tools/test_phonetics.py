@@ -20,7 +20,7 @@ from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     substitution_cost,
 )
 from pytest_llmprops.benchmarks.homophones.tools.spanish_sounds import SPANISH_RULES
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.pronunciation import load_cmudict
 
 _ARPABET = """

@@ -30,7 +30,7 @@ from pytest_llmprops.benchmarks.homophones.tools.respelling import (
     words_of,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.pronunciation import load_cmudict
 

@@ -20,8 +20,8 @@ from pytest_llmprops.benchmarks.oracle.tools.prover import (
 )
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Embed, Parse, Reply, Request
-from pytest_llmprops.core.seeds import generator
 from tests.support.oracle_runs import Helper, pair
 
 DOGS, MOVED = "red dogs barked loudly last night.", "last night red dogs barked loudly."

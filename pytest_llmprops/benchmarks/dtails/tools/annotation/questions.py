@@ -20,7 +20,7 @@ from pytest_llmprops.benchmarks.dtails.rows import Row
 from pytest_llmprops.benchmarks.dtails.rules import RulesFile
 from pytest_llmprops.benchmarks.dtails.text import folded
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short
 from pytest_llmprops.core.texts import one_line
 

@@ -16,8 +16,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.texts import utf8
 
 #: Maximum characters of a side. Longer texts are not sentences, and a parser's memory grows with the length.
 LONGEST = 2_000

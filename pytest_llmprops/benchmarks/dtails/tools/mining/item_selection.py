@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.seeds import generator
+from pytest_llmprops.core.protocols import generator
 
 Name = TypeVar("Name", bound=Hashable)
 _ROUNDING = 1e-9

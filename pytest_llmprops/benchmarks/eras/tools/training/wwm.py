@@ -23,9 +23,9 @@ from pytest_llmprops.benchmarks.eras.tools.training.task import (
     require_packages,
     token_tensors,
 )
-from pytest_llmprops.core.encoding import utf8
 from pytest_llmprops.core.errors import BackendError, DataError, UsageError
 from pytest_llmprops.core.requests import Segment
+from pytest_llmprops.core.texts import utf8
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, parse_spec
 

@@ -14,7 +14,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.corpus import (
     without,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.folding import fold_width
+from pytest_llmprops.core.texts import fold_width
 
 
 def test_files_of_sighan_are_read_as_they_are(tmp_path: Path) -> None:

@@ -18,18 +18,18 @@ from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import Local
 
 
-def sent(lane_: BatchQueue | SingleQueue, requests: Sequence[Request]) -> list[Any]:
+def sent(queue: BatchQueue | SingleQueue, requests: Sequence[Request]) -> list[Any]:
     """Return the results of requests that arrive together; a hang is a failure."""
 
     async def work() -> list[Any]:
-        together = asyncio.gather(*(lane_.send(r) for r in requests), return_exceptions=True)
+        together = asyncio.gather(*(queue.send(r) for r in requests), return_exceptions=True)
         return list(await asyncio.wait_for(together, 5))
 
     return asyncio.run(work())
 
 
-def batch_lane(model: Local) -> BatchQueue:
-    """Return a lane with one thread."""
+def batch_queue(model: Local) -> BatchQueue:
+    """Return a queue with one thread."""
     return BatchQueue(model.max_batch, [ThreadWorker(lambda requests: served_in_parts(model, requests))])
 
 
@@ -49,7 +49,7 @@ def test_requests_that_arrive_together_are_sorted_into_batches() -> None:
     prompts = [f"{n:02}" for n in range(22)]
     random.Random(1).shuffle(prompts)
     model = Local(max_batch=8, serve=lambda batch: [Reply(f"<{p}>") for p in batch])
-    assert texts(sent(batch_lane(model), [Chat.user(p) for p in prompts])) == [f"<{p}>" for p in prompts]
+    assert texts(sent(batch_queue(model), [Chat.user(p) for p in prompts])) == [f"<{p}>" for p in prompts]
     assert [len(batch) for batch in model.batches] == [8, 8, 6]
     assert [p for batch in model.batches for p in batch] == sorted(prompts)
 
@@ -65,8 +65,8 @@ def test_results_of_a_generator_are_used_as_they_come() -> None:
             raise ValueError("the rest fails")
 
     async def work() -> list[Any]:
-        lane_ = batch_lane(Generating(max_batch=3))
-        asked = [asyncio.ensure_future(lane_.send(Chat.user(str(n)))) for n in range(3)]
+        queue = batch_queue(Generating(max_batch=3))
+        asked = [asyncio.ensure_future(queue.send(Chat.user(str(n)))) for n in range(3)]
         await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=5)
         assert [one.done() for one in asked] == [True, False, False]
         goes_on.set()
@@ -84,14 +84,14 @@ def test_a_generator_with_too_few_results() -> None:
             yield from [Reply("x"), Reply("y")]
 
     few = "!the model yielded 2 results for 3 requests"
-    assert texts(sent(batch_lane(Generating(3)), [Chat.user(c) for c in "abc"])) == ["x", "y", few]
-    assert texts(sent(batch_lane(Generating(3)), [Chat.user("a")])) == ["x"]
+    assert texts(sent(batch_queue(Generating(3)), [Chat.user(c) for c in "abc"])) == ["x", "y", few]
+    assert texts(sent(batch_queue(Generating(3)), [Chat.user("a")])) == ["x"]
 
 
 def test_equal_prompts_may_wait_together() -> None:
     """Samples of the same prompt are all served."""
     model = Local(max_batch=2)
-    assert texts(sent(batch_lane(model), [Chat.user("q", sample=n) for n in range(5)])) == ["Q"] * 5
+    assert texts(sent(batch_queue(model), [Chat.user("q", sample=n) for n in range(5)])) == ["Q"] * 5
     assert [len(batch) for batch in model.batches] == [2, 2, 1]
 
 
@@ -108,7 +108,7 @@ def test_one_batch_at_a_time_and_never_in_the_loop() -> None:
         inside -= 1
         return [Reply("x") for _ in batch]
 
-    assert texts(sent(batch_lane(Local(2, serve)), [Chat.user(str(n)) for n in range(12)])) == ["x"] * 12
+    assert texts(sent(batch_queue(Local(2, serve)), [Chat.user(str(n)) for n in range(12)])) == ["x"] * 12
     assert len(threads) == 1
     assert threading.get_ident() not in threads
 
@@ -116,7 +116,7 @@ def test_one_batch_at_a_time_and_never_in_the_loop() -> None:
 def batches_after(
     meanwhile: Callable[[BatchQueue], Coroutine[Any, Any, None]], *, max_batch: int = 1
 ) -> list[list[str]]:
-    """Return the batches of a lane whose first one, ``m``, is held while ``meanwhile`` sends and cancels."""
+    """Return the batches of a queue whose first one, ``m``, is held while ``meanwhile`` sends and cancels."""
     begun, go_on = threading.Event(), threading.Event()
 
     def serve(batch: list[str]) -> list[Reply]:
@@ -127,7 +127,7 @@ def batches_after(
     model = Local(max_batch, serve)
 
     async def work() -> None:
-        held = batch_lane(model)
+        held = batch_queue(model)
         first = asyncio.create_task(held.send(Chat.user("m")))
         assert await asyncio.to_thread(begun.wait, 5)
         rest = asyncio.create_task(meanwhile(held))
@@ -166,7 +166,7 @@ def test_kinds_are_not_mixed() -> None:
     """A batch has one kind of request, whatever the prompts are."""
     model = Local(max_batch=10)
     requests = [r for n in range(3) for r in (Chat.user(f"{n}"), Segment(f"{n}"))]
-    results = sent(batch_lane(model), requests)
+    results = sent(batch_queue(model), requests)
     assert [r.value for r in results[1::2]] == [["0"], ["1"], ["2"]]
     assert sorted(model.batches) == [["0", "1", "2"], ["segment 0", "segment 1", "segment 2"]]
 
@@ -179,7 +179,7 @@ def test_an_exception_is_the_error_of_its_batch() -> None:
             raise RuntimeError("out of\nmemory")
         return [Reply("x") for _ in batch]
 
-    results = sent(batch_lane(Local(2, serve)), [Chat.user(str(n)) for n in range(6)])
+    results = sent(batch_queue(Local(2, serve)), [Chat.user(str(n)) for n in range(6)])
     bad = "!RuntimeError: out of memory"
     assert texts(results) == ["x", "x", bad, bad, "x", "x"]
     assert all(isinstance(r, BackendError) and not r.transient and not r.fatal for r in results[2:4])
@@ -191,28 +191,28 @@ def test_a_raised_backend_error_keeps_its_meaning() -> None:
     def serve(batch: list[str]) -> list[Reply]:
         raise BackendError("no such model", kind="model", fatal=True)
 
-    [result] = sent(batch_lane(Local(2, serve)), [Chat.user("q")])
+    [result] = sent(batch_queue(Local(2, serve)), [Chat.user("q")])
     assert (result.kind, result.fatal) == ("model", True)
 
 
 def test_error_values_belong_to_one_request() -> None:
     """A batch may contain replies and errors; each goes to its request."""
     model = Local(4, lambda batch: [BackendError("bad") if p == "1" else Reply("x") for p in batch])
-    results = sent(batch_lane(model), [Chat.user(str(n)) for n in range(4)])
+    results = sent(batch_queue(model), [Chat.user(str(n)) for n in range(4)])
     assert texts(results) == ["x", "!bad", "x", "x"]
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_wrong_number_of_results_is_an_error_not_a_hang(count: int) -> None:
-    """A model that returns too few or too many results causes errors, and the lane continues."""
+    """A model that returns too few or too many results causes errors, and the queue continues."""
 
     def serve(batch: list[str]) -> list[Reply]:
         return [Reply("x")] * (count if batch == ["0", "1"] else len(batch))
 
-    lane_ = batch_lane(Local(2, serve))
+    queue = batch_queue(Local(2, serve))
 
     async def work() -> list[Any]:
-        together = asyncio.gather(*(lane_.send(Chat.user(str(n))) for n in range(4)))
+        together = asyncio.gather(*(queue.send(Chat.user(str(n))) for n in range(4)))
         return list(await asyncio.wait_for(together, 0.3))
 
     results = asyncio.run(work())
@@ -256,12 +256,12 @@ def test_what_ends_a_thread_is_an_error_of_the_item(fault: type[BaseException], 
             raise fault
 
     error = f"!{fault.__name__}"
-    lane_ = batch_lane(Ending(max_batch=2))
+    queue = batch_queue(Ending(max_batch=2))
     expected = ["a", "b"][:results] + [error] * (2 - results)
 
     async def work() -> list[Any]:
-        first = await asyncio.gather(lane_.send(Chat.user("a")), lane_.send(Chat.user("b")))
-        return [*first, await lane_.send(Chat.user("c"))]
+        first = await asyncio.gather(queue.send(Chat.user("a")), queue.send(Chat.user("b")))
+        return [*first, await queue.send(Chat.user("c"))]
 
     later = "c" if results else error
     assert texts(asyncio.run(asyncio.wait_for(work(), 5))) == [*expected, later]

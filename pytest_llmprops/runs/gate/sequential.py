@@ -1,35 +1,21 @@
-"""Checks of a sequential gate: what a part of the items says about the decision of the full run.
-
-Items are drawn without replacement, in an order that is independent of the answers. After any number of draws, a
-confidence sequence for a finite population (core/confidence_sequence.py) bounds the counts over all items. A check is
-settled when the full run's own test has the same verdict for every count within the bounds.
-
-An early verdict therefore differs from the full run's with at most the probability spent on the bounds. A sequential
-gate spends half of a rule's ``alpha`` on them, split over all checks, and half on the tests of the full run. The
-rate of wrong acceptances over both is at most ``alpha``.
-
-**Clusters.** The bounds hold for any dependence between items, because they are about this finite population, of
-which a random part was drawn. The full run's test, however, is over clusters, and depends on how the counts are
-distributed over them. In clusters of at most s items, the squared cluster sums of differences add up to at most s
-times the squared differences (Cauchy-Schwarz). So n items count as n / s independent ones that are right or wrong,
-which gives the widest interval of the full run. ``no_regression`` is handled separately below.
-
-**Errors.** A drawn item with an error leaves the population. Items that are not drawn yet count as answered. More than
-``max_errors`` errors make the rule invalid; fewer move the bounds by less than their width.
-"""
+"""Sequential gates: the order in which items are drawn, and the bounds on what the others can still change."""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from pytest_llmprops.core.gate_results import Check, CheckVerdict
+from pytest_llmprops.core.gate_results import Check, CheckVerdict, RulePlan, SequentialPlan
+from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.numbers import interval, percent
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
-from pytest_llmprops.runs.gate_checks import (
+from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer
+from pytest_llmprops.runs.gate.checks import (
     POWER,
     Answer,
     accuracy_required,
@@ -39,10 +25,34 @@ from pytest_llmprops.runs.gate_checks import (
     ranked,
     regression_required,
 )
-from pytest_llmprops.runs.gate_file import Rule
+from pytest_llmprops.runs.gate.file import Gate, Rule
+from pytest_llmprops.runs.pairs import with_tasks_of
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.pairs import Pairs
+    from pytest_llmprops.core.paired import Pairs
+
+
+# Checks of a sequential gate: what a part of the items says about the decision of the full run.
+#
+# Items are drawn without replacement, in an order that is independent of the answers. After any number of
+# draws, a confidence sequence for a finite population (core/confidence_sequence.py) bounds the counts over
+# all items. A check is settled when the full run's own test has the same verdict for every count within the
+# bounds.
+#
+# An early verdict therefore differs from the full run's with at most the probability spent on the bounds. A
+# sequential gate spends half of a rule's ``alpha`` on them, split over all checks, and half on the tests of
+# the full run. The rate of wrong acceptances over both is at most ``alpha``.
+#
+# **Clusters.** The bounds hold for any dependence between items, because they are about this finite
+# population, of which a random part was drawn. The full run's test, however, is over clusters, and depends on
+# how the counts are distributed over them. In clusters of at most s items, the squared cluster sums of
+# differences add up to at most s times the squared differences (Cauchy-Schwarz). So n items count as n / s
+# independent ones that are right or wrong, which gives the widest interval of the full run. ``no_regression``
+# is handled separately below.
+#
+# **Errors.** A drawn item with an error leaves the population. Items that are not drawn yet count as
+# answered. More than ``max_errors`` errors make the rule invalid; fewer move the bounds by less than their
+# width.
 
 OPEN = "not settled yet"
 #: share of a check's error rate that is spent on the drop; the rest bounds the number of discordant pairs
@@ -175,8 +185,8 @@ def no_regression(
     p-value of sign flips is at most Hoeffding's exp(-D² / 2V) (*JASA* 58, 1963), where D is the sum of the differences
     and V the sum of squared cluster sums. There is no lower bound, so only the full run can meet such a rule.
     """
-    from pytest_llmprops.core.drop_tests import mcnemar_drop
-    from pytest_llmprops.core.power import detectable_drop
+    from pytest_llmprops.core.comparison import detectable_drop
+    from pytest_llmprops.core.paired import mcnemar_drop
 
     bounds, n = PairBounds.of(pairs, population, error_rate), population.items
     verdict: CheckVerdict = "inconclusive"
@@ -208,7 +218,7 @@ def max_drop(rule: Rule, pairs: Pairs, population: Population, error_rate: float
     The upper limit of the drop rises with the losses and falls with the gains. At a given drop, it rises with the
     number of discordant pairs. So it is largest at the largest drop with the most discordant pairs.
     """
-    from pytest_llmprops.core.drop_limits import count_sample
+    from pytest_llmprops.core.paired import count_sample
 
     assert rule.max_drop is not None
     bounds, n, tail = PairBounds.of(pairs, population, error_rate), population.effective, rule.alpha / 2
@@ -256,3 +266,112 @@ def _check(
 ) -> Check:
     reason = OPEN if verdict == "inconclusive" else ""
     return Check(kind, required, measured, verdict, reason, value, low, high)
+
+
+# The order in which a sequential gate draws items, and the blocks in which they are measured.
+#
+# The order is a shuffle keyed by (seed, item id): it draws a rule's items without replacement, is the same in
+# every process, and can be recomputed from a record. Blocks are stratified by rule: each has the same share
+# of every rule's items. The gate decides after each block (:func:`~pytest_llmprops.runs.gate.decide.decide`).
+
+#: approximate maximum number of blocks: the request queue runs empty after each
+MOST_BLOCKS = 40
+SMALLEST_BLOCK = 16
+
+#: kinds of faults of an item in a comparison
+IN_ERROR, ABSENT_HERE, ABSENT_THERE = "in error", "missing in this run", "missing in the baseline"
+#: some samples of the item are in error, others are not
+PARTLY = "partly in error"
+
+
+def draw_key(seed: int, item_id: str) -> bytes:
+    """Return the sort key of an item in the order of drawing; it depends only on seed and id."""
+    return hashlib.sha256(f"draw\0{seed}\0{item_id}".encode()).digest()
+
+
+def rule_of(gate: Gate, place: Placed) -> str | None:
+    """Return the name of the rule that judges items of this place; metric rules come after the others."""
+    for by_metric in (False, True):
+        for rule in gate.rules:
+            if bool(rule.metric) is by_metric and rule.matches(place):
+                return rule.name
+    return None
+
+
+def blocks(gate: Gate, places: Sequence[PlacedItem], *, concurrency: int, seed: int) -> list[list[int]]:
+    """Return positions in ``places`` (one per case), block by block.
+
+    Positions are sorted within a block, so that requests with a common prefix stay together. Cases without a rule
+    come last, because the decision does not need them.
+
+    :param concurrency: minimum length of a block, so that all slots are busy until its end.
+    """
+    strata: dict[str | None, list[int]] = {}
+    for position, place in enumerate(places):
+        strata.setdefault(rule_of(gate, place), []).append(position)
+    without_rule = strata.pop(None, [])
+    drawn: list[tuple[float, int]] = []
+    for positions in strata.values():
+        positions.sort(key=lambda p: draw_key(seed, places[p].id))
+        drawn += [((n + 0.5) / len(positions), p) for n, p in enumerate(positions)]
+    drawn.sort()
+    size = max(concurrency, SMALLEST_BLOCK, math.ceil(len(drawn) / MOST_BLOCKS))
+    # A remainder joins the block before it.
+    starts = [n for n in range(0, len(drawn), size) if n == 0 or len(drawn) - n >= size]
+    drawn_blocks = [
+        sorted(p for _, p in drawn[start:end])
+        for start, end in zip(starts, [*starts[1:], len(drawn)], strict=True)
+    ]
+    return [*drawn_blocks, without_rule] if without_rule else drawn_blocks
+
+
+def plan_of(
+    gate: Gate,
+    places: Sequence[PlacedItem],
+    baseline: Iterable[VerdictRecord],
+    seed: int,
+    decided: TasksByAnswer | None = None,
+) -> SequentialPlan:
+    """Return the value of ``sequential`` in ``run.json``.
+
+    ``gate`` and ``baseline`` say whether the plan applies to a later decision. ``ended`` is set when a case was not
+    needed. ``rules`` has, by name, the numbers of items and pairs (with their effective numbers, see
+    :class:`~pytest_llmprops.runs.gate.sequential.Population`), and the ids that cannot form a pair.
+
+    :param places: one per case.
+    :param baseline: the baseline's records, which determine the possible pairs.
+    :param decided: the tasks that depend on the answer, by benchmark; by default those of the installed benchmarks.
+    """
+    baseline = list(baseline)
+    rules = {rule.name: _plan_of_rule(rule, places, baseline, decided) for rule in gate.rules}
+    return SequentialPlan(gate.sha256, fingerprint(baseline), seed, ended=False, rules=rules)
+
+
+def fingerprint(records: Iterable[VerdictRecord]) -> str:
+    """Return a hash of the ids of the answered items, independent of the answers."""
+    answered = sorted({(r.benchmark, r.id) for r in records if r.status != "error"})
+    return hashlib.sha256(repr(answered).encode()).hexdigest()
+
+
+def _plan_of_rule(
+    rule: Rule, places: Sequence[PlacedItem], baseline: Sequence[VerdictRecord], decided: TasksByAnswer | None
+) -> RulePlan:
+    cases = {_key(p): p for p in rule.select(places)}
+    items = Population.of([p.cluster for p in cases.values()])
+    plan = RulePlan(items.items, items.effective)
+    if rule.paired:
+        # The task of a case may depend on its answer. Until then it is a guess, and the baseline must use the same.
+        records = rule.select(with_tasks_of(baseline, places, decided))
+        known, answered = {_key(r) for r in records}, {_key(r) for r in records if r.status != "error"}
+        faults = {
+            IN_ERROR: [key[-1] for key in cases if key in known - answered],
+            ABSENT_HERE: sorted(key[-1] for key in known - cases.keys()),
+            ABSENT_THERE: [key[-1] for key in cases if key not in known],
+        }
+        pairs = Population.of([p.cluster for key, p in cases.items() if key in answered])
+        plan = replace(plan, faults=faults, pairs=pairs.items, pairs_effective=pairs.effective)
+    return plan
+
+
+def _key(place: PlacedItem) -> tuple[str, ...]:
+    return place.benchmark, place.task, place.language, place.source, place.id

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_llmprops.core.records import MetricRow, Remark, SearchCounts, SummaryRow
-from pytest_llmprops.core.registration import BenchmarkFacts
+from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Usage
 from pytest_llmprops.core.strict_json import JSON, check_type
 
@@ -82,7 +82,7 @@ class PriceFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFacts:
+class ModelMetadata:
     """One model or helper of a run.
 
     :param imported: the verdicts were imported, not measured.
@@ -102,7 +102,7 @@ class ModelFacts:
     price: PriceFacts | None = None
 
     @classmethod
-    def from_json(cls, model: Mapping[str, Any]) -> ModelFacts:
+    def from_json(cls, model: Mapping[str, Any]) -> ModelMetadata:
         """Read one member of ``models`` or ``helpers``.
 
         :raises ValueError: if a field is of the wrong type.
@@ -139,7 +139,7 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ProtocolFacts:
+class ProtocolMetadata:
     """The protocol of one benchmark, in plain values."""
 
     name: str = ""
@@ -150,7 +150,7 @@ class ProtocolFacts:
     overrides: Mapping[str, JSON] = field(default_factory=dict)
 
     @classmethod
-    def from_json(cls, protocol: Mapping[str, Any]) -> ProtocolFacts:
+    def from_json(cls, protocol: Mapping[str, Any]) -> ProtocolMetadata:
         """Read one member of ``protocols``.
 
         :raises ValueError: if a field is of the wrong type.
@@ -252,7 +252,7 @@ class GitState:
 
 
 @dataclass(frozen=True, slots=True)
-class RunFacts:
+class RunMetadata:
     """The content of ``run.json``.
 
     :param deviations: label of a model -> changes to requests that its API forced.
@@ -271,11 +271,11 @@ class RunFacts:
     started: str = ""
     finished: str | None = None
     complete: bool = False
-    models: Mapping[str, ModelFacts] = field(default_factory=dict)
-    helpers: Mapping[str, ModelFacts] = field(default_factory=dict)
-    protocols: Mapping[str, ProtocolFacts] = field(default_factory=dict)
+    models: Mapping[str, ModelMetadata] = field(default_factory=dict)
+    helpers: Mapping[str, ModelMetadata] = field(default_factory=dict)
+    protocols: Mapping[str, ProtocolMetadata] = field(default_factory=dict)
     options: Mapping[str, JSON] = field(default_factory=dict)
-    benchmarks: Mapping[str, BenchmarkFacts] = field(default_factory=dict)
+    benchmarks: Mapping[str, BenchmarkMetadata] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     git: GitState | None = None
     data: Mapping[str, str] = field(default_factory=dict)
@@ -303,7 +303,7 @@ class RunFacts:
         return self.sequential is not None and self.sequential.ended
 
     @property
-    def measured_protocols(self) -> dict[str, ProtocolFacts]:
+    def measured_protocols(self) -> dict[str, ProtocolMetadata]:
         """The protocols of the benchmarks with a verdict or a search, without those that ``-k`` deselected.
 
         If there are none, the protocols of all collected benchmarks.
@@ -330,7 +330,7 @@ class RunFacts:
         }
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any], run_id: str) -> RunFacts:
+    def from_json(cls, facts: Mapping[str, Any], run_id: str) -> RunMetadata:
         """Read ``run.json`` of schema 1 or 2; missing fields are empty.
 
         :param run_id: the id for a file without one.
@@ -369,10 +369,10 @@ class RunFacts:
         known = {name: facts[name] for name in _AS_WRITTEN if name in facts}
         return cls(
             **known,
-            models={label: ModelFacts.from_json(m) for label, m in facts.get("models", {}).items()},
-            helpers={role: ModelFacts.from_json(m) for role, m in facts.get("helpers", {}).items()},
-            protocols={name: ProtocolFacts.from_json(p) for name, p in facts.get("protocols", {}).items()},
-            benchmarks={n: BenchmarkFacts.from_json(n, b) for n, b in facts.get("benchmarks", {}).items()},
+            models={label: ModelMetadata.from_json(m) for label, m in facts.get("models", {}).items()},
+            helpers={role: ModelMetadata.from_json(m) for role, m in facts.get("helpers", {}).items()},
+            protocols={name: ProtocolMetadata.from_json(p) for name, p in facts.get("protocols", {}).items()},
+            benchmarks={n: BenchmarkMetadata.from_json(n, b) for n, b in facts.get("benchmarks", {}).items()},
             git=GitState(str(git["commit"]), git.get("dirty") is True) if git and "commit" in git else None,
             calls=CallFacts.from_json(facts.get("calls", {})),
             summary=tables["summary"],

@@ -9,18 +9,30 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.gate_results import SequentialPlan
+from pytest_llmprops.core.items import cluster_means
+from pytest_llmprops.core.numbers import count
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
-from pytest_llmprops.core.run_facts import RunFacts
-from pytest_llmprops.core.weighting import cluster_means
-from pytest_llmprops.runs.benchmark_facts import IsWeighted, TasksByAnswer, cluster_weighted, tasks_by_answer
-from pytest_llmprops.runs.gate_bounds import Population
-from pytest_llmprops.runs.gate_checks import Answer
-from pytest_llmprops.runs.gate_draw import ABSENT_HERE, ABSENT_THERE, IN_ERROR, PARTLY, draw_key
-from pytest_llmprops.runs.gate_file import Rule
-from pytest_llmprops.runs.pairing import Pair, pair_records, score_pairs, with_tasks_of
+from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.runs.benchmark_metadata import (
+    IsWeighted,
+    TasksByAnswer,
+    cluster_weighted,
+    tasks_by_answer,
+)
+from pytest_llmprops.runs.gate.checks import Answer
+from pytest_llmprops.runs.gate.file import Gate, Rule
+from pytest_llmprops.runs.gate.sequential import (
+    ABSENT_HERE,
+    ABSENT_THERE,
+    IN_ERROR,
+    PARTLY,
+    Population,
+    draw_key,
+)
+from pytest_llmprops.runs.pairs import Pair, pair_records, score_pairs, with_tasks_of
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.pairs import Pairs
+    from pytest_llmprops.core.paired import Pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +49,7 @@ class Terms:
     benchmarks: frozenset[str]
 
     @classmethod
-    def of(cls, *runs: RunFacts) -> Terms:
+    def of(cls, *runs: RunMetadata) -> Terms:
         """Return what ``run.json`` of these runs says."""
         names = (name for run in runs for name in (*run.benchmarks, *(row.benchmark for row in run.summary)))
         return cls(tasks_by_answer(*runs), cluster_weighted(*runs), frozenset(names))
@@ -103,7 +115,7 @@ class RuleData:
         """Return a rule's data, given the records of a run and of its baseline.
 
         :param metrics: rows of ``run.json``. :param drawing: the plan of a run that draws its items
-            (:func:`~pytest_llmprops.runs.gate_draw.plan_of`).
+            (:func:`~pytest_llmprops.runs.gate.sequential.plan_of`).
         :param terms: how records are paired and averaged.
         """
         records = list(candidate)
@@ -224,3 +236,48 @@ def _units(
 def _row_matches(rule: Rule, row: MetricRow) -> bool:
     group = rule.group is None or fnmatchcase(row.group, rule.group)
     return group and fnmatchcase(row.name, rule.metric) and rule.matches(row)
+
+
+# What a gate says about an accuracy that is not on all items, or not on those of the baseline.
+#
+# Rules that compare count items that one run lacks (``max_errors``). ``min_accuracy`` alone would be met by a
+# selection of easy items without a word.
+
+
+def selection_notes(
+    gate: Gate,
+    facts: RunMetadata,
+    rules: Iterable[RuleData],
+    candidate: Sequence[VerdictRecord],
+    baseline: Sequence[VerdictRecord],
+    decided: TasksByAnswer,
+) -> list[str]:
+    """Return one note for each selection of items on which a ``min_accuracy`` was judged.
+
+    :param baseline: the verdicts of the baseline; empty without one.
+    """
+    with_accuracy = [data for data in rules if data.rule.min_accuracy is not None]
+    notes = [
+        f"min_accuracy is on a selection: {count(selected)} of {count(available)} {name} items ({_how(facts)})"
+        for name, (selected, available) in facts.selected_items.items()
+        if selected < available and any(data.rule.concerns(name) for data in with_accuracy)
+    ]
+    for data in with_accuracy:
+        # Of a run that draws its items, those not drawn are no selection.
+        if data.rule.paired or data.partial or not baseline:
+            continue
+        ours = {(r.benchmark, r.source, r.id) for r in data.rule.select(candidate)}
+        others = data.rule.select(with_tasks_of(baseline, candidate, decided))
+        theirs = {(r.benchmark, r.source, r.id) for r in others}
+        if ours != theirs:
+            missing, more, here = (count(len(ids)) for ids in (theirs - ours, ours - theirs, ours))
+            notes.append(
+                f"{data.rule.name}: min_accuracy is not on the items of the baseline: {missing} of its"
+                f" {count(len(theirs))} are missing here, and {more} of the {here} here are missing there"
+            )
+    return notes
+
+
+def _how(facts: RunMetadata) -> str:
+    limit = facts.options.get("limit")
+    return f"--llm-limit {limit}" if limit is not None else "selected by -k, -m, --deselect or name"

@@ -8,13 +8,13 @@ from typing import TypeVar
 
 from pytest_llmprops.benchmark_registry import installed_facts
 from pytest_llmprops.core.items import Placed
-from pytest_llmprops.core.registration import BenchmarkFacts
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.core.run_metadata import RunMetadata
 
 P = TypeVar("P", bound=Placed)
 
 
-def facts_of(benchmark: str, *runs: RunFacts) -> BenchmarkFacts | None:
+def facts_of(benchmark: str, *runs: RunMetadata) -> BenchmarkMetadata | None:
     """Return the facts about a benchmark from the first of these runs that has them.
 
     If none has them, return the installed benchmark's facts; None if it is not installed.
@@ -27,7 +27,7 @@ def facts_of(benchmark: str, *runs: RunFacts) -> BenchmarkFacts | None:
     return installed_facts(benchmark)
 
 
-def headline(places: Iterable[P], *runs: RunFacts) -> list[P]:
+def headline(places: Iterable[P], *runs: RunMetadata) -> list[P]:
     """Return the places that count in the headline figures of their benchmarks: not those of controls.
 
     :param places: rows of ``summary``, or other objects with a benchmark and a task.
@@ -40,7 +40,7 @@ def headline(places: Iterable[P], *runs: RunFacts) -> list[P]:
     counted = {
         (name, task)
         for name, members in tasks.items()
-        for task in (facts_of(name, *runs) or BenchmarkFacts.unknown(name)).headline_tasks(members)
+        for task in (facts_of(name, *runs) or BenchmarkMetadata.unknown(name)).headline_tasks(members)
     }
     return [place for place in places if (place.benchmark, place.task) in counted]
 
@@ -48,7 +48,7 @@ def headline(places: Iterable[P], *runs: RunFacts) -> list[P]:
 TasksByAnswer = Callable[[str], Collection[str]]
 
 
-def tasks_by_answer(*runs: RunFacts) -> TasksByAnswer:
+def tasks_by_answer(*runs: RunMetadata) -> TasksByAnswer:
     """Return a function from a benchmark to its tasks that depend on the answer; empty for an unknown benchmark.
 
     :param runs: ``run.json`` of the runs that are compared; see :func:`facts_of`.
@@ -65,7 +65,7 @@ def tasks_by_answer(*runs: RunFacts) -> TasksByAnswer:
 IsWeighted = Callable[[str], bool]
 
 
-def cluster_weighted(*runs: RunFacts) -> IsWeighted:
+def cluster_weighted(*runs: RunMetadata) -> IsWeighted:
     """Return a function that says whether each cluster of a benchmark counts once (``Benchmark.weighting``).
 
     :param runs: ``run.json`` of the runs that are read or compared. It is enough if one of them says so.
@@ -81,7 +81,7 @@ def cluster_weighted(*runs: RunFacts) -> IsWeighted:
     return is_weighted
 
 
-def unknown_benchmarks(benchmarks: Iterable[str], *runs: RunFacts) -> list[str]:
+def unknown_benchmarks(benchmarks: Iterable[str], *runs: RunMetadata) -> list[str]:
     """Return one note for each benchmark that neither the records nor this installation knows."""
     return [
         f"{name}: run.json does not say which of its tasks are controls or have an accuracy target, and {name} is not"
@@ -91,6 +91,6 @@ def unknown_benchmarks(benchmarks: Iterable[str], *runs: RunFacts) -> list[str]:
     ]
 
 
-def title_of(benchmark: str, *runs: RunFacts) -> str:
+def title_of(benchmark: str, *runs: RunMetadata) -> str:
     """Return a benchmark's name as a heading."""
-    return (facts_of(benchmark, *runs) or BenchmarkFacts.unknown(benchmark)).title
+    return (facts_of(benchmark, *runs) or BenchmarkMetadata.unknown(benchmark)).title

@@ -1,27 +1,234 @@
-"""What makes two recorded runs incomparable; such a difference makes a gate's decision invalid."""
+"""The pairs of items that two runs have, and whether the runs are comparable."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_llmprops.core.items import Placed, PlacedItem
-from pytest_llmprops.core.run_facts import RunFacts
+from pytest_llmprops.core.items import Placed, PlacedItem, cluster_means
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.strict_json import JSON
-from pytest_llmprops.runs.benchmark_facts import facts_of, tasks_by_answer
-from pytest_llmprops.runs.gate_file import Gate, Rule
+from pytest_llmprops.runs.benchmark_metadata import (
+    IsWeighted,
+    TasksByAnswer,
+    cluster_weighted,
+    facts_of,
+    tasks_by_answer,
+)
+from pytest_llmprops.runs.gate.file import Gate, Rule
 from pytest_llmprops.runs.reader import Run
 
+if TYPE_CHECKING:
+    from pytest_llmprops.core.comparison import PairedResult
+    from pytest_llmprops.core.paired import Pairs
 
-def unfit(gate: Gate, facts: RunFacts, baseline: Run | None, problems: Sequence[str] = ()) -> list[str]:
+
+# Pairing the records of two runs by item, and judging a candidate by the pairs.
+
+
+class TaskKey(NamedTuple):
+    """One benchmark, task, language and source."""
+
+    benchmark: str
+    task: str
+    language: str
+    source: str
+
+
+class ItemKey(NamedTuple):
+    """One item: records of two runs with the same key are paired."""
+
+    benchmark: str
+    task: str
+    language: str
+    source: str
+    id: str
+
+    @property
+    def task_key(self) -> TaskKey:
+        """The key of the item's task."""
+        return TaskKey(*self[:4])
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One item with an answer in both runs; scores are the share of its samples that are correct."""
+
+    key: ItemKey
+    cluster: str
+    baseline: float
+    candidate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The items of two runs.
+
+    :param pairs: items that both runs have an answer to.
+    :param missing: items of the baseline that the candidate has no record of.
+    :param added: items of the candidate that the baseline has no record of.
+    :param errors: items that both runs have, with an error in at least one.
+    """
+
+    pairs: list[Pair]
+    missing: list[ItemKey]
+    added: list[ItemKey]
+    errors: list[ItemKey]
+
+    def of_tasks(self, task_keys: Collection[TaskKey]) -> Paired:
+        """Return the items of these tasks."""
+        return Paired(
+            [pair for pair in self.pairs if pair.key.task_key in task_keys],
+            *(
+                [key for key in keys if key.task_key in task_keys]
+                for keys in (self.missing, self.added, self.errors)
+            ),
+        )
+
+
+def with_tasks_of(
+    records: Iterable[VerdictRecord], others: Iterable[PlacedItem], decided: TasksByAnswer | None = None
+) -> list[VerdictRecord]:
+    """Return ``records``, each with the task that the same item has in ``others``.
+
+    If a task depends on the answer (``Benchmark.tasks_by_answer``), an item may have different tasks for two models.
+    The task of other items does not change.
+
+    :param others: records or cases.
+    :param decided: the tasks that depend on the answer, by benchmark; by default those of the installed benchmarks.
+    """
+    decided = decided or tasks_by_answer()
+    tasks = {_without_task(r): r.task for r in others}
+    moved = []
+    for record in records:
+        task = tasks.get(_without_task(record), record.task)
+        if task != record.task and {task, record.task} <= set(decided(record.benchmark)):
+            record = replace(record, task=task)
+        moved.append(record)
+    return moved
+
+
+def with_one_task(
+    records: Iterable[VerdictRecord], decided: TasksByAnswer | None = None
+) -> list[VerdictRecord]:
+    """Return ``records``, in which all samples of an item have the same task.
+
+    If a task depends on the answer, samples of an item may have different tasks. The most frequent one counts; of
+    equally frequent ones, that of the first sample.
+
+    :param decided: as for :func:`with_tasks_of`.
+    """
+    records = list(records)
+    if all(r.sample == 0 for r in records):
+        return records
+    tasks: dict[tuple[str, ...], Counter[str]] = {}
+    for r in records:
+        tasks.setdefault((r.model, *_without_task(r)), Counter())[r.task] += 1
+    most = {key: counts.most_common(1)[0][0] for key, counts in tasks.items() if len(counts) > 1}
+    decided = decided or tasks_by_answer()
+    return [
+        replace(r, task=task)
+        if (task := most.get((r.model, *_without_task(r)))) and {task, r.task} <= set(decided(r.benchmark))
+        else r
+        for r in records
+    ]
+
+
+def _without_task(record: PlacedItem) -> tuple[str, str, str, str]:
+    return record.benchmark, record.language, record.source, record.id
+
+
+def pair_records(
+    baseline: Iterable[VerdictRecord],
+    candidate: Iterable[VerdictRecord],
+    decided: TasksByAnswer | None = None,
+) -> Paired:
+    """Pair the records of two models by benchmark, task (the candidate's), language, source and id.
+
+    Samples of an item are averaged first, without errors; an item of which every sample is an error counts as an
+    error. The results are in the baseline's order.
+
+    :param decided: as for :func:`with_tasks_of`.
+    """
+    candidate = with_one_task(candidate, decided)
+    before, after = by_item(with_tasks_of(baseline, candidate, decided)), by_item(candidate)
+    paired = Paired([], [], [key for key in after if key not in before], [])
+    for key, records in before.items():
+        others = after.get(key)
+        if others is None:
+            paired.missing.append(key)
+            continue
+        old, new = _share(records), _share(others)
+        if old is None or new is None:
+            paired.errors.append(key)
+        else:
+            paired.pairs.append(Pair(key, records[0].cluster, old, new))
+    return paired
+
+
+def by_item(records: Iterable[VerdictRecord]) -> dict[ItemKey, list[VerdictRecord]]:
+    """Group records by item; a group has an item's samples."""
+    items: dict[ItemKey, list[VerdictRecord]] = {}
+    for r in records:
+        key = ItemKey(r.benchmark, r.task, r.language, r.source, r.id)
+        items.setdefault(key, []).append(r)
+    return items
+
+
+def _share(records: Sequence[VerdictRecord]) -> float | None:
+    answered = [r.status == "correct" for r in records if r.status != "error"]
+    return sum(answered) / len(answered) if answered else None
+
+
+def task_key_of(row: Placed) -> TaskKey:
+    """Benchmark, task, language and source of a summary row or a record."""
+    return TaskKey(row.benchmark, row.task, row.language, row.source)
+
+
+def score_pairs(pairs: Sequence[Pair], is_weighted: IsWeighted) -> Pairs:
+    """Return the scores and clusters of the pairs, as the functions of ``core`` need them.
+
+    If the clusters of a benchmark count once, its pairs are one per cluster, with the mean scores of its items.
+
+    :param is_weighted: says so for a benchmark (:func:`~pytest_llmprops.runs.benchmark_metadata.cluster_weighted`).
+    """
+    from pytest_llmprops.core.paired import Pairs
+
+    averaged = [p for p in pairs if is_weighted(p.key.benchmark)]
+    items = [p for p in pairs if not is_weighted(p.key.benchmark)]
+    labels = [f"{p.key.benchmark} {p.cluster}" for p in averaged]
+    baseline, clusters = cluster_means([p.baseline for p in averaged], labels)
+    candidate, _ = cluster_means([p.candidate for p in averaged], labels)
+    return Pairs(
+        (*(p.baseline for p in items), *baseline),
+        (*(p.candidate for p in items), *candidate),
+        (*(p.cluster for p in items), *clusters),
+        "cluster" if averaged and not items else "pair",
+    )
+
+
+def judge_pairs(pairs: Sequence[Pair], is_weighted: IsWeighted | None = None) -> PairedResult | None:
+    """Judge the candidate by its pairs; None without pairs.
+
+    :param is_weighted: as for :func:`score_pairs`; by default that of the installed benchmarks.
+    """
+    from pytest_llmprops.core.comparison import judge
+
+    return judge(score_pairs(pairs, is_weighted or cluster_weighted())) if pairs else None
+
+
+def unfit(gate: Gate, facts: RunMetadata, baseline: Run | None, problems: Sequence[str] = ()) -> list[str]:
     """Return the reasons why the gate cannot judge this run against its baseline, one line each.
 
     The caller checks whether this run is complete, because a sequential gate may have ended it.
 
     :param problems: what is inconsistent in this run's record.
     """
-    runs: list[tuple[str, RunFacts]] = [("this run", facts)]
+    runs: list[tuple[str, RunMetadata]] = [("this run", facts)]
     if baseline is not None and gate.needs_baseline:
         runs.append((f"baseline {baseline.run_id}", baseline.facts))
     reasons = [f"this run: {line}" for line in problems]
@@ -42,7 +249,7 @@ def _compared(gate: Gate, benchmark: str) -> bool:
     return any(rule.paired and rule.concerns(benchmark) for rule in gate.rules)
 
 
-def _not_one_model(what: str, facts: RunFacts) -> list[str]:
+def _not_one_model(what: str, facts: RunMetadata) -> list[str]:
     models = list(facts.models)
     if len(models) == 1:
         return []
@@ -51,7 +258,7 @@ def _not_one_model(what: str, facts: RunFacts) -> list[str]:
     ]
 
 
-def _mixed(what: str, facts: RunFacts) -> list[str]:
+def _mixed(what: str, facts: RunMetadata) -> list[str]:
     return [
         f"{what} mixes replies of {len(served)} served models ({', '.join(served)});"
         " measure again, or set allow_mixed = true"
@@ -61,7 +268,7 @@ def _mixed(what: str, facts: RunFacts) -> list[str]:
 
 
 def differences(
-    baseline: RunFacts, candidate: RunFacts, benchmarks: Iterable[str], *, deviations: bool = True
+    baseline: RunMetadata, candidate: RunMetadata, benchmarks: Iterable[str], *, deviations: bool = True
 ) -> list[str]:
     """Return the differences that make two runs incomparable on these benchmarks, one line each.
 
@@ -83,13 +290,13 @@ def differences(
     return lines
 
 
-def comparable_groups(runs: Sequence[RunFacts], benchmark: str, *, deviations: bool = True) -> list[int]:
+def comparable_groups(runs: Sequence[RunMetadata], benchmark: str, *, deviations: bool = True) -> list[int]:
     """Return the number of each run's group, from 0. The runs of a group have no :func:`differences` on a benchmark.
 
     A run joins the first group that it fits, in the order of ``runs``.
     """
     numbers: dict[str, int] = {}
-    groups: list[list[RunFacts]] = []
+    groups: list[list[RunMetadata]] = []
     for facts in runs:
         key = _settings_key(facts, benchmark)
         if key not in numbers:
@@ -104,7 +311,7 @@ def comparable_groups(runs: Sequence[RunFacts], benchmark: str, *, deviations: b
     return [numbers[_settings_key(facts, benchmark)] for facts in runs]
 
 
-def _settings_key(facts: RunFacts, benchmark: str) -> str:
+def _settings_key(facts: RunMetadata, benchmark: str) -> str:
     """Return a text that is different for runs that differ. Equal runs may have different texts."""
     protocol = facts.protocols.get(benchmark)
     read = {name: [*known.data, *known.presentation] for name, known in facts.benchmarks.items()}
@@ -115,7 +322,7 @@ def _settings_key(facts: RunFacts, benchmark: str) -> str:
     return json.dumps(parts, sort_keys=True, default=str)
 
 
-def unlike_items(rule: Rule, baseline: RunFacts, selected: Iterable[PlacedItem]) -> str:
+def unlike_items(rule: Rule, baseline: RunMetadata, selected: Iterable[PlacedItem]) -> str:
     """Return why too many items of a rule that compares cannot be paired; empty if enough may be.
 
     It compares the numbers of items by task, so it needs no verdicts of the baseline.
@@ -148,7 +355,7 @@ def unlike_items(rule: Rule, baseline: RunFacts, selected: Iterable[PlacedItem])
     return f"{has}; measure the baseline again, on these items"
 
 
-def age(baseline: RunFacts, candidate: RunFacts) -> str:
+def age(baseline: RunMetadata, candidate: RunMetadata) -> str:
     """Return the beginning of a line about a difference: the baseline's name, and whether it is older."""
     name = f"baseline {baseline.run_id}"
     if baseline.started and baseline.started < candidate.started:
@@ -156,7 +363,7 @@ def age(baseline: RunFacts, candidate: RunFacts) -> str:
     return f"{name} is not of"
 
 
-def _protocol(baseline: RunFacts, candidate: RunFacts, benchmark: str) -> list[str]:
+def _protocol(baseline: RunMetadata, candidate: RunMetadata, benchmark: str) -> list[str]:
     theirs, ours = (f.protocols.get(benchmark) for f in (baseline, candidate))
     if theirs is None or ours is None:
         # Only one run measured the benchmark, so nothing is paired. The rules report that.
@@ -187,17 +394,17 @@ def _named(what: str, theirs: Mapping[str, JSON], ours: Mapping[str, JSON]) -> l
     ]
 
 
-def _params(facts: RunFacts) -> Mapping[str, JSON]:
+def _params(facts: RunMetadata) -> Mapping[str, JSON]:
     params = facts.options.get("params")
     return params if isinstance(params, Mapping) else {}
 
 
-def _helpers(facts: RunFacts) -> Mapping[str, JSON]:
+def _helpers(facts: RunMetadata) -> Mapping[str, JSON]:
     # An unpinned model's identity does not tell versions apart, but its name always counts.
     return {role: helper.identity or helper.spec for role, helper in facts.helpers.items()}
 
 
-def _data(baseline: RunFacts, candidate: RunFacts, benchmarks: list[str]) -> list[str]:
+def _data(baseline: RunMetadata, candidate: RunMetadata, benchmarks: list[str]) -> list[str]:
     theirs, ours = baseline.data, candidate.data
     concerned = _concerned((baseline, candidate), benchmarks)
     changed = [name for name in theirs if name in ours and theirs[name] != ours[name] and concerned(name)]
@@ -207,7 +414,7 @@ def _data(baseline: RunFacts, candidate: RunFacts, benchmarks: list[str]) -> lis
     return [f"{age(baseline, candidate)} this run's data: {', '.join(changed[:3])}{more} changed"]
 
 
-def _concerned(runs: Sequence[RunFacts], benchmarks: Iterable[str]) -> Callable[[str], bool]:
+def _concerned(runs: Sequence[RunMetadata], benchmarks: Iterable[str]) -> Callable[[str], bool]:
     """Return a function that tells whether one of the benchmarks read a file of ``data``.
 
     Schema 1 does not record which benchmark read a file. There, the first folder of the path names the benchmark; if
@@ -230,7 +437,7 @@ def _concerned(runs: Sequence[RunFacts], benchmarks: Iterable[str]) -> Callable[
     return concerned
 
 
-def _deviations(facts: RunFacts) -> set[str]:
+def _deviations(facts: RunMetadata) -> set[str]:
     # Only the name of the parameter differs: both names limit the same number of tokens.
     return {
         text

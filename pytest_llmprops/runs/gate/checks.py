@@ -11,11 +11,10 @@ from pytest_llmprops.core.numbers import interval as interval_shown
 from pytest_llmprops.core.numbers import number, p_value, percent, size_in_points, with_interval
 from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.core.statistics import Interval, mean_interval
-from pytest_llmprops.runs.gate_file import Rule, wrong_side
+from pytest_llmprops.runs.gate.file import Rule, wrong_side
 
 if TYPE_CHECKING:
-    from pytest_llmprops.core.drop_tests import DropTest
-    from pytest_llmprops.core.pairs import Pairs
+    from pytest_llmprops.core.paired import DropTest, Pairs
 
 POWER = 0.80
 
@@ -131,7 +130,7 @@ def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tes
     :param tests: the number of tests that the correction is for.
     """
     from pytest_llmprops.core.comparison import judge
-    from pytest_llmprops.core.drop_limits import drop_interval
+    from pytest_llmprops.core.paired import drop_interval
 
     interval = drop_interval(pairs, 1 - rule.alpha)
     result = judge(pairs, alpha=alpha, detect=rule.detect, level=1 - rule.alpha, test=test, tests=tests)
@@ -178,7 +177,7 @@ def _drop(pairs: Pairs, interval: Interval) -> str:
 
 def _too_few(rule: Rule, pairs: Pairs, alpha: float) -> str:
     """Return that the pairs or clusters cannot show a drop of ``detect``, and how many could."""
-    from pytest_llmprops.core.power import times_to_detect
+    from pytest_llmprops.core.comparison import times_to_detect
 
     times = times_to_detect(pairs, rule.detect, alpha=alpha, power=POWER)
     needed = f"; about {_amount(times, pairs.noun, pairs.n, pairs.clusters)} are needed" if times else ""
@@ -196,7 +195,7 @@ def drop_required(rule: Rule) -> str:
 
 def max_drop(rule: Rule, pairs: Pairs) -> Check:
     """Check ``max_drop`` (non-inferiority): the whole interval of the drop is at or below the margin."""
-    from pytest_llmprops.core.drop_limits import drop_interval, times_to_settle_drop
+    from pytest_llmprops.core.paired import drop_interval, times_to_settle_drop
 
     assert rule.max_drop is not None
     interval = drop_interval(pairs, 1 - rule.alpha)

@@ -24,7 +24,10 @@ from typing import Any, Literal, TypeVar
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import ItemPlace, Placed
+from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.strict_json import problem_of
+from pytest_llmprops.runs.benchmark_metadata import facts_of
 
 PLACE = ("benchmark", "task", "language", "source")
 PlacedT = TypeVar("PlacedT", bound=Placed)
@@ -352,3 +355,32 @@ def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], wher
     if rule.min is not None and rule.max is not None and rule.min > rule.max:
         raise UsageError(f"{where}: min {rule.min:g} is above max {rule.max:g}")
     return rule
+
+
+#: requirements that treat more correct items as better
+_HIGHER = ("min_accuracy", "no_regression", "max_drop")
+
+
+def misplaced(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) -> list[str]:
+    """Return one line for each rule that treats higher accuracy as better on a task with another target.
+
+    :param places: records or cases.
+    :param runs: ``run.json`` of the run and its baseline; they have the accuracy targets of the tasks.
+    """
+    tasks = {(p.benchmark, p.task, p.language, p.source): p for p in places}
+    known: dict[str, BenchmarkMetadata | None] = {}
+    lines: dict[str, str] = {}
+    for (benchmark, task, *_), place in tasks.items():
+        if benchmark not in known:
+            known[benchmark] = facts_of(benchmark, *runs)
+        facts = known[benchmark]
+        if facts is None or task not in facts.accuracy_targets:
+            continue
+        for rule in gate.rules:
+            requirements = [name for name in rule.checks if name in _HIGHER]
+            if requirements and rule.matches(place):
+                lines[rule.name] = (
+                    f"rule '{rule.name}': {requirements[0]} on {benchmark} {task}, whose accuracy is best at"
+                    f" {facts.accuracy_targets[task]:g}, not higher: name another task, or a metric (within, max)"
+                )
+    return list(lines.values())

@@ -1,0 +1,251 @@
+"""Paired differences of two runs: means over clusters, exact tests, and limits of the drop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
+
+from pytest_llmprops.core.bounded_mean import ClusterSample, times_to_settle
+from pytest_llmprops.core.items import by_cluster
+from pytest_llmprops.core.statistics import Interval, check_level, mean_interval
+
+# The scores of a baseline and a candidate on the same items.
+#
+# A *loss* is a pair that the baseline has right and the candidate wrong, a *gain* the reverse. A *difference*
+# is candidate - baseline, a *drop* its negative. Scores are fractions in [0, 1].
+
+#: smaller differences are rounding errors: repeats averaged in another order
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Scores of two models on the same items: ``baseline``, ``candidate`` and cluster label, one of each per pair.
+
+    :param noun: what a pair is, for messages: ``cluster`` if the scores are means of clusters.
+    :param drops: baseline - candidate of each pair; rounding errors are set to 0. Computed.
+    :raises ValueError: if the tuples have different lengths, or a score is outside [0, 1].
+    """
+
+    baseline: tuple[float, ...]
+    candidate: tuple[float, ...]
+    clusters: tuple[str, ...]
+    noun: str = "pair"
+    # computed once, because every test of a gate reads it several times
+    drops: tuple[float, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if not len(self.baseline) == len(self.candidate) == len(self.clusters):
+            lengths = f"{len(self.baseline)}, {len(self.candidate)} and {len(self.clusters)}"
+            raise ValueError(
+                f"baseline scores, candidate scores and clusters must be equally many, not {lengths}"
+            )
+        for score in (*self.baseline, *self.candidate):
+            if not 0 <= score <= 1:
+                raise ValueError(f"a score must be in [0, 1], not {score}")
+        raw = (b - c for b, c in zip(self.baseline, self.candidate, strict=True))
+        object.__setattr__(self, "drops", tuple(0.0 if abs(d) < ROUNDING else d for d in raw))
+
+    @property
+    def n(self) -> int:
+        """Number of pairs."""
+        return len(self.baseline)
+
+    @property
+    def losses(self) -> int:
+        """Pairs on which the candidate scores lower."""
+        return sum(d > 0 for d in self.drops)
+
+    @property
+    def gains(self) -> int:
+        """Pairs on which the candidate scores higher."""
+        return sum(d < 0 for d in self.drops)
+
+    @property
+    def drop(self) -> float:
+        """Mean of baseline - candidate, in [-1, 1]; positive if the candidate is worse.
+
+        :raises ValueError: if there are no pairs.
+        """
+        if not self.n:
+            raise ValueError("a drop needs at least one pair")
+        return math.fsum(self.drops) / self.n
+
+    @property
+    def binary(self) -> bool:
+        """Whether every score is 0 or 1."""
+        return all(score in (0, 1) for score in (*self.baseline, *self.candidate))
+
+    @property
+    def cluster_count(self) -> int:
+        """Number of distinct clusters."""
+        return len(set(self.clusters))
+
+    @property
+    def clustered(self) -> bool:
+        """Whether some cluster has more than one pair."""
+        return self.cluster_count < self.n
+
+    def by_cluster(self) -> list[list[float]]:
+        """Return the drops of each cluster's pairs, with the clusters in order of first appearance."""
+        return list(by_cluster(self.drops, self.clusters).values())
+
+
+# Tests of a drop: one-sided p-values of "the candidate is not worse".
+#
+# scipy is imported where it is used, because most runs compare nothing.
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats: TypeAlias = NDArray[np.float64]
+
+#: for up to 14 clusters all sign flips are enumerated; for more, this many are drawn
+SIGN_FLIPS = 2**14
+
+
+class DropTest(NamedTuple):
+    """One-sided p-value of "the candidate is not worse", and the name of the test."""
+
+    p: float
+    method: str
+
+
+@overload
+def mcnemar_drop(losses: int, gains: int) -> float: ...
+@overload
+def mcnemar_drop(losses: ArrayLike, gains: ArrayLike) -> Floats: ...
+
+
+def mcnemar_drop(losses: ArrayLike, gains: ArrayLike) -> float | Floats:
+    """Return the p-value of the one-sided exact McNemar test of a drop.
+
+    It is P(Bin(losses + gains, 1/2) >= losses), and 1 if there are neither losses nor gains.
+
+    The conditional test of McNemar (1947); see Fagerland, Lydersen & Laake (2014), section 4. Broadcasts over
+    arrays of counts.
+    """
+    import numpy as np
+    from scipy.special import bdtrc
+
+    lost, gained = np.asarray(losses, dtype=np.int64), np.asarray(gains, dtype=np.int64)
+    p = bdtrc(lost - 1, lost + gained, 0.5)
+    return p if np.ndim(p) else float(p)
+
+
+def sign_flip_drop(cluster_differences: Sequence[float], *, seed: int = 0) -> float:
+    """Return the p-value of a one-sided sign-flip permutation test of a drop, on each cluster's sum of differences.
+
+    If the models are equally good, both signs of a cluster's difference are equally likely (Good 2005,
+    *Permutation, Parametric and Bootstrap Tests of Hypotheses*, section 3.2). The p-value is the share of sign
+    patterns whose sum is at least the observed one. Up to 14 clusters that differ, all patterns are counted. For
+    more clusters, 16,384 patterns are drawn; the observed one is among them, so that p is never 0.
+    """
+    import numpy as np
+    from scipy.stats import monte_carlo_test, permutation_test
+
+    sums = np.array([d for d in cluster_differences if abs(d) >= ROUNDING])
+    if len(sums) < 2:  # scipy requires two
+        return 0.5 if sums.sum() > 0 else 1.0
+
+    def total(values: Floats, axis: int) -> Floats:
+        # Equal sums must tie although their rounding errors differ: scipy's tolerance is relative to the sum.
+        rounded: Floats = np.round(values.sum(axis=axis), 9)
+        return rounded
+
+    if 2 ** len(sums) <= SIGN_FLIPS:
+        exact = permutation_test(
+            (sums,), total, permutation_type="samples", alternative="greater", n_resamples=SIGN_FLIPS
+        )
+        return float(exact.pvalue)
+    rng = np.random.default_rng(seed)
+
+    def flipped(size: tuple[int, ...]) -> Floats:
+        return np.where(rng.integers(0, 2, size, dtype=np.bool_), sums, -sums)
+
+    # permutation_test draws from the same null distribution but is 30 times slower: it shuffles index arrays.
+    drawn = monte_carlo_test(
+        sums, flipped, total, alternative="greater", n_resamples=SIGN_FLIPS - 1, batch=1 + 10**6 // len(sums)
+    )
+    return float(drawn.pvalue)
+
+
+def drop_test(pairs: Pairs) -> DropTest:
+    """Test for a drop: exact McNemar for independent binary pairs, otherwise sign flips of clusters (or items)."""
+    if pairs.binary and not pairs.clustered:
+        return DropTest(mcnemar_drop(pairs.losses, pairs.gains), "exact McNemar")
+    p = sign_flip_drop([math.fsum(differences) for differences in pairs.by_cluster()])
+    return DropTest(p, "sign-flip permutation over clusters" if pairs.clustered else "sign-flip permutation")
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values adjusted for multiple tests (Holm 1979), in their order.
+
+    :raises ValueError: if a p-value is outside [0, 1].
+    """
+    if any(not 0 <= p <= 1 for p in p_values):
+        raise ValueError(f"p-values must be in [0, 1], not {list(p_values)}")
+    adjusted = [0.0] * len(p_values)
+    largest = 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+# Intervals of a drop, and the number of pairs that would settle one.
+#
+# The interval is that of the mean of differences in [-1, 1], which are bounded: see ``core/bounded_mean.py``.
+
+#: counts may be shares of effective items, with rounding errors up to this share
+SHARE_ROUNDING = 1e-9
+
+
+def sample_of(pairs: Pairs) -> ClusterSample:
+    """Return the drops of the pairs by cluster.
+
+    :raises ValueError: if there are no pairs.
+    """
+    if not pairs.n:
+        raise ValueError("an interval of a drop needs at least one pair")
+    return ClusterSample.of(pairs.drops, pairs.clusters)
+
+
+def drop_interval(pairs: Pairs, level: float = 0.95) -> Interval:
+    """Return Gaffke's interval of the drop, over clusters if a cluster has several pairs.
+
+    A cluster weighs as much as its pairs. If all pairs are independent and differ by -1 or 1, the interval is that of
+    Clopper and Pearson.
+
+    :raises ValueError: if there are no pairs, or unless 0 < level < 1.
+    """
+    if not pairs.n:
+        raise ValueError("an interval of a drop needs at least one pair")
+    return mean_interval(pairs.drops, pairs.clusters, level, least=-1, most=1)
+
+
+def count_sample(losses: float, gains: float, n: float) -> ClusterSample:
+    """Return the drops of ``n`` independent right-or-wrong pairs; ``n`` and the counts may be effective numbers.
+
+    :raises ValueError: unless losses, gains >= 0, losses + gains <= n and n > 0.
+    """
+    if n <= 0 or min(losses, gains) < 0 or losses + gains > n * (1 + SHARE_ROUNDING):
+        raise ValueError(f"there cannot be {losses} losses and {gains} gains among {n} pairs")
+    counts = {-1.0: gains, 0.0: n - losses - gains, 1.0: losses}
+    present = {value: float(count) for value, count in counts.items() if count > 0}
+    return ClusterSample(tuple(present), (1.0,) * len(present), tuple(present.values()))
+
+
+def times_to_settle_drop(pairs: Pairs, max_drop: float, level: float = 0.95) -> float | None:
+    """Return how many times these pairs put the whole interval of the drop on one side of ``max_drop``.
+
+    The estimate assumes that the differences stay as they are. It is None if the drop equals ``max_drop``, which no
+    number of pairs settles, or if more than 1,024 times the pairs would be needed.
+
+    :raises ValueError: if there are no pairs.
+    """
+    check_level(level)
+    return times_to_settle(sample_of(pairs), max_drop, (1 - level) / 2, least=-1, most=1)

@@ -1,0 +1,489 @@
+"""The decision of a gate on a recorded run, or on a run and its baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from pytest_llmprops.core.gate_results import (
+    Check,
+    CheckVerdict,
+    GateDecision,
+    GateResult,
+    RuleResult,
+    SequentialPlan,
+)
+from pytest_llmprops.core.numbers import percent
+from pytest_llmprops.core.records import MetricRow, VerdictRecord
+from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.texts import first_names
+from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, unknown_benchmarks
+from pytest_llmprops.runs.gate import checks as gate_checks
+from pytest_llmprops.runs.gate import sequential
+from pytest_llmprops.runs.gate.data import RuleData, Terms, selection_notes
+from pytest_llmprops.runs.gate.file import Gate, Rule, misplaced
+from pytest_llmprops.runs.gate.sequential import ABSENT_HERE, fingerprint
+from pytest_llmprops.runs.integrity import AGAIN, added_hashes
+from pytest_llmprops.runs.pairs import by_item, unfit, with_one_task, with_tasks_of
+from pytest_llmprops.runs.parts import shard_steps
+from pytest_llmprops.runs.reader import Run, computed_metrics
+
+# Items without an answer at their worst for the candidate, so that errors cannot hide failures.
+#
+# A rule leaves out items that are in error or missing in one of the runs, up to ``max_errors`` of them. If
+# these are the items that the candidate fails, what is left looks better than the candidate is: 30 items lost
+# of 1,000 become 20 lost of 990. So a requirement with a stated error rate is met only if it is also met when
+# every item without an answer counts against the candidate. A failed one is not affected: it fails on the
+# answers alone.
+#
+# A test whether the errors are concentrated on items that the baseline answers correctly could not hold the
+# error rates. If the baseline is right on 90% of the items, ten errors fall on ten such items in 35% of all
+# runs by chance.
+
+#: the requirements with a stated rate of wrong acceptances
+_WITH_RATE = ("min_accuracy", "no_regression", "max_drop")
+
+
+class AtWorst(NamedTuple):
+    """The records of one rule with an answer for every item, and ids of the items that had none in one of the runs."""
+
+    candidate: list[VerdictRecord]
+    baseline: list[VerdictRecord]
+    plan: SequentialPlan | None
+    unanswered: list[str]
+
+
+def at_worst(
+    rule: Rule,
+    candidate: Sequence[VerdictRecord],
+    baseline: Sequence[VerdictRecord],
+    plan: SequentialPlan | None,
+    decided: TasksByAnswer,
+) -> AtWorst:
+    """Return a rule's records with errors and missing items counted against the candidate.
+
+    Errors of the candidate and items that only the baseline has become wrong. Errors of the baseline and items that
+    only the candidate has become correct for the baseline.
+
+    :param plan: the plan of a run that draws its items; the result has one without known faults.
+    """
+    own = rule.select(candidate)
+    failed = [r.id for r in own if r.status == "error"]
+    ours = [replace(r, status="wrong") if r.status == "error" else r for r in own]
+    if not rule.paired:
+        return AtWorst(ours, [], plan, list(dict.fromkeys(failed)))
+    others = rule.select(with_tasks_of(baseline, own, decided))
+    failed += [r.id for r in others if r.status == "error"]
+    theirs = [replace(r, status="correct") if r.status == "error" else r for r in others]
+    here, there = by_item(own), by_item(others)
+    # Of a run that draws its items, only those that are not to be drawn are missing.
+    drawn_from = None if plan is None else plan.rules[rule.name]
+    absent = None if drawn_from is None else set(drawn_from.faults.get(ABSENT_HERE, ()))
+    for key, records in there.items():
+        if key not in here and (absent is None or key.id in absent):
+            failed.append(key.id)
+            ours += [replace(r, status="wrong") for r in records]
+    for key, records in here.items():
+        if key not in there:
+            failed.append(key.id)
+            theirs += [replace(r, status="correct") for r in records]
+    if plan is not None and drawn_from is not None:
+        more = len(absent or ())
+        items, effective = drawn_from.items + more, drawn_from.effective + more
+        every = replace(
+            drawn_from, items=items, effective=effective, faults={}, pairs=items, pairs_effective=effective
+        )
+        plan = replace(plan, rules={**plan.rules, rule.name: every})
+    return AtWorst(ours, theirs, plan, list(dict.fromkeys(failed)))
+
+
+def confirmed(rule: Rule, result: RuleResult, worst: RuleResult, unanswered: Sequence[str]) -> RuleResult:
+    """Return the result in which a requirement is met only if it is met at worst as well.
+
+    :param worst: the result on the records of :func:`at_worst`.
+    """
+    verdicts = {check.kind: check.verdict for check in worst.checks}
+    names = first_names(sorted(unanswered))
+    reason = (
+        f"met by the answers, but not if the candidate fails the {len(unanswered)} items in error or missing in one of"
+        f" the runs ({names}): measure them again"
+    )
+    checks = tuple(
+        replace(check, verdict="inconclusive", reason=reason)
+        if check.verdict == "met" and has_rate(rule, check.kind) and verdicts.get(check.kind) != "met"
+        else check
+        for check in result.checks
+    )
+    if checks == result.checks:
+        return result
+    return replace(
+        result, checks=checks, verdict="inconclusive" if result.verdict == "met" else result.verdict
+    )
+
+
+def has_rate(rule: Rule, kind: str) -> bool:
+    """Whether a requirement has a stated rate of wrong acceptances."""
+    return kind in _WITH_RATE and not (kind == "min_accuracy" and rule.basis == "point")
+
+
+def fitness(data: RuleData) -> list[Check]:
+    """Check ``min_items``, ``repeats`` and ``max_errors``: whether there are enough answers to judge."""
+    rule, checks = data.rule, []
+    n, what = data.population.items, "pairs" if rule.paired else "answered items"
+    if n < rule.min_items:
+        reason = f"{n} {what} are fewer than min_items = {rule.min_items}"
+        checks.append(Check("min_items", f"at least {rule.min_items} {what}", str(n), "invalid", reason))
+    checks += _repeats(data)
+    faulty, of = data.fault_size, data.either
+    least, most = faulty / of, min(faulty + data.total - data.drawn, of) / of
+    so_far = data.drawn_fault_size / data.drawn if data.drawn else least
+    required = f"at most {percent(rule.max_errors)} in error or missing"
+    measured = f"{percent(faulty / of)}, {faulty:.6g} of {of}"
+    verdict: CheckVerdict = "met"
+    if least > rule.max_errors:
+        verdict = "invalid"
+    elif data.partial and (so_far > rule.max_errors or (not rule.checks and most > rule.max_errors)):
+        # The items to come may bring the share of the drawn ones down again, or the share of all up.
+        verdict = "inconclusive"
+    if verdict != "met" or faulty or not rule.checks:
+        reason = {"invalid": _faults(data), "inconclusive": sequential.OPEN}.get(verdict, "")
+        checks.append(Check("max_errors", required, measured, verdict, reason, least))
+    return checks
+
+
+def _repeats(data: RuleData) -> list[Check]:
+    wanted = data.rule.repeats
+    fewest = [samples for samples in data.samples if samples is not None]
+    if wanted == 1 or not fewest:
+        return []
+    required, measured = f"at least {wanted} samples per item", str(min(fewest))
+    for name, again, samples in zip(("this run", "the baseline"), ("", " it"), data.samples, strict=True):
+        if samples is not None and samples < wanted:
+            has = f"{name} has {samples} sample{'s' * (samples > 1)} per item, and repeats = {wanted}"
+            reason = f"{has}; measure{again} again with --llm-repeats {wanted}"
+            return [Check("repeats", required, measured, "invalid", reason)]
+    return [Check("repeats", required, measured, "met")]
+
+
+def _faults(data: RuleData) -> str:
+    kinds = [f"{len(ids)} {what}" for what, ids in data.faults.items() if ids]
+    return f"of {data.either} items {' and '.join(kinds)} ({first_names(data.faulty)})"
+
+
+# The metrics that a gate's rules judge, computed again from the verdicts of a recorded run.
+
+Key = tuple[str, ...]
+
+
+def with_computed_metrics(gate: Gate, run: Run) -> Run:
+    """Return the run with the metrics that the gate's rules judge computed from its verdicts.
+
+    A value in ``run.json`` that differs is one of the run's problems. A benchmark that is not installed keeps the
+    metrics of ``run.json``, and a note says so.
+    """
+    rules = [rule for rule in gate.rules if rule.metric]
+    names = {
+        name for name in {r.benchmark for r in run.records} if any(rule.concerns(name) for rule in rules)
+    }
+    computed, notes = computed_metrics([r for r in run.records if r.benchmark in names])
+    known = {row.benchmark for row in computed}
+    recorded = [row for row in run.facts.metrics if row.benchmark in known]
+    others = [row for row in run.facts.metrics if row.benchmark not in known]
+    return replace(
+        run,
+        facts=replace(run.facts, metrics=(*others, *computed)),
+        problems=(*run.problems, *_differences(recorded, computed)),
+        notes=tuple(dict.fromkeys([*run.notes, *notes])),
+    )
+
+
+def _differences(recorded: Iterable[MetricRow], computed: Iterable[MetricRow]) -> list[str]:
+    """Compare values, not intervals: the computed ones are judged."""
+    before, after = ({_key(row): row.value for row in rows} for rows in (recorded, computed))
+    return [
+        f"run.json has {_shown(before.get(key))} for {'/'.join(filter(None, key[1:]))}, computed from the verdicts it"
+        f" is {_shown(after.get(key))}: run.json was changed or written by another version; {AGAIN}"
+        for key in dict.fromkeys([*before, *after])
+        if not _equal(before.get(key), after.get(key))
+    ]
+
+
+def _key(row: MetricRow) -> Key:
+    return (row.model, row.benchmark, row.task, row.language, row.source, row.group, row.name)
+
+
+def _equal(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12) or (math.isnan(one) and math.isnan(other))
+
+
+def _shown(value: float | None) -> str:
+    return "no value" if value is None else f"{value:.6g}"
+
+
+#: worst first
+ORDER: tuple[CheckVerdict, ...] = ("invalid", "failed", "inconclusive", "met")
+_DECISIONS: Mapping[CheckVerdict, GateDecision] = {
+    "invalid": "invalid",
+    "failed": "fail",
+    "inconclusive": "inconclusive",
+    "met": "pass",
+}
+
+
+def decide(
+    gate: Gate,
+    facts: RunMetadata,
+    records: Sequence[VerdictRecord],
+    baseline: Run | None,
+    *,
+    running: bool = False,
+    problems: Sequence[str] = (),
+) -> GateResult:
+    """Judge a run by a gate.
+
+    :param facts: the run's ``run.json``; ``sequential`` has the plan of a run that draws its items
+        (:func:`~pytest_llmprops.runs.gate.sequential.plan_of`). :param records: its verdicts.
+    :param running: the run has not ended, so it may be incomplete.
+    :param problems: what is inconsistent in the run's record; those of the baseline are in ``baseline.problems``.
+    """
+    # A baseline with several models is rejected by unfit().
+    first = baseline.models[:1] if baseline is not None else []
+    theirs = [r for r in baseline.records if r.model in first] if baseline is not None else []
+    plan = _same_terms(gate, facts, theirs)
+    runs = [facts] if baseline is None else [facts, baseline.facts]
+    terms = Terms.of(*runs)
+    records = with_one_task(records, terms.decided)
+    rules = [RuleData.of(rule, facts.metrics, records, theirs, plan, terms) for rule in gate.rules]
+    results = _results(gate, rules, _nothing(gate, facts, records))
+    if any(data.faulty for data in rules) or any(r.status == "error" for r in (*records, *theirs)):
+        results = _confirmed(gate, results, records, theirs, plan, terms)
+    selection = selection_notes(gate, facts, rules, records, theirs, terms.decided)
+    worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
+    decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
+    reasons = unfit(gate, facts, baseline, problems)
+    ended = plan is not None and plan.ended
+    if not (running or facts.complete or (ended and (decided or reasons))):
+        reasons.insert(len(problems), f"this run is incomplete: {_why_incomplete(facts, plan)}")
+    reasons += gate.overlaps(records) + misplaced(gate, records, *runs)
+    reasons += [
+        f"{result.name}: {check.reason}"
+        for result in results
+        for check in result.checks
+        if check.verdict == "invalid"
+    ]
+    decision: GateDecision = "invalid" if reasons else _DECISIONS[worst]
+    passed = decision == "pass" or (decision == "inconclusive" and gate.inconclusive == "pass")
+    used, total = sum(r.drawn for r in rules), sum(r.total for r in rules)
+    early = used < total
+    return GateResult(
+        decision=decision,
+        passed=passed,
+        line=_line(decision, results, reasons, passed=passed, is_selection=bool(selection)),
+        file=gate.file,
+        sha256=gate.sha256,
+        baseline=None if baseline is None else baseline.run_id,
+        sequential=gate.sequential,
+        stopped_early=early,
+        items_used=used,
+        items_of=total,
+        reasons=tuple(reasons),
+        notes=(
+            *((f"stopped early: {used} of {total} items; estimates are of these",) if early else ()),
+            *selection,
+            *unknown_benchmarks((r.benchmark for r in records), *runs),
+            *(f"run {run.run_id}: {line}" for run in runs for line in added_hashes(run)),
+        ),
+        rules=tuple(results),
+    )
+
+
+def settled(result: GateResult) -> bool:
+    """Whether further items cannot change the decision of a run that draws its items, or are unlikely to."""
+    if result.decision in ("fail", "invalid"):
+        return True
+    return not any(rule_open(rule) for rule in result.rules)
+
+
+def rule_open(result: RuleResult) -> bool:
+    """Whether the rule still needs items."""
+    return result.partial and result.verdict == "inconclusive"
+
+
+def _same_terms(gate: Gate, facts: RunMetadata, theirs: Sequence[VerdictRecord]) -> SequentialPlan | None:
+    """Return the plan of a run that draws its items; None if the plan is for another gate or baseline."""
+    plan = facts.sequential
+    if plan is None or (plan.gate, plan.baseline) != (gate.sha256, fingerprint(theirs)):
+        return None
+    return plan
+
+
+def _why_incomplete(facts: RunMetadata, plan: SequentialPlan | None) -> str:
+    if facts.stopped_by_gate and plan is None:
+        return "it was stopped early by another gate file or for another baseline; measure the rest"
+    steps = shard_steps(facts) or f"continue it with 'llmprops retry {facts.run_id}'"
+    return facts.stopped or f"cases have no verdict; {steps}"
+
+
+def _nothing(gate: Gate, facts: RunMetadata, records: Sequence[VerdictRecord]) -> Mapping[str, str]:
+    """Return why rules have no item: name of the rule -> one line."""
+    more = "".join(
+        f"; {sum(models.values())} {benchmark} items were not served"
+        for benchmark, models in facts.not_served.items()
+    )
+    return {name: f"{line}{more}" for name, line in gate.empty_rules(records).items()}
+
+
+# ---- judging
+
+
+def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) -> list[RuleResult]:
+    tests = sum(data.rule.no_regression for data in rules)
+    bounds = sum(len(data.rule.checks) for data in rules if not data.rule.metric)
+    checks_of_rules: list[list[Check]] = []
+    for data in rules:
+        checks = fitness(data) if data.total else [_no_items(nothing[data.rule.name])]
+        if not any(c.verdict == "invalid" for c in checks):
+            if data.rule.metric:
+                checks += _metric_checks(data)
+            elif data.partial:
+                checks += _partial_checks(data, data.rule.alpha / 2 / max(bounds, 1), tests)
+            else:
+                checks += _full_checks(data)
+        checks_of_rules.append(checks)
+    _add_regression_checks(gate, rules, checks_of_rules, tests)
+    return [
+        RuleResult(
+            data.rule.name,
+            min((c.verdict for c in checks), key=ORDER.index),
+            data.judged,
+            tuple(checks),
+            data.partial,
+        )
+        for data, checks in zip(rules, checks_of_rules, strict=True)
+    ]
+
+
+def _confirmed(
+    gate: Gate,
+    results: Sequence[RuleResult],
+    records: Sequence[VerdictRecord],
+    theirs: Sequence[VerdictRecord],
+    plan: SequentialPlan | None,
+    terms: Terms,
+) -> list[RuleResult]:
+    """Return the results in which errors and missing items cannot hide failures."""
+    worst = [at_worst(rule, records, theirs, plan, terms.decided) for rule in gate.rules]
+    rules = [
+        RuleData.of(rule, (), w.candidate, w.baseline, w.plan, terms)
+        for rule, w in zip(gate.rules, worst, strict=True)
+    ]
+    at_worst_results = _results(gate, rules, dict.fromkeys((rule.name for rule in gate.rules), ""))
+    return [
+        confirmed(rule, result, other, w.unanswered)
+        for rule, result, other, w in zip(gate.rules, results, at_worst_results, worst, strict=True)
+    ]
+
+
+def _no_items(why: str) -> Check:
+    return Check("items", "items to judge", "none", "invalid", why)
+
+
+def _metric_checks(data: RuleData) -> list[Check]:
+    rule = data.rule
+    if data.partial:
+        return [Check("metric", rule.metric, "needs all items", "inconclusive", sequential.OPEN)]
+    if not data.metrics:
+        return [Check("metric", rule.metric, "none", "invalid", f"the run has no metric {rule.metric} there")]
+    return [check for row in data.metrics for check in gate_checks.metric(rule, row)]
+
+
+def _full_checks(data: RuleData) -> list[Check]:
+    rule, checks = data.rule, []
+    if rule.min_accuracy is not None:
+        checks.append(gate_checks.accuracy(rule, data.units, data.noun))
+    if rule.max_drop is not None:
+        checks.append(gate_checks.max_drop(rule, data.comparison))
+    if rule.max_refused is not None:
+        checks.append(gate_checks.share(rule, "refused", data.answers))
+    if rule.max_unparsed is not None:
+        checks.append(gate_checks.share(rule, "unparsed", data.answers))
+    return checks
+
+
+def _partial_checks(data: RuleData, rate: float, tests: int) -> list[Check]:
+    rule, checks = data.rule, []
+    if data.weighs_clusters:
+        # The bounds are for items of equal weight.
+        checks += [
+            Check(kind, required(rule), "needs all items", "inconclusive", sequential.OPEN)
+            for kind, required in gate_checks.REQUIRED.items()
+            if kind in rule.checks
+        ]
+    elif rule.paired:
+        pairs = data.comparison
+        if rule.max_drop is not None:
+            checks.append(sequential.max_drop(rule, pairs, data.population, rate))
+        if rule.no_regression:
+            alpha = rule.alpha / 2
+            checks.append(
+                sequential.no_regression(rule, pairs, data.population, rate, alpha=alpha, tests=tests)
+            )
+    if rule.min_accuracy is not None and not data.weighs_clusters:
+        checks.insert(0, sequential.accuracy(rule, data.answers, data.items, rate))
+    if rule.max_refused is not None:
+        checks.append(sequential.share(rule, "refused", data.answers, data.items, rate))
+    if rule.max_unparsed is not None:
+        checks.append(sequential.share(rule, "unparsed", data.answers, data.items, rate))
+    return checks
+
+
+def _add_regression_checks(
+    gate: Gate, rules: Sequence[RuleData], checks_of_rules: list[list[Check]], tests: int
+) -> None:
+    """Add the checks of all complete ``no_regression`` rules; Holm's correction needs every p-value."""
+    from pytest_llmprops.core.paired import drop_test, holm
+
+    tested = [
+        (data, checks, drop_test(data.comparison))
+        for data, checks in zip(rules, checks_of_rules, strict=True)
+        if data.rule.no_regression and not data.partial and all(c.verdict != "invalid" for c in checks)
+    ]
+    # A rule that was settled early has a p-value above alpha. Replacing it by 1 changes no other rule's verdict.
+    p_values = [test.p for _, _, test in tested] + [1.0] * (tests - len(tested))
+    adjusted = holm(p_values) if tested and tests > 1 else p_values
+    for (data, checks, test), p in zip(tested, adjusted, strict=False):
+        alpha = data.rule.alpha / 2 if gate.sequential else data.rule.alpha
+        rule = replace(data.rule, alpha=alpha)
+        checks.append(
+            gate_checks.no_regression(rule, data.comparison, test._replace(p=p), alpha=alpha, tests=tests)
+        )
+
+
+def _line(
+    decision: GateDecision,
+    results: Sequence[RuleResult],
+    reasons: Sequence[str],
+    *,
+    passed: bool,
+    is_selection: bool,
+) -> str:
+    if decision == "invalid":
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        return f"invalid: {reasons[0]}{more}"
+    if decision == "pass":
+        where = ", on a selection of the items" if is_selection else ""
+        return f"pass: {len(results)} of {len(results)} rules are met{where}"
+    wanted: CheckVerdict = "failed" if decision == "fail" else "inconclusive"
+    reasons_of_checks = [
+        f"{result.name}: {check.reason or check.measured}"
+        for result in results
+        for check in result.checks
+        if check.verdict == wanted and result.verdict == wanted
+    ]
+    more = f" (and {len(reasons_of_checks) - 1} more)" if len(reasons_of_checks) > 1 else ""
+    accepted = ", which the gate file accepts" if decision == "inconclusive" and passed else ""
+    return f"{decision}{accepted}: {reasons_of_checks[0]}{more}"
