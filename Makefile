@@ -29,7 +29,7 @@ endef
 TORCH := torch==2.13.0
 
 # The version of Allure is in one place, the module that names it in messages.
-ALLURE := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' pytest_llmprops/reports/allure_pages.py)
+ALLURE := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' pytest_llmprops/reports/allure/site.py)
 ALLURE_READY := $(VENV)-allure/ready-$(ALLURE)
 
 # SmolLM2's weights. The package requires a runtime that is built from source, and which is not needed.
@@ -118,7 +118,7 @@ docs: $(VENV)/dev
 
 # The Allure report of the results in reports/allure-results (see docs/allure.md); needs no package but Allure.
 report: $(ALLURE_READY)
-	@$(PYTHON) -m pytest_llmprops.reports.allure_site
+	@$(PYTHON) -m pytest_llmprops.reports.allure.site
 
 $(ALLURE_READY):
 	@command -v npm > /dev/null || { echo "make report needs npm, which comes with Node.js" >&2; exit 1; }

@@ -21,7 +21,7 @@ from tests.support.browser import ARGUMENTS, CHROMIUM
 
 ROOT = Path(__file__).resolve().parent.parent
 PLAIN = ["-p", "no:hypothesispytest", "-p", "no:timeout", "-p", "no:cacheprovider", "-q", "--no-header"]
-SITE = [sys.executable, "-m", "pytest_llmprops.reports.allure_site"]
+SITE = [sys.executable, "-m", "pytest_llmprops.reports.allure.site"]
 TRIVIAL = (
     "import pytest\n@pytest.mark.parametrize('n', range(CASES))\ndef test_trivial(n):\n    assert n >= 0\n"
 )

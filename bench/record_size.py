@@ -21,8 +21,7 @@ from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Reply, Request, Usage
 from pytest_llmprops.core.run_metadata import ModelMetadata
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.engine.evaluator import Case, Outcome, evaluate
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.runs.record import RunRecord, first_facts

@@ -6,12 +6,41 @@ notes and folds; Markdown, HTML, sorting, themes and escaping come with them.
 
 from pytest_llmprops.core.comparison import PairedResult
 from pytest_llmprops.core.metrics import Place
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Page, Section, Table
-from pytest_llmprops.reports.kit.compare import compare
-from pytest_llmprops.reports.kit.figures import Point, colour, legend, margins, marker, new_figure, share_axis
-from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
+from pytest_llmprops.reports.kit.blocks import (
+    Block,
+    Cell,
+    Figure,
+    Fold,
+    Note,
+    Page,
+    Section,
+    Table,
+    cut_text,
+    interval,
+    language,
+    linked_pages,
+    outcome_label,
+    percent,
+    points,
+    visible,
+    with_interval,
+    words,
+)
+from pytest_llmprops.reports.kit.figures import (
+    ForestRow,
+    Mark,
+    Point,
+    colour,
+    forest,
+    legend,
+    margins,
+    marker,
+    new_figure,
+    share_axis,
+)
 from pytest_llmprops.reports.kit.generic import (
     accuracy_figure,
+    compare,
     detailed,
     fine_print,
     metric_cell,
@@ -19,17 +48,7 @@ from pytest_llmprops.reports.kit.generic import (
     share_cell,
     tables,
 )
-from pytest_llmprops.reports.kit.pages import cut_text, linked_pages, outcome_label
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
-from pytest_llmprops.reports.kit.text import (
-    interval,
-    language,
-    percent,
-    points,
-    visible,
-    with_interval,
-    words,
-)
 
 __all__ = [
     "Block",

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import importlib.util
 import io
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import registrations
-from pytest_llmprops.cli import (
-    batch,
-    compare,
-    completion,
-    data,
-    gate,
-    generate,
-    init,
-    models,
-    report,
-    run,
-    runs,
-    segment,
-    site,
-    store,
-    suites,
-    view,
-)
-from pytest_llmprops.cli.kit import Command, add_registered
-from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.cli import models, reports, run, runs, store
+from pytest_llmprops.cli.kit import Command, Groups, add_registered
+from pytest_llmprops.core.errors import LLMPropsError, MissingExtra
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.models.dotenv_file import read_dotenv
+
+
+def add_completion(groups: Groups, top: argparse.ArgumentParser) -> None:
+    """Add ``completion``, for all commands of ``top``."""
+    completion = groups.add_parser(
+        "completion",
+        help="print a script that completes commands and options in a shell",
+        description="Print the script. For bash: llmprops completion bash >"
+        " ~/.local/share/bash-completion/completions/llmprops",
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    completion.set_defaults(command=partial(_completion, top))
+
+
+def _completion(top: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if importlib.util.find_spec("shtab") is None:
+        raise MissingExtra("llmprops completion", package="shtab", extra="completion")
+    print(importlib.import_module("shtab").complete(top, shell=options.shell))
+    return 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -44,14 +49,19 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"pytest-llmprops {__version__}")
     groups = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for module in (init, run, suites, models, data, generate):
-        module.add(groups)
+    for add in (
+        run.add_init, run.add_run, run.add_suites, models.add_models, run.add_data, run.add_generate
+    ):  # fmt: skip
+        add(groups)
     for registration in registrations():
         if registration.commands is not None:
             add_registered(groups, registration.name, registration.commands)
-    for module in (segment, batch, runs, gate, compare, report, view, site, store):
-        module.add(groups)
-    completion.add(groups, top)
+    for add in (
+        models.add_segment, store.add_batch, runs.add_runs, runs.add_gate, runs.add_compare, reports.add_report,
+        reports.add_view, reports.add_site, store.add_store,
+    ):  # fmt: skip
+        add(groups)
+    add_completion(groups, top)
     return top
 
 

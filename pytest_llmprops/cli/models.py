@@ -1,4 +1,4 @@
-"""``llmprops models``: what can follow ``--model``, and what it needs on this machine."""
+"""``models`` and ``segment``: the backends, and the score of a segmentation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,78 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import Groups, wrote
-from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
-from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.cli.kit import Groups, add_group, wrote
+from pytest_llmprops.core.errors import DataError, LLMPropsError, MissingExtra, UsageError
+from pytest_llmprops.core.texts import terminal_line, utf8
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.models.api.prices import price, read_table, renewed_table, shipped_names, shipped_origin
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import ALIASES, backend_names, find_backend, parse_spec
 from pytest_llmprops.reports.tables import aligned_table, terminal_width
+
+
+def add_segment(groups: Groups) -> None:
+    """Add ``llmprops segment score``."""
+    commands = add_group(groups, "segment", "score word segmentations")
+    score = commands.add_parser(
+        "score",
+        help="precision, recall, F1 and recall of unknown words, as in the SIGHAN bakeoffs",
+        description="Compare a segmented file with a gold file. Both are UTF-8, one sentence per line, with spaces"
+        " between words.",
+    )
+    score.add_argument("--gold", type=Path, required=True, metavar="FILE", help="gold segmentation")
+    score.add_argument("--pred", type=Path, required=True, metavar="FILE", help="segmentation to score")
+    score.add_argument(
+        "--train-words",
+        type=Path,
+        metavar="FILE",
+        help="words of the training data, separated by spaces or lines; all other words count as unknown",
+    )
+    score.add_argument(
+        "--whole-text",
+        action="store_true",
+        help="compare the whole texts, for files with different line breaks",
+    )
+    score.set_defaults(command=_score)
+
+
+def _score(options: argparse.Namespace) -> int:
+    from pytest_llmprops.core.segmentation import score
+
+    known = None
+    if options.train_words is not None:
+        known = frozenset(word for line in _lines(options.train_words) for word in line)
+    result = score(
+        _lines(options.gold), _lines(options.pred), known=known, whole_text=bool(options.whole_text)
+    )
+    counts = [
+        ("gold words", result.gold),
+        ("predicted words", result.predicted),
+        ("correct words", result.correct),
+    ]
+    rates = [("precision", result.precision), ("recall", result.recall), ("F1", result.f1)]
+    if known is not None:
+        rates += [
+            ("OOV rate", result.oov_rate),
+            ("OOV recall", result.oov_recall),
+            ("IV recall", result.iv_recall),
+        ]
+    for name, count in counts:
+        print(f"{name:<16}{count:>9,}")
+    for name, rate in rates:
+        print(f"{name:<16}{'-' if rate is None else f'{rate:.4f}':>9}")
+    return 0
+
+
+def _lines(file: Path) -> list[list[str]]:
+    """Return the words of each line of a UTF-8 file."""
+    text = utf8(file.read_bytes(), str(file))
+    if not text.strip():
+        raise DataError(f"{file}: the file is empty")
+    # splitlines() would also split at other separators, which may occur within a line.
+    lines = [line.split() for line in text.split("\n")]
+    return lines if lines[-1] else lines[:-1]
+
 
 #: Examples of the backends with many models. Capitals stand for what the user fills in.
 EXAMPLES = {
@@ -35,7 +99,7 @@ KEYS = {"anthropic": ("ANTHROPIC_API_KEY",), "openai": ("OPENAI_API_KEY",)}
 SERVES = {"hf": "depends on the model"}
 
 
-def add(groups: Groups) -> None:
+def add_models(groups: Groups) -> None:
     """Add ``models``."""
     models = groups.add_parser(
         "models",

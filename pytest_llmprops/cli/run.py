@@ -1,20 +1,185 @@
-"""``llmprops run`` and ``retry``: run the suites of installed benchmarks, and complete a run, with pytest."""
+"""Before and during a run: ``init``, ``suites``, ``data``, ``generate``, ``run`` and ``retry``."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib.resources import files
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations
-from pytest_llmprops.cli.kit import RUN, Groups, Suggested
+from pytest_llmprops.cli.kit import RUN, Groups, Suggested, add_group, add_registered, wrote
+from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.items import sized
+from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.registration import Registration
+from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.data.files import DataFolder, data_folder
+from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.engine.planning import plan
+from pytest_llmprops.reports.tables import aligned_table, terminal_width
+
+#: path in the new project -> file in ``project/``; .txt, because tools read a .py file as part of this package
+FILES = {
+    "gate.toml": "gate.toml",
+    ".github/workflows/model-upgrade.yml": "model-upgrade.yml",
+    "example/test_capitals.py": "test_capitals.py.txt",
+    "example/capitals.jsonl": "capitals.jsonl",
+}
+NEXT = """\
+Try the files without a key:  pytest suites/ example/ --model fake:echo --llm-limit 2
+Measure a model:              pytest suites/ --model gpt-4o -n 8
+Keep it as the baseline:      llmprops runs promote RUN current"""
+
+
+def add_init(groups: Groups) -> None:
+    """Add ``init``."""
+    init = groups.add_parser(
+        "init",
+        help="write suites, a gate, a CI workflow and an example benchmark",
+        description="Write the suites of this package, a gate file, a GitHub Actions workflow that gates a model"
+        " upgrade, and a small benchmark to start from.",
+    )
+    init.add_argument(
+        "folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder"
+    )
+    init.add_argument("--overwrite", action="store_true", help="replace files that differ")
+    init.set_defaults(command=_init)
+
+
+def _init(options: argparse.Namespace) -> int:
+    contents = project_files()
+    paths = {options.folder / name: content for name, content in contents.items()}
+    differing = [
+        str(path)
+        for path, content in paths.items()
+        if path.exists() and not (path.is_file() and path.read_bytes() == content)
+    ]
+    if differing and not options.overwrite:
+        raise UsageError(
+            f"{', '.join(differing)}: already there, nothing was written; pass --overwrite, or name another folder"
+        )
+    for path, content in paths.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    wrote(paths)
+    print(NEXT)
+    return 0
+
+
+def project_files() -> dict[str, bytes]:
+    """Return the content of each file of a new project, by its path."""
+    suites, project = files("pytest_llmprops.suites"), files("pytest_llmprops.cli") / "project"
+    copied = sorted(file.name for file in suites.iterdir() if re.fullmatch(r"test_\w+\.py", file.name))
+    return {f"suites/{name}": (suites / name).read_bytes() for name in copied} | {
+        path: (project / name).read_bytes() for path, name in FILES.items()
+    }
+
+
+_MODEL = "model"
+_CHAT: frozenset[Kind] = frozenset({"chat"})
+
+
+def add_suites(groups: Groups) -> None:
+    """Add ``suites``."""
+    suites = groups.add_parser(
+        "suites",
+        help="the installed benchmarks, their items and calls",
+        description="List the installed benchmarks: their built-in items, and the calls that a chat model gets for all"
+        " of them with the protocol quick, and with --llm-size small and standard, without stored replies; for"
+        " benchmarks that are named, also those with the protocol paper. pytest --llm-plan counts the calls of one"
+        " selection.",
+    )
+    suites.add_argument(
+        "benchmarks",
+        nargs="*",
+        metavar="BENCHMARK",
+        choices=Suggested(benchmark_names()),
+        help="name of an installed benchmark (default: all)",
+    )
+    suites.set_defaults(command=_suites)
+
+
+def _suites(options: argparse.Namespace) -> int:
+    chosen = [find_registration(name) for name in options.benchmarks] or registrations()
+    # The calls of paper take three times as long to count as the others.
+    protocols = ("quick", "paper") if options.benchmarks else ("quick",)
+    columns = [f"calls {name}" for name in protocols]
+    table: list[tuple[str, ...]] = [("benchmark", "items", *columns, "small", "standard", "what it measures")]
+    for registration in chosen:
+        benchmark = registration.load_class()()
+        quick, *others = (_cases(registration, benchmark, name) for name in protocols)
+        small, standard = (_of_size(benchmark, quick, size) for size in ("small", "standard"))
+        calls = (f"{_calls(cases):,}" for cases in (quick, *others, small, standard))
+        table.append((benchmark.name, f"{len(quick):,}", *calls, benchmark.about))
+    print("\n".join(line.removeprefix("  ") for line in aligned_table(table, terminal_width() + 2)))
+    return 0
+
+
+def _cases(registration: Registration, benchmark: Benchmark, name: str) -> list[Case]:
+    """Return the cases of a chat model, with a helper for every role."""
+    folder = DataFolder(data_folder(registration), "builtin", registration.tools)
+    protocol = resolve(benchmark.name, benchmark.protocols, name, {}, seed=0)
+    part = benchmark.prepared(loaded(benchmark, folder), folder, protocol.settings)
+    roles = {role for item in part.items for role in benchmark.roles_of(item.task)}
+    helpers = {role: role for role in roles | set(benchmark.helpers(protocol.settings))}
+    return [
+        Case(benchmark, item, part.context, protocol, _MODEL, helpers=helpers, kinds=_CHAT)
+        for item in part.items
+        if _CHAT & benchmark.kinds_of(item.task)
+    ]
+
+
+def _of_size(benchmark: Benchmark, cases: list[Case], size: str) -> list[Case]:
+    kept = {item.id for item in sized([case.item for case in cases], benchmark.sizes.get(size, {}))}
+    return [case for case in cases if case.item.id in kept]
+
+
+def _calls(cases: list[Case]) -> int:
+    """Return the number of different requests to the model under test, if every reply is empty."""
+    labels: list[str] = []
+    plan(cases, lambda label, request: labels.append(label))
+    return labels.count(_MODEL)
+
+
+def add_generate(groups: Groups) -> None:
+    """Add ``generate NAME`` for each benchmark whose registration has ``generate``."""
+    commands = add_group(
+        groups, "generate", "generate new items; use them with --llm-source published --llm-data DIR"
+    )
+    for registration in registrations():
+        if registration.generate is not None:
+            add_registered(commands, registration.name, registration.generate)
+
+
+def add_data(groups: Groups) -> None:
+    """Add ``data pull``."""
+    commands = add_group(groups, "data", "download the published data")
+    pull = commands.add_parser("pull", help="download the authors' files and check them against the manifest")
+    pull.add_argument(
+        "files", nargs="*", metavar="FILE", help="file, folder or pattern from the manifest (default: all)"
+    )
+    pull.add_argument("--dest", type=Path, required=True, metavar="DIR", help="folder to download into")
+    pull.add_argument(
+        "--base-url", metavar="URL", help="URL template of a mirror, with {repository}, {commit} and {path}"
+    )
+    pull.set_defaults(command=_pull)
+
+
+def _pull(options: argparse.Namespace) -> int:
+    from pytest_llmprops.data.pull import BASE_URL, pull
+
+    return pull(options.dest, files=options.files or None, base_url=options.base_url or BASE_URL)
 
 
 class _Words(argparse.Action):
@@ -29,7 +194,7 @@ class _Words(argparse.Action):
         setattr(options, self.dest, words)
 
 
-def add(groups: Groups) -> None:
+def add_run(groups: Groups) -> None:
     """Add ``run`` and ``retry``."""
     run = groups.add_parser(
         "run",

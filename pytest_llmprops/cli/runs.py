@@ -1,4 +1,4 @@
-"""``llmprops runs``: list, show, export, merge, promote and import recorded runs."""
+"""Commands on recorded runs: ``runs``, ``compare`` and ``gate``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,111 @@ import sys
 from pathlib import Path
 
 from pytest_llmprops.benchmark_registry import registrations
-from pytest_llmprops.cli.kit import RUN, Groups, add_group, add_registered, wrote
-from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.cli.kit import BASELINE, RUN, Groups, add_group, add_registered, wrote
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
+
+ABOUT = "compare recorded runs and list the items that flipped"
 
 
-def add(groups: Groups) -> None:
+def add_compare(groups: Groups) -> None:
+    """Add ``compare``."""
+    command = groups.add_parser("compare", help=ABOUT, description=ABOUT)
+    command.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
+    command.add_argument("--baseline", metavar="RUN", help=BASELINE)
+    command.add_argument(
+        "--all-pairs",
+        action="store_true",
+        help="compare every pair of runs, not only the baseline with each other run",
+    )
+    command.add_argument("--full", action="store_true", help="print whole replies, not only one line of each")
+    command.add_argument(
+        "--limit",
+        type=int,
+        default=20,
+        metavar="N",
+        help="number of flipped items to show per direction (default: 20)",
+    )
+    command.add_argument("--markdown", type=Path, metavar="FILE", help="also write Markdown to FILE")
+    command.add_argument("--json", action="store_true", help="print everything as JSON, including every item")
+    command.set_defaults(command=_compare)
+
+
+def _compare(options: argparse.Namespace) -> int:
+    from pytest_llmprops.reports.compare import markdown, terminal_lines, to_json
+    from pytest_llmprops.reports.tables import terminal_width
+    from pytest_llmprops.runs.catalog import find_run
+    from pytest_llmprops.runs.compare import compare, with_baseline_first
+    from pytest_llmprops.runs.export import write_whole
+    from pytest_llmprops.runs.reader import read_run
+
+    if options.limit < 0:
+        raise UsageError(f"--limit {options.limit}: must not be negative")
+    baseline = None if options.baseline is None else read_run(find_run(options.baseline))
+    runs = with_baseline_first([read_run(find_run(text)) for text in options.runs], baseline)
+    comparison = compare(runs, all_pairs=options.all_pairs)
+    if options.markdown is not None:
+        text = markdown(comparison, limit=options.limit, full=options.full)
+        write_whole(options.markdown, lambda new: new.write_text(text, encoding="utf-8", errors="replace"))
+    if options.json:
+        # ASCII only: escaped replies cannot control the terminal.
+        print(json.dumps(to_json(comparison), indent=1))
+    else:
+        lines = terminal_lines(comparison, terminal_width(), limit=options.limit, full=options.full)
+        print("\n".join(lines))
+    return 0
+
+
+def add_gate(groups: Groups) -> None:
+    """Add ``gate``."""
+    about = "apply a gate to a recorded run; exit status 0 if it passes, otherwise 1"
+    gate = groups.add_parser("gate", help=about, description=about)
+    gate.add_argument("run", metavar="RUN", help="run folder, run id or name of a promoted run")
+    gate.add_argument("--gate", type=Path, required=True, metavar="FILE", help="gate file")
+    gate.add_argument(
+        "--baseline", metavar="RUN", help="baseline: a run folder, a run id or the name of a promoted run"
+    )
+    gate.add_argument("--json", action="store_true", help="print the decision as JSON")
+    gate.add_argument(
+        "--markdown",
+        type=Path,
+        metavar="FILE",
+        help="append the decision as Markdown to FILE, for example $GITHUB_STEP_SUMMARY",
+    )
+    gate.set_defaults(command=_gate)
+
+
+def _gate(options: argparse.Namespace) -> int:
+    from pytest_llmprops.reports.gate import gate_lines, gate_markdown
+    from pytest_llmprops.reports.tables import terminal_width
+    from pytest_llmprops.runs.catalog import find_run
+    from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
+    from pytest_llmprops.runs.gate.file import read_gate
+    from pytest_llmprops.runs.reader import read_run
+
+    gate = read_gate(options.gate)
+    run = with_computed_metrics(gate, read_run(find_run(options.run)))
+    baseline = read_run(find_run(options.baseline)) if options.baseline else None
+    if baseline is None and gate.needs_baseline:
+        raise UsageError(
+            f"{options.gate}: a rule with no_regression or max_drop needs a baseline; give one with --baseline RUN"
+        )
+    result = decide(gate, run.facts, run.records, baseline, problems=run.problems)
+    if options.markdown is not None:
+        with open(options.markdown, "a", encoding="utf-8") as file:
+            file.write(gate_markdown(result))
+    if options.json:
+        import json
+
+        # An escape of the console would not be JSON.
+        is_unicode = sys.stdout.encoding.lower().startswith("utf")
+        print(json.dumps(result.to_json(), ensure_ascii=not is_unicode, indent=1))
+    else:
+        notes = [f"note: {note}" for r in (run, baseline) if r is not None for note in r.notes]
+        print("\n".join([*notes, *gate_lines(result, terminal_width())]))
+    return 0 if result.passed else 1
+
+
+def add_runs(groups: Groups) -> None:
     """Add ``list``, ``show``, ``export``, ``merge``, ``promote`` and the ``import-NAME`` of each benchmark with one."""
     commands = add_group(groups, "runs", "list, show, export, merge, promote and import recorded runs")
     listing = commands.add_parser("list", help="list the runs under reports/runs and baselines, newest first")

@@ -1,26 +1,78 @@
-"""Strict readers of data files.
-
-A benchmark gets a :class:`DataFolder` and reads its files through it. Every error is one line that names the file, the
-row and the fix. The sha256 of every file read is kept for the run record.
-"""
+"""Data files: built-in and published ones, the manifest, and strict readers of lines."""
 
 from __future__ import annotations
 
 import csv as csv_module
 import hashlib
+import inspect
 import io
 import json as json_module
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
 
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.registration import Reference, load_reference
-from pytest_llmprops.core.strict_json import is_unicode, problem_of
+from pytest_llmprops.core.registration import Reference, Registration, load_reference
+from pytest_llmprops.core.strict_json import is_unicode, problem_of, short
 from pytest_llmprops.core.texts import utf8
-from pytest_llmprops.data.location import builtin_data
-from pytest_llmprops.data.manifest_entry import ManifestEntry
+
+#: a file that every copy of the data folder has
+_MARKER = "manifest.tsv"
+
+
+@lru_cache(maxsize=1)
+def builtin_data() -> Path:
+    """Return the folder of built-in data: the packaged copy, or ``data/`` of the checkout.
+
+    The packaged copy is checked first, because ``../data`` of an installed package would be an unrelated folder.
+
+    :raises DataError: if neither exists.
+    """
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "_data", package.parent / "data"):
+        if (folder / _MARKER).is_file():
+            return folder
+    raise DataError(
+        f"built-in data: no {_MARKER} in {package / '_data'} nor in {package.parent / 'data'}; "
+        "reinstall pytest-llmprops"
+    )
+
+
+def data_folder(registration: Registration) -> Path:
+    """Return the folder of a benchmark's own data: its registration's, or that of the file that defines its class."""
+    data = registration.load("data")
+    return Path(inspect.getfile(registration.load_class())).parent if data is None else Path(data())
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEntry:
+    """One published file.
+
+    :param file: path inside the folder of published data, with ``/``.
+    :param repository: ``owner/name`` of the authors' repository.
+    :param commit: the pinned commit, 40 hexadecimal digits.
+    :param upstream_path: path inside the repository.
+    :param bytes: size of the file.
+    :param sha256: hash of the file's bytes, 64 hexadecimal digits.
+    :param licence: the licence that the repository states.
+    """
+
+    file: str
+    repository: str
+    commit: str
+    upstream_path: str
+    bytes: int
+    sha256: str
+    licence: str
+
+    @property
+    def benchmark(self) -> str:
+        """The benchmark's name, which is the first folder of ``file``."""
+        return self.file.partition("/")[0]
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -336,3 +388,66 @@ def _json_type(value: object) -> str:
 
 def _list(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names)
+
+
+# The manifest of published data: the repository, commit, path and hash of each file.
+#
+# The manifest has facts about public files but none of their content. Its ``file`` column is the layout of
+# the folder for ``--llm-data``.
+
+COLUMNS = ("file", "repository", "commit", "upstream_path", "bytes", "sha256", "licence")
+
+_SHAPES = {
+    "repository": (re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/(?!\.{1,2}$)[A-Za-z0-9_.-]+"), "owner/name"),
+    "commit": (re.compile(r"[0-9a-f]{40}"), "40 hexadecimal digits"),
+    "sha256": (re.compile(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
+    "bytes": (re.compile(r"[0-9]{1,15}"), "a whole number of at most 15 digits"),
+}
+
+
+def read_manifest(path: Path | None = None) -> tuple[ManifestEntry, ...]:
+    """Read a manifest, by default the packaged one.
+
+    :raises DataError: with file and row, for missing columns, a malformed value, a path outside the folder, or a file
+        that is listed twice.
+    """
+    return _read(path if path is not None else builtin_data() / "manifest.tsv")
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path) -> tuple[ManifestEntry, ...]:
+    rows = DataFolder(path.parent, "builtin").tsv_literal(path.name, required=COLUMNS)
+    entries = tuple(_entry(row, f"{path}, row {number}") for number, row in enumerate(rows, start=2))
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.file in seen:
+            raise DataError(f"{path}: {entry.file} is listed twice; keep one row per file")
+        seen.add(entry.file)
+    return entries
+
+
+def _entry(row: dict[str, str], where: str) -> ManifestEntry:
+    for column, (shape, words) in _SHAPES.items():
+        if not shape.fullmatch(row[column]):
+            raise DataError(f"{where}: {column} {short(row[column])} is not {words}")
+    for column in ("file", "upstream_path"):
+        # pull writes to `file`, so a manifest must not name a path outside the folder.
+        if not is_inside(row[column]):
+            raise DataError(f"{where}: {column} {row[column]!r} is not a relative path inside its folder")
+    return ManifestEntry(
+        file=row["file"],
+        repository=row["repository"],
+        commit=row["commit"],
+        upstream_path=row["upstream_path"],
+        bytes=int(row["bytes"]),
+        sha256=row["sha256"],
+        licence=row["licence"],
+    )
+
+
+def is_inside(path: str) -> bool:
+    """Return whether a ``/``-separated path is relative and stays in its folder on every operating system."""
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or "\\" in path or ":" in parts[0]:
+        return False
+    return ".." not in parts and str(PurePosixPath(path)) == path

@@ -14,8 +14,7 @@ from typing import Any, NoReturn, Protocol
 from urllib.parse import quote
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.data.manifest import read_manifest
-from pytest_llmprops.data.manifest_entry import ManifestEntry
+from pytest_llmprops.data.files import ManifestEntry, read_manifest
 from pytest_llmprops.data.whole_files import replacing
 
 BASE_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"

@@ -35,7 +35,8 @@ from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.light_items import OUTCOME, UNIT
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.session import LLMSession
-from pytest_llmprops.reports import allure_case, allure_run
+from pytest_llmprops.reports.allure import case as allure_case
+from pytest_llmprops.reports.allure import run
 from pytest_llmprops.runs.record import RunRecord
 
 #: labels that allure-pytest derives from the file's folder
@@ -293,11 +294,11 @@ class AllureRun:
             self._write(record)
 
     def _write(self, record: RunRecord) -> None:
-        files = allure_run.run_files(
+        files = run.run_files(
             record.facts, record.records, record.folder, notes=self._recording.notes, earlier=self._earlier
         )
         try:
-            for name in (allure_run.GATE, allure_run.GATE_TEXT):
+            for name in (run.GATE, run.GATE_TEXT):
                 # An earlier run's decision does not apply to this one.
                 (self._folder / name).unlink(missing_ok=True)
             for name, text in files.items():

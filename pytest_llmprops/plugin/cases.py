@@ -30,9 +30,7 @@ from pytest_llmprops.core.items import Item, check_unique, limited, sized
 from pytest_llmprops.core.protocols import Protocol, resolve
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
 from pytest_llmprops.core.requests import Kind
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import data_folder
-from pytest_llmprops.data.manifest import read_manifest
+from pytest_llmprops.data.files import DataFolder, data_folder, read_manifest
 from pytest_llmprops.engine.evaluator import Case, CaseGroup
 from pytest_llmprops.models.registry import available_default, find_backend, parse_spec
 from pytest_llmprops.models.spec import ModelSpec, Replicas, split_replicas

@@ -402,7 +402,7 @@ class Searching:
             return
         import allure
 
-        from pytest_llmprops.reports.allure_case import labels
+        from pytest_llmprops.reports.allure.case import labels
 
         for name, value in labels(case.benchmark, case.item, case.model):
             allure.dynamic.label(name, value)  # type: ignore[no-untyped-call]
@@ -423,7 +423,7 @@ class Searching:
             return
         import allure
 
-        from pytest_llmprops.reports.allure_case import bounded
+        from pytest_llmprops.reports.allure.case import bounded
 
         shown = evidence_texts(search.counterexample.evidence)
         why = counterexample_text(search.record())

@@ -329,9 +329,8 @@ def write_not_served(reporter: Any, session: LLMSession, collection: CollectionM
 
 def write_summary(reporter: Any, recording: Recording) -> None:
     """Write the summary of a recorded run, with the gate's decision."""
-    from pytest_llmprops.reports.searches import search_lines
     from pytest_llmprops.reports.tables import terminal_width, wrapped
-    from pytest_llmprops.reports.terminal import next_command, summary_lines
+    from pytest_llmprops.reports.terminal import next_command, search_lines, summary_lines
 
     assert recording.record is not None
     facts, folder = replace(recording.record.facts, stopped=recording.stopped), recording.record.folder

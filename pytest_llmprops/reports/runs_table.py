@@ -10,9 +10,8 @@ from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.core.run_metadata import ModelMetadata, ProtocolMetadata
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import one_line, terminal_line
-from pytest_llmprops.reports.searches import search_lines
 from pytest_llmprops.reports.tables import UNLIMITED, aligned_table, wrapped
-from pytest_llmprops.reports.terminal import summary_lines
+from pytest_llmprops.reports.terminal import search_lines, summary_lines
 from pytest_llmprops.runs.benchmark_metadata import headline
 from pytest_llmprops.runs.catalog import BASELINES, Listed
 from pytest_llmprops.runs.reader import Run

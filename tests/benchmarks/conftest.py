@@ -18,8 +18,7 @@ from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.engine.evaluator import Case, Outcome, evaluate
 
 

@@ -18,9 +18,7 @@ from pytest_llmprops.benchmarks.homophones.items import masked
 from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, TASKS, HTest
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.items import Item, check_unique
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
-from pytest_llmprops.data.manifest import read_manifest
+from pytest_llmprops.data.files import DataFolder, builtin_data, read_manifest
 
 #: the fixture of this folder's conftest.py
 Measure = Callable[..., Any]

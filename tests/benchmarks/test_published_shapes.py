@@ -15,8 +15,7 @@ from pytest_llmprops.benchmarks.eras.paradigms import parse_published
 from pytest_llmprops.benchmarks.htest.rows import read_rows
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark_checks import loaded
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.manifest import read_manifest
+from pytest_llmprops.data.files import DataFolder, read_manifest
 from pytest_llmprops.models.segmenters.maxmatch import read_words
 from tests.support.published_shapes import published_shapes, shape_of
 

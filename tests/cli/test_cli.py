@@ -12,9 +12,7 @@ from pytest_llmprops.benchmarks.homophones.items import masked
 from pytest_llmprops.benchmarks.htest.benchmark import TASKS, HTest
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark import Loaded
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
-from pytest_llmprops.data.manifest import read_manifest
+from pytest_llmprops.data.files import DataFolder, builtin_data, read_manifest
 from pytest_llmprops.data.pull import BASE_URL
 
 

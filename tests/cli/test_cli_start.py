@@ -14,11 +14,11 @@ import pytest
 
 from pytest_llmprops import Benchmark, Registration, __version__, benchmark_registry
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
-from pytest_llmprops.cli.init import project_files
 from pytest_llmprops.cli.main import main
+from pytest_llmprops.cli.run import project_files
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.registry import ALIASES, Backend, backend_names
-from pytest_llmprops.reports.allure_pages import VERSION
+from pytest_llmprops.reports.allure.site import VERSION
 from tests.support.runs import ROOT
 
 SUITES = "pytest_llmprops.suites.test_"
@@ -198,7 +198,7 @@ def test_suites_counts_paper_only_for_named_benchmarks(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without names, the command leaves out the calls of ``paper``, which take longest to count."""
-    monkeypatch.setattr("pytest_llmprops.cli.suites.registrations", lambda: [find_registration("htest")])
+    monkeypatch.setattr("pytest_llmprops.cli.run.registrations", lambda: [find_registration("htest")])
     assert main(["suites"]) == 0
     header, line = capsys.readouterr().out.splitlines()
     assert "paper" not in header

@@ -18,8 +18,8 @@ import pytest
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.reports.terminal import next_command
 from pytest_llmprops.reports.view import serving
+from pytest_llmprops.reports.view.hub import Watch
 from pytest_llmprops.reports.view.rows import id_of
-from pytest_llmprops.reports.view.watching import Watch
 from tests.support.records import recorded, verdicts
 from tests.support.runs import ROOT
 from tests.support.view_server import first_message

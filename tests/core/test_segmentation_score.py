@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.cli.segment import add
+from pytest_llmprops.cli.models import add_segment
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.segmentation import boundaries, score, with_whitespace
 from pytest_llmprops.core.texts import utf8
@@ -21,7 +21,7 @@ def lines_of(file: Path) -> list[list[str]]:
 def command(*words: str) -> int:
     """Run `llmprops segment ...` whether or not the command is registered."""
     parser = argparse.ArgumentParser()
-    add(parser.add_subparsers())
+    add_segment(parser.add_subparsers())
     options = parser.parse_args(["segment", *words])
     return int(options.command(options))
 

@@ -15,10 +15,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
-from pytest_llmprops.data.manifest import read_manifest
-from pytest_llmprops.data.manifest_entry import ManifestEntry
+from pytest_llmprops.data.files import DataFolder, ManifestEntry, builtin_data, read_manifest
 
 
 @pytest.fixture
@@ -346,8 +343,8 @@ def test_nothing_heavy_is_imported() -> None:
     """Importing the readers loads no array, table, network or retry library."""
     code = (
         "import sys\n"
-        "import pytest_llmprops.data.files, pytest_llmprops.data.manifest, pytest_llmprops.data.pull\n"
-        "import pytest_llmprops.data.published_results, pytest_llmprops.data.location\n"
+        "import pytest_llmprops.data.files, pytest_llmprops.data.files, pytest_llmprops.data.pull\n"
+        "import pytest_llmprops.data.published_results, pytest_llmprops.data.files\n"
         "heavy = {'numpy', 'pandas', 'scipy', 'tenacity', 'urllib.request', 'http.client', 'ssl'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )

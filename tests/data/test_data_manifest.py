@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.data import location
-from pytest_llmprops.data.location import builtin_data
-from pytest_llmprops.data.manifest import COLUMNS, is_inside, read_manifest
+from pytest_llmprops.data import files
+from pytest_llmprops.data.files import COLUMNS, builtin_data, is_inside, read_manifest
 
 GOOD = {
     "file": "htest/a.jsonl",
@@ -112,7 +111,7 @@ def test_packaged_copy_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         folder.mkdir(parents=True)
         (folder / "manifest.tsv").write_text("x", encoding="utf-8")
     (package / "data").mkdir()
-    monkeypatch.setattr(location, "__file__", str(package / "data" / "location.py"))
+    monkeypatch.setattr(files, "__file__", str(package / "data" / "location.py"))
     builtin_data.cache_clear()
     try:
         assert builtin_data() == package / "_data"

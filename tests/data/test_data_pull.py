@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.data.manifest_entry import ManifestEntry
+from pytest_llmprops.data.files import ManifestEntry
 from pytest_llmprops.data.pull import BASE_URL, pull
 
 COMMIT = "c0ffee" + "0" * 34

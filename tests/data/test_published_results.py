@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.published_results import (
     COLUMNS,
     PublishedResult,

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.reports import allure_case, allure_run
+from pytest_llmprops.reports.allure import case
+from pytest_llmprops.reports.allure import run as allure_run
 from tests.support.allure import MIXED, MIXED_MODEL, category, results, texts
 from tests.support.runs import Finished, Runner
 
@@ -103,7 +104,7 @@ def test_attach_selects_the_cases_with_texts(run: Runner, choice: str) -> None:
     """--llm-attach adds texts to all cases, to failures and at least one pass per task, or to none."""
     # With this seed the random sample has none of these cases, which would hide a missing pass per task.
     ids = [f"sums/{n:04d}" for n in range(20)]
-    seed = next(s for s in range(1000) if not any(allure_case.in_sample(s, i) for i in ids))
+    seed = next(s for s in range(1000) if not any(case.in_sample(s, i) for i in ids))
     _, folder = measured(run, "--llm-attach", choice, "--llm-seed", str(seed))
     by_title = results(folder)
     with_texts = {name for name, result in by_title.items() if texts(folder, result)}

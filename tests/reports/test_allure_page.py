@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmprops.reports import allure_pages, allure_run, allure_site
+from pytest_llmprops.reports.allure import run as allure_run
+from pytest_llmprops.reports.allure import site
 from tests.support.allure import EVIL, MIXED, MIXED_MODEL
 from tests.support.runs import ROOT, Runner
 
@@ -59,10 +60,10 @@ class Report:
 
 def allure() -> str:
     """Return the Allure that make installs, or skip the test."""
-    command = ROOT / allure_site.LOCAL
+    command = ROOT / site.LOCAL
     if not command.exists() and shutil.which("allure") is None:
-        pytest.skip(f"needs Allure: npm install --prefix .venv-allure allure@{allure_pages.VERSION}")
-    return allure_site.find_allure(str(command) if command.exists() else None)
+        pytest.skip(f"needs Allure: npm install --prefix .venv-allure allure@{site.VERSION}")
+    return site.find_allure(str(command) if command.exists() else None)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
         done = run("--model", "fake:call?file=mixed.py", "--alluredir", str(results), "--clean-alluredir")
         if text == "How much is":
             (results / allure_run.GATE).write_text(json.dumps(GATE), encoding="utf-8")
-        assert allure_site.build(results, out, history, allure=command) == []
+        assert site.build(results, out, history, allure=command) == []
     return Report(out.as_uri(), done.folder.name)
 
 
@@ -206,14 +207,14 @@ def test_a_large_report_opens_closed_and_can_be_opened(run: Runner, browser_page
     stays open after a reload.
     """
     command = allure()
-    run.sums(allure_pages.OPEN + 1)
+    run.sums(site.OPEN + 1)
     run.write(
         "late.py",
         "def reply(chat):\n    n = int(chat.messages[-1].content.split()[0])\n    return str(n + (n != 400))\n",
     )
     results, out = run.folder / "results", run.folder / "report.html"
     run("--model", "fake:call?file=late.py", "--alluredir", str(results))
-    allure_site.build(results, out, None, allure=command)
+    site.build(results, out, None, allure=command)
     large = Report(out.as_uri())
     large.open(browser_page)
     assert browser_page.get_by_test_id("tree-leaf").count() == 0
@@ -222,7 +223,7 @@ def test_a_large_report_opens_closed_and_can_be_opened(run: Runner, browser_page
     assert attachment(browser_page, "prompt").strip().startswith("400 ")
     large.open(browser_page)
     browser_page.get_by_test_id("tree-leaf").first.wait_for()
-    assert browser_page.get_by_test_id("tree-leaf").count() == allure_pages.OPEN + 1
+    assert browser_page.get_by_test_id("tree-leaf").count() == site.OPEN + 1
 
 
 def test_new_failures_and_fixed_cases_of_an_upgrade(run: Runner, browser_page: Page) -> None:
@@ -233,7 +234,7 @@ def test_new_failures_and_fixed_cases_of_an_upgrade(run: Runner, browser_page: P
     for name, wrong in (("old", (0, 1)), ("new", (1, 2))):
         run("--model", adder_except(run, name, *wrong), "--llm-allure-identity", "item",
             "--alluredir", str(results), "--clean-alluredir")  # fmt: skip
-        allure_site.build(results, out, history, allure=command)
+        site.build(results, out, history, allure=command)
     Report(out.as_uri()).open(browser_page)
     leaves = browser_page.get_by_test_id("tree-leaf")
     for transition, title in (("regressed", "sums/0002"), ("fixed", "sums/0000")):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import visible
-from pytest_llmprops.reports import allure_run, allure_site
+from pytest_llmprops.reports.allure import run, site
 
 CHECK = {
     "kind": "min_accuracy",
@@ -71,14 +71,14 @@ def test_properties_are_read_back(values: dict[str, str]) -> None:
     def plain(text: str) -> str:
         return visible(" ".join(text.split()))
 
-    text = allure_run.properties(values)
+    text = run.properties(values)
     assert text.count("\n") == len(values)
-    assert allure_run.read_properties(text) == {plain(k): plain(v) for k, v in values.items()}
+    assert run.read_properties(text) == {plain(k): plain(v) for k, v in values.items()}
 
 
 def test_environment_names_what_was_measured() -> None:
     """The environment has the model with revision and served name, protocol, items, seed and versions."""
-    known = allure_run.environment(FACTS)
+    known = run.environment(FACTS)
     assert known["Model m"] == "hf:m; served as m-0613; revision abc"
     assert known["Helper reader"] == "gpt-4o"
     assert known["Protocol htest"] == "quick (k 14)"
@@ -86,24 +86,24 @@ def test_environment_names_what_was_measured() -> None:
     assert (known["Seed"], known["Run"], known["Version pytest"]) == ("7", "run-1", "9")
     assert known["Forced by the API of m"] == "no temperature"
     assert known["Commit"] == "0123456789ab (changed)"
-    assert allure_run.EARLIER not in known
-    assert allure_run.environment(FACTS, earlier=3)[allure_run.EARLIER].startswith("3 ")
+    assert run.EARLIER not in known
+    assert run.environment(FACTS, earlier=3)[run.EARLIER].startswith("3 ")
 
 
 def test_environment_and_heading_name_only_measured_benchmarks() -> None:
     """Benchmarks without a case, which ``-k`` deselected, are in neither; without any verdict, all are."""
     protocols = dict.fromkeys(("htest", "homophones", "eras", "oracle"), FACTS.protocols["htest"])
     facts = replace(FACTS, protocols=protocols, not_served={"eras": {"m": 3}})
-    known = allure_run.environment(facts)
+    known = run.environment(facts)
     assert [name for name in known if name.startswith("Protocol ")] == ["Protocol htest", "Protocol eras"]
-    assert allure_site.report_name(known) == "m · H-TEST, ERAS · run-1"
-    empty = allure_run.environment(replace(facts, summary=(), not_served={}))
+    assert site.report_name(known) == "m · H-TEST, ERAS · run-1"
+    empty = run.environment(replace(facts, summary=(), not_served={}))
     assert sum(name.startswith("Protocol ") for name in empty) == 4
 
 
 def test_categories_begin_with_their_kind() -> None:
     """Each category matches only the messages of its kind."""
-    rows = allure_run.categories()
+    rows = run.categories()
     for row in rows:
         # allure-pytest puts the kind of error before the message of a search.
         message = re.sub(r"\((.*)\)\?", r"\1", row["messageRegex"]).lstrip("^") + "wrong: refused: text"
@@ -112,17 +112,17 @@ def test_categories_begin_with_their_kind() -> None:
 
 def test_files_of_a_run_hold_the_gate() -> None:
     """Summary, table and gate are global attachments whose files exist."""
-    files = allure_run.run_files(replace(FACTS, gate=GATE), [], Path("runs/run-1"), notes=["a note"])
-    shown = json.loads(files[allure_run.GLOBALS])
+    files = run.run_files(replace(FACTS, gate=GATE), [], Path("runs/run-1"), notes=["a note"])
+    shown = json.loads(files[run.GLOBALS])
     assert [a["name"] for a in shown["attachments"]] == [
         "results by task", "run summary", "gate: fail", "gate as JSON",
     ]  # fmt: skip
     assert all(a["source"] in files for a in shown["attachments"])
-    assert GateResult.from_json(json.loads(files[allure_run.GATE])) == GATE
-    assert files[allure_run.GATE_TEXT].endswith("gate decision: gate: fail, rhyme is too low\n")
-    assert "FAILED" in files[allure_run.GATE_TEXT]
-    assert "note: a note" in files[allure_run.SUMMARY]
-    rows = list(csv.DictReader(files[allure_run.TABLE].splitlines()))
+    assert GateResult.from_json(json.loads(files[run.GATE])) == GATE
+    assert files[run.GATE_TEXT].endswith("gate decision: gate: fail, rhyme is too low\n")
+    assert "FAILED" in files[run.GATE_TEXT]
+    assert "note: a note" in files[run.SUMMARY]
+    rows = list(csv.DictReader(files[run.TABLE].splitlines()))
     assert (rows[0]["task"], rows[0]["accuracy"], rows[0]["from"], rows[0]["to"]) == (
         "rhyme",
         "25.0",
@@ -135,22 +135,22 @@ def test_files_of_a_run_hold_the_gate() -> None:
 
 def test_files_of_a_stopped_run_without_a_gate() -> None:
     """Without a gate the report shows none; the reason for the stop is a global error."""
-    files = allure_run.run_files(replace(FACTS, stopped="wrong key"), [], Path("runs/run-1"))
-    assert allure_run.GATE not in files
-    [error] = json.loads(files[allure_run.GLOBALS])["errors"]
+    files = run.run_files(replace(FACTS, stopped="wrong key"), [], Path("runs/run-1"))
+    assert run.GATE not in files
+    [error] = json.loads(files[run.GLOBALS])["errors"]
     assert error["message"] == "the run stopped: wrong key"
 
 
 def test_metrics_are_accuracies_in_percent() -> None:
     """Each task with an accuracy is a metric with the same key in every run."""
-    [metric] = allure_run.metrics(FACTS)
+    [metric] = run.metrics(FACTS)
     assert (metric["key"], metric["value"]) == ("m/htest/rhyme/en/builtin", 25.0)
     assert metric["stop"] - metric["start"] == 60_000
 
 
 def test_quality_gate_has_one_row_per_check_and_one_for_the_decision() -> None:
     """The gate's decision comes first; each check shows the requirement and the measurement."""
-    decision, *checks = allure_run.quality_gate(GATE)
+    decision, *checks = run.quality_gate(GATE)
     assert (decision["success"], decision["message"]) == (False, GATE.line)
     assert [(c["rule"], c["success"]) for c in checks] == [
         ("rhyme: min_accuracy", False),

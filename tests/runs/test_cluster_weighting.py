@@ -16,7 +16,7 @@ from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.statistics import mean_interval
-from pytest_llmprops.reports import allure_run
+from pytest_llmprops.reports.allure import run as allure_run
 from pytest_llmprops.reports.compare import terminal_lines
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.runs_table import list_lines, show_lines

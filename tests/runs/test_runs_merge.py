@@ -16,7 +16,7 @@ from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, Shard
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.terminal import summary_lines
-from pytest_llmprops.reports.view.watching import Watch
+from pytest_llmprops.reports.view.hub import Watch
 from pytest_llmprops.runs.merge import merge
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests

@@ -56,8 +56,7 @@ def _prover(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.oracle.tools.prover import run
     from pytest_llmprops.core.errors import UsageError
     from pytest_llmprops.core.protocols import generator
-    from pytest_llmprops.data.files import DataFolder
-    from pytest_llmprops.data.location import builtin_data
+    from pytest_llmprops.data.files import DataFolder, builtin_data
 
     if options.limit < 2:
         raise UsageError("--limit must be at least 2")

@@ -1,13 +1,57 @@
-"""The parts of a report, independent of Markdown and HTML."""
+"""The blocks of a report section: texts, tables, figures and additional pages, and how their values are written."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_llmprops.core.gate_results import GateResult
+from pytest_llmprops.core.numbers import counted as counted
+from pytest_llmprops.core.numbers import interval as interval
+from pytest_llmprops.core.numbers import percent as percent
+from pytest_llmprops.core.numbers import point_range as point_range
+from pytest_llmprops.core.numbers import points as points
+from pytest_llmprops.core.numbers import with_interval as with_interval
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.texts import visible as visible
+
+# Texts and numbers for readers; the numbers are those of :mod:`pytest_llmprops.core.numbers`.
+#
+# Replies are untrusted: :func:`visible` spells out invisible characters.
+
+
+def words(name: str) -> str:
+    """Return a task's name as words: ``end_punctuation`` as ``end punctuation``."""
+    return visible(name).replace("_", " ")
+
+
+def file_name(name: str) -> str:
+    """Return ``name`` as part of a file name, with ASCII letters, digits, ``_`` and ``-`` only."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", name)
+
+
+def file_names(value: str) -> list[str]:
+    """Return the names in a comma-separated list of files, without folders: paths are private."""
+    return [re.split(r"[\\/]", part.strip())[-1] for part in value.split(",")]
+
+
+def joined(parts: list[str]) -> str:
+    """Return a list in words: ``a, b and c``."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}" if parts else ""
+
+
+LANGUAGES = {
+    "af": "Afrikaans", "ar": "Arabic", "de": "German", "en": "English", "es": "Spanish", "fa": "Farsi",
+    "fr": "French", "gl": "Galician", "hi": "Hindi", "hy": "Armenian", "ja": "Japanese", "lv": "Latvian",
+    "ta": "Tamil", "te": "Telugu", "zh": "Chinese",
+}  # fmt: skip
+
+
+def language(code: str) -> str:
+    """Return the English name of a language code, or the code itself."""
+    return LANGUAGES.get(code, visible(code))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,3 +233,53 @@ class Report:
     runs: tuple[tuple[str, Sequence[tuple[str, str]]], ...]
     items: ItemData
     upgrade: Upgrade | None = None
+
+
+# What additional pages of a section have in common: their files, their neighbours, and the words for
+# outcomes.
+
+#: Maximum number of additional pages of a section.
+MOST_PAGES = 400
+_GLYPHS = {"correct": "✓", "wrong": "✗", "refused": "⊘", "unparsed": "?", "error": "!"}
+_WORDS = {"correct": "right"}
+
+
+def linked_pages(
+    folder: str, template: str, contents: Iterable[tuple[str, str, Any]], most: int = MOST_PAGES
+) -> list[Page | None]:
+    """Return a page for each content, in order, with links to its neighbours; None after the first ``most``.
+
+    A page's file name has only characters that are safe on every file system and in addresses. Names that differ only
+    in case or in other characters get different files.
+
+    :param folder: ASCII letters, digits, ``_`` and ``-``.
+    :param template: as in :class:`Page`.
+    :param contents: (name, title, content) of each page.
+    """
+    entries = [(title, content, name) for name, title, content in contents]
+    taken: set[str] = set()
+    files: list[str] = []
+    for _, _, name in entries[:most]:
+        stem = file_name(name)[:80]
+        number, candidate = 1, stem
+        while candidate.casefold() in taken:
+            number += 1
+            candidate = f"{stem}-{number}"
+        taken.add(candidate.casefold())
+        files.append(f"{candidate}.html")
+    around = ["", *files, ""]
+    pages: list[Page | None] = [
+        Page(f"{folder}/{file}", title, template, content, around[n], around[n + 2])
+        for n, (file, (title, content, _)) in enumerate(zip(files, entries, strict=False))
+    ]
+    return pages + [None] * (len(entries) - len(files))
+
+
+def outcome_label(status: str) -> str:
+    """Return the status of a verdict as a sign and a word, ``✗ wrong``, which say the same as its colour."""
+    return f"{_GLYPHS.get(status, '?')} {_WORDS.get(status, status)}"
+
+
+def cut_text(text: str, most: int) -> str:
+    """Return ``text`` cut to ``most`` characters; a cut text says how many more it has."""
+    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from pytest_llmprops.core.texts import shortened
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Plot
+
 
 #: colour -> CSS variable
 INK = {
@@ -198,3 +200,247 @@ def inline(svg: str, name: str) -> str:
     for shade, variable in shades.items():
         svg = svg.replace(shade, f"var({variable})")
     return svg.replace("'DejaVu Sans'", "var(--sans)").strip()
+
+
+#: half the size of a mark, in points
+_MARK = 5.0
+#: offsets of a name from its point, in points, best first; negative x is to the left
+_PLACES = tuple(
+    (10.0 * side, float(up)) for up in (0, 7, -7, 12, -12, 20, -20, 30, -30, 42) for side in (1, -1)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The name of the point (``x``, ``y``), in data coordinates.
+
+    :param bold: for a point with intervals: the name is placed next to its lines, not on them.
+    """
+
+    text: str
+    x: float
+    y: float
+    color: str
+    bold: bool = False
+
+
+def name_points(axes: Axes, labels: Sequence[Label], size: float) -> None:
+    """Write each name at the first position in the axes where it covers no point and no earlier name.
+
+    If no position is free, names overlap. Call this last, after the axes and their limits are final, because
+    matplotlib measures the drawn names. (adjustText places names farther away, and at an edge over their own points.)
+
+    :param size: font size in points.
+    """
+    from matplotlib.transforms import Bbox
+
+    if not labels:
+        return
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
+    pixels = figure.dpi / 72
+    marks = axes.transData.transform([(label.x, label.y) for label in labels])
+    occupied = [Bbox([mark - _MARK * pixels, mark + _MARK * pixels]) for mark in marks]
+    inside = axes.get_window_extent().padded(_MARK * pixels)
+    for label in labels:
+        text = axes.annotate(
+            label.text, (label.x, label.y), textcoords="offset points", xytext=_PLACES[0], va="center",
+            color=label.color, fontsize=size, weight="bold" if label.bold else "normal", zorder=5,
+        )  # fmt: skip
+        places = (*_PLACES[2:], *_PLACES[:2]) if label.bold else _PLACES
+        boxes = []
+        for place in places:
+            text.set(position=place, horizontalalignment="left" if place[0] > 0 else "right")
+            boxes.append(text.get_window_extent())
+        fitting = [n for n, box in enumerate(boxes) if inside.x0 <= box.x0 and box.x1 <= inside.x1]
+        free = [n for n in fitting if not boxes[n].count_overlaps(occupied)]
+        chosen = (free or fitting or [0])[0]
+        place = places[chosen]
+        text.set(position=place, horizontalalignment="left" if place[0] > 0 else "right")
+        occupied.append(boxes[chosen])
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A model in a scatter plot; published figures have no intervals and ``series`` -1."""
+
+    label: str
+    x: Point
+    y: Point
+    series: int = -1
+
+
+def scatter(spots: Sequence[Spot], x_label: str, y_label: str, chance: tuple[float, float]) -> Plot:
+    """Return a scatter plot of two shares of each model; every point is labelled."""
+    figure = new_figure(WIDTH, 4.6)
+    axes = figure.add_axes(margins(figure, left=0.75, right=0.3, top=0.15, bottom=0.6))
+    axes.axvline(chance[0], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
+    axes.axhline(chance[1], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
+    axes.annotate(
+        "guessing",
+        (chance[0], 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, -9),
+        textcoords="offset points",
+        color=MUTED,
+        fontsize=8,
+    )
+    top = min(1.0, 0.25 * math.ceil(max(spot.y.high for spot in spots) / 0.25 + 0.2))
+    for spot in spots:
+        ours = spot.series >= 0
+        shade = colour(spot.series) if ours else MUTED
+        if ours:
+            axes.plot([spot.x.low, spot.x.high], [spot.y.value] * 2, color=shade, linewidth=1.4)
+            axes.plot([spot.x.value] * 2, [spot.y.low, spot.y.high], color=shade, linewidth=1.4)
+        axes.plot(
+            spot.x.value, spot.y.value, marker=marker(spot.series) if ours else "D", markersize=8 if ours else 6,
+            markerfacecolor=shade if ours else PAPER, markeredgecolor=shade, linestyle="none", zorder=4, clip_on=False,
+        )  # fmt: skip
+    share_axis(axes, "x")
+    share_axis(axes, "y")
+    axes.set_ylim(-0.02, top + 0.02)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    name_points(axes, [_label(spot) for spot in spots], 8.5)
+    return figure
+
+
+def _label(spot: Spot) -> Label:
+    ours = spot.series >= 0
+    text = shortened(spot.label, 40)
+    return Label(text, spot.x.value, spot.y.value, colour(spot.series) if ours else MUTED, bold=ours)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A published figure."""
+
+    model: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class ForestRow:
+    """One line of a forest plot. ``chance`` is the accuracy of guessing; ``name`` labels a published row."""
+
+    label: str
+    points: tuple[Point, ...]
+    marks: tuple[Mark, ...] = ()
+    chance: float | None = None
+
+
+def forest(rows: Sequence[ForestRow], labels: Mapping[int, str]) -> Plot:
+    """Return a plot of shares with intervals; published figures are hollow diamonds, the best one is labelled."""
+    heights = [_height(row) for row in rows]
+    names = [shortened(row.label, 40) for row in rows]
+    left = room(names)
+    figure = new_figure(WIDTH, 0.62 + sum(heights) * 0.2 + legend_height(labels))
+    axes = figure.add_axes(
+        margins(figure, left=left, right=1.75, top=0.12 + legend_height(labels), bottom=0.42)
+    )
+    at = 0.0
+    ticks = []
+    for row, height in zip(rows, heights, strict=True):
+        middle = at + height / 2
+        ticks.append(middle)
+        _chance(axes, row.chance, at, at + height)
+        _draw_row(axes, row, middle)
+        axes.axhline(at, color=LINE, linewidth=0.5)
+        at += height
+    axes.set_yticks(ticks, names, color=TEXT)
+    share_axis(axes, "x")
+    axes.set_ylim(at, 0)
+    legend(figure, labels, any(row.marks for row in rows), any(row.chance for row in rows))
+    return figure
+
+
+def _height(row: ForestRow) -> float:
+    return 0.75 + 0.8 * max(1, len(row.points))
+
+
+def _draw_row(axes: Axes, row: ForestRow, middle: float) -> None:
+    for mark in row.marks:
+        axes.plot(
+            mark.value, middle, marker="D", markersize=5.5, markerfacecolor=PAPER, markeredgecolor=MUTED,
+            markeredgewidth=1.1, linestyle="none", zorder=2,
+        )  # fmt: skip
+    for number, point in enumerate(row.points):
+        y = middle + 0.8 * (number - (len(row.points) - 1) / 2)
+        _draw_point(axes, point, y)
+        axes.annotate(
+            f"{100 * point.value:.1f}", (1, y), xytext=(8, 0), textcoords="offset points",
+            xycoords=("axes fraction", "data"), va="center", color=colour(point.series), annotation_clip=False,
+        )  # fmt: skip
+    if row.marks:
+        best = max(row.marks, key=lambda mark: mark.value)
+        axes.annotate(
+            f"{shortened(best.model, 20)} {100 * best.value:.1f}", (1, middle), xytext=(40, 0), fontsize=8,
+            textcoords="offset points", xycoords=("axes fraction", "data"), va="center", color=MUTED,
+            annotation_clip=False,
+        )  # fmt: skip
+
+
+def _draw_point(axes: Axes, point: Point, y: float) -> None:
+    shade = colour(point.series)
+    axes.plot([point.low, point.high], [y, y], color=shade, linewidth=1.6, solid_capstyle="butt", zorder=3)
+    for end in (point.low, point.high):
+        axes.plot([end, end], [y - 0.16, y + 0.16], color=shade, linewidth=1.2, zorder=3)
+    axes.plot(
+        point.value, y, marker=marker(point.series), markersize=6.5, color=shade, linestyle="none", zorder=4,
+        clip_on=False,
+    )  # fmt: skip
+
+
+def panels(
+    columns: Sequence[tuple[str, Sequence[ForestRow]]], labels: Mapping[int, str], groups: Mapping[int, str]
+) -> Plot:
+    """Return several forest plots next to each other, with common rows.
+
+    :param columns: (title, rows) of each panel; every panel has the same rows, some of them without points.
+    :param groups: heading above the row with this number.
+    """
+    count = len(columns[0][1])
+    lines = count + 1.1 * len(groups)
+    figure = new_figure(WIDTH, 0.75 + 0.215 * lines + legend_height(labels))
+    names = [shortened(row.label, 24) for row in columns[0][1]]
+    left, gap, top, bottom = room([*names, *groups.values()]), 0.3, 0.32 + legend_height(labels), 0.42
+    width = (WIDTH - left - 0.2 - gap * (len(columns) - 1)) / len(columns)
+    for number, (title, rows) in enumerate(columns):
+        start = left + number * (width + gap)
+        axes = figure.add_axes(
+            margins(figure, left=start, right=WIDTH - start - width, top=top, bottom=bottom)
+        )
+        at, ticks = 0.0, []
+        for line, row in enumerate(rows):
+            if line in groups:
+                at += 1.1
+                axes.axhline(at - 1.1, color=LINE, linewidth=0.5)
+                if not number:
+                    axes.annotate(
+                        groups[line], (0, at - 0.45), xytext=(-3.5, 0), xycoords=("axes fraction", "data"),
+                        textcoords="offset points", va="center", ha="right", weight="bold", annotation_clip=False,
+                    )  # fmt: skip
+            middle = at + 0.5
+            ticks.append(middle)
+            for point in row.points:
+                _draw_point(axes, point, middle)
+            for mark in row.marks:
+                axes.plot(
+                    mark.value, middle, marker="D", markersize=5, markerfacecolor=PAPER, markeredgecolor=MUTED,
+                    linestyle="none",
+                )  # fmt: skip
+            at += 1
+        axes.set_yticks(ticks, names if not number else [""] * count)
+        share_axis(axes, "x", few=True)
+        axes.set_ylim(at + 0.2, 0)
+        axes.set_title(title, loc="left", fontsize=9.5, pad=5, color=TEXT)
+    legend(figure, labels, any(row.marks for _, rows in columns for row in rows), False)
+    return figure
+
+
+def _chance(axes: Axes, chance: float | None, top: float, bottom: float) -> None:
+    if chance is not None:
+        axes.plot(
+            [chance, chance], [top, bottom], color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1
+        )

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.metrics import Place
-from pytest_llmprops.core.records import MetricRow, SummaryRow
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
-from pytest_llmprops.reports.kit.compare import described
-from pytest_llmprops.reports.kit.series import Measured, Series, place_of
-from pytest_llmprops.reports.kit.text import (
+from pytest_llmprops.core.numbers import count, size_in_points
+from pytest_llmprops.core.records import MetricRow, SummaryRow, VerdictRecord
+from pytest_llmprops.data.published_results import ranked
+from pytest_llmprops.reports.kit.blocks import (
+    Block,
+    Cell,
+    Figure,
+    Fold,
+    Note,
+    Section,
+    Table,
     file_name,
     interval,
     language,
@@ -21,8 +30,37 @@ from pytest_llmprops.reports.kit.text import (
     with_interval,
     words,
 )
-from pytest_llmprops.reports.published import ranked
+from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 from pytest_llmprops.runs.pairs import judge_pairs, pair_records
+
+if TYPE_CHECKING:
+    from pytest_llmprops.core.comparison import PairedResult
+
+
+def compare(
+    first: Iterable[VerdictRecord], second: Iterable[VerdictRecord], *, by_cluster: bool = False
+) -> PairedResult | None:
+    """Compare the second list of records with the first; return None if they have no answered item in common.
+
+    :param by_cluster: each cluster counts once, with the mean of its items.
+    """
+    return judge_pairs(pair_records(first, second).pairs, lambda benchmark: by_cluster)
+
+
+def described(result: PairedResult) -> str:
+    """Return the conclusion in words; without a clear difference, with the smallest detectable drop."""
+    if result.conclusion in ("drop", "gain"):
+        return result.conclusion
+    return f"{result.conclusion} ({reach(result)})"
+
+
+def reach(result: PairedResult) -> str:
+    """Return the smallest detectable drop in words."""
+    nouns = "clusters" if result.noun == "cluster" else "items"
+    if result.detectable is None:
+        return f"{count(result.pairs)} {nouns} cannot show any drop"
+    return f"{count(result.pairs)} {nouns} would show a drop of {size_in_points(result.detectable)}"
+
 
 #: maximum number of published results per row
 MOST = 3
@@ -42,8 +80,7 @@ def section(measured: Measured) -> Section:
 
 def accuracy_figure(measured: Measured, tasks: Iterable[str] | None = None) -> Figure:
     """Return a plot of accuracy by task (and language and source, if there are several) with published figures."""
-    from pytest_llmprops.reports.kit.figures import Point
-    from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
+    from pytest_llmprops.reports.kit.figures import ForestRow, Mark, Point, forest
 
     task_names = None if tasks is None else set(tasks)
     places = [p for p in measured.places if task_names is None or p[0] in task_names]
@@ -342,3 +379,19 @@ def _metrics(measured: Measured) -> Table:
     if several:
         columns.insert(0, ("Model", False))
     return Table("Metrics", tuple(columns), tuple(rows))
+
+
+# The section of a benchmark in the report: the one in its registration, or the generic one.
+
+
+def section_of(measured: Measured) -> Section:
+    """Return a benchmark's section with its title.
+
+    :raises UsageError: if the registration's section is not a function that returns a :class:`Section`.
+    """
+    name = measured.benchmark
+    make = find_registration(name).load("section") if name in benchmark_names() else None
+    made = (make or section)(measured)
+    if not isinstance(made, Section):
+        raise UsageError(f"benchmark {name}, section: returns {made!r}, not a Section")
+    return replace(made, key=name, title=measured.facts.title, about=measured.facts.about)

@@ -16,7 +16,7 @@ from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.run_metadata import ProtocolMetadata
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.core.strict_json import JSON
-from pytest_llmprops.reports.kit.text import file_names, visible
+from pytest_llmprops.reports.kit.blocks import file_names, visible
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
 from pytest_llmprops.runs.pairs import with_tasks_of
 from pytest_llmprops.runs.reader import Run

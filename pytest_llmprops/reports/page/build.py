@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
@@ -12,9 +13,35 @@ from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold
 from pytest_llmprops.runs.compare import with_baseline_first
-from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
+from pytest_llmprops.runs.gate.file import read_gate
+from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.replies import read_requests
 from pytest_llmprops.runs.reviews import read_reviews
+
+
+def gated(runs: Sequence[Run], path: Path) -> list[Run]:
+    """Return the runs with the gate's decision on each; earlier decisions are replaced.
+
+    :param runs: the baseline first, if the gate has rules that compare. It keeps the decision in its record.
+    :param path: the gate file.
+    :raises UsageError: if a rule compares and there is only one run.
+    """
+    gate = read_gate(path)
+    if gate.needs_baseline and len(runs) < 2:
+        raise UsageError(
+            f"{path}: a rule with no_regression or max_drop needs a baseline; give one with --baseline RUN"
+        )
+    baseline = runs[0] if gate.needs_baseline else None
+    decided: list[Run] = []
+    for run in runs:
+        if run is not baseline:
+            run = with_computed_metrics(gate, run)
+            result = decide(gate, run.facts, run.records, baseline, problems=run.problems)
+            run = replace(run, facts=replace(run.facts, gate=result))
+        decided.append(run)
+    return decided
+
 
 PACKAGES = ("jinja2", "matplotlib", "pandas")
 
@@ -47,10 +74,8 @@ def write_report(
     _refuse_foreign(out)
     from pytest_llmprops.reports.kit.figures import draw
     from pytest_llmprops.reports.page.content import report_on
-    from pytest_llmprops.reports.page.gated import gated
-    from pytest_llmprops.reports.page.html import pages_html, to_html
+    from pytest_llmprops.reports.page.html import decision_sheet, find_browser, pages_html, to_html
     from pytest_llmprops.reports.page.markdown import to_markdown
-    from pytest_llmprops.reports.page.sheet import decision_sheet, find_browser
 
     browser = find_browser() if pdf else None
 

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.reports.kit.compare import compare, reach
-from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
-from pytest_llmprops.reports.kit.text import (
+from pytest_llmprops.reports.kit.blocks import (
     counted,
     interval,
     joined,
@@ -18,6 +16,8 @@ from pytest_llmprops.reports.kit.text import (
     points,
     words,
 )
+from pytest_llmprops.reports.kit.generic import compare, reach
+from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.runs.reader import Run
 
 if TYPE_CHECKING:

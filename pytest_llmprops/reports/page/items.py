@@ -2,21 +2,248 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import os
+import shlex
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, NamedTuple
 
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.verdicts import STATUSES
-from pytest_llmprops.reports.kit.blocks import Failures, ItemData
+from pytest_llmprops.reports.kit.blocks import Failures, ItemData, Upgrade, visible
 from pytest_llmprops.reports.kit.series import Series
-from pytest_llmprops.reports.kit.text import visible
-from pytest_llmprops.reports.page.again import command_again
-from pytest_llmprops.reports.page.chunks import cut, pack, packed_rows
-from pytest_llmprops.reports.page.upgrade import default_pair
-from pytest_llmprops.reports.page.usage import Spending
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
+from pytest_llmprops.runs.pairs import pair_records
 from pytest_llmprops.runs.reviews import Review
+
+#: options with a value that must not be repeated: what selects models and cases, writes files or decides
+_DROPPED = {
+    "--model", "--llm-model", "-k", "-m", "-n", "--numprocesses", "--dist", "--llm-run", "--llm-gate", "--llm-baseline",
+    "--llm-engine", "--llm-batch-wait", "--llm-shard", "--llm-cache", "--alluredir", "--junitxml", "--junit-xml",
+}  # fmt: skip
+#: options without a value that must not be repeated
+_FLAGS = {"--llm-resume", "--llm-plan", "--lf", "--last-failed", "--ff", "--collect-only", "--co"}
+
+
+def command_again(series: Series) -> str:
+    """Return the run's pytest command for this model alone, with new replies, to which ``-k ITEM`` is added.
+
+    Empty if the run has no command, for example because it was imported.
+    """
+    command = series.run.facts.options.get("command")
+    model = series.run.facts.models.get(series.model)
+    if not isinstance(command, list) or model is None or not model.spec:
+        return ""
+    kept = list(_kept([str(argument) for argument in command]))
+    return visible(shlex.join(["pytest", *kept, "--model", model.spec, "--llm-cache", "refresh"]))
+
+
+def _kept(arguments: Sequence[str]) -> Iterator[str]:
+    rest = iter(arguments)
+    for argument in rest:
+        name, equals, _ = argument.partition("=")
+        if name in _DROPPED:
+            if not equals:
+                next(rest, None)
+        elif argument not in _FLAGS and not _is_joined(argument):
+            yield argument
+
+
+def _is_joined(argument: str) -> bool:
+    """Return whether the argument is a short option with its value: ``-n8``."""
+    return argument[:2] in ("-k", "-m", "-n") and len(argument) > 2 and not argument.startswith("--")
+
+
+def default_pair(series: Sequence[Series]) -> tuple[int, int]:
+    """Return the series that are baseline and candidate when the page opens: the first of the first run, and the same
+    model of another run, if there is one.
+    """
+    others = [s for s in series if s.run is not series[0].run]
+    same = [s for s in others if s.model == series[0].model]
+    return (0, [*same, *others, *series[1:], *series][0].index) if series else (0, 0)
+
+
+def upgrade_of(series: Sequence[Series]) -> Upgrade | None:
+    """Return the counts of the default pair; None for a single series, and for two without a common item."""
+    if len(series) < 2:
+        return None
+    baseline, candidate = (series[n] for n in default_pair(series))
+    decided = tasks_by_answer(baseline.run.facts, candidate.run.facts)
+    before, after = ([r for rows in s.by_benchmark.values() for r in rows] for s in (baseline, candidate))
+    paired = pair_records(before, after, decided)
+    if not paired.pairs:
+        return None
+    same = [pair for pair in paired.pairs if pair.candidate == pair.baseline]
+    right = sum(pair.candidate == 1 for pair in same)
+    return Upgrade(
+        (baseline.index, candidate.index),
+        (baseline.starred, candidate.starred),
+        lost=sum(pair.candidate < pair.baseline for pair in paired.pairs),
+        gained=sum(pair.candidate > pair.baseline for pair in paired.pairs),
+        wrong=len(same) - right,
+        right=right,
+        apart=len(paired.missing) + len(paired.added) + len(paired.errors),
+    )
+
+
+# The texts of the page's items in compressed chunks; a prefix that prompts of a chunk share is stored once.
+
+#: maximum characters of one text on the page
+MOST = 20_000
+#: minimum length of a shared prefix that is stored once
+SHORTEST_PREFIX = 120
+
+#: the group in which prompts share prefixes, the row's texts, and its calls with tokens, seconds and cost
+Texts = tuple[tuple[Any, ...], list[Any], list[tuple[RequestRecord, list[Any]]]]
+
+
+def pack(value: Any) -> str:
+    """Return JSON, compressed (zlib) and in base64; the page decodes it with ``DecompressionStream``."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 6)).decode("ascii")
+
+
+def packed_rows(rows: Iterable[Texts], size: int) -> Iterator[str]:
+    """Yield chunks of ``size`` rows: ``{"prefixes": […], "rows": [[expected, given, reason, values, calls left out,
+    calls], …]}``.
+    """
+    waiting = iter(rows)
+    while chunk := list(islice(waiting, size)):
+        prefixes = _Prefixes()
+        packed = [
+            [*texts, [_call(call, usage, group, prefixes) for call, usage in calls]]
+            for group, texts, calls in chunk
+        ]
+        yield pack({"prefixes": prefixes.finish(), "rows": packed})
+
+
+def cut(text: str) -> str:
+    """Return a text for the page: control characters spelled out, a long text cut with a note."""
+    if len(text) <= MOST:
+        return visible(text)
+    return f"{visible(text[:MOST])}… ({len(text) - MOST:,} characters more in the run record)"
+
+
+class _Prefixes:
+    """Stores the common prefix of texts of the same kind (few-shot examples) once."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[Any, ...], list[list[Any]]] = {}
+
+    def hold(self, text: str, group: tuple[Any, ...]) -> list[Any]:
+        """Add a text; return a list that :meth:`finish` turns into ``[number of the prefix or -1, rest]``."""
+        held = [-1, cut(text)]
+        self._groups.setdefault(group, []).append(held)
+        return held
+
+    def finish(self) -> list[str]:
+        """Remove the common prefixes from the texts, and return the prefixes."""
+        stored: dict[str, int] = {}
+        for held in self._groups.values():
+            texts = [text for _, text in held]
+            common = os.path.commonprefix((min(texts), max(texts)))  # noqa: RUF071 - characters are meant
+            common = common[: common.rfind("\n") + 1]
+            if len(common) < SHORTEST_PREFIX or len(held) < 2:
+                continue
+            number = stored.setdefault(common, len(stored))
+            for one in held:
+                one[:] = [number, one[1][len(common) :]]
+        return list(stored)
+
+
+def _call(call: RequestRecord, usage: list[Any], place: tuple[Any, ...], prefixes: _Prefixes) -> list[Any]:
+    """Return ``[role, [[speaker, text], …], reply, remarks, usage]``; a request other than a chat is shown as JSON."""
+    messages = call.messages
+    if "messages" not in call.request:
+        fields = {name: value for name, value in call.request.items() if value not in (None, [], {})}
+        messages = [(call.kind, _plain(fields))]
+    texts = [
+        [speaker, prefixes.hold(text, (*place, call.role, number))]
+        for number, (speaker, text) in enumerate(messages)
+    ]
+    reply = call.reply or ("" if call.reply_value is None else _plain(call.reply_value))
+    remarks = []
+    if call.finish_reason not in ("", "stop"):
+        remarks.append(f"ended by {call.finish_reason}")
+    if call.cached:
+        remarks.append("from the store")
+    return [call.role, texts, cut(reply), ", ".join(map(visible, remarks)), usage]
+
+
+def _plain(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1)
+
+
+class TaskOfSeries(NamedTuple):
+    """One task of one series."""
+
+    series: int
+    benchmark: str
+    task: str
+
+
+@dataclass(slots=True)
+class Spent:
+    """What the calls of one task needed. A call that several items share counts once.
+
+    :param items: number of verdicts. :param seconds: the duration of each call, when it was made.
+    :param cost: USD at the recorded prices; None if the price of a called model is unknown.
+    """
+
+    items: int = 0
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    seconds: list[float] = field(default_factory=list)
+    cost: float | None = 0.0
+
+
+class Spending:
+    """Adds up what calls needed, by series and task."""
+
+    def __init__(self, series: Sequence[Series]) -> None:
+        self.by_task: dict[TaskOfSeries, Spent] = {}
+        self._seen: dict[int, set[int]] = {id(s.run): set() for s in series}
+
+    def add(self, series: Series, record: VerdictRecord, calls: Sequence[RequestRecord]) -> None:
+        """Count the calls of one verdict."""
+        place = TaskOfSeries(series.index, record.benchmark, record.task)
+        spent = self.by_task.setdefault(place, Spent())
+        spent.items += 1
+        seen = self._seen[id(series.run)]
+        for call in calls:
+            if (key := hash(call.key)) in seen:
+                continue
+            seen.add(key)
+            spent.calls += 1
+            spent.prompt_tokens += call.usage.prompt_tokens
+            spent.completion_tokens += call.usage.completion_tokens
+            if call.seconds:
+                spent.seconds.append(call.seconds)
+            cost = cost_of(series, call)
+            spent.cost = None if cost is None or spent.cost is None else spent.cost + cost
+
+    @staticmethod
+    def usage(series: Series, call: RequestRecord) -> list[Any]:
+        """Return ``[prompt tokens, completion tokens, seconds, USD or None]`` of a call."""
+        cost = cost_of(series, call)
+        tokens = [call.usage.prompt_tokens, call.usage.completion_tokens]
+        return [*tokens, round(call.seconds, 3), None if cost is None else float(f"{cost:.4g}")]
+
+
+def cost_of(series: Series, call: RequestRecord) -> float | None:
+    """Return the cost of a call in USD when it was made, at the run's recorded price; None if that is unknown."""
+    facts = series.run.facts
+    model = facts.models.get(series.model) if call.role == "subject" else facts.helpers.get(call.role)
+    if model is None or model.price is None:
+        return None
+    return model.price.of(call.usage, call.via)
+
 
 #: maximum number of calls on the page; beyond it, the number of calls per item is limited
 MOST_CALLS = 100_000

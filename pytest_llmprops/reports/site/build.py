@@ -9,16 +9,19 @@ from typing import Any, Literal
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.reports.page.build import check_packages, run_pages
-from pytest_llmprops.reports.page.chunks import pack
-from pytest_llmprops.reports.site.comparisons import Comparisons
-from pytest_llmprops.reports.site.contribution import name_of, packed, unpacked
-from pytest_llmprops.reports.site.contributions import DAMAGED, Contributions
-from pytest_llmprops.reports.site.decisions import decisions_of
-from pytest_llmprops.reports.site.drift import drift_of
+from pytest_llmprops.reports.page.items import pack
+from pytest_llmprops.reports.site.contributions import DAMAGED, Contributions, name_of, packed, unpacked
+from pytest_llmprops.reports.site.drift import Comparisons, drift_of
 from pytest_llmprops.reports.site.files import SiteFiles
 from pytest_llmprops.reports.site.histories import chunks_of, matrix_of
 from pytest_llmprops.reports.site.leaderboard import Board, boards_of
-from pytest_llmprops.reports.site.measurements import Measurement, ModelIndexes, SiteRun, measurements_of
+from pytest_llmprops.reports.site.measurements import (
+    Measurement,
+    ModelIndexes,
+    SiteRun,
+    decisions_of,
+    measurements_of,
+)
 from pytest_llmprops.runs.catalog import run_folders
 
 COMPARISONS, HISTORIES = "data/comparisons", "data/histories"

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_llmprops.reports.kit.text import visible
-from pytest_llmprops.reports.page.chunks import pack
-from pytest_llmprops.reports.site.contribution import LETTERS, Verdicts
+from pytest_llmprops.reports.kit.blocks import visible
+from pytest_llmprops.reports.page.items import pack
+from pytest_llmprops.reports.site.contributions import LETTERS, Verdicts
 from pytest_llmprops.reports.site.measurements import Measurement, SiteRun, comparable
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pytest_llmprops.core.comparison import PairedResult
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import cost, counted
-from pytest_llmprops.data.published_results import PublishedResult
+from pytest_llmprops.data.published_results import PublishedResult, ranked
+from pytest_llmprops.reports.kit.blocks import percent, point_range, points, visible
 from pytest_llmprops.reports.kit.generic import place_label, protocol_lines, share_cell
 from pytest_llmprops.reports.kit.series import Measured, Share, place_of
-from pytest_llmprops.reports.kit.text import percent, point_range, points, visible
 from pytest_llmprops.reports.page.findings import (
     best_of_several,
     finding,
@@ -19,8 +19,7 @@ from pytest_llmprops.reports.page.findings import (
     targeted,
     without_readable,
 )
-from pytest_llmprops.reports.published import ranked
-from pytest_llmprops.reports.site.comparisons import Comparisons
+from pytest_llmprops.reports.site.drift import Comparisons
 from pytest_llmprops.reports.site.measurements import Measurement, SiteRun, comparable, measured_of
 from pytest_llmprops.runs.pairs import differences
 from pytest_llmprops.runs.reader import Run

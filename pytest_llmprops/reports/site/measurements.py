@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
+from pytest_llmprops.reports.kit.blocks import file_name, joined, visible
 from pytest_llmprops.reports.kit.series import Measured, Series, Share
-from pytest_llmprops.reports.kit.text import file_name, visible
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
 from pytest_llmprops.runs.pairs import comparable_groups
 from pytest_llmprops.runs.reader import Run
@@ -170,3 +172,46 @@ class ModelIndexes:
 
     def __getitem__(self, model: str) -> int:
         return self.numbers[model]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision on one run, as its record has it.
+
+    :param rules: name, required, measured, verdict and reason of each check.
+    """
+
+    run: SiteRun
+    candidate: str
+    gate: GateResult
+    why: str
+    rules: tuple[tuple[str, ...], ...]
+
+
+def decisions_of(runs: Iterable[SiteRun]) -> list[Decision]:
+    """Return the decisions on all readable runs, newest first."""
+    decided = [_decision(run, run.facts.gate) for run in runs if run.facts and run.facts.gate]
+    return sorted(decided, key=lambda d: (d.run.started, d.run.run_id), reverse=True)
+
+
+def _decision(run: SiteRun, gate: GateResult) -> Decision:
+    assert run.facts is not None
+    _, _, why = gate.line.partition(": ")
+    rules = tuple(
+        (rule.name, check.required, check.measured, check.verdict, check.reason)
+        for rule in gate.rules
+        for check in rule.checks
+    )
+    return Decision(run, joined(list(run.facts.models)), gate, why, rules)
+
+
+def details(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
+    """Return what the page shows of each decision when it is opened, as plain JSON."""
+    return [
+        {
+            "rules": [[visible(text) for text in rule] for rule in decision.rules],
+            "notes": [visible(text) for text in (*decision.gate.reasons, *decision.gate.notes)],
+            "file": visible(decision.gate.file),
+        }
+        for decision in decisions
+    ]

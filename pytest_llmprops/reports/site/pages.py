@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.numbers import cost, counted
+from pytest_llmprops.reports.kit.blocks import joined, visible
 from pytest_llmprops.reports.kit.figures import SERIES, marker
-from pytest_llmprops.reports.kit.text import joined, visible
-from pytest_llmprops.reports.page.chunks import pack
 from pytest_llmprops.reports.page.html import ASSETS as PAGE_ASSETS
 from pytest_llmprops.reports.page.html import GLYPHS, SHAPES, environment, script_hash, style
-from pytest_llmprops.reports.site.decisions import Decision, details
+from pytest_llmprops.reports.page.items import pack
 from pytest_llmprops.reports.site.drift import Drift, sentence
 from pytest_llmprops.reports.site.files import GENERATOR, SiteFiles
 from pytest_llmprops.reports.site.leaderboard import Board
-from pytest_llmprops.reports.site.measurements import Measurement, ModelIndexes, SiteRun
+from pytest_llmprops.reports.site.measurements import Decision, Measurement, ModelIndexes, SiteRun, details
 from pytest_llmprops.reports.site.trends import trends_of
 from pytest_llmprops.runs.benchmark_metadata import title_of
 

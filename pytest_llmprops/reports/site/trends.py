@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pytest_llmprops.core.metrics import Place
+from pytest_llmprops.reports.kit.blocks import counted, visible, with_interval
 from pytest_llmprops.reports.kit.figures import MARKERS, SERIES, marker
 from pytest_llmprops.reports.kit.generic import place_label
 from pytest_llmprops.reports.kit.series import place_of
-from pytest_llmprops.reports.kit.text import counted, visible, with_interval
 from pytest_llmprops.reports.site.measurements import Measurement, ModelIndexes, comparable, measured_of
 
 #: width and height of a figure of a whole benchmark and of one task, in units of the SVG

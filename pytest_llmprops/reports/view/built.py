@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_llmprops.reports.page.build import PACKAGES
-from pytest_llmprops.reports.view.working import work
+from pytest_llmprops.reports.view.hub import work
 from pytest_llmprops.runs.catalog import record_identity
 
 #: reports that are kept; the one that was opened longest ago is deleted first

@@ -17,12 +17,10 @@ import uvicorn
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.reports.view.app import Application
+from pytest_llmprops.reports.view.app import Application, Guard
 from pytest_llmprops.reports.view.built import missing_extra
-from pytest_llmprops.reports.view.guard import Guard
-from pytest_llmprops.reports.view.hub import Hub
+from pytest_llmprops.reports.view.hub import Hub, Watch
 from pytest_llmprops.reports.view.rows import id_of
-from pytest_llmprops.reports.view.watching import Watch
 
 #: time for open connections to end after Ctrl-C
 LAST_SECONDS = 1

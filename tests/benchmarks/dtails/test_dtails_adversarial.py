@@ -12,8 +12,7 @@ import pytest
 from fixtures.replies import dtails_replies
 from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, expert_rows, languages, words
 from pytest_llmprops.benchmarks.dtails.reading import read_selection
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 Row = dict[str, str]
 KNOW = (("weet",), ("ken",))

@@ -13,8 +13,7 @@ from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, expert_rows, item
 from pytest_llmprops.benchmarks.dtails.reading import read_translation
 from pytest_llmprops.benchmarks.dtails.rows import Row
 from pytest_llmprops.core.items import check_unique
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 
 def files() -> DataFolder:

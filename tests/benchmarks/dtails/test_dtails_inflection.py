@@ -10,8 +10,7 @@ from pytest_llmprops.benchmarks.dtails.prompts import Variations
 from pytest_llmprops.benchmarks.dtails.reading import read_translation
 from pytest_llmprops.benchmarks.dtails.text import unicode_words
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.dtails_cases import TRANSLATOR, item, verdict_of
 
 

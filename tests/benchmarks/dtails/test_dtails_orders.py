@@ -16,8 +16,7 @@ from pytest_llmprops.benchmarks.dtails.positions import Positions, order_depende
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.dtails_cases import measured, prompt_of, shown
 
 Chooser = Callable[[Item, random.Random], int]

@@ -9,8 +9,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, train_rows, words
 from pytest_llmprops.core.items import check_unique
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 #: rows of the expert dataset (paper, Table 2)
 TABLE_2 = {"af": 180, "hy": 176, "fa": 127, "gl": 164, "hi": 145, "ja": 149, "lv": 184, "ta": 134, "te": 118}

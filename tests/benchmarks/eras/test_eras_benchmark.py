@@ -17,8 +17,7 @@ from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, mak
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import check_unique, limited
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.eras_cases import BENCHMARK
 
 

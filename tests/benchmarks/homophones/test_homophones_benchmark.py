@@ -19,8 +19,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Message, Reply
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.records import only_numbers
 
 #: the fixture of this folder's conftest.py

@@ -20,8 +20,7 @@ from pytest_llmprops.benchmarks.homophones.reading import parse_rules, reading
 from pytest_llmprops.benchmarks.homophones.traditional import SIMPLIFIED
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 ROOT = Path(__file__).parents[3]
 RULES = parse_rules(

@@ -14,8 +14,7 @@ from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.records import only_numbers
 
 #: the fixture of this folder's conftest.py

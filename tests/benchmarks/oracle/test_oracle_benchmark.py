@@ -19,8 +19,7 @@ from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Request
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.engine.evaluator import Case, evaluate
 from tests.support.oracle_runs import (
     Subject,

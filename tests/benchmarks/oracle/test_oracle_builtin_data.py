@@ -12,8 +12,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.oracle.items import items, occurs_in
 from pytest_llmprops.core.items import Item, check_unique
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 #: words of a sentence, separated by white space
 SHORTEST, LONGEST = 8, 35

@@ -21,8 +21,7 @@ from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.oracle_fakes import POOL, RULES, listed, sentence_in
 from tests.support.records import verdict
 

@@ -14,8 +14,7 @@ import pytest
 from pytest_llmprops.benchmarks.oracle.detokenise import Detokenised, detokenised
 from pytest_llmprops.benchmarks.oracle.items import MSRP, REDOCRED, items, occurs_in
 from pytest_llmprops.core.items import Item, check_unique
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 #: file -> pairs labelled equivalent, and not (Dolan & Brockett, 2005)
 PAIRS = {MSRP[0]: (2753, 1323), MSRP[1]: (1147, 578)}

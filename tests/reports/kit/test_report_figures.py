@@ -7,9 +7,20 @@ import re
 
 import pytest
 
-from pytest_llmprops.reports.kit.figures import INK, SERIES, Point, colour, draw, inline, marker
-from pytest_llmprops.reports.kit.forest import ForestRow, Mark, forest
-from pytest_llmprops.reports.kit.scatter import Spot, scatter
+from pytest_llmprops.reports.kit.figures import (
+    INK,
+    SERIES,
+    ForestRow,
+    Mark,
+    Point,
+    Spot,
+    colour,
+    draw,
+    forest,
+    inline,
+    marker,
+    scatter,
+)
 
 ROWS = [
     ForestRow("rhyme", (Point(0, 0.75, 0.6, 0.9), Point(1, 0.25, 0.1, 0.4)), (Mark("GPT 4o", 0.68),), 0.5),

@@ -7,8 +7,8 @@ import html
 import pytest
 
 from pytest_llmprops.core.texts import one_line, visible
-from pytest_llmprops.reports.kit.text import joined, percent, points, with_interval
-from pytest_llmprops.reports.page.chunks import pack
+from pytest_llmprops.reports.kit.blocks import joined, percent, points, with_interval
+from pytest_llmprops.reports.page.items import pack
 from pytest_llmprops.reports.page.markdown import code, plain
 from tests.support.report_items import unpacked
 

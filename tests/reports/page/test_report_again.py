@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.reports.kit.series import series_of
-from pytest_llmprops.reports.page.again import command_again
+from pytest_llmprops.reports.page.items import command_again
 from pytest_llmprops.runs.reader import read_run
 from tests.support.records import recorded, verdict
 

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.reports.kit.blocks import Figure, Section, Table
-from pytest_llmprops.reports.page.content import report_on
-from pytest_llmprops.reports.page.costs import percentile
+from pytest_llmprops.reports.page.content import percentile, report_on
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.records import exchange, recorded, verdict

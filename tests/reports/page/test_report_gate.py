@@ -8,7 +8,7 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.reports.page.gated import gated
+from pytest_llmprops.reports.page.build import gated
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.gate.file import read_gate
 from pytest_llmprops.runs.reader import Run, read_run

@@ -10,9 +10,8 @@ import pytest
 
 from pytest_llmprops.core.comparison import judged_together
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.reports.site.comparisons import Comparisons
 from pytest_llmprops.reports.site.contributions import Contributions
-from pytest_llmprops.reports.site.drift import Drift, Step, drift_of, sentence
+from pytest_llmprops.reports.site.drift import Comparisons, Drift, Step, drift_of, sentence
 from pytest_llmprops.reports.site.files import SiteFiles
 from pytest_llmprops.reports.site.measurements import measurements_of
 from pytest_llmprops.runs.catalog import run_folders

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.reports.page.content import report_on
-from pytest_llmprops.reports.site.comparisons import Comparisons
 from pytest_llmprops.reports.site.contributions import Contributions
+from pytest_llmprops.reports.site.drift import Comparisons
 from pytest_llmprops.reports.site.files import SiteFiles
 from pytest_llmprops.reports.site.leaderboard import Board, boards_of
 from pytest_llmprops.reports.site.measurements import measurements_of

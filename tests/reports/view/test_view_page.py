@@ -179,7 +179,7 @@ def test_review_marks_are_saved_beside_the_run(
         def full(folder: Path, review: object) -> None:
             raise OSError(28, "No space left on device")
 
-        patch.setattr("pytest_llmprops.reports.view.marks.append_review", full)
+        patch.setattr("pytest_llmprops.reports.view.app.append_review", full)
         page.get_by_label("Note").fill("right as well")
         page.get_by_label("Note").press("Enter")
         page.locator(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.reports.view import app, built, working
+from pytest_llmprops.reports.view import app, built, hub
 from pytest_llmprops.reports.view.rows import id_of
 from pytest_llmprops.reports.view.serving import Server
 from pytest_llmprops.runs.reviews import FILE, read_reviews
@@ -198,7 +198,7 @@ def test_a_full_disk_is_said(report: str, origin: str, monkeypatch: pytest.Monke
     def full(folder: Path, review: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pytest_llmprops.reports.view.marks.append_review", full)
+    monkeypatch.setattr("pytest_llmprops.reports.view.app.append_review", full)
     answer = ask(f"{report}reviews", "POST", MARK, Origin=origin)
     assert (answer.status, answer.json["error"]) == (
         507,
@@ -227,7 +227,7 @@ def test_a_deleted_report_is_built_again(server: Server, report: str, runs: Path
 
 def test_a_worker_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real worker: a record without a readable verdict ends with one line on the page, and no process is left."""
-    monkeypatch.setattr(built, "work", working.work)
+    monkeypatch.setattr(built, "work", hub.work)
     run = recorded(tmp_path / "run", verdicts("add", 2, 0))
     (run / "verdicts.jsonl").write_text("damaged\ndamaged\n")
     with viewed(tmp_path) as server:

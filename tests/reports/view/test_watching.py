@@ -13,7 +13,7 @@ import pytest
 from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata
 from pytest_llmprops.reports.kit.series import Share
 from pytest_llmprops.reports.view.following import Part
-from pytest_llmprops.reports.view.watching import Watch
+from pytest_llmprops.reports.view.hub import Watch
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
 from tests.support.records import recorded, verdict, verdicts

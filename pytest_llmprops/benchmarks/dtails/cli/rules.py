@@ -49,8 +49,7 @@ def _rules(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import read_pairs
     from pytest_llmprops.benchmarks.dtails.tools.rules_file import concepts_of, save_rules, write_rules
     from pytest_llmprops.core.errors import LLMPropsError, UsageError
-    from pytest_llmprops.data.files import DataFolder
-    from pytest_llmprops.data.location import builtin_data
+    from pytest_llmprops.data.files import DataFolder, builtin_data
     from pytest_llmprops.engine.session import OneModel
     from pytest_llmprops.models.registry import parse_spec
 

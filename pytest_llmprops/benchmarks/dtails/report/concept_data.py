@@ -8,7 +8,7 @@ from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence, Transl
 from pytest_llmprops.benchmarks.dtails.items import TRANSLATE
 from pytest_llmprops.benchmarks.dtails.report.lines import Line
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.reports.kit.pages import outcome_label
+from pytest_llmprops.reports.kit.blocks import outcome_label
 
 #: Source, language and cluster, which identify a concept.
 Key = tuple[str, str, str]

@@ -21,10 +21,22 @@ from pytest_llmprops.benchmarks.dtails.report.concept_data import (
 )
 from pytest_llmprops.benchmarks.dtails.report.lines import Line
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Note, Page, Table
-from pytest_llmprops.reports.kit.pages import MOST_PAGES, cut_text, linked_pages
+from pytest_llmprops.reports.kit.blocks import (
+    MOST_PAGES,
+    Block,
+    Cell,
+    Fold,
+    Note,
+    Page,
+    Table,
+    counted,
+    cut_text,
+    joined,
+    language,
+    linked_pages,
+    percent,
+)
 from pytest_llmprops.reports.kit.series import Measured
-from pytest_llmprops.reports.kit.text import counted, joined, language, percent
 
 #: Maximum sentences and sets of rules per page; a run's record has all of them.
 MOST_SENTENCES, MOST_RULES = 60, 30

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
 from pytest_llmprops.core.texts import shortened
+from pytest_llmprops.reports.kit.blocks import file_names, visible
 from pytest_llmprops.reports.kit.series import Measured, Series
-from pytest_llmprops.reports.kit.text import file_names, visible
 
 #: A table with more rows than this is folded.
 LONG = 20

@@ -13,10 +13,21 @@ from pytest_llmprops.benchmarks.dtails.report.figures import Positions, Row, pos
 from pytest_llmprops.benchmarks.dtails.report.lines import LONG, Line
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import MetricRow
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Table
+from pytest_llmprops.reports.kit.blocks import (
+    Block,
+    Cell,
+    Figure,
+    Fold,
+    Note,
+    Table,
+    interval,
+    joined,
+    language,
+    percent,
+    visible,
+)
 from pytest_llmprops.reports.kit.generic import share_cell
 from pytest_llmprops.reports.kit.series import Measured, place_of
-from pytest_llmprops.reports.kit.text import interval, joined, language, percent, visible
 
 #: Names of the first positions in a sentence.
 _NAMES = ("first", "second", "third", "fourth", "fifth", "sixth")

@@ -16,10 +16,22 @@ from pytest_llmprops.benchmarks.dtails.report.positions import positions_blocks
 from pytest_llmprops.core.metrics import Place, mean_scores
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.reports.kit import generic
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Section, Table
+from pytest_llmprops.reports.kit.blocks import (
+    Block,
+    Cell,
+    Figure,
+    Fold,
+    Note,
+    Section,
+    Table,
+    counted,
+    joined,
+    language,
+    percent,
+    visible,
+)
 from pytest_llmprops.reports.kit.generic import detailed, fine_print, place_cell
 from pytest_llmprops.reports.kit.series import Measured
-from pytest_llmprops.reports.kit.text import counted, joined, language, percent, visible
 
 HEADINGS = {SELECT: "Selects from a list", TRANSLATE: "Translates"}
 INTERVALS = "Intervals are over concepts: the items of a concept are not independent."

@@ -8,10 +8,9 @@ from dataclasses import replace
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import interval as limits
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.reports.kit.blocks import Cell
+from pytest_llmprops.reports.kit.blocks import Cell, visible
 from pytest_llmprops.reports.kit.generic import item_link
 from pytest_llmprops.reports.kit.series import Measured, Series
-from pytest_llmprops.reports.kit.text import visible
 
 GROUPS = ("overall", "left", "right")
 PAPER = "the paper"

@@ -13,10 +13,21 @@ from pytest_llmprops.benchmarks.eras.items import EXPLICIT, TASKS
 from pytest_llmprops.benchmarks.eras.judging import facts_of, pair_result
 from pytest_llmprops.benchmarks.eras.report.segmenters import segmentations
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Note, Page, Table
-from pytest_llmprops.reports.kit.pages import MOST_PAGES, cut_text, linked_pages, outcome_label
+from pytest_llmprops.reports.kit.blocks import (
+    MOST_PAGES,
+    Block,
+    Cell,
+    Fold,
+    Note,
+    Page,
+    Table,
+    counted,
+    cut_text,
+    linked_pages,
+    outcome_label,
+    visible,
+)
 from pytest_llmprops.reports.kit.series import Measured, Series
-from pytest_llmprops.reports.kit.text import counted, visible
 
 #: Maximum characters of a sentence or reply on a page.
 LONGEST = 300

@@ -19,7 +19,7 @@ from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Table
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Table, visible
 from pytest_llmprops.reports.kit.figures import (
     LINE,
     MUTED,
@@ -34,7 +34,6 @@ from pytest_llmprops.reports.kit.figures import (
     share_axis,
 )
 from pytest_llmprops.reports.kit.series import Measured
-from pytest_llmprops.reports.kit.text import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

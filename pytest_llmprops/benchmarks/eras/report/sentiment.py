@@ -23,20 +23,20 @@ from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Note, Table
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Note, Table, visible
 from pytest_llmprops.reports.kit.figures import (
     LINE,
     MUTED,
     PAPER,
     WIDTH,
+    Label,
     colour,
     legend,
     marker,
+    name_points,
     new_figure,
 )
-from pytest_llmprops.reports.kit.labels import Label, name_points
 from pytest_llmprops.reports.kit.series import Measured
-from pytest_llmprops.reports.kit.text import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.strict_json import JSON, parsed_json
 from pytest_llmprops.core.texts import shortened
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Table
+from pytest_llmprops.reports.kit.blocks import (
+    Block,
+    Cell,
+    Figure,
+    Table,
+    joined,
+    percent,
+    visible,
+    with_interval,
+)
 from pytest_llmprops.reports.kit.figures import LINE, WIDTH, colour, legend, legend_height, marker, new_figure
 from pytest_llmprops.reports.kit.series import Series
-from pytest_llmprops.reports.kit.text import joined, percent, visible, with_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Plot

@@ -32,8 +32,7 @@ from pytest_llmprops.benchmarks.eras.sentences import (
     shares,
 )  # fmt: skip
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.data.whole_files import replacing, write_text
 
 VERSION = 1

@@ -20,8 +20,7 @@ from typing import Any
 
 from pytest_llmprops.benchmarks.eras.paradigms import Branching, parse_builtin
 from pytest_llmprops.core.errors import DataError, MissingExtra
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 #: A word is + from this score upwards, and - below the negative of this score.
 STRONG = 0.4

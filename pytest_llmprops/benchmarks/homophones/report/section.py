@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.reports.kit import generic
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Section, Table
-from pytest_llmprops.reports.kit.figures import Point
-from pytest_llmprops.reports.kit.forest import ForestRow, Mark, panels
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Section, Table, language, points, visible
+from pytest_llmprops.reports.kit.figures import ForestRow, Mark, Point, panels
 from pytest_llmprops.reports.kit.generic import (
     detailed,
     fine_print,
@@ -18,7 +17,6 @@ from pytest_llmprops.reports.kit.generic import (
     published_note,
 )
 from pytest_llmprops.reports.kit.series import Measured, Series
-from pytest_llmprops.reports.kit.text import language, points, visible
 
 ASKED = "asked"
 CLUES = {ASKED: "Asked", "context_only": "Context only", "word_only": "Word only"}

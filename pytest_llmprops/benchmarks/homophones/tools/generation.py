@@ -15,8 +15,7 @@ from types import MappingProxyType
 
 from pytest_llmprops.benchmarks.homophones.tools.respelling import generate_items, restore
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.data.pronunciation import load_cmudict
 from pytest_llmprops.data.whole_files import write_text
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from pytest_llmprops.benchmarks.homophones.tools.chinese import Lexicon, Source, make_rows
 from pytest_llmprops.core.errors import DataError, MissingExtra
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 _BUILTIN = "homophones/chinese.csv"
 #: Replacement characters are among this many most frequent ones, and among the 3,755 of GB 2312 level 1.

@@ -17,8 +17,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, ProtocolMetadata
 from pytest_llmprops.core.verdicts import Verdict, record_of
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.manifest import read_manifest
+from pytest_llmprops.data.files import DataFolder, read_manifest
 from pytest_llmprops.runs.record import RunRecord, first_facts, new_run_folder
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
 

@@ -12,12 +12,21 @@ from pytest_llmprops.benchmarks.htest.benchmark import FEWEST_READ, GEOMETRY, HT
 from pytest_llmprops.benchmarks.htest.report.lines import Line, lines_over_k
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import PublishedResult, find
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Section, Table
-from pytest_llmprops.reports.kit.figures import Point
+from pytest_llmprops.reports.kit.blocks import (
+    Block,
+    Cell,
+    Figure,
+    Fold,
+    Section,
+    Table,
+    percent,
+    visible,
+    with_interval,
+    words,
+)
+from pytest_llmprops.reports.kit.figures import Point, Spot, scatter
 from pytest_llmprops.reports.kit.generic import accuracy_figure, detailed, fine_print
-from pytest_llmprops.reports.kit.scatter import Spot, scatter
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
-from pytest_llmprops.reports.kit.text import percent, visible, with_interval, words
 
 #: Row of the grid for all items together; it is the mean of the tasks if they have equally many items.
 ALL = "all tasks"

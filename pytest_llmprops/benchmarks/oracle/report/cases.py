@@ -16,9 +16,8 @@ from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence
 from pytest_llmprops.benchmarks.oracle.report.loss_map import loss_map
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import one_line, visible
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Table
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Table, counted
 from pytest_llmprops.reports.kit.series import Measured, Series
-from pytest_llmprops.reports.kit.text import counted
 
 #: maximum cases per kind and model
 MOST = 5

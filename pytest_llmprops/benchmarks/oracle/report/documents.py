@@ -8,9 +8,8 @@ from pytest_llmprops.benchmarks.oracle.documents import Document, documents_of
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY
 from pytest_llmprops.benchmarks.oracle.report.tables import DASH, Row, headings
 from pytest_llmprops.core.metrics import Place
-from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table
+from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table, visible
 from pytest_llmprops.reports.kit.series import Measured, place_of
-from pytest_llmprops.reports.kit.text import visible
 
 TITLE = "Linearity by document"
 #: maximum rows of a table that is not folded

@@ -19,10 +19,9 @@ from pytest_llmprops.benchmarks.oracle.report.tables import (
 )
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.reports.kit.blocks import Cell, Table
+from pytest_llmprops.reports.kit.blocks import Cell, Table, percent, visible
 from pytest_llmprops.reports.kit.generic import share_cell
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
-from pytest_llmprops.reports.kit.text import percent, visible
 
 PHI = {"or": "φ_or", "and": "φ_and"}
 #: category of table 5 -> the paper's setting

@@ -43,10 +43,9 @@ from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit import generic
-from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section
+from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section, file_name, joined, visible
 from pytest_llmprops.reports.kit.generic import detailed, fine_print
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
-from pytest_llmprops.reports.kit.text import file_name, joined, visible
 
 #: maximum figures of sentences that are not folded
 _OPEN = 2

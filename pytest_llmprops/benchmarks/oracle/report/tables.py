@@ -8,10 +8,9 @@ from pytest_llmprops.benchmarks.oracle.choices import RULES
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.reports.kit.blocks import Cell, Table
+from pytest_llmprops.reports.kit.blocks import Cell, Table, visible
 from pytest_llmprops.reports.kit.generic import metric_cell
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
-from pytest_llmprops.reports.kit.text import visible
 
 PAPER = "the paper"
 #: rule of the paper's numbers

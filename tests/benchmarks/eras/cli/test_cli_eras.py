@@ -10,8 +10,7 @@ import pytest
 from pytest_llmprops.benchmarks.eras.benchmark import Eras
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark_checks import loaded
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.manifest import read_manifest
+from pytest_llmprops.data.files import DataFolder, read_manifest
 
 
 def run(*words: object) -> int:

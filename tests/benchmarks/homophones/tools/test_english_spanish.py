@@ -21,7 +21,7 @@ from pytest_llmprops.benchmarks.homophones.tools.phonetics import THRESHOLDS, So
 from pytest_llmprops.benchmarks.homophones.tools.respelling import words_of
 from pytest_llmprops.benchmarks.homophones.tools.spanish_sounds import dialect
 from pytest_llmprops.core.protocols import generator
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.pronunciation import load_cmudict
 
 FILES = {"en": "english.csv", "es": "spanish.csv"}

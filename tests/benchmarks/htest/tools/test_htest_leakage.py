@@ -15,8 +15,7 @@ from pytest_llmprops.benchmarks.htest.tools import vocabulary
 from pytest_llmprops.benchmarks.htest.tools.generation import builtin_split
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Row, generate
 from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.htest_leakage import OWN_FEATURES, Features, features, ngrams
 
 ITEMS = 4000

@@ -17,8 +17,7 @@ from pytest_llmprops.benchmarks.dtails.rules import parse_rules_file
 from pytest_llmprops.benchmarks.dtails.tools.annotation import questions as sheet_questions
 from pytest_llmprops.benchmarks.dtails.tools.annotation.study import FORMAT, KEY, Original
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.location import builtin_data
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.data.sheet_files import SheetRecord, Table, sheet_text, text_of, write_new
 
 ANNOTATORS = 3

@@ -22,8 +22,7 @@ from pytest_llmprops.benchmarks.dtails.tools.annotation.results import (
 from pytest_llmprops.benchmarks.dtails.tools.annotation.sheets import selection_rows, write_selection
 from pytest_llmprops.benchmarks.dtails.tools.annotation.study import read_study
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.manifest import read_manifest
+from pytest_llmprops.data.files import DataFolder, read_manifest
 from tests.support.annotation import Cells, fill, judging, label_of, options_of, place_of, rows_of, selection
 
 DAY = {"sun": {"son": "the star", "sol": "sunlight"}, "day": {"dag": "light", "etmaal": "24 hours"}}

@@ -14,7 +14,7 @@ from pytest_llmprops.core.gate_results import Check, GateResult
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
 from pytest_llmprops.core.texts import visible
-from pytest_llmprops.reports.allure_case import COUNTEREXAMPLE, EXPECTATION, FAULT
+from pytest_llmprops.reports.allure.case import COUNTEREXAMPLE, EXPECTATION, FAULT
 from pytest_llmprops.reports.gate import gate_lines
 from pytest_llmprops.reports.terminal import summary_lines
 
