@@ -20,16 +20,15 @@ from typing import TYPE_CHECKING
 
 from fixtures.replies import dtails_replies
 from pytest_llmprops.benchmarks.dtails.reading import declines, read_selection, read_translation
-from pytest_llmprops.benchmarks.dtails.rules_reply import read_rules_reply
+from pytest_llmprops.benchmarks.dtails.rules import read_rules_reply
 from pytest_llmprops.benchmarks.dtails.text import unicode_words
 from pytest_llmprops.benchmarks.eras.chat_sentiment import read_answer as read_sentiment
 from pytest_llmprops.benchmarks.eras.explicit import read_segmentation
 from pytest_llmprops.benchmarks.homophones.reading import parse_rules, reading
-from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, read_option
-from pytest_llmprops.benchmarks.oracle.entities import Entity
+from pytest_llmprops.benchmarks.htest.benchmark import obeys_format, read_label, read_option
+from pytest_llmprops.benchmarks.oracle.entities import Entity, Transformed, read_paraphrase
 from pytest_llmprops.benchmarks.oracle.extraction import read_list
-from pytest_llmprops.benchmarks.oracle.json_reply import read_answer, read_paraphrases
-from pytest_llmprops.benchmarks.oracle.replacement import Transformed, read_paraphrase
+from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
 from pytest_llmprops.core.requests import Reply
 

@@ -12,7 +12,7 @@ from pytest_llmprops.benchmark_registry import find_benchmark, find_registration
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, train_rows
 from pytest_llmprops.benchmarks.dtails.rows import parse_words
 from pytest_llmprops.benchmarks.eras.paradigms import parse_published
-from pytest_llmprops.benchmarks.htest.rows import read_rows
+from pytest_llmprops.benchmarks.htest.benchmark import read_rows
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.data.files import DataFolder, read_manifest

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.report.pair_searches import pair_search_blocks
-from pytest_llmprops.benchmarks.oracle.report.searches import search_blocks
+from pytest_llmprops.benchmarks.oracle.report.searches import pair_search_blocks, search_blocks
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import SearchRecord

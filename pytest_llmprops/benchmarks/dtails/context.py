@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from pytest_llmprops.benchmarks.dtails.frequency import Baseline, frequency_baseline
-from pytest_llmprops.benchmarks.dtails.items import SELECT, items, train_rows
-from pytest_llmprops.benchmarks.dtails.orders import Slot, slots
+from pytest_llmprops.benchmarks.dtails.items import SELECT, Slot, items, slots, train_rows
 from pytest_llmprops.benchmarks.dtails.rows import Row
 from pytest_llmprops.core.benchmark import DataFiles, Loaded
 from pytest_llmprops.core.errors import UsageError
@@ -17,6 +16,41 @@ from pytest_llmprops.core.items import Item
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.dtails.prompts import Variations
     from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, RulesFile
+
+
+# The frequency baseline: always choose the concept's most common variation (Barua et al., section 4).
+#
+# The baseline is *in-sample*: the most common variation is counted on the rows that it is scored on, over the
+# whole file of a language. It could not be known before the test.
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The number of rows with their concept's most common label (``right``), of all rows, and of concepts."""
+
+    right: int
+    n: int
+    concepts: int
+
+    @property
+    def accuracy(self) -> float | None:
+        """The share of right rows in [0, 1]; None without rows."""
+        return self.right / self.n if self.n else None
+
+
+def frequency_baseline(rows: Iterable[tuple[Hashable, Hashable]]) -> Baseline:
+    """Return the baseline of one language.
+
+    :param rows: (concept, label) of every row of the language's file. The concept must be unique for words with the
+        same spelling but different variations, such as an item's cluster.
+    """
+    labels: dict[Hashable, Counter[Hashable]] = {}
+    for concept, label in rows:
+        labels.setdefault(concept, Counter())[label] += 1
+    # Ties do not matter: equally common labels are right equally often.
+    right = sum(max(counts.values()) for counts in labels.values())
+    return Baseline(right, sum(counts.total() for counts in labels.values()), len(labels))
+
 
 NONE, SELF = "none", "self"
 Sentences = Mapping[str, tuple[str, ...]]
@@ -108,7 +142,7 @@ def concept_sentences(
     train: Iterable[Row], concept: str, variations: Variations, test_sentences: Iterable[str]
 ) -> Sentences:
     """Return the sentences for one concept's rules, from its train rows with one of these variations."""
-    from pytest_llmprops.benchmarks.dtails.rule_sentences import choose_sentences
+    from pytest_llmprops.benchmarks.dtails.rule_making import choose_sentences
 
     forms = {form for variation in variations for form in variation}
     rows = [

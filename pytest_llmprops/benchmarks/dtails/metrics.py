@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from pytest_llmprops.benchmarks.dtails.evaluation import PARSER, UNICODE
 from pytest_llmprops.benchmarks.dtails.items import SELECT
 from pytest_llmprops.benchmarks.dtails.positions import (
     RULE,
@@ -15,7 +16,6 @@ from pytest_llmprops.benchmarks.dtails.positions import (
     run_accuracies,
     runs_of,
 )
-from pytest_llmprops.benchmarks.dtails.translating import PARSER, UNICODE
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson

@@ -2,7 +2,7 @@
 
 The order of the variations is uniform for each item and run. A model that ignores the order therefore chooses each of
 k positions with probability 1/k, for any accuracy (Barua et al., appendix B.4, figures 5 and 6). Orders are balanced
-over items and runs (:mod:`~pytest_llmprops.benchmarks.dtails.orders`), so the counts of such a model vary less than
+over items and runs (:mod:`~pytest_llmprops.benchmarks.dtails.items`), so the counts of such a model vary less than
 those of independent choices, and the tests flag it at most as often as stated.
 """
 

@@ -19,7 +19,7 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from pytest_llmprops.benchmarks.dtails.orders import Slot
+from pytest_llmprops.benchmarks.dtails.items import Slot
 from pytest_llmprops.benchmarks.dtails.text import quoted, quoted_list
 from pytest_llmprops.core.protocols import generator
 

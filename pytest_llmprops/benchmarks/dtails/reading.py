@@ -8,7 +8,7 @@ The paper leaves these points open:
 - Forms may contain each other (``sien`` in ``gesien``). Of overlapping forms, the longest counts.
 - A chat reply may name several variations between the fences. It selects one if it rejects all others in words
   (:mod:`~pytest_llmprops.benchmarks.dtails.rejections`). Otherwise it is wrong. Spelling does not matter
-  (:mod:`~pytest_llmprops.benchmarks.dtails.spelling`), except between variations that differ only in it. If the reply
+  (:mod:`~pytest_llmprops.benchmarks.dtails.text`), except between variations that differ only in it. If the reply
   names no variation, a part of it may resemble one. A look-alike word does not count.
 - If a translation has several forms, whole words win over parts of words, then the longest wins, then the leftmost,
   then one that needs no folding, then the first in the list. The leftmost form is recorded too.
@@ -24,16 +24,21 @@ from typing import Literal
 
 from rapidfuzz.distance import Indel, Prefix
 
-from pytest_llmprops.benchmarks.dtails.inflection import inflected
-from pytest_llmprops.benchmarks.dtails.mentions import Mention, Mentions, Variations, find_mentions
-from pytest_llmprops.benchmarks.dtails.rejections import has_rejection
-from pytest_llmprops.benchmarks.dtails.spelling import simplified
+from pytest_llmprops.benchmarks.dtails.rejections import (
+    Mention,
+    Mentions,
+    Variations,
+    find_mentions,
+    has_rejection,
+)
 from pytest_llmprops.benchmarks.dtails.text import (
     folded,
     indel_ratio,
+    inflected,
     is_stem,
     is_whole,
     is_word_character,
+    simplified,
     starts,
     trimmed,
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.dtails.prompts import (
@@ -12,10 +13,126 @@ from pytest_llmprops.benchmarks.dtails.prompts import (
     rule_generation,
     variation_name,
 )
-from pytest_llmprops.benchmarks.dtails.rule_sentences import sentence_counts
-from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule
-from pytest_llmprops.benchmarks.dtails.rules_reply import read_rules_reply
+from pytest_llmprops.benchmarks.dtails.reading import is_right
+from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, read_rules_reply
+from pytest_llmprops.benchmarks.dtails.text import (
+    folded,
+    is_word_character,
+    occurrences,
+    trimmed,
+    unicode_words,
+)
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
+
+# Example sentences for a prompt for rules: for each variation, the 50 longest under 50 tokens (section 3).
+
+#: Maximum sentences per variation. Every sentence has fewer than ``TOKENS`` tokens.
+MOST, TOKENS = 50, 50
+
+_TOKEN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+
+
+def english_tokens(sentence: str) -> int:
+    """Return the number of words and punctuation marks; ``don't`` and ``well-known`` are one word each.
+
+    The paper does not name the tokenizer for its limit of 50 tokens.
+    """
+    return len(_TOKEN.findall(sentence))
+
+
+def sentence_key(sentence: str) -> str:
+    """Return a key that ignores case, spacing and punctuation."""
+    letters = "".join(c if is_word_character(c) else " " for c in folded(sentence))
+    return " ".join(letters.split())
+
+
+def choose_sentences(
+    rows: Iterable[tuple[str, Sequence[str]]],
+    variations: Variations,
+    test_sentences: Iterable[str],
+    *,
+    most: int = MOST,
+    tokens: int = TOKENS,
+) -> dict[str, tuple[str, ...]]:
+    """Return each variation's longest sentences by variation name, longest first; an empty tuple if it has none.
+
+    Length is in tokens, then in characters; among equals, the earlier row comes first. A variation has no sentence
+    twice. Test sentences are left out. Both comparisons ignore case, spacing and punctuation.
+
+    :param rows: (English sentence, forms of the variation in its translation) of this concept's train rows.
+    :param test_sentences: All sentences of the language's test rows, for every concept.
+    """
+    test_keys = set(map(sentence_key, test_sentences))
+    sentences: dict[str, dict[str, str]] = {variation_name(forms): {} for forms in variations}
+    for sentence, label in rows:
+        key = sentence_key(sentence)
+        # All sentences without letters have the same, empty key, and they are useless as examples.
+        if not key or key in test_keys or english_tokens(sentence) >= tokens:
+            continue
+        for forms in variations:
+            if is_right(forms, label):
+                sentences[variation_name(forms)].setdefault(key, sentence)
+    return {name: tuple(_longest(texts)[:most]) for name, texts in sentences.items()}
+
+
+def sentence_counts(sentences: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    """Return the number of sentences of each variation: ``sentences`` in a rules file."""
+    return {name: len(texts) for name, texts in sentences.items()}
+
+
+def _longest(texts: Mapping[str, str]) -> list[str]:
+    return sorted(texts.values(), key=lambda text: (english_tokens(text), len(text)), reverse=True)
+
+
+def english_forms(word: str) -> frozenset[str]:
+    """Return the word and its regular inflections, folded: plurals, -s, -ed, -ing, -er, -est."""
+    stem = folded(word)
+    forms = {stem, f"{stem}s", f"{stem}es", f"{stem}ed", f"{stem}ing", f"{stem}er", f"{stem}est"}
+    if stem.endswith("e"):
+        forms |= {f"{stem}d", f"{stem[:-1]}ing", f"{stem}r", f"{stem}st"}
+    if len(stem) > 2 and stem.endswith("y") and stem[-2] not in "aeiou":
+        forms |= {f"{stem[:-1]}{end}" for end in ("ies", "ied", "ier", "iest")}
+    if len(stem) > 2 and stem[-1] not in "aeiouwxy" and stem[-2] in "aeiou" and stem[-3] not in "aeiou":
+        forms |= {f"{stem}{stem[-1]}{end}" for end in ("ed", "ing", "er", "est")}
+    return frozenset(forms)
+
+
+def corpus_rows(
+    pairs: Iterable[tuple[str, str]], concepts: Sequence[tuple[str, Variations]]
+) -> list[list[tuple[str, tuple[str, ...]]]]:
+    """Return rows for :func:`choose_sentences` from a plain parallel corpus in one pass, one list per concept.
+
+    A pair counts for a variation if the English sentence has the concept in a regular inflection and the
+    translation has a form of this variation, and of no other, as a whole word. Without word alignment this is an
+    approximation; ``llmprops dtails extract`` makes train rows from word alignment.
+
+    :param pairs: (English, translation). :param concepts: (concept, variations).
+    """
+    rows: list[list[tuple[str, tuple[str, ...]]]] = [[] for _ in concepts]
+    by_form: dict[str, list[int]] = {}
+    for index, (concept, _) in enumerate(concepts):
+        for form in english_forms(concept):
+            by_form.setdefault(form, []).append(index)
+    names = [
+        [
+            (tuple(forms), [plain for form in forms if (plain := trimmed(folded(form)))])
+            for forms in variations
+        ]
+        for _, variations in concepts
+    ]
+    for english, translation in pairs:
+        indexes = {index for word in unicode_words(english) for index in by_form.get(word, ())}
+        text = folded(translation) if indexes else ""
+        for index in sorted(indexes):
+            used = [
+                forms
+                for forms, plain in names[index]
+                if any(occurrences(form, text, whole=True) >= 0 for form in plain)
+            ]
+            if len(used) == 1:
+                rows[index].append((english, used[0]))
+    return rows
+
 
 #: Maximum number of calls until the reply is the JSON that was asked for.
 TRIES = 3

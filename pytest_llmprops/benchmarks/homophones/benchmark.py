@@ -99,7 +99,7 @@ class Homophones(Benchmark):
         self, item: Item, context: Rules, ask: Ask, protocol: Protocol[HomophonesSettings]
     ) -> Verdict:
         # Few processes that collect the items judge their replies, and the rules take longest to import.
-        from pytest_llmprops.benchmarks.homophones.judging import judge
+        from pytest_llmprops.benchmarks.homophones.reading import judge
 
         settings = protocol.settings
         question = ask_about(item)

@@ -10,6 +10,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from rapidfuzz.distance import Levenshtein
+
+# The spelling distance of two words: the normalised edit distance.
+#
+# A model may use similar spelling as a clue without knowing how words sound (Liu & Ross, section 10.2).
+# Therefore each item's spelling distance is reported.
+
+
+def spelling_distance(word: str, answer: str) -> float:
+    """Return the edit distance divided by the longer length, in [0, 1]. Case is ignored."""
+    return Levenshtein.normalized_distance(word.casefold(), answer.casefold())
+
+
 _ENGLISH = """
 a an the this that these those i me my mine myself you your yours yourself he him his himself she her hers
 herself it its itself we us our ours ourselves they them their theirs themselves who whom whose which what

@@ -10,12 +10,180 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pytest_llmprops.benchmarks.homophones.answer_forms import Forms
-from pytest_llmprops.benchmarks.homophones.candidates import Echo
-from pytest_llmprops.benchmarks.homophones.denials import MARK, denied_spans, final_rival, is_overruled
-from pytest_llmprops.benchmarks.homophones.normal import HAN, plain, prepare
-from pytest_llmprops.benchmarks.homophones.reading_rules import Rules, without_group
+from pytest_llmprops.benchmarks.homophones.normal import HAN, fold, plain, prepare
+from pytest_llmprops.benchmarks.homophones.reading_rules import SHORTHANDS, Rules, without_group
+
+_NEGATED_CANDIDATE = re.compile(
+    r"\b(?:not|no|nor|any|cannot|unable|never|ni|ningún|ninguna|sin)\b|n't\b|[不没无未非]", re.I
+)
+_CLAUSE = re.compile(r"[,.;:!?，。；：！？\n]|\b(?:but|sino)\b|而是", re.I)
+_ARTICLE = re.compile(r"(?:an?|the|to|el|la|los|las|una?|either|simply|just)\s+", re.I)
+_SEPARATOR = re.compile(r"\s*(?:[,，、/;]|\b(?:or|and|o|u)\b|或者?|还是)\s*", re.I)
+_BRACKETS = re.compile(r"[(（][^)）]*[)）]?")
+_PINYIN = re.compile(r"[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ]")
+_EDGES = " \t\n.,;:!?。，；：！？、⟦⟧\"'*_`()（）[]…"
+
+
+@dataclass(frozen=True, slots=True)
+class Echo:
+    """What a reply may repeat without naming an answer, folded."""
+
+    word: str
+    sentence: str
+
+    def quotes(self, text: str) -> bool:
+        """Return whether ``text`` is part of the sentence (as whole words, if the script separates words)."""
+        if not text or text not in self.sentence:
+            return False
+        if HAN.search(text):
+            return True
+        return re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self.sentence) is not None
+
+
+def candidates(match: re.Match[str], rules: Rules, echo: Echo) -> dict[str, str]:
+    """Return the answers that one match names, folded -> as written; none if the clause negates them."""
+    named: dict[str, str] = {}
+    for group, value in match.groupdict().items():
+        if value is None or not group.startswith(("answer", "items")):
+            continue
+        before = match.string[max(0, match.start(group) - 60) : match.start(group)]
+        clause = _CLAUSE.split(before)[-1][-30:]
+        if _NEGATED_CANDIDATE.search(re.sub(r"⟦[^⟧]*⟧|<w>", " ", clause)):
+            continue
+        if group.startswith("answer_as_is"):
+            named[fold(value).strip(_EDGES)] = value.strip(_EDGES)
+            continue
+        parts = [value]
+        if group.startswith("items"):
+            quoted = re.findall(SHORTHANDS["{term}"], value)
+            parts = quoted if len(quoted) > 1 else _SEPARATOR.split(_BRACKETS.sub(" ", value))
+        for part in parts:
+            named.update(clean(part, rules, echo))
+    return named
+
+
+@lru_cache(maxsize=8)
+def _chinese(words: frozenset[str]) -> tuple[str, ...]:
+    return tuple(word for word in words if HAN.search(word))
+
+
+def clean(text: str, rules: Rules, echo: Echo) -> dict[str, str]:
+    """Return a candidate without quotes, articles and brackets; nothing if it is not a candidate."""
+    shown = _BRACKETS.sub(" ", text).strip(_EDGES)
+    folded = fold(shown)
+    while (shorter := _ARTICLE.sub("", folded, count=1) if _ARTICLE.match(folded) else folded) != folded:
+        folded = shorter.strip(_EDGES)
+    if echo.quotes(folded):
+        return {}
+    words = folded.split()
+    if not words or "<w>" in folded or "<s>" in folded or folded in (echo.word, echo.sentence):
+        return {}
+    # A quoted phrase is looked up as a whole: "without arm" is an answer, "without" alone is not.
+    ends = () if text.lstrip().startswith("⟦") and len(words) > 1 else (words[0], words[-1])
+    if any(w.removesuffix("'s") in rules.not_answers for w in (folded, *ends)):
+        return {}
+    # A Chinese word's own characters and its pronunciation are not answers.
+    if HAN.search(echo.word) and (folded in echo.word or (_PINYIN.search(folded) and not HAN.search(folded))):
+        return {}
+    if HAN.search(folded) and any(w in folded for w in _chinese(rules.not_answers)):
+        return {}
+    return {folded: shown}
+
+
+# What a reply denies, and on what it settles: the rules ``kept``, ``denied`` and ``final`` on a marked reply.
+
+#: The mark of a mention in the text that the rules ``kept``, ``denied`` and ``final`` search.
+MARK = "<a>"
+#: What precedes a rival that is another possibility, an example, or denied.
+_ASIDE = re.compile(
+    r"(?:(?:\b(?:or|and|o|u|y|e|nor|ni|vs\.?|versus|than|que)(?: (?:as|like|maybe|perhaps|possibly|even|quizas?))?|"
+    r"alternatives?,|other (?:option|candidate|reading)s?,|或者?|还是|和|与|、|/|⟧\s*[,，]|\||\(|⟧)\s*⟦?"
+    r"(?:(?:an?|the|una?|el|la) )?|\n\s*(?:-|\d{1,2}[.)])\s*|⟧\s*:\s*)\Z"
+    r"|(?:\b(?:not|no|never|nor|cannot|as in|like|such as|e\.g|example|rhym\w+|unlike|similar\w*|resembl\w+|also|too|"
+    r"alternativ\w+|another|other|could|might|may|can|perhaps|possibly|maybe|instead of|rather than|opposed to|"
+    r"confus\w+|mistak\w+|sound\w*|pronounc\w+|letters?|silent|spell\w*|spelt|writ\w+|wrote|syllables?|starts?|"
+    r"ends?|begin\w*|plural|singular|short for|synonym\w*|mean(?:s|ing)?|translat\w+|english|spanish|in the sense|"
+    r"podria|puede|tambien|quizas?|suena|pronuncia|escrib\w+|como|letras?|ejemplo|significa|decir|en vez|en lugar|"
+    r"parecid\w+|otr[oa]s?|typo|slang|phonetic\w*|sentence|context|clues?|phrase|words?|because|since|with|"
+    r"before|after|whereas|while|mientras|frase|contexto|palabras?|porque)\b|n't\b|"
+    r"可能|也|例如|比如|像|不|非|无|没|读|音|写|字|意|因为|根据|结合)[^.,;!?。，；！？\n⟦]{0,40}\Z"
+)
+#: What follows a rival that is denied.
+_WITHDRAWN = re.compile(
+    r"[,，]? ?(?::|(?:is|was|would be|es|seems) (?:\w+ )?(?:not|wrong|incorrect|unlikely|silent|different|another|"
+    r"also|something|a )|isn't|doesn't|does not|no (?:es|encaja|tiene)|would not|wouldn't|cannot|can't|sounds|"
+    r"fits? less|too|不|也|说不通|等)"
+)
+
+
+def denied_spans(marked: str, rules: Rules, echo: Echo) -> list[tuple[int, int]]:
+    """Return the spans that the rules ``denied`` take and the rules ``kept`` do not."""
+    kept = [m.span("kept") for rule in rules.kept for m in rule.pattern.finditer(marked)]
+    spans = []
+    for rule in rules.denied:
+        for match in rule.pattern.finditer(marked):
+            if "other" in rule.pattern.groupindex and _rival(match["other"] or "", rules, echo) is None:
+                continue
+            for group, value in match.groupdict().items():
+                if not value or not group.startswith(("denied", "undecided")):
+                    continue
+                start, end = match.span(group)
+                is_kept = any(s < end and start < e for s, e in kept)
+                if group.startswith("undecided") or not is_kept:
+                    spans.append((start, end))
+    return spans
+
+
+def is_overruled(marked: str, start: int, form: str, rules: Rules, echo: Echo) -> bool:
+    """Return whether the reply puts a quoted rival after its last mention of the answer, and stands by it.
+
+    :param start: Where the last mention is marked.
+    :param form: What was there; a rival in another script is a translation.
+    """
+    for quoted in re.finditer(r"⟦([^⟦⟧\n]{1,40})⟧", marked[start:]):
+        at = start + quoted.start()
+        rival = _rival(quoted[0], rules, echo)
+        if rival is None or bool(HAN.search(rival)) != bool(HAN.search(form)) or rival in form:
+            continue
+        if len(rival) < 3 and not HAN.search(rival):
+            continue
+        before, after = marked[max(start + len(MARK), at - 70) : at], marked[at + len(quoted[0]) :][:60]
+        if not (_ASIDE.search(before) or _WITHDRAWN.match(after)):
+            return True
+    return False
+
+
+def final_rival(marked: str, rules: Rules, echo: Echo) -> str | None:
+    """Return the candidate that the reply's last final answer names, if that is not the answer."""
+    answers = [
+        (match.start(group), value)
+        for rule in rules.final
+        for match in rule.pattern.finditer(marked)
+        for group, value in match.groupdict().items()
+        if value
+        and group.startswith("answer")
+        and (MARK in value or len(value) == 1 or clean(value, rules, echo))
+    ]
+    _, last = max(answers, default=(0, MARK))
+    # "A: driver, B: dryer. Answer: B" names what follows the letter.
+    if option := re.fullmatch(r"[⟦\s]*([a-e])[⟧\s.)]*", last):
+        is_right = re.search(rf"(?<!\w){option[1]}\s?[.:)、．]\s?⟦?{MARK}", marked)
+        return None if is_right else last
+    return _rival(last, rules, echo)
+
+
+def _rival(text: str, rules: Rules, echo: Echo) -> str | None:
+    """Return a candidate other than the answer, folded. A longer text explains the answer ("a person who drives")."""
+    if MARK in text:
+        return None
+    for folded in clean(text, rules, echo):
+        if len(folded.split()) <= 2 and not (HAN.search(folded) and ("的" in folded or len(folded) > 5)):
+            return folded
+    return None
+
 
 #: Of a long reply, this many mentions are read at each end, with this much text around them.
 _MENTIONS, _AROUND, _LONG = 3, 300, 3_000

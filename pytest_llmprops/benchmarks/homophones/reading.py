@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from typing import Literal
 
 from pytest_llmprops.benchmarks.homophones.answer_forms import Forms, forms_of
-from pytest_llmprops.benchmarks.homophones.candidates import Echo, candidates, clean
-from pytest_llmprops.benchmarks.homophones.mentions import Offer, offer
+from pytest_llmprops.benchmarks.homophones.function_words import spelling_distance
+from pytest_llmprops.benchmarks.homophones.mentions import Echo, Offer, candidates, clean, offer
 from pytest_llmprops.benchmarks.homophones.normal import (
     HAN,
     fold,
@@ -24,6 +25,9 @@ from pytest_llmprops.benchmarks.homophones.normal import (
     without_markup,
 )
 from pytest_llmprops.benchmarks.homophones.reading_rules import Rule, Rules, parse_rules, without_group
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.requests import Reply
+from pytest_llmprops.core.verdicts import Verdict
 
 __all__ = ["LONGEST_READ", "Reading", "Rules", "contains_answer", "parse_rules", "reading"]
 
@@ -186,3 +190,38 @@ def _distinct(group: Mapping[str, str], answers: Sequence[str], language: str) -
         same = contains_answer(folded, answers, "word", language)
         by_script[HAN.search(folded) is not None].add("the answer" if same else folded)
     return max(map(len, by_script.values()))
+
+
+def judge(
+    item: Item, reply: Reply, rules: Rules, match: Literal["contains", "word"], *, asks: int
+) -> Verdict:
+    """Return the verdict on a reply. An empty reply, or one cut off before an answer, is ``unparsed``."""
+    answers: Sequence[str] = item["answers"]
+    result = reading(
+        reply.text, answers, match, item.language, rules, word=item["word"], sentence=item["sentence"]
+    )
+    values = {
+        "several": float(result.several),
+        "answers_named": float(len(result.answers_named)),
+        "function_word": float(item["function_word"]),
+        "spelling_distance": round(spelling_distance(item["word"], answers[0]), 4),
+        "asks": float(asks),
+    }
+    if item["dialect"]:
+        values["dialect"] = float(item["dialect"] != "general")
+    status: Literal["correct", "wrong", "refused", "unparsed"]
+    given, reason = ", ".join(result.answers_named) or reply.text, result.reason
+    if reply.finish_reason == "content_filter":
+        status, reason = "refused", "a content filter refused"
+    elif result.correct:
+        right = (n for n in result.answers_named if contains_answer(n, answers, "word", item.language))
+        status, given = "correct", next(right, answers[0])
+    elif result.empty:
+        status, reason = "unparsed", "the reply is empty"
+    elif result.refused:
+        status, given = "refused", reply.text
+    elif reply.finish_reason == "length" and not result.answers_named:
+        status, reason = "unparsed", "cut off before an answer"
+    else:
+        status = "wrong"
+    return Verdict(status, " / ".join(answers), given, reason, float(status == "correct"), values)

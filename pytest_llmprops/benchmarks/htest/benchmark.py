@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, TypeGuard
 
-from pytest_llmprops.benchmarks.htest import prompts
-from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, read_option
-from pytest_llmprops.benchmarks.htest.rows import LABELS, read_rows
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
@@ -17,6 +14,146 @@ from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.verdicts import Verdict
+
+# The prompts of the paper (section 3, appendices B, D and G) in the wording of its published code.
+
+Example = tuple[str, str]
+
+
+def few_shot(examples: Sequence[Example], k: int) -> tuple[Example, ...]:
+    """Return the first k / 2 examples of each label, alternating A, B (appendix G).
+
+    :param examples: (text, label) pairs.
+    :raises ValueError: if a label has fewer than k / 2 examples.
+    """
+    half = k // 2
+    chosen = [[e for e in examples if e[1] == label][:half] for label in ("A", "B")]
+    if min(map(len, chosen)) < half:
+        raise ValueError(
+            f"k = {k} needs {half} examples of each label, but there are {len(chosen[0])} A and {len(chosen[1])} B"
+        )
+    return tuple(example for pair in zip(*chosen, strict=True) for example in pair)
+
+
+def classification(examples: Sequence[Example], text: str, *, cot: bool = False) -> str:
+    """Return the A/B question after its examples. All items of a task share the text before ``text``."""
+    lines = [f'Input: "{example}" Label: {label}' for example, label in examples]
+    if cot:
+        lines.append(f'\nNow, think out loud step by step and assign label. \nInput: "{text}" Label: \nA \nB')
+    else:
+        lines.append(f'\nInput: "{text}" Label: \nA \nB (Respond in one letter and nothing else)')
+    return "\n".join(lines)
+
+
+def geometry(question: str, options: Sequence[str]) -> str:
+    """Return a Letter Geometry question (section 4), followed by one option per line."""
+    return question + "\n" + "\n".join(options) + "(Respond in one letter and nothing else)"
+
+
+def reader(reply: str) -> str:
+    """Return the question to the second model about a chain of thought (appendix D)."""
+    return (
+        f"Assistant: {reply} \n\n What does the Assistant think the sentence belongs to?"
+        "\nA\nB\nNone (Respond in one word and nothing else)"
+    )
+
+
+Label = Literal["A", "B"]
+
+
+def read_label(reply: str) -> Label | None:
+    """Return A, B or None, by the rule for the published results.
+
+    The reply is stripped and lower-cased. It is A if it contains an "a" and no "b", or "label: a", or "is a"
+    without "or b". Otherwise the same rule is applied for B. The rule is generous (any word with an "a" is
+    read as A), so a separate metric counts the replies in the one-letter format.
+    """
+    text = reply.strip().lower()
+    if ("a" in text and "b" not in text) or "label: a" in text or ("is a" in text and "or b" not in text):
+        return "A"
+    if ("b" in text and "a" not in text) or "label: b" in text or ("is b" in text and "or a" not in text):
+        return "B"
+    return None
+
+
+def read_option(reply: str, options: Sequence[str]) -> int | None:
+    """Return the index of the option that equals the stripped reply (Letter Geometry); None for other replies."""
+    text = reply.strip()
+    return options.index(text) if text in options else None
+
+
+def obeys_format(reply: str) -> bool:
+    """Return whether the reply is only the letter A or B, as requested."""
+    return reply.strip() in ("A", "B")
+
+
+LABELS = ("A", "B")
+#: Keys of the text. The authors' ``start_vowel_dev.jsonl`` has ``question``, their other files have ``centerpiece``.
+TEXT_KEYS = ("centerpiece", "question")
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRow:
+    """One line of an H-TEST file.
+
+    :param answer: Index of the correct option.
+    :param id: Empty in published files.
+    """
+
+    text: str
+    options: list[str]
+    answer: int
+    id: str = ""
+
+
+def text_of(row: Mapping[str, Any], place: str) -> str:
+    """Return the text of a row.
+
+    :param place: File and row, for messages.
+    :raises DataError: If the row has no text.
+    """
+    key = next((key for key in TEXT_KEYS if key in row), None)
+    if key is None:
+        keys = " or ".join(map(repr, TEXT_KEYS))
+        raise DataError(f"{place}: no {keys}; every line needs {keys}, 'options' and 'correct_options'")
+    text = row[key]
+    if not isinstance(text, str) or not text.strip():
+        raise DataError(f"{place}: {key} must be a non-empty string")
+    return text
+
+
+def read_rows(files: DataFiles, path: str, *, options: int) -> list[ItemRow]:
+    """Read a file and check its rows.
+
+    :param options: Number of options: 2 for the labels A and B.
+    :raises DataError: With the file, the row and the fix.
+    """
+    rows = []
+    for number, row in enumerate(files.jsonl(path), 1):
+        place = f"{path}: row {number}"
+        text, choices, correct = text_of(row, place), row.get("options"), row.get("correct_options")
+        if not _are_options(choices, options) or not (
+            # isinstance(…, int) would accept true.
+            isinstance(correct, list)
+            and len(correct) == 1
+            and type(correct[0]) is int
+            and correct[0] in range(options)
+        ):
+            expected = "the options A and B" if options == 2 else f"{options} different options"
+            raise DataError(
+                f"{place}: needs {expected}, and correct_options with the index of the correct one"
+            )
+        rows.append(ItemRow(text, choices, correct[0], str(row.get("id", ""))))
+    return rows
+
+
+def _are_options(value: object, count: int) -> TypeGuard[list[str]]:
+    if count == 2:
+        return value == list(LABELS)
+    if not isinstance(value, list) or not all(isinstance(option, str) for option in value):
+        return False
+    return len(value) == len(set(value)) == count
+
 
 #: The ten tasks, with the names of the published files (paper, table 1).
 TASKS = (
@@ -107,7 +244,7 @@ class HTest(Benchmark):
     def load(self, files: DataFiles) -> Loaded:
         """Load the tasks whose files exist; the context maps each task to its (text, label) examples."""
         items: list[Item] = []
-        examples: dict[str, tuple[prompts.Example, ...]] = {}
+        examples: dict[str, tuple[Example, ...]] = {}
         for task in TASKS:
             if files.exists(f"htest/{task}_test.jsonl"):
                 items += _items(files, task, options=2)
@@ -123,7 +260,7 @@ class HTest(Benchmark):
     async def evaluate(
         self,
         item: Item,
-        context: Mapping[str, Sequence[prompts.Example]],
+        context: Mapping[str, Sequence[Example]],
         ask: Ask,
         protocol: Protocol[HTestSettings],
     ) -> Verdict:
@@ -131,12 +268,12 @@ class HTest(Benchmark):
         if item.task == GEOMETRY:
             return await _geometry(item, ask, settings)
         try:
-            examples = prompts.few_shot(context[item.task], settings.k)
+            examples = few_shot(context[item.task], settings.k)
         except ValueError as error:
             raise DataError(
                 f"htest/{item.task}_dev.jsonl: {error}; choose a smaller k with --llm-set htest.k=N"
             ) from None
-        prompt = prompts.classification(examples, item["text"], cot=settings.cot)
+        prompt = classification(examples, item["text"], cot=settings.cot)
         if not settings.cot:
             reply = await ask(
                 Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens)
@@ -145,7 +282,7 @@ class HTest(Benchmark):
         thought = await ask(Chat.user(prompt, temperature=settings.temperature))
         if thought.finish_reason == "content_filter" or not thought.text.strip():
             return _judge(item, thought, thought.text, {})
-        question = Chat.user(prompts.reader(thought.text), temperature=settings.temperature, max_tokens=5)
+        question = Chat.user(reader(thought.text), temperature=settings.temperature, max_tokens=5)
         reply = await ask(question, role="reader")
         return _judge(item, reply, reply.text, {"chain_of_thought": _end(thought.text)})
 
@@ -171,7 +308,7 @@ def _end(thought: str) -> str:
 
 async def _geometry(item: Item, ask: Ask, settings: HTestSettings) -> Verdict:
     options: Sequence[str] = item["options"]
-    prompt = prompts.geometry(item["text"], options)
+    prompt = geometry(item["text"], options)
     reply = await ask(
         Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.geometry_max_tokens)
     )

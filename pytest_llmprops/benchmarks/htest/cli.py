@@ -65,7 +65,7 @@ def _export_train(options: argparse.Namespace) -> int:
 
 def _excluded(folders: Sequence[Path]) -> set[str]:
     """Return the texts of all H-TEST items in folders of data."""
-    from pytest_llmprops.benchmarks.htest.rows import text_of
+    from pytest_llmprops.benchmarks.htest.benchmark import text_of
     from pytest_llmprops.data.files import DataFolder
 
     exclude: set[str] = set()

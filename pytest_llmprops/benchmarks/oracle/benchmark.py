@@ -7,10 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_llmprops.benchmarks.oracle.choices import EMBED, PAIR_SEARCHES, PARSE
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES, items
+from pytest_llmprops.benchmarks.oracle.items import (
+    EMBED,
+    LINEARITY,
+    NO,
+    PAIR_SEARCHES,
+    PARSE,
+    YES,
+    items,
+    sanity_items,
+)
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, RANDOM
-from pytest_llmprops.benchmarks.oracle.sanity_items import sanity_items
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonym_rules import (
     POOL_FILE,
@@ -143,7 +150,7 @@ class OracleChecker(Benchmark):
         sentences = sum(item.task == LINEARITY for item in items)
         if not sentences:
             return
-        from pytest_llmprops.benchmarks.oracle.linearity_plan import plan_remark
+        from pytest_llmprops.benchmarks.oracle.linearity import plan_remark
 
         if settings.linearity().target is not None:
             yield plan_remark(settings.linearity(), sentences)

@@ -52,8 +52,7 @@ def _sentences(options: argparse.Namespace) -> int:
 
 def _prover(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.oracle.items import items
-    from pytest_llmprops.benchmarks.oracle.tools.helpers import Helpers
-    from pytest_llmprops.benchmarks.oracle.tools.prover import run
+    from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers, run
     from pytest_llmprops.core.errors import UsageError
     from pytest_llmprops.core.protocols import generator
     from pytest_llmprops.data.files import DataFolder, builtin_data

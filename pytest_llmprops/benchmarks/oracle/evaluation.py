@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_llmprops.benchmarks.oracle.aligning import Aligner
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
-from pytest_llmprops.benchmarks.oracle.choices import PAIR_SEARCHES, RULES
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
+from pytest_llmprops.benchmarks.oracle.covering import Aligner
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PAIR_SEARCHES, RULES, YES
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
-from pytest_llmprops.benchmarks.oracle.nulls import null_values
-from pytest_llmprops.benchmarks.oracle.pair_properties import PAIR_PROPERTIES
+from pytest_llmprops.benchmarks.oracle.nulls import (
+    null_values,
+    own_paraphrase,
+    random_checker,
+    self_consistency,
+)
+from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
+from pytest_llmprops.benchmarks.oracle.pair_search import PAIR_PROPERTIES
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
-from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
-from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.search import linearity_search
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings

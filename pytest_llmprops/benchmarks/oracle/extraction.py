@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from pytest_llmprops.benchmarks.oracle.list_reply import LONGEST_READ, list_lines
+from pytest_llmprops.benchmarks.oracle.replies import LONGEST_READ, list_lines
 from pytest_llmprops.core.requests import PLANNED, Reply
 from pytest_llmprops.core.texts import folded
 

@@ -21,22 +21,25 @@ Fields of ``yes`` and ``no``, the tasks of pairs labelled equivalent and not equ
 
 from __future__ import annotations
 
+import random
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NoReturn
 
+from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.redocred import labelled_sentences
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.items import CONTROL_MARK, Item
+from pytest_llmprops.core.protocols import generator
 
 LINEARITY, YES, NO = "linearity", "yes", "no"
 LANGUAGE = "en"
 DOMAINS = ("general", "technical")
 LEVELS = ("clear", "subtle")
-PAIRS = "oracle/pairs.jsonl"
-OWN = "oracle/sentences.txt"
+PAIRS_FILE = "oracle/pairs.jsonl"
+OWN_FILE = "oracle/sentences.txt"
 #: letter in the ids of the items -> file
 REDOCRED: Mapping[str, str] = {
     "d": "redocred/dev_revised.json",
@@ -64,11 +67,11 @@ def items(files: DataFiles) -> Iterator[Item]:
     published = files.source != "generated"
     corpora = {letter: path for letter, path in REDOCRED.items() if published and files.exists(path)}
     pairs = [path for path in MSRP if published and files.exists(path)]
-    if not (corpora or pairs or files.exists(OWN)):
-        files.text(MSRP[0] if published else OWN)  # raises DataError, which says how to get the file
+    if not (corpora or pairs or files.exists(OWN_FILE)):
+        files.text(MSRP[0] if published else OWN_FILE)  # raises DataError, which says how to get the file
     for letter, path in corpora.items():
         yield from _redocred_items(files, letter, path)
-    if files.exists(OWN):
+    if files.exists(OWN_FILE):
         yield from _own_items(files)
     yield from _msrp_items(files, pairs)
 
@@ -155,7 +158,7 @@ def _redocred_items(files: DataFiles, letter: str, path: str) -> Iterator[Item]:
 
 
 def _own_items(files: DataFiles) -> Iterator[Item]:
-    for number, text in enumerate(own_sentences(files.text(OWN), OWN), start=1):
+    for number, text in enumerate(own_sentences(files.text(OWN_FILE), OWN_FILE), start=1):
         yield _linearity(f"oracle/own/{number:04d}", text, (), "own", "generated")
 
 
@@ -165,8 +168,8 @@ def _pair(name: str, first: str, second: str, label: bool, level: str, source: s
 
 
 def _builtin_pairs(files: DataFiles) -> Iterator[Item]:
-    for row in files.jsonl(PAIRS, required=("id", "first", "second", "label", "level")):
-        place = f"{PAIRS}: row {row['id']!r}"
+    for row in files.jsonl(PAIRS_FILE, required=("id", "first", "second", "label", "level")):
+        place = f"{PAIRS_FILE}: row {row['id']!r}"
         name = f"oracle/pair/{_id(row['id'], place)}"
         label, level = row["label"], row["level"]
         if type(label) is not int or label not in (0, 1):
@@ -207,3 +210,69 @@ def _sentence(value: Any, place: str) -> str:
 
 def _fail(place: str, what: str, fix: str) -> NoReturn:
     raise DataError(f"{place}: {what}; {fix}")
+
+
+#: the roles of the helpers that align sentences
+PARSE, EMBED = "parse", "embed"
+#: a test passes if any combination of samples does (the paper's rule), the most frequent sets do, or the first samples
+Rule = Literal["any", "majority", "single"]
+#: in the order of their numbers in a verdict's values
+RULES: tuple[Rule, ...] = ("any", "majority", "single")
+#: how x and y of a test are drawn: uniformly from all vectors, as in the paper, or from the informative pairs
+Draw = Literal["uniform", "informative"]
+#: whether all phrases of both sentences must be aligned, or those of Algorithm 1
+Matching = Literal["covering", "printed"]
+#: whether a phrase may be mapped to the whole other sentence
+Whole = Literal["bar", "allow"]
+#: which of the phrases must be equivalent for a proof
+Phi = Literal["or", "and"]
+#: in the order of their numbers in the values
+PHIS: tuple[Phi, Phi] = ("or", "and")
+#: how indifferentiable paraphrases are identified, and how the source of a test is drawn
+Indifferentiable = Literal["asked", "potential", "random"]
+Source = Literal["even", "indifferentiable"]
+SYMMETRY, TRANSITIVITY = "symmetry", "transitivity"
+#: the properties of answers about pairs that can be searched
+PAIR_SEARCHES = (NO, YES, SYMMETRY, TRANSITIVITY)
+
+
+#: maximum cases per check, as in the paper; a third of the pairs if that is fewer
+MOST = 500
+#: fixed, so that the items are the same in every run
+_SEED = 0
+
+
+def sanity_items(items: Sequence[Item]) -> Iterator[Item]:
+    """Yield the items of the three sanity checks, built from the pairs among ``items``.
+
+    They are pairs to ask about repeatedly, first sentences to paraphrase, and random pairs. The ids are those of the
+    pairs with ``+consistency`` and ``+own_paraphrase``, and ``oracle/random/0001``.
+    """
+    by_source: dict[str, list[Item]] = {}
+    for item in items:
+        if item.task in (YES, NO):
+            by_source.setdefault(item.source, []).append(item)
+    for source, pairs in by_source.items():
+        rng = generator(_SEED, "oracle", "sanity", source)
+        count = min(MOST, len(pairs) // 3)
+        for task in (CONSISTENCY, OWN):
+            for item in sorted(rng.sample(pairs, count), key=lambda item: item.id):
+                yield Item(
+                    f"{item.id}{CONTROL_MARK}{task}", task, item.language, source, item.cluster, item.fields
+                )
+        firsts = [item["first"] for item in pairs]
+        mark = "" if source == "builtin" else source[0]
+        for number, pair in enumerate(random_pairs(firsts, rng, count) if count else (), 1):
+            fields = {"first": pair[0], "second": pair[1], "label": False, "level": ""}
+            yield Item(f"oracle/random/{mark}{number:04d}", RANDOM, pairs[0].language, source, "", fields)
+
+
+def random_pairs(sentences: Sequence[str], rng: random.Random, count: int) -> list[tuple[str, str]]:
+    """Draw pairs of two different sentences, which are not equivalent (third check).
+
+    :raises ValueError: if there are fewer than two different sentences.
+    """
+    distinct = list(dict.fromkeys(sentences))
+    if len(distinct) < 2:
+        raise ValueError("random pairs need at least two different sentences: add sentences")
+    return [(first, second) for first, second in (rng.sample(distinct, 2) for _ in range(count))]

@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pytest_llmprops.benchmarks.oracle.choices import Rule
-from pytest_llmprops.benchmarks.oracle.entities import Entity
-from pytest_llmprops.benchmarks.oracle.extraction import (
-    PROMPT,
-    Names,
-    Samples,
-    most_frequent,
-    samples_of,
-    together,
-)
-from pytest_llmprops.benchmarks.oracle.replacement import (
+from pytest_llmprops.benchmarks.oracle.entities import (
+    MOST_ENTITIES,
+    Entity,
     Transformed,
     paraphrase_prompt,
     read_paraphrase,
     replaced,
 )
+from pytest_llmprops.benchmarks.oracle.extraction import (
+    PROMPT,
+    Names,
+    Samples,
+    most_frequent,
+    normalised,
+    samples_of,
+    together,
+)
+from pytest_llmprops.benchmarks.oracle.items import Rule
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
-from pytest_llmprops.core.linearity import is_informative, passing_combinations
+from pytest_llmprops.core.linearity import complement, every_test, is_informative, passing_combinations
 
 NO_SAMPLES = Samples("", ())
 #: requests for a paraphrase that keeps the entities, before the sentence is used without a paraphrase
@@ -274,3 +276,199 @@ def deciding_set(samples: Samples, rule: Rule) -> Names | None:
         return samples.readings[0].names if samples.readings else None
     names, times = most_frequent(samples.sets)
     return names if times else None
+
+
+# Runs of several linearity tests on one sentence: all at once, or until one fails.
+
+#: the tests by the rule, and over all combinations of samples
+Tested = tuple[list[OneTest], list[OneTest]]
+
+
+async def run_tests(pairs: Sequence[tuple[int, int]], replies: Replies, rule: Rule) -> Tested:
+    """Run all tests at once: by the rule, and over all combinations of samples (for A_rate), in order.
+
+    Under ``any``, every sentence of every test is asked about afresh, as in section 5.1: 3 x tests x samples calls. The
+    other rules need a function, so each vector is asked about once.
+
+    :raises BackendError: if a call could not be made.
+    """
+    vectors = [z for x, y in pairs for z in (x, y, x ^ y)]
+    if rule == "any":
+        # The first samples of R(0) are those of the sentence itself, which decided its answer.
+        times = Counter({0: 1})
+        questions = []
+        for z in vectors:
+            questions.append(replies.fresh(z, times[z]))
+            times[z] += 1
+    else:
+        questions = [replies.of(z) for z in vectors]
+    asked = await asyncio.gather(*questions)
+
+    def tests(rule: Rule) -> list[OneTest]:
+        f = iter([answers_under(rule, samples, replies.subject) for samples in asked])
+        return [one_test(x, y, next(f), next(f), next(f), replies.subject.m) for x, y in pairs]
+
+    by_rule = tests(rule)
+    return by_rule, list(by_rule) if rule == "any" else tests("any")
+
+
+async def run_in_turn(pairs: Sequence[tuple[int, int]], replies: Replies, rule: Rule) -> Tested:
+    """Run tests in order until a batch has a failing one; otherwise like :func:`run_tests`.
+
+    The first batch has one test, and each further one has one more than all before it: most extractors that fail do so
+    early, and few rounds of requests are needed. If all vectors are known in the end, f is known, and the tests that
+    were not drawn need no request. The first of them that fails is added.
+
+    :raises BackendError: if a call could not be made.
+    """
+    by_rule: list[OneTest] = []
+    by_any: list[OneTest] = []
+
+    async def run(batch: Sequence[tuple[int, int]]) -> None:
+        more = await run_tests(batch, replies, rule)
+        by_rule.extend(more[0])
+        by_any.extend(more[1])
+
+    while len(by_rule) < len(pairs) and all(test.passed for test in by_rule):
+        await run(pairs[len(by_rule) : 2 * len(by_rule) + 1])
+    if all(test.passed for test in by_rule) and covers_all(by_rule, replies.subject.m):
+        f = replies.function(rule)
+        for x, y in every_test(replies.subject.m):
+            if not (await linear_at(x, y, f, replies.subject.m)).passed:
+                await run([(x, y)])
+                break
+    return by_rule, by_any
+
+
+def covers_all(tests: Iterable[OneTest], m: int) -> bool:
+    """Return whether the tests have asked about every vector other than 0."""
+    return len({z for test in tests for z in test.vectors} - {0}) == (1 << m) - 1
+
+
+def sentences_of(tests: Iterable[OneTest], rule: Rule) -> list[tuple[int, Samples]]:
+    """Return the vectors of ``tests`` with the replies about their sentences: every asking under ``any``.
+
+    Under the other rules, where equal vectors share their replies, each vector occurs once.
+    """
+    every = [pair for test in tests for pair in zip(test.vectors, test.samples, strict=True)]
+    return every if rule == "any" else list(dict(every).items())
+
+
+# The recorded numbers of a sentence that was tested for linearity (Zeng, Wang & Ibbetson, section 5.1).
+#
+# Counts, unless noted otherwise:
+#
+# ======================  ============================================================================================
+# accepted                1 or 0
+# no_entities             1 if the answer is empty: accepted trivially, counted separately
+# unmeasurable            1 if the outcome is ``unmeasurable``
+# no_informative_test     1 if no test could fail, whatever the extractor: a single entity, or an unlucky draw
+# linear_not_faithful     1 if it is accepted although f is not the complement on some tested sentence, or although no
+#                         tested sentence is changed
+# entities                entities of the answer, #E
+# tested                  those in the vectors, m
+# named                   tested entities that are named
+# not_literal             not in the sentence as the model writes them; left out of the vectors
+# contained               only inside longer entities; left out
+# no_synonym              without a valid replacement; left out
+# con_o                   samples of the original sentence with the answer
+# con_o_2, con_o_3 ...    the sizes of the other groups of equal answers, largest first (figure 10)
+# con_rs                  the lowest such number over the tested sentences
+# samples                 samples per asking
+# unread                  replies that were not a list, cut off or filtered, for the original and the tested sentences
+# tests, tests_passed     by the decision rule; ``tests_passed`` is A_test
+# epsilon, delta          of a measurement that tests until a bound is reached
+# known_in_full           of such a measurement: 1 if it is accepted and every vector was asked about
+# informative_tests       tests that can fail: x and y are different and not 0
+# combinations            combinations of samples over all tests: tests x samples^3, including unread replies
+# combinations_passed     those that pass; unread replies never do. A_rate is the quotient
+# changed                 changed sentences: x other than 0 among the tests' x, y and x XOR y. Under ``any``, where each
+#                         is asked about afresh, every asking counts; under the other rules, different x
+# identity                those whose vector is the complement of x; identity_rate is the quotient
+# sentences               changed sentences whose replies could be read
+# lost, both, extra       over those: entities in neither form, entities in both forms, names that are not entities
+# consistent, inconsistent, dependent, undecided
+#                         tested entities by how they are lost in changed sentences; see ``dependence``
+# paraphrase_missed       tested x for which no paraphrase kept the entities
+# labelled                labelled entities, if the sentence has labels
+# labelled_extracted      those in the answer
+# labelled_tested         those in the vectors
+# ======================  ============================================================================================
+#
+# ``identity``, ``lost``, ``both`` and ``extra`` are about the deciding answer: the first sample's set under
+# ``single``, otherwise the most frequent set.
+
+
+def answer_values(
+    original: Samples, con_o: int, names: Names, subject: Subject, labels: Sequence[str] | None
+) -> dict[str, float]:
+    """Return the values that are known before any test.
+
+    :param original: the replies about the original sentence, ``con_o`` of them with the answer ``names``.
+    :param labels: names of the labelled entities; None if the sentence has no labels.
+    """
+    states = [entity.state for entity in subject.answer]
+    candidates = states.count("tested")
+    values: dict[str, float] = {
+        "entities": len(subject.answer),
+        "tested": subject.m,
+        "named": sum(bool(entity.named) for entity in subject.tested),
+        "not_literal": states.count("not_literal"),
+        "contained": states.count("contained"),
+        "no_synonym": candidates - subject.m if candidates <= MOST_ENTITIES else 0,
+        "con_o": con_o,
+        "samples": len(original.readings),
+        "unread": original.unread,
+    }
+    sizes = sorted(Counter(original.sets).values(), reverse=True)
+    values |= {f"con_o_{place}": size for place, size in enumerate(sizes[1:], 2)}
+    if labels is not None:
+        labelled = {normalised(label) for label in labels}
+        values["labelled"] = len(labelled)
+        values["labelled_extracted"] = len(labelled & names)
+        values["labelled_tested"] = len(labelled & {entity.key for entity in subject.tested})
+    return {name: float(value) for name, value in values.items()}
+
+
+def measured_values(
+    by_rule: Sequence[OneTest], by_any: Sequence[OneTest], subject: Subject, rule: Rule
+) -> dict[str, float]:
+    """Return the values of the tests.
+
+    :param by_rule: the tests under ``rule``, which decides.
+    :param by_any: the same tests over all combinations of samples.
+    """
+    sentences = sentences_of(by_rule, rule)
+    accepted = all(test.passed for test in by_rule)
+    # R(0) is the original sentence, whose entities are the answer. It has no replacements to count.
+    changed = [(x, samples) for x, samples in sentences if x]
+    read = [(x, names) for x, samples in changed if (names := deciding_set(samples, rule)) is not None]
+    faithful = bool(changed) and all(_faithful(x, samples, subject, rule) for x, samples in sentences)
+    informative = sum(test.is_informative for test in by_rule)
+    values: dict[str, float] = {
+        "accepted": accepted,
+        "linear_not_faithful": accepted and not faithful,
+        "con_rs": min((most_frequent(samples.sets)[1] for _, samples in sentences), default=0),
+        "tests": len(by_rule),
+        "tests_passed": sum(test.passed for test in by_rule),
+        "informative_tests": informative,
+        "no_informative_test": not informative,
+        "combinations": sum(test.total for test in by_any),
+        "combinations_passed": sum(test.passing for test in by_any),
+        "changed": len(changed),
+        "sentences": len(read),
+        "identity": sum(subject.vector(names) == complement(x, subject.m) for x, names in read),
+        "lost": sum(subject.lost(names) for _, names in read),
+        "both": sum(subject.both(names) for _, names in read),
+        "extra": sum(len(subject.others(names)) for _, names in read),
+    }
+    return {name: float(value) for name, value in values.items()}
+
+
+def _faithful(x: int, samples: Samples, subject: Subject, rule: Rule) -> bool:
+    """Return whether f(x) is the complement of x under the rule: for any sample, the majority, or the first sample."""
+    ideal = complement(x, subject.m)
+    if rule == "any":
+        return any(subject.vector(names) == ideal for names in set(samples.sets))
+    names = deciding_set(samples, rule)
+    return names is not None and subject.vector(names) == ideal

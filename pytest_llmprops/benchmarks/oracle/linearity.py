@@ -19,20 +19,31 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 
-from pytest_llmprops.benchmarks.oracle.culprits import culprits, explanation
-from pytest_llmprops.benchmarks.oracle.dependence import OUTCOMES, losses
+from pytest_llmprops.benchmarks.oracle.dependence import OUTCOMES, culprits, explanation, losses
 from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES, locate
 from pytest_llmprops.benchmarks.oracle.extraction import (
+    PROMPT,
     Extracted,
     Samples,
     most_frequent,
 )
-from pytest_llmprops.benchmarks.oracle.extraction_nulls import extraction_null_values
-from pytest_llmprops.benchmarks.oracle.linear_runs import covers_all, run_in_turn, run_tests, sentences_of
-from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Replies, Subject, extract
+from pytest_llmprops.benchmarks.oracle.linear_tests import (
+    PARAPHRASE_TRIES,
+    OneTest,
+    Replies,
+    Subject,
+    answer_values,
+    covers_all,
+    extract,
+    measured_values,
+    run_in_turn,
+    run_tests,
+    sentences_of,
+)
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
     CulpritEvidence,
     LossEvidence,
@@ -40,20 +51,101 @@ from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
     entity_evidence,
     test_evidence,
 )
-from pytest_llmprops.benchmarks.oracle.linearity_settings import (
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Oracle, Prompt, fill
+from pytest_llmprops.benchmarks.oracle.settings import (
     NO_POWER,
-    PAPER,
-    QUICK,
     LinearitySettings,
-    bound_of,
     reached_bound,
 )
-from pytest_llmprops.benchmarks.oracle.linearity_values import answer_values, measured_values
-from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Oracle, fill
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules
 from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Synonym
+from pytest_llmprops.core.linearity import expected_vectors, needed_tests
+from pytest_llmprops.core.requests import Chat, Reply
 
-__all__ = ["PAPER", "QUICK", "LinearityChecker", "LinearitySettings", "Prepared", "Sentence", "bound_of"]
+# Null extractors: how often linearity is accepted of extractors that are not, or only partly, good.
+#
+# They get the tests of the same sentence, with the entities and synonyms of the model's answer, in process
+# and without a call. Values of a verdict, 1 accepted and 0 not, and the same with ``_faithful`` if also
+# faithful:
+#
+# - ``null_empty``: extracts nothing
+# - ``null_list``: always returns the entities of the original sentence
+# - ``null_drop10``, ``null_drop30``, ``null_coin``: extracts each entity that is there with probability 90%, 70%, 50%,
+#   independently each time
+
+#: value -> name in tables
+NAMES = {
+    "null_empty": "empty",
+    "null_list": "constant list",
+    "null_drop10": "drop 10%",
+    "null_drop30": "drop 30%",
+    "null_coin": "coin",
+}
+#: returns the bits of the entities that are extracted from R(x)
+Kept = Callable[[], Sequence[bool]]
+
+
+async def extraction_null_values(
+    subject: Subject, settings: LinearitySettings, pairs: Sequence[tuple[int, int]], rng: random.Random
+) -> dict[str, float]:
+    """Return the values of the null extractors for the tests of a sentence.
+
+    :param pairs: x and y of the tests, in the order in which they are run.
+    """
+    vectors = {z for x, y in pairs for z in (0, x, y, x ^ y)}
+    prompts = {fill(PROMPT, text=subject.transformed(z).text): z for z in vectors}
+
+    def dropping(share: float) -> Kept:
+        return lambda: [rng.random() >= share for _ in range(subject.m)]
+
+    kept: dict[str, Kept] = {
+        "null_empty": lambda: [False] * subject.m,
+        "null_list": lambda: [True] * subject.m,
+        "null_drop10": dropping(0.1),
+        "null_drop30": dropping(0.3),
+        "null_coin": dropping(0.5),
+    }
+    run = run_tests if settings.target is None else run_in_turn
+    values = {}
+    for name, drawn in kept.items():
+        oracle = _Extractor(subject, prompts, drawn, fixed=name == "null_list")
+        by_rule, by_any = await run(pairs, Replies(subject, oracle, settings.samples), settings.rule)
+        measured = measured_values(by_rule, by_any, subject, settings.rule)
+        values[name] = float(measured["accepted"])
+        values[f"{name}_faithful"] = float(measured["accepted"] and not measured["linear_not_faithful"])
+    return values
+
+
+class _Extractor(Oracle):
+    """An oracle that lists the kept entities of R(x), or with ``fixed`` those of the original sentence.
+
+    Samples take no task each: with the settings of the paper, a sentence has 825 of these replies.
+    """
+
+    __slots__ = ("_fixed", "_kept", "_prompts", "_subject")
+
+    def __init__(self, subject: Subject, prompts: dict[str, int], kept: Kept, *, fixed: bool) -> None:
+        super().__init__(self._reply)
+        self._subject, self._prompts, self._kept, self._fixed = subject, prompts, kept, fixed
+
+    async def samples(self, prompt: Prompt, numbers: Iterable[int]) -> list[Reply]:
+        assert isinstance(prompt, str)
+        x = 0 if self._fixed else self._prompts[prompt]
+        names = [s.text if x >> i & 1 else s.entity.name for i, s in enumerate(self._subject.synonyms)]
+        kept = [tuple(self._kept()) for _ in numbers]
+        # Few lists differ, and making a reply takes longer than drawing its list.
+        replies = {drawn: Reply(_list([*compress(names, drawn)])) for drawn in set(kept)}
+        return [replies[drawn] for drawn in kept]
+
+    async def _reply(self, chat: Chat) -> Reply:
+        [reply] = await self.samples(chat.prompt, [chat.sample])
+        return reply
+
+
+def _list(names: Sequence[str]) -> str:
+    lines = [f"{number}. entity: {name}" for number, name in enumerate(names, 1)]
+    return "\n".join(lines) or "There are no entities."
+
 
 #: entities per sentence that a plan assumes, one of them replaced by prompt 4. The paper has 3.7 on average, 76% of
 #: them named (figure 6, appendix A.4)
@@ -254,3 +346,43 @@ def _why_accepted(values: Mapping[str, float], settings: LinearitySettings, boun
 
 def _is_withheld(samples: Samples) -> bool:
     return samples.refused == len(samples.readings)
+
+
+# What the tests of a sentence cost if they run until a bound is reached, for a plan.
+
+
+def expected_calls(settings: LinearitySettings, m: int) -> float:
+    """Return the expected number of calls for the tests of an accepted sentence with m entities.
+
+    A vector is asked about once. A sentence that is rejected needs fewer calls.
+
+    :raises ValueError: if the settings have no ``epsilon`` and ``delta``.
+    """
+    per_vector = settings.samples + settings.paraphrase
+    return expected_vectors(m, _tests(settings, m)) * per_vector
+
+
+def most_calls(settings: LinearitySettings, m: int) -> int:
+    """Return the highest number of calls for the tests of a sentence with m entities.
+
+    :raises ValueError: if the settings have no ``epsilon`` and ``delta``.
+    """
+    per_vector = settings.samples + PARAPHRASE_TRIES * settings.paraphrase
+    return min(3 * _tests(settings, m), (1 << m) - 1) * per_vector
+
+
+def _tests(settings: LinearitySettings, m: int) -> int:
+    if settings.target is None:
+        raise ValueError("epsilon and delta are not set")
+    return needed_tests(m, *settings.target)
+
+
+def plan_remark(settings: LinearitySettings, sentences: int) -> str:
+    """Return the expected and the highest number of calls for the tests of ``sentences`` sentences, in one line."""
+    expected = expected_calls(settings, SUPPOSED_ENTITIES)
+    most = max(most_calls(settings, m) for m in range(2, MOST_ENTITIES + 1))
+    return (
+        f"tests of linearity take {expected:.0f} calls per accepted sentence with {SUPPOSED_ENTITIES} entities, which"
+        f" the plan expects, fewer if rejected, and at most {most} with up to {MOST_ENTITIES} entities; {sentences:,}"
+        f" sentences: {sentences * expected:,.0f} expected, {sentences * most:,} at most"
+    )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_llmprops.benchmarks.oracle.culprits import Culprit
-from pytest_llmprops.benchmarks.oracle.dependence import Losses
+from pytest_llmprops.benchmarks.oracle.dependence import Culprit, Losses
 from pytest_llmprops.benchmarks.oracle.entities import Entity
 from pytest_llmprops.benchmarks.oracle.extraction import Samples, most_frequent
 from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pytest_llmprops.benchmarks.oracle.entities import Entity
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
-from pytest_llmprops.benchmarks.oracle.list_reply import LONGEST_READ, list_lines
+from pytest_llmprops.benchmarks.oracle.replies import LONGEST_READ, list_lines
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules, form
 from pytest_llmprops.core.protocols import generator

@@ -32,8 +32,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_llmprops.benchmarks.oracle.json_reply import Answer, Paraphrases, ask_answer
-from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import sentences_prompt
+from pytest_llmprops.benchmarks.oracle.replies import Answer, Paraphrases, ask_answer, sentences_prompt
 from pytest_llmprops.benchmarks.oracle.scheme import Bound, Oracle
 from pytest_llmprops.core.texts import unicode_words
 

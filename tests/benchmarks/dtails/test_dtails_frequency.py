@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_llmprops.benchmarks.dtails.frequency import frequency_baseline
+from pytest_llmprops.benchmarks.dtails.context import frequency_baseline
 
 
 def test_most_frequent_label_of_each_concept() -> None:

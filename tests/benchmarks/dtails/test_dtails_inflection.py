@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmprops.benchmarks.dtails.inflection import inflected
 from pytest_llmprops.benchmarks.dtails.items import expert_rows
 from pytest_llmprops.benchmarks.dtails.prompts import Variations
 from pytest_llmprops.benchmarks.dtails.reading import read_translation
-from pytest_llmprops.benchmarks.dtails.text import unicode_words
+from pytest_llmprops.benchmarks.dtails.text import inflected, unicode_words
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.dtails_cases import TRANSLATOR, item, verdict_of

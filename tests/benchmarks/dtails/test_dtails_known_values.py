@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.dtails.frequency import frequency_baseline
+from pytest_llmprops.benchmarks.dtails.context import frequency_baseline
 from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, expert_rows, languages, train_rows
 from pytest_llmprops.benchmarks.dtails.prompts import variation_name
 from pytest_llmprops.benchmarks.dtails.reading import is_right, read_selection, read_translation
 from pytest_llmprops.benchmarks.dtails.rows import Row
-from pytest_llmprops.benchmarks.dtails.rule_sentences import choose_sentences, english_tokens
+from pytest_llmprops.benchmarks.dtails.rule_making import choose_sentences, english_tokens
 from pytest_llmprops.benchmarks.dtails.text import unicode_words
 from pytest_llmprops.data.files import DataFolder
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.benchmarks.dtails.benchmark import Dtails
-from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, SELECT, languages
-from pytest_llmprops.benchmarks.dtails.orders import Slot, slots
+from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, SELECT, Slot, languages, slots
 from pytest_llmprops.benchmarks.dtails.positions import Positions, order_dependent
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
 from pytest_llmprops.core.benchmark_checks import loaded

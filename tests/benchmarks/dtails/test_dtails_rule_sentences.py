@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.dtails.rule_sentences import (
+from pytest_llmprops.benchmarks.dtails.rule_making import (
     choose_sentences,
     english_tokens,
     sentence_counts,

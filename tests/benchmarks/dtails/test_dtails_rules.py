@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails.rules import (
+    LONGEST_RULE,
     ConceptRules,
     Rule,
     RulesFile,
     check_covers,
     parse_rules_file,
+    read_rules_reply,
 )
-from pytest_llmprops.benchmarks.dtails.rules_reply import LONGEST_RULE, read_rules_reply
 from pytest_llmprops.core.errors import DataError, UsageError
 
 LIVE = (("leef", "lewe"), ("woon",))

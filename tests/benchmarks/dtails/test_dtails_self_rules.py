@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails.context import Context, concept_sentences
 from pytest_llmprops.benchmarks.dtails.rows import parse_rows
-from pytest_llmprops.benchmarks.dtails.rule_sentences import english_tokens, sentence_key
-from pytest_llmprops.benchmarks.dtails.rules_reply import LONGEST_RULE
+from pytest_llmprops.benchmarks.dtails.rule_making import english_tokens, sentence_key
+from pytest_llmprops.benchmarks.dtails.rules import LONGEST_RULE
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.dtails.translating import PARSER, UNICODE, UNNEEDED
+from pytest_llmprops.benchmarks.dtails.evaluation import PARSER, UNICODE, UNNEEDED
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Parse, Reply, Translate
 from tests.support.dtails_cases import TRANSLATOR, fenced, item, measured, says, verdict_of

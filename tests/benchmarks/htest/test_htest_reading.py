@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.reading import obeys_format, read_label, read_option
+from pytest_llmprops.benchmarks.htest.benchmark import obeys_format, read_label, read_option
 
 
 @pytest.mark.parametrize(

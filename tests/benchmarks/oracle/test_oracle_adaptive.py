@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
-from pytest_llmprops.benchmarks.oracle.documents import documents_of
-from pytest_llmprops.benchmarks.oracle.linearity import QUICK, LinearitySettings
+from pytest_llmprops.benchmarks.oracle.linearity import expected_calls, most_calls, plan_remark
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
-from pytest_llmprops.benchmarks.oracle.linearity_plan import expected_calls, most_calls, plan_remark
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
+from pytest_llmprops.benchmarks.oracle.sentence_metrics import documents_of
+from pytest_llmprops.benchmarks.oracle.settings import LINEARITY_QUICK, LinearitySettings
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.linearity import (
     Passed,
@@ -375,7 +375,7 @@ def test_page_has_the_tests_and_calls(epsilon: float, delta: float) -> None:
 
 def test_page_has_the_calls_of_quick() -> None:
     """The page's last row has the calls of the protocol with a fixed number of tests."""
-    calls = joined(round(with_replacement(m, QUICK.tests)) for m in range(2, 7))
+    calls = joined(round(with_replacement(m, LINEARITY_QUICK.tests)) for m in range(2, 7))
     assert f"| `quick`: 3 tests | 3, 3, 3, 3, 3 | {calls} | the same | 27 |" in PAGE
 
 

@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.algorithm1 import align, matching_path, most_similar
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping, PhrasePair, Rho, covered
-from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree
-from pytest_llmprops.benchmarks.oracle.vectors import cosines, node_vectors, token_vectors
+from pytest_llmprops.benchmarks.oracle.alignment import (
+    Alignments,
+    NodeMapping,
+    PhrasePair,
+    Rho,
+    align,
+    covered,
+    matching_path,
+    most_similar,
+)
+from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, cosines, node_vectors, token_vectors
 from pytest_llmprops.core.errors import DataError
 from tests.support.paraphrase_oracles import aligned, parsed, vectors
 
@@ -34,7 +41,7 @@ CHASED_MEANS = "a cat chase chase chase the old dog"  # "was" and "by" are close
 def test_reordered_phrases_align_both_ways() -> None:
     """All four alignments hold, and the phrase at the top of several paths is listed once."""
     alignments = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
-    assert alignments.forward == (Mapping((0, 5), (0, 5)), Mapping((5, 7), (5, 7)))
+    assert alignments.forward == (NodeMapping((0, 5), (0, 5)), NodeMapping((5, 7), (5, 7)))
     assert alignments.backward == alignments.forward
     assert alignments.rho == Rho(True, True, True, True)
     assert alignments.rho.phi_or
@@ -52,10 +59,10 @@ def test_passive_by_hand() -> None:
     """
     alignments = aligned(CHASE, CHASED, CHASE_MEANS, CHASED_MEANS)
     # VP {chase, a, cat} is most similar to NP {a, cat}, 2 / sqrt(3 * 2), and not to the parent of "was".
-    assert alignments.forward == (Mapping((0, 3), (5, 8)), Mapping((4, 6), (0, 2)))
+    assert alignments.forward == (NodeMapping((0, 3), (5, 8)), NodeMapping((4, 6), (0, 2)))
     # Back, PP {by, the, old, dog} is most similar to NP {the, old, dog}, 3 / sqrt(4 * 3), whose parent's match is
     # the root; the verb phrases above it are nearest to "chased" and to the root: no path goes through them.
-    assert alignments.backward == (Mapping((0, 2), (4, 6)), Mapping((5, 8), (0, 3)))
+    assert alignments.backward == (NodeMapping((0, 2), (4, 6)), NodeMapping((5, 8), (0, 3)))
     assert alignments.rho == Rho()
     assert not alignments.rho.phi_or
     assert alignments.leftovers == (("chased",), ("was pursued by",))
@@ -81,8 +88,8 @@ def test_one_direction_covers_the_other_sentence() -> None:
     said = "(S (NP (DT the) (NN man)) (VP (VBD said) (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))))"
     slept = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
     alignments = aligned(said, slept, "the man say the2 dog sleep well", "the2 dog sleep well")
-    assert alignments.forward == (Mapping((3, 7), (0, 4)),)
-    assert alignments.backward == (Mapping((0, 2), (3, 5)), Mapping((2, 4), (5, 7)))
+    assert alignments.forward == (NodeMapping((3, 7), (0, 4)),)
+    assert alignments.backward == (NodeMapping((0, 2), (3, 5)), NodeMapping((2, 4), (5, 7)))
     assert alignments.rho == Rho(forward=False, forward_star=True, backward=True, backward_star=False)
     assert alignments.rho.phi_or
     assert alignments.rho.phi_and
@@ -105,7 +112,7 @@ def test_a_word_under_the_root_is_never_covered() -> None:
     """
     he = "(ROOT (S (CC But) (NP (PRP he)) (VP (VBD slept) (ADVP (RB well))) (. .)))"
     alignments = aligned(he, he, "but he sleep well .", "but he sleep well .")
-    assert alignments.forward == (Mapping((2, 4), (2, 4)),)
+    assert alignments.forward == (NodeMapping((2, 4), (2, 4)),)
     assert not alignments.rho.phi_or
     assert alignments.leftovers == (("But he",), ("But he",))
 
@@ -128,7 +135,7 @@ def test_whole_sentence_is_not_a_phrase() -> None:
     """Neither the root nor a clause without only its full stop is mapped; their parts are mapped instead."""
     tree = "(ROOT (S (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well))) (. .)))"
     alignments = aligned(tree, tree, "the dog sleep well .", "the dog sleep well .")
-    assert alignments.forward == (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
+    assert alignments.forward == (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4)))
 
 
 def test_a_node_without_a_sibling_ends_the_path() -> None:
@@ -226,7 +233,7 @@ def test_one_word_sentences() -> None:
     other = aligned(
         "(S (NP (A heavy) (NN rain)) (VP (VB fell) (RB today)))", stopped, ". rain fall day", "rain ."
     )
-    assert other.forward == (Mapping((0, 2), (0, 2)),)
+    assert other.forward == (NodeMapping((0, 2), (0, 2)),)
     assert other.rho == Rho(forward_star=True)
 
 
@@ -245,7 +252,7 @@ def test_missing_trees() -> None:
     assert result.missing == "the parser gave no tree for s2"
     assert result.without([PhrasePair("a", "b")]) == result
     with pytest.raises(ValueError, match="no tree for s2"):
-        result.pair_of(Mapping((0, 1), (0, 1)), backward=False)
+        result.pair_of(NodeMapping((0, 1), (0, 1)), backward=False)
 
 
 def test_vectors_must_fit() -> None:
@@ -261,7 +268,7 @@ def test_refused_pairs_are_removed_from_both_directions() -> None:
     """Removing a phrase pair removes its mappings and the coverage that only they gave."""
     alignments = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
     left = alignments.without([PhrasePair("slept quietly", "softly rested")])
-    assert left.forward == left.backward == (Mapping((0, 5), (0, 5)),)
+    assert left.forward == left.backward == (NodeMapping((0, 5), (0, 5)),)
     assert not left.rho.phi_or
     assert left.leftovers == (("slept quietly",), ("softly rested",))
 
@@ -270,12 +277,12 @@ def test_pairs_of_aligned_directions() -> None:
     """Only directions that cover a sentence have phrase pairs to ask about."""
     tree = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
     first, second = parsed(tree), parsed(tree)
-    forward = (Mapping((0, 2), (0, 2)),)
-    backward = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
+    forward = (NodeMapping((0, 2), (0, 2)),)
+    backward = (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4)))
     alignments = Alignments(first, second, forward, backward)
     assert len(alignments.pairs()) == 2
     assert len(alignments.pairs(aligned_only=True)) == 2
-    alignments = Alignments(first, second, backward, (Mapping((1, 3), (1, 3)),))
+    alignments = Alignments(first, second, backward, (NodeMapping((1, 3), (1, 3)),))
     assert len(alignments.pairs()) == 3
     assert len(alignments.pairs(aligned_only=True)) == 2
     alignments = Alignments(first, second, forward, ())
@@ -317,7 +324,7 @@ def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> 
     sentence = _sentence(data, phrases_only=True)
     values = _random_vectors(sentence, seed)
     result = align(sentence, sentence, values, values)
-    expected = tuple(Mapping((c.start, c.end), (c.start, c.end)) for c in sentence.tree.root.children)
+    expected = tuple(NodeMapping((c.start, c.end), (c.start, c.end)) for c in sentence.tree.root.children)
     assert result.forward == result.backward == expected
     assert result.rho == Rho(True, True, True, True)
 
@@ -355,7 +362,7 @@ def test_mappings_equal_a_plain_search(data: st.DataObject, seed: int) -> None:
     assert set(align(first, second, one, two).forward) == _plain(first.tree, second.tree, one, two)
 
 
-def _plain(first: Tree, second: Tree, one: np.ndarray, two: np.ndarray) -> set[Mapping]:
+def _plain(first: Tree, second: Tree, one: np.ndarray, two: np.ndarray) -> set[NodeMapping]:
     def mean(node: Node, values: np.ndarray) -> np.ndarray:
         average: np.ndarray = values[node.start : node.end].mean(axis=0)
         return average
@@ -382,7 +389,7 @@ def _plain(first: Tree, second: Tree, one: np.ndarray, two: np.ndarray) -> set[M
     for leaf in (node for node in first.nodes if not node.children):
         node, other = top(leaf, match(leaf))
         if node is not leaf:
-            result.add(Mapping((node.start, node.end), (other.start, other.end)))
+            result.add(NodeMapping((node.start, node.end), (other.start, other.end)))
     return result
 
 
@@ -392,7 +399,7 @@ def test_coverage_grows_with_phrase_pairs(data: st.DataObject, seed: int) -> Non
     first, second = _sentence(data), _sentence(data)
     spans = st.sampled_from([(n.start, n.end) for n in first.tree.nodes])
     targets = st.sampled_from([(n.start, n.end) for n in second.tree.nodes])
-    mapped = tuple(Mapping(*m) for m in data.draw(st.lists(st.tuples(spans, targets), max_size=5)))
+    mapped = tuple(NodeMapping(*m) for m in data.draw(st.lists(st.tuples(spans, targets), max_size=5)))
     whole = Alignments(first, second, mapped, ())
     fewer = Alignments(
         first, second, tuple(data.draw(st.lists(st.sampled_from(mapped)))) if mapped else (), ()

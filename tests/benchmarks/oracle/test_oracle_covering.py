@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.algorithm1 import align
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping, PhrasePair
-from pytest_llmprops.benchmarks.oracle.arguments import Argument, arguments
-from pytest_llmprops.benchmarks.oracle.covering import MIN_SIMILARITY, align_covering
-from pytest_llmprops.benchmarks.oracle.minimal_edits import minimal_edits
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, PhrasePair, align
+from pytest_llmprops.benchmarks.oracle.covering import MIN_SIMILARITY, Argument, align_covering, arguments
+from pytest_llmprops.benchmarks.oracle.edits import minimal_edits
 from pytest_llmprops.benchmarks.oracle.trees import Parsed, Tree
 from tests.support.paraphrase_oracles import parsed, vectors
 
@@ -61,7 +59,7 @@ def test_a_whole_sentence_is_barred() -> None:
     values = vectors("the man say the2 dog sleep well"), vectors("the2 dog sleep well")
     allowed = align(parsed(said), parsed(slept), *values, whole="allow")
     barred = align(parsed(said), parsed(slept), *values, whole="bar")
-    assert Mapping((3, 7), (0, 4)) in allowed.forward
+    assert NodeMapping((3, 7), (0, 4)) in allowed.forward
     assert all(mapping.target != (0, 4) for mapping in barred.forward)
 
 
@@ -122,7 +120,7 @@ def test_dissimilar_phrases_are_not_mapped() -> None:
 def test_only_the_largest_phrases_are_asked_about() -> None:
     """A mapping inside another one is left out, and so is punctuation by itself."""
     found = covering(CHASE, CHASE, *["the dog chase a cat ."] * 2).forward
-    assert found == (Mapping((0, 2), (0, 2)), Mapping((2, 5), (2, 5)))
+    assert found == (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 5), (2, 5)))
 
 
 MEANINGS = st.lists(st.sampled_from("abcdef"), min_size=6, max_size=6)

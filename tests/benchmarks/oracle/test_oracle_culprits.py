@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.culprits import Culprit, culprits, explanation, violated_bits
+from pytest_llmprops.benchmarks.oracle.dependence import Culprit, culprits, explanation, violated_bits
 from pytest_llmprops.benchmarks.oracle.entities import locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, ListReading, Samples
 from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject, deciding_set

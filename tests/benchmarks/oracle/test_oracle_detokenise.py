@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.detokenise import detokenised
+from pytest_llmprops.benchmarks.oracle.redocred import detokenised
 
 #: the expected text; its tokens are written by hand where ``split`` does not give them
 CASES = [

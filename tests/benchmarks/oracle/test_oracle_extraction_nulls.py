@@ -7,14 +7,14 @@ import random
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.choices import RULES, Rule
 from pytest_llmprops.benchmarks.oracle.entities import locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted
-from pytest_llmprops.benchmarks.oracle.extraction_nulls import NAMES, extraction_null_values
+from pytest_llmprops.benchmarks.oracle.items import RULES, Rule
 from pytest_llmprops.benchmarks.oracle.linear_tests import Subject
-from pytest_llmprops.benchmarks.oracle.linearity_settings import LinearitySettings
+from pytest_llmprops.benchmarks.oracle.linearity import NAMES, extraction_null_values
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import null_remarks
+from pytest_llmprops.benchmarks.oracle.settings import LinearitySettings
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from tests.support.oracle_runs import Subject as Model
 from tests.support.oracle_runs import sentence, verdict_on

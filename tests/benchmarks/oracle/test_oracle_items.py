@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.items import LONGEST, OWN, items, own_sentences
+from pytest_llmprops.benchmarks.oracle.items import LONGEST, OWN_FILE, items, own_sentences
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.data.files import DataFolder
 
@@ -154,7 +154,7 @@ def test_missing_column(tmp_path: Path) -> None:
 
 def test_own_sentences_are_items(tmp_path: Path) -> None:
     """Each sentence of a user's file becomes an item without labels, marked as generated."""
-    put(tmp_path, OWN, "\ufeffThe first  one.\r\n\r\n  Über die Brücke.  \r\n")
+    put(tmp_path, OWN_FILE, "\ufeffThe first  one.\r\n\r\n  Über die Brücke.  \r\n")
     put(tmp_path, "oracle/SOURCE.json", '{"source": "generated"}')
     files = DataFolder(tmp_path, DataFolder(tmp_path, "published").source_for("oracle"))
     assert [(i.id, i["text"], i["entities"], i["domain"], i.source, i.task) for i in items(files)] == [
@@ -165,7 +165,7 @@ def test_own_sentences_are_items(tmp_path: Path) -> None:
 
 def test_own_sentences_next_to_published_pairs(tmp_path: Path) -> None:
     """In an unmarked folder a user's file is read together with published data; in a marked one, alone."""
-    put(tmp_path, OWN, "One.\n")
+    put(tmp_path, OWN_FILE, "One.\n")
     msrp(tmp_path, "1\t1\t2\tA.\tB.")
     loaded = {source: [(i.id, i.source) for i in items(DataFolder(tmp_path, source))]
              for source in ("published", "generated")}  # fmt: skip

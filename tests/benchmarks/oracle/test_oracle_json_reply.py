@@ -10,18 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.json_reply import (
+from pytest_llmprops.benchmarks.oracle.replies import (
     LONGEST_PARAPHRASE,
     LONGEST_SENT_BACK,
     Answer,
     ask_answer,
     ask_paraphrases,
-    read_answer,
-    read_paraphrases,
-)
-from pytest_llmprops.benchmarks.oracle.paraphrase_prompts import (
     paraphrases_prompt,
     phrases_prompt,
+    read_answer,
+    read_paraphrases,
     sentences_prompt,
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle

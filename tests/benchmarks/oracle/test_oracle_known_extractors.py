@@ -14,9 +14,10 @@ import pytest
 
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.items import items
-from pytest_llmprops.benchmarks.oracle.linearity import PAPER, QUICK, LinearityChecker, Sentence
+from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
+from pytest_llmprops.benchmarks.oracle.settings import LINEARITY_QUICK, PAPER
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
@@ -29,7 +30,11 @@ pytestmark = pytest.mark.simulation
 
 PAGE = (Path(__file__).parents[3] / "docs" / "oracle.md").read_text("utf-8")
 UNTIL = "tests until a bound"
-PROTOCOLS = {"quick": QUICK, "paper": PAPER, UNTIL: replace(QUICK, epsilon=0.1, delta=0.05)}
+PROTOCOLS = {
+    "quick": LINEARITY_QUICK,
+    "paper": PAPER,
+    UNTIL: replace(LINEARITY_QUICK, epsilon=0.1, delta=0.05),
+}
 #: extractor in the page's table -> share of entities that it drops, and whether it ignores the sentence
 EXTRACTORS = {
     "ideal": (0.0, False),

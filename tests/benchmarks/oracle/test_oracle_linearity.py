@@ -14,16 +14,10 @@ from scipy.stats import binomtest
 
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.linear_tests import Answers, linear_at
-from pytest_llmprops.benchmarks.oracle.linearity import (
-    PAPER,
-    QUICK,
-    LinearityChecker,
-    LinearitySettings,
-    Sentence,
-    bound_of,
-)
+from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.settings import LINEARITY_QUICK, PAPER, LinearitySettings, bound_of
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.linearity import (
     complement,
@@ -586,7 +580,7 @@ def test_wording_of_the_bounds() -> None:
     )
     assert (ten.epsilon, round(ten.probability or 0, 3)) == (0.1, 0.936)
     assert "0.746" in bound_of(LinearitySettings(rule="majority")).text
-    assert "0.561" in bound_of(QUICK).text
+    assert "0.561" in bound_of(LINEARITY_QUICK).text
 
 
 @pytest.mark.parametrize(

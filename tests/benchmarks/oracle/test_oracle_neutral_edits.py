@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle import neutral_edits as module
-from pytest_llmprops.benchmarks.oracle.neutral_edits import EDITS, edited, neutral_edits
+from pytest_llmprops.benchmarks.oracle import edits as module
+from pytest_llmprops.benchmarks.oracle.edits import EDITS, edited, neutral_edits
 from tests.support.runs import ROOT
 
 #: edit -> sentences before and after

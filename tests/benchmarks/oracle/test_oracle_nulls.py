@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmarks.oracle.metrics import all_pairs_metrics, pair_remarks, yes_metrics
 from pytest_llmprops.benchmarks.oracle.nulls import NAMES, null_oracle, null_values, overlap
-from pytest_llmprops.benchmarks.oracle.pair_metrics import all_pairs_metrics, pair_remarks, yes_metrics
+from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
-from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
-from pytest_llmprops.benchmarks.oracle.paraphrase_settings import QUICK, ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.settings import PARAPHRASE_QUICK, ParaphraseSettings
 from pytest_llmprops.core.protocols import generator
 from tests.support.oracle_runs import Subject, pair, verdict_on
 from tests.support.paraphrase_oracles import CAT, DOG, PAIR, Stub
@@ -21,7 +21,7 @@ PLACE = ("pairs", "en", "builtin")
 
 
 def played(
-    x: Pair, table: Any = None, seed: int = 0, settings: ParaphraseSettings = QUICK
+    x: Pair, table: Any = None, seed: int = 0, settings: ParaphraseSettings = PARAPHRASE_QUICK
 ) -> dict[str, float]:
     """Return the values of the null oracles for a pair."""
     checker = ParaphraseChecker(settings, Stub(table))

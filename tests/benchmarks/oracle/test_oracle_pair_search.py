@@ -13,12 +13,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from fixtures.strategies import choices
-from pytest_llmprops.benchmarks.oracle.choices import SYMMETRY, TRANSITIVITY
+from pytest_llmprops.benchmarks.oracle.edits import KINDS
+from pytest_llmprops.benchmarks.oracle.items import SYMMETRY, TRANSITIVITY
 from pytest_llmprops.benchmarks.oracle.linear_tests import FIRST_REPLICATED
-from pytest_llmprops.benchmarks.oracle.minimal_edits import KINDS
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairCounterexample
-from pytest_llmprops.benchmarks.oracle.pair_properties import PAIR_PROPERTIES, NoSearch
-from pytest_llmprops.benchmarks.oracle.pair_search import PART, PairSearch
+from pytest_llmprops.benchmarks.oracle.pair_search import PAIR_PROPERTIES, PART, NoSearch, PairSearch
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.core.benchmark import Counterexample
 from pytest_llmprops.core.texts import unicode_words

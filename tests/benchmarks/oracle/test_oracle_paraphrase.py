@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from pytest_llmprops.benchmarks.oracle import paraphrase_record
+from pytest_llmprops.benchmarks.oracle import pair_evidence
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments
-from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence, TrustTestEvidence
+from pytest_llmprops.benchmarks.oracle.items import random_pairs
+from pytest_llmprops.benchmarks.oracle.nulls import own_paraphrase, random_checker, self_consistency
+from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair, PairEvidence, TrustTestEvidence
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
-from pytest_llmprops.benchmarks.oracle.paraphrase_record import Pair
-from pytest_llmprops.benchmarks.oracle.paraphrase_settings import QUICK, ParaphraseSettings
-from pytest_llmprops.benchmarks.oracle.sanity import own_paraphrase, random_checker, self_consistency
-from pytest_llmprops.benchmarks.oracle.sanity_items import random_pairs
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.settings import PARAPHRASE_QUICK, ParaphraseSettings
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Chat, Reply
@@ -357,7 +356,7 @@ def test_a_refusal_of_a_content_filter() -> None:
         chats.append(chat)
         return Reply("", finish_reason="content_filter")
 
-    checker = ParaphraseChecker(QUICK, Stub())
+    checker = ParaphraseChecker(PARAPHRASE_QUICK, Stub())
     acceptance = asyncio.run(checker.check(PAIR, Oracle(reply), generator(0)))
     assert acceptance.outcome == "refused"
     assert len(chats) == 1
@@ -490,7 +489,7 @@ def test_values_are_flat_numbers() -> None:
     for judge in (perfect, lambda *_: True, lambda *_: "?"):
         values = _check(_fake(judge), Stub({(OF_DOG[0], CAT): "and"})).values
         assert all(type(value) is float for value in values.values())
-        assert [name for name in values if f"``{name}``" not in (paraphrase_record.__doc__ or "")] == []
+        assert [name for name in values if f"``{name}``" not in (pair_evidence.__doc__ or "")] == []
 
 
 @pytest.mark.parametrize(("name", "settings"), [("tests", {"tests": 0}), ("paraphrases", {"paraphrases": 0})])
@@ -504,7 +503,7 @@ def test_quick_settings_make_fewer_requests() -> None:
     """The quick settings ask about no phrases of a "no"."""
     table = {(DOG, CAT): "and", **{(x, CAT): "and" for x in OF_DOG}}
     fakes = {}
-    for name, settings in (("paper", PAPER), ("quick", QUICK)):
+    for name, settings in (("paper", PAPER), ("quick", PARAPHRASE_QUICK)):
         fakes[name] = _fake()
         asyncio.run(ParaphraseChecker(settings, Stub(table)).check(PAIR, fakes[name].oracle, generator(0)))
     assert len(fakes["paper"].asked("phrases")) == 6

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping, PhrasePair
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, PhrasePair
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PhraseEvidence, ProofEvidence
-from pytest_llmprops.benchmarks.oracle.proof import Proof, prove
+from pytest_llmprops.benchmarks.oracle.paraphrase import Proof, prove
 from tests.support.paraphrase_oracles import FakeOracle, aligned, parsed
 
 FIRST = """(ROOT (S (NP (NP (DT The) (NN dog)) (PP (IN in) (NP (DT the) (NN yard))))
@@ -58,7 +58,7 @@ def test_a_refused_pair_breaks_the_proof() -> None:
 def test_refused_pair_covered_by_others_is_not_needed() -> None:
     """A refused pair inside another is not needed, and the sentence is still covered."""
     first = second = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
-    mappings = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)), Mapping((1, 3), (1, 3)))
+    mappings = (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4)), NodeMapping((1, 3), (1, 3)))
     fake = FakeOracle(phrases=lambda one, two: one != "b c")
     proof = _proof(Alignments(first, second, mappings, ()), fake)
     assert len(fake.log) == 3
@@ -81,9 +81,9 @@ def test_nothing_is_asked_without_a_potential_alignment() -> None:
 def test_pairs_of_an_uncovered_direction_are_not_asked() -> None:
     """No pair is asked for a direction that is not covered."""
     first = second = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
-    forward = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
+    forward = (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4)))
     fake = FakeOracle()
-    proof = _proof(Alignments(first, second, forward, (Mapping((1, 3), (1, 3)),)), fake)
+    proof = _proof(Alignments(first, second, forward, (NodeMapping((1, 3), (1, 3)),)), fake)
     assert fake.asked("phrases") == [("a b", "a b"), ("c d", "c d")]
     assert proof.rho.phi_or
     assert not proof.rho.phi_and
@@ -95,7 +95,7 @@ def test_identical_phrases_can_be_skipped() -> None:
     """With ``ask_identical`` off, only phrases that differ are asked about."""
     first = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
     second = parsed("(S (NP (DT A) (NN b)) (VP (V e) (N f)))")
-    pairs = (Mapping((0, 2), (0, 2)), Mapping((2, 4), (2, 4)))
+    pairs = (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4)))
     fake = FakeOracle()
     assert _proof(Alignments(first, second, pairs, pairs), fake, ask_identical=False).rho.phi_and
     assert fake.asked("phrases") == [("c d", "e f")]

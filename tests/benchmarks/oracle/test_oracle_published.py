@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.detokenise import Detokenised, detokenised
 from pytest_llmprops.benchmarks.oracle.items import MSRP, REDOCRED, items, occurs_in
+from pytest_llmprops.benchmarks.oracle.redocred import Detokenised, detokenised
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data
 

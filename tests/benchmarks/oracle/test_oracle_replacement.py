@@ -8,14 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.entities import Entity, locate
-from pytest_llmprops.benchmarks.oracle.extraction import Extracted
-from pytest_llmprops.benchmarks.oracle.replacement import (
+from pytest_llmprops.benchmarks.oracle.entities import (
+    Entity,
+    locate,
     paraphrase_prompt,
     read_paraphrase,
     replaced,
     sounds_like_vowel,
 )
+from pytest_llmprops.benchmarks.oracle.extraction import Extracted
 
 SENTENCE = 'Aaron met an actor, a dog and an eel; Aaron saw the Eiffel Tower. "A hotel," he said.'
 NAMES = ("Aaron", "actor", "dog", "eel", "Eiffel Tower", "hotel")

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from fixtures.strategies import replacements
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.linear_tests import PARAPHRASE_TRIES, OneTest
-from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, LinearitySettings
+from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.search import LinearitySearch, linearity_search, size_of
+from pytest_llmprops.benchmarks.oracle.settings import LinearitySettings
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
 from pytest_llmprops.core.benchmark import Counterexample
 from pytest_llmprops.core.errors import BackendError

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest, chisquare, spearmanr
 
-from pytest_llmprops.benchmarks.oracle.linearity_settings import QUICK
+from pytest_llmprops.benchmarks.oracle.settings import LINEARITY_QUICK
 from pytest_llmprops.core.linearity import (
     complement,
     draws,
@@ -80,7 +80,7 @@ def test_one_entity_cannot_fail_in_the_papers_protocol() -> None:
 
 def test_one_entity_is_unmeasurable_with_informative_draws() -> None:
     """``quick`` does not accept what it cannot test, and asks nothing about changed sentences."""
-    assert QUICK.draw == "informative"
+    assert LINEARITY_QUICK.draw == "informative"
     fake = Fake(erratic(0, 1), 1)
     acceptance = check(fake, draw="informative", rule="majority", samples=3)
     assert (acceptance.accepted, acceptance.outcome) == (False, "unmeasurable")

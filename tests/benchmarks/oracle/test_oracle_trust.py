@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from pytest_llmprops.benchmarks.oracle.json_reply import Paraphrases
+from pytest_llmprops.benchmarks.oracle.replies import Paraphrases
 from pytest_llmprops.benchmarks.oracle.trust import (
     Candidate,
     Trust,

@@ -12,8 +12,8 @@ from scipy.stats import binomtest
 
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
-from pytest_llmprops.benchmarks.oracle.paraphrase_settings import QUICK, ParaphraseSettings
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.settings import PARAPHRASE_QUICK, ParaphraseSettings
 from pytest_llmprops.benchmarks.oracle.trust import Candidate, pool_of
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Chat, Reply
@@ -136,7 +136,7 @@ def test_malformed_replies_never_make_a_perfect_judge_wrong() -> None:
 @pytest.mark.simulation
 def test_even_source_is_drawn_from_both_sentences() -> None:
     """If only one sentence has an indifferentiable paraphrase, the coin is still fair, and the bound holds."""
-    assert QUICK.source == "even"
+    assert PARAPHRASE_QUICK.source == "even"
     table = {(OF_DOG[1], CAT): "and"}
     drawn: Counter[str] = Counter()
     for seed in range(300):

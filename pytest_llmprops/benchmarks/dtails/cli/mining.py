@@ -4,21 +4,108 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_llmprops.benchmarks.dtails.cli.model_parser import ModelParser, model_of
 from pytest_llmprops.cli.kit import Groups, wrote
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner import Aligner
-    from pytest_llmprops.benchmarks.dtails.tools.mining.corpus_parts import Progress
+    from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Word
+    from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import Progress
     from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extraction, ExtractionSettings
-    from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import WordNetSenses
+    from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import WordNetSenses
     from pytest_llmprops.models.base import Model
 
 
-def add_commands(commands: Groups) -> None:
+# Use a model from the registry as a parser of one language, outside of a run.
+
+#: What to use if the parser does not support a language.
+_OTHERS = {"dependency": "spacy:MODEL", "words": "words (written forms, no lemmas)"}
+
+
+class ModelParser:
+    """A model of kind ``parse`` as a parser of one language.
+
+    :param option: The command-line option, for messages.
+    :raises UsageError: The model does not exist, or it is not a parser.
+    """
+
+    def __init__(self, option: str, spec: str, language: str, analysis: str) -> None:
+        from pytest_llmprops.core.errors import UsageError
+
+        try:
+            self.model = model_of(option, spec)
+        except UsageError as error:
+            raise UsageError(f"{error}; or use {option} {_OTHERS[analysis]}") from None
+        if not hasattr(self.model, "parse"):
+            self.model.close()
+            raise UsageError(f"{option} {spec}: not a parser; use stanza, spacy:MODEL or words")
+        self._option, self._spec, self._language, self._analysis = option, spec, language, analysis
+        self.identity: Mapping[str, Any] = {
+            **self.model.identity,
+            "language": language,
+            "analysis": analysis,
+        }
+        self.failed = 0
+
+    def parse(self, texts: Sequence[str]) -> list[list[Word]]:
+        """Return the words of each text. If the model fails for a text, it has no words and counts in ``failed``.
+
+        :raises UsageError: The model cannot be used, or does not support the language or the analysis.
+        """
+        from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Word
+        from pytest_llmprops.core.errors import BackendError, UsageError
+
+        parsed: list[list[Word]] = []
+        for reply in self._replies(texts):
+            if isinstance(reply, BackendError):
+                if reply.fatal:
+                    raise UsageError(f"{self._option} {self._spec}: {reply}")
+                self.failed += 1
+                parsed.append([])
+            elif reply.value["words"] is None:
+                what = f"{self._option} {self._spec}: {reply.value['missing']}"
+                raise UsageError(f"{what}; or use {self._option} {_OTHERS[self._analysis]}")
+            else:
+                parsed.append([Word(*word) for word in reply.value["words"]])
+        return parsed
+
+    def _replies(self, texts: Sequence[str]) -> list[Any]:
+        import asyncio
+        from collections.abc import Awaitable
+
+        from pytest_llmprops.core.requests import Parse
+        from pytest_llmprops.models.base import Result, Results, serve
+
+        async def wait(results: Awaitable[Sequence[Result]]) -> Sequence[Result]:
+            return await results
+
+        replies: list[Any] = []
+        size = max(1, self.model.max_batch)
+        for start in range(0, len(texts), size):
+            batch = [Parse(text, self._language, self._analysis) for text in texts[start : start + size]]
+            results: Results = serve(self.model, batch)
+            replies += asyncio.run(wait(results)) if isinstance(results, Awaitable) else results
+        return replies
+
+
+def model_of(option: str, spec_text: str) -> Model:
+    """Return the model for an option's spec. :raises UsageError: The model does not exist; names the option."""
+    from pytest_llmprops.core.errors import UsageError
+    from pytest_llmprops.models.base import BackendOptions
+    from pytest_llmprops.models.registry import find_backend, parse_spec
+
+    try:
+        spec = parse_spec(spec_text)
+        return find_backend(spec.backend).factory(spec, BackendOptions())
+    except UsageError as error:
+        # The registry's messages name --model.
+        raise UsageError(str(error).replace(f"--model {spec_text}", f"{option} {spec_text}", 1)) from None
+
+
+def add_mining(commands: Groups) -> None:
     """Add ``dtails extract``."""
     command = commands.add_parser(
         "extract",
@@ -117,8 +204,7 @@ _ENTROPY = (
 
 def _extract(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import open_corpus
-    from pytest_llmprops.benchmarks.dtails.tools.mining.dataset import check_out
-    from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import check_language, extract
+    from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import check_language, check_out, extract
 
     # Check all options before the slow work starts.
     check_language(options.lang)
@@ -194,7 +280,7 @@ def _aligner(options: argparse.Namespace) -> tuple[Aligner, Model | None]:
 def _settings(options: argparse.Namespace) -> ExtractionSettings:
     from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import CONTENT_TAGS, Counting, Thresholds
     from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import ExtractionSettings
-    from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import Selection
+    from pytest_llmprops.benchmarks.dtails.tools.mining.mined_concepts import Selection
 
     return ExtractionSettings(
         Counting(tuple(options.pos or CONTENT_TAGS), options.links, options.compounds),
@@ -205,7 +291,7 @@ def _settings(options: argparse.Namespace) -> ExtractionSettings:
 
 
 def _senses(choice: str) -> tuple[WordNetSenses | None, list[str]]:
-    from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import word_senses
+    from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import word_senses
 
     senses = word_senses(choice)
     if senses is None and choice == "auto":

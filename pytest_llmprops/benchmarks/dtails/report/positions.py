@@ -9,8 +9,7 @@ from typing import Any
 from pytest_llmprops.benchmarks.dtails.items import SELECT
 from pytest_llmprops.benchmarks.dtails.metrics import ALL
 from pytest_llmprops.benchmarks.dtails.positions import FEWEST, RULE
-from pytest_llmprops.benchmarks.dtails.report.figures import Positions, Row, position_panels
-from pytest_llmprops.benchmarks.dtails.report.lines import LONG, Line
+from pytest_llmprops.benchmarks.dtails.report.figures import LONG, Line, Positions, Row, position_panels
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.reports.kit.blocks import (

@@ -10,8 +10,15 @@ from typing import Any
 
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
 from pytest_llmprops.benchmarks.dtails.report.concepts import concept_pages, concept_table
-from pytest_llmprops.benchmarks.dtails.report.figures import Estimate, Panel, Row, accuracy_panels
-from pytest_llmprops.benchmarks.dtails.report.lines import LONG, Line, lines_of
+from pytest_llmprops.benchmarks.dtails.report.figures import (
+    LONG,
+    Estimate,
+    Line,
+    Panel,
+    Row,
+    accuracy_panels,
+    lines_of,
+)
 from pytest_llmprops.benchmarks.dtails.report.positions import positions_blocks
 from pytest_llmprops.core.metrics import Place, mean_scores
 from pytest_llmprops.core.statistics import mean_interval

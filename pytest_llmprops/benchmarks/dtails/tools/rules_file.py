@@ -13,8 +13,12 @@ from pytest_llmprops.benchmarks.dtails.context import concept_sentences
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, languages, train_rows, words
 from pytest_llmprops.benchmarks.dtails.prompts import Variations
 from pytest_llmprops.benchmarks.dtails.rows import Row
-from pytest_llmprops.benchmarks.dtails.rule_making import RulesOutcome, make_rules
-from pytest_llmprops.benchmarks.dtails.rule_sentences import choose_sentences, corpus_rows
+from pytest_llmprops.benchmarks.dtails.rule_making import (
+    RulesOutcome,
+    choose_sentences,
+    corpus_rows,
+    make_rules,
+)
 from pytest_llmprops.benchmarks.dtails.rules import RulesFile
 from pytest_llmprops.core.benchmark import DataFiles
 from pytest_llmprops.core.errors import BackendError, DataError, UsageError

@@ -81,7 +81,7 @@ def _not_in_sentence(translations: str, sentence: str) -> str:
 
 def _generate_zh(n: int, seed: int, sentences: Sequence[str] | None) -> list[Row]:
     # Imported here, because only Chinese needs pypinyin and jieba.
-    from pytest_llmprops.benchmarks.homophones.tools.generation_zh import generate_zh
+    from pytest_llmprops.benchmarks.homophones.tools.chinese import generate_zh
 
     return generate_zh(n=n, seed=seed, sentences=sentences)
 

@@ -11,8 +11,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Row, generate, number_rows
-from pytest_llmprops.benchmarks.htest.tools.matched_words import all_palindromes, item_key
+from pytest_llmprops.benchmarks.htest.tools.generators import (
+    TASKS,
+    Row,
+    all_palindromes,
+    generate,
+    item_key,
+    number_rows,
+)
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.pronunciation import load_cmudict
 from pytest_llmprops.data.whole_files import write_text

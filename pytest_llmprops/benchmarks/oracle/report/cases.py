@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from pytest_llmprops.benchmarks.oracle.culprits import KINDS
+from pytest_llmprops.benchmarks.oracle.dependence import KINDS
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence
-from pytest_llmprops.benchmarks.oracle.report.loss_map import loss_map
+from pytest_llmprops.benchmarks.oracle.report.figures import loss_map
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import one_line, visible
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Figure, Fold, Note, Table, counted

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pytest_llmprops.benchmarks.oracle.culprits import KINDS
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY
+from pytest_llmprops.benchmarks.oracle.dependence import KINDS
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, PAIR_SEARCHES
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import LinearityCounterexample
+from pytest_llmprops.benchmarks.oracle.pair_evidence import PairCounterexample
 from pytest_llmprops.core.records import SearchCounts, SearchRecord
 from pytest_llmprops.core.texts import one_line, visible
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table
@@ -113,3 +114,68 @@ def _cells(counterexample: LinearityCounterexample, cut: str) -> list[Cell]:
     texts = (x, y, ". ".join(filter(None, (*culprits, cut))))
     size = Cell(f"{counterexample.replaced} of {counterexample.entities}", counterexample.replaced)
     return [size, *(Cell(one_line(text, _LONG) or "–") for text in texts)]
+
+
+#: maximum counterexamples shown per model and property
+MOST_PAIRS = 5
+#: maximum characters of one text
+_LONG_PAIR = 800
+
+
+def pair_search_blocks(measured: Measured) -> list[Block]:
+    """Return the counts of searches by property, and the shortest counterexamples; empty without searches.
+
+    A baseline that was promoted without its replies has only the counts.
+    """
+    counts: list[Row] = []
+    rows: list[Row] = []
+    for s in measured.series:
+        by_property = {c.property: c for c in counts_of(measured, s) if c.property in PAIR_SEARCHES}
+        for name in (name for name in PAIR_SEARCHES if name in by_property):
+            counts.append((Cell(s.starred), Cell(name), *count_cells(by_property[name])))
+            found = [
+                (row, PairCounterexample.from_json(row.counterexample))
+                for row in measured.searches(s)
+                if row.counterexample is not None and row.property == name
+            ]
+            found.sort(key=lambda pair: (sum(map(len, pair[1].sentences)), pair[0].id))
+            for row, counterexample in found[:MOST_PAIRS]:
+                cut = CUT_SHORT.removeprefix("; ") if row.spent else ""
+                texts = (_sentences(counterexample), _answers(counterexample, cut))
+                rows.append(
+                    (
+                        *(Cell(text) for text in (visible(row.id), s.starred, name)),
+                        replications_cell(row),
+                        *(Cell(one_line(text, _LONG_PAIR) or "–") for text in texts),
+                    )
+                )
+    if not counts:
+        return []
+    blocks: list[Block] = [
+        Table(
+            "Searches for contradicting answers about pairs",
+            (("Model", False), ("Property", False), *COUNT_COLUMNS),
+            tuple(counts),
+            "Hypothesis searches for the shortest sentences on which the model's own answers contradict each other. no:"
+            " a paraphrase is equivalent to two sentences that are not equivalent. yes: an edit that does not change"
+            " what is said makes a yes a no. symmetry: the answer depends on the order. transitivity: a and b are"
+            " equivalent, and so are b and c, but not a and c. A search does not show how often that happens, and has"
+            " no bound. A counterexample that fewer than half of its replications repeat may be noise.",
+        )
+    ]
+    if rows:
+        heads = ("Item", "Model", "Property", "Repeats", "Sentences", "Answers")
+        columns = tuple((head, False) for head in heads)
+        table = Table("Contradicting answers", columns, tuple(rows), "The shortest are first.")
+        blocks.append(Fold("Some contradicting answers", (table,)))
+    return blocks
+
+
+def _sentences(counterexample: PairCounterexample) -> str:
+    return " ".join(f"{number}: “{text}”" for number, text in enumerate(counterexample.sentences, 1))
+
+
+def _answers(counterexample: PairCounterexample, cut: str) -> str:
+    answers = ", ".join(f"{one} and {two}: {word}" for one, two, word in counterexample.answers)
+    edits = f"edited: {', '.join(counterexample.edits)}" if counterexample.edits else ""
+    return "; ".join(filter(None, (answers, edits, cut)))

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pytest_llmprops.benchmarks.oracle.choices import RULES
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, YES
+from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, RULES, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.report.cases import linearity_cases, pair_cases
-from pytest_llmprops.benchmarks.oracle.report.documents import document_blocks
-from pytest_llmprops.benchmarks.oracle.report.extraction_tables import extraction_tables
 from pytest_llmprops.benchmarks.oracle.report.figures import (
     MOST_DRAWN,
     Bar,
@@ -19,7 +16,6 @@ from pytest_llmprops.benchmarks.oracle.report.figures import (
     acceptance_plot,
     profile_plot,
 )
-from pytest_llmprops.benchmarks.oracle.report.pair_searches import pair_search_blocks
 from pytest_llmprops.benchmarks.oracle.report.pair_tables import (
     answers_table,
     floor_table,
@@ -28,13 +24,15 @@ from pytest_llmprops.benchmarks.oracle.report.pair_tables import (
     sanity_table,
     trust_table,
 )
-from pytest_llmprops.benchmarks.oracle.report.searches import search_blocks
+from pytest_llmprops.benchmarks.oracle.report.searches import pair_search_blocks, search_blocks
 from pytest_llmprops.benchmarks.oracle.report.tables import (
     PAPER,
     PAPERS_RULE,
     correlation_table,
+    document_blocks,
     domain_name,
     domains,
+    extraction_tables,
     linear_places,
     linearity_table,
 )

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import pytest_llmprops
-from pytest_llmprops.benchmarks.dtails.cli.model_parser import ModelParser
+from pytest_llmprops.benchmarks.dtails.cli.mining import ModelParser
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, train_rows, words
 from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.statistical import PACKAGES
 from pytest_llmprops.cli.main import main
@@ -44,7 +44,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 def plant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_llmprops.models.registry.registered", {})
     monkeypatch.setattr(
-        "pytest_llmprops.benchmarks.dtails.tools.mining.word_senses.find_wordnet", lambda: None
+        "pytest_llmprops.benchmarks.dtails.tools.mining.occurrences.find_wordnet", lambda: None
     )
     register_model("planted", factory, kinds=("parse",))
 

@@ -15,9 +15,10 @@ from pytest_llmprops.benchmarks.dtails.report.figures import (
     Positions,
     Row,
     accuracy_panels,
+    middle,
     position_panels,
+    rules_name,
 )
-from pytest_llmprops.benchmarks.dtails.report.lines import middle, rules_name
 from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Table
 from pytest_llmprops.reports.kit.figures import STYLE

@@ -17,11 +17,12 @@ from pytest_llmprops.benchmarks.homophones.tools.chinese import (
     Lexicon,
     Source,
     content_words,
+    generate_zh,
     homophone,
+    load_lexicon,
     make_rows,
     toneless,
 )
-from pytest_llmprops.benchmarks.homophones.tools.generation_zh import generate_zh, load_lexicon
 
 FILE = Path(__file__).parents[4] / "data" / "homophones" / "chinese.csv"
 #: Ids of items that were replaced. An id never returns with another text.

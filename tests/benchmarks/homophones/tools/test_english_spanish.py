@@ -14,12 +14,15 @@ from pathlib import Path
 import pytest
 from rapidfuzz.distance import Levenshtein
 
-from pytest_llmprops.benchmarks.homophones.function_words import is_function_word
-from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
+from pytest_llmprops.benchmarks.homophones.function_words import is_function_word, spelling_distance
 from pytest_llmprops.benchmarks.homophones.tools.generation import Row, builtin_rows
-from pytest_llmprops.benchmarks.homophones.tools.phonetics import THRESHOLDS, SoundDistance, sound_distance
+from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
+    THRESHOLDS,
+    SoundDistance,
+    dialect,
+    sound_distance,
+)
 from pytest_llmprops.benchmarks.homophones.tools.respelling import words_of
-from pytest_llmprops.benchmarks.homophones.tools.spanish_sounds import dialect
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.pronunciation import load_cmudict

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
+from pytest_llmprops.benchmarks.homophones.function_words import spelling_distance
 from pytest_llmprops.benchmarks.homophones.tools.english_sounds import ENGLISH_RULES
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
+    SPANISH_RULES,
     THRESHOLDS,
     _edges,
     closest_reading,
@@ -19,7 +20,6 @@ from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     spanish_phonemes,
     substitution_cost,
 )
-from pytest_llmprops.benchmarks.homophones.tools.spanish_sounds import SPANISH_RULES
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.pronunciation import load_cmudict
 

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.homophones.function_words import FUNCTION_WORDS, is_function_word
-from pytest_llmprops.benchmarks.homophones.spelling import spelling_distance
+from pytest_llmprops.benchmarks.homophones.function_words import (
+    FUNCTION_WORDS,
+    is_function_word,
+    spelling_distance,
+)
 from pytest_llmprops.benchmarks.homophones.tools.generation import (
     COLUMNS,
     FILES,

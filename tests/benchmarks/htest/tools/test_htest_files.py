@@ -17,9 +17,14 @@ from pytest_llmprops.benchmarks.htest.tools.generation import (
     generate_set,
     palindromes_left,
 )
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, generate
+from pytest_llmprops.benchmarks.htest.tools.generators import (
+    TASKS,
+    Lexicon,
+    all_palindromes,
+    generate,
+    item_key,
+)
 from pytest_llmprops.benchmarks.htest.tools.letter_geometry import build_letter_geometry
-from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon, all_palindromes, item_key
 from pytest_llmprops.core.errors import UsageError
 from tests.support.htest_rules import decide
 

@@ -11,8 +11,7 @@ from collections import Counter
 import pytest
 
 from pytest_llmprops.benchmarks.htest.tools import vocabulary
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, generate
-from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon, item_key
+from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate, item_key
 from pytest_llmprops.core.errors import UsageError
 
 

@@ -10,11 +10,10 @@ from statistics import fmean
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.rows import read_rows
+from pytest_llmprops.benchmarks.htest.benchmark import read_rows
 from pytest_llmprops.benchmarks.htest.tools import vocabulary
 from pytest_llmprops.benchmarks.htest.tools.generation import builtin_split
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Row, generate
-from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon
+from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, Row, generate
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.htest_leakage import OWN_FEATURES, Features, features, ngrams
 

@@ -11,16 +11,14 @@ import pytest
 
 from pytest_llmprops.benchmarks.htest.tools.generation import BUILTIN_SEED
 from pytest_llmprops.benchmarks.htest.tools.letter_geometry import (
+    GLYPHS,
     QUOTAS,
     STROKES,
     TYPES,
+    Glyph,
     Question,
     build_letter_geometry,
     choose_questions,
-)
-from pytest_llmprops.benchmarks.htest.tools.letter_glyphs import (
-    GLYPHS,
-    Glyph,
     lookalikes,
     recognise,
     transform,

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.htest.rows import LABELS, read_rows
-from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, generate
-from pytest_llmprops.benchmarks.htest.tools.matched_words import Lexicon
+from pytest_llmprops.benchmarks.htest.benchmark import LABELS, read_rows
+from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.pronunciation import load_cmudict

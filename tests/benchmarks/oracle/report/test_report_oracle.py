@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, Mapping
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairEvidence
 from pytest_llmprops.benchmarks.oracle.report.figures import (
@@ -517,7 +517,7 @@ def with_two_series(folder: Path, phi: str, *triangular: str, monkeypatch: pytes
 
         async def __call__(self, first: str, second: str) -> Alignments:
             one, two = (Parsed.of(text, tree_of(text)) for text in (first, second))
-            whole = (Mapping((0, len(one.tree.tokens)), (0, len(two.tree.tokens))),)
+            whole = (NodeMapping((0, len(one.tree.tokens)), (0, len(two.tree.tokens))),)
             kind = known.get(first)
             return Alignments(one, two, whole if kind else (), whole if kind == "and" else ())
 

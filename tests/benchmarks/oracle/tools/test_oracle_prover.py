@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.tools.helpers import Helpers
-from pytest_llmprops.benchmarks.oracle.tools.prover import (
+from pytest_llmprops.benchmarks.oracle.tools.sentences import (
     OTHER,
     PROVERS,
     SELF,
+    Helpers,
     Strengths,
     labelled_pairs,
     measure,
@@ -83,7 +83,7 @@ def test_a_helper_processes_a_text_once(monkeypatch: pytest.MonkeyPatch) -> None
         calls.append(requests)
         return [Reply("x")]
 
-    monkeypatch.setattr("pytest_llmprops.benchmarks.oracle.tools.helpers.serve", serve)
+    monkeypatch.setattr("pytest_llmprops.benchmarks.oracle.tools.sentences.serve", serve)
     request = Parse("one", "en", "constituency")
     replies = [asyncio.run(helpers(request, role="parse")) for _ in range(2)]
     helpers.close()

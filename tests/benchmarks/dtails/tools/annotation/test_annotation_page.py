@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.dtails.tools.annotation.server import AnnotationPage
-from pytest_llmprops.benchmarks.dtails.tools.annotation.sheets import selection_rows, write_selection
+from pytest_llmprops.benchmarks.dtails.tools.annotation.study import selection_rows, write_selection
 from tests.support.annotation import judging, page_of, read_cells, rows_of, selection
 
 HOSTILE = "<img src=x onerror=alert(1)> <b>bold</b> \x1b[31m \u202egnp.exe {{7*7}}"

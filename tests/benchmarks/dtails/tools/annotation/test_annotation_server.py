@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.dtails.tools.annotation.server import AnnotationPage, serving
-from pytest_llmprops.benchmarks.dtails.tools.annotation.sheet_editor import SheetEditor
+from pytest_llmprops.benchmarks.dtails.tools.annotation.server import AnnotationPage, SheetEditor, serving
 from pytest_llmprops.core.errors import DataError, UsageError
 from tests.support.annotation import fill, full_disk, judging, page_of, read_cells, selection, write_cells
 

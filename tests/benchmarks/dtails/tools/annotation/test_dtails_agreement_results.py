@@ -13,14 +13,17 @@ import pytest
 
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, words
 from pytest_llmprops.benchmarks.dtails.tools.annotation.agreement import Agreement, agreement
-from pytest_llmprops.benchmarks.dtails.tools.annotation.expert_set import write_expert_set
 from pytest_llmprops.benchmarks.dtails.tools.annotation.results import (
     result_lines,
     rules_result,
     selection_result,
+    write_expert_set,
 )
-from pytest_llmprops.benchmarks.dtails.tools.annotation.sheets import selection_rows, write_selection
-from pytest_llmprops.benchmarks.dtails.tools.annotation.study import read_study
+from pytest_llmprops.benchmarks.dtails.tools.annotation.study import (
+    read_study,
+    selection_rows,
+    write_selection,
+)
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder, read_manifest
 from tests.support.annotation import Cells, fill, judging, label_of, options_of, place_of, rows_of, selection

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.benchmarks.dtails.items import expert_rows
-from pytest_llmprops.benchmarks.dtails.tools.annotation.sheets import (
+from pytest_llmprops.benchmarks.dtails.tools.annotation.study import (
+    read_study,
     selection_rows,
     write_rules,
     write_selection,
 )
-from pytest_llmprops.benchmarks.dtails.tools.annotation.study import read_study
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder
 from tests.support.annotation import (

@@ -268,7 +268,7 @@ def test_a_real_encoder_aligns(tmp_path: Any) -> None:
     pytest.importorskip("transformers", reason="transformers is not installed")
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
-    from pytest_llmprops.benchmarks.dtails.cli.model_parser import model_of
+    from pytest_llmprops.benchmarks.dtails.cli.mining import model_of
 
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "house", "dog", "##s"]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")

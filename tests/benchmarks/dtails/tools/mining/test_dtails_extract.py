@@ -12,12 +12,12 @@ from typing import Any, Literal
 import pytest
 
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, train_rows, words
-from pytest_llmprops.benchmarks.dtails.rule_sentences import sentence_key
+from pytest_llmprops.benchmarks.dtails.rule_making import sentence_key
 from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Counting, Thresholds, Word
 from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import open_corpus
 from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extraction, ExtractionSettings, extract
-from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import Selection
-from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import WordNetSenses
+from pytest_llmprops.benchmarks.dtails.tools.mining.mined_concepts import Selection
+from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import WordNetSenses
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder
 from tests.support.dtails_planted import Tagger, write

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.dtails.tools.mining.item_selection import (
+from pytest_llmprops.benchmarks.dtails.tools.mining.mined_concepts import (
     Selection,
     choose_concepts,
     choose_pairs,

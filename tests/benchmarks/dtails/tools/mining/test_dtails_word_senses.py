@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Word
-from pytest_llmprops.benchmarks.dtails.tools.mining.word_senses import (
+from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import (
     WordNetSenses,
     find_wordnet,
     word_senses,
@@ -87,7 +87,7 @@ def test_senses_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wordnet_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without WordNet the default uses no senses, and an explicit request says what to install."""
     monkeypatch.setattr(
-        "pytest_llmprops.benchmarks.dtails.tools.mining.word_senses.find_wordnet", lambda: None
+        "pytest_llmprops.benchmarks.dtails.tools.mining.occurrences.find_wordnet", lambda: None
     )
     assert word_senses("auto") is None
     with pytest.raises(UsageError, match="wordnet-base"):
