@@ -1,4 +1,51 @@
-"""The evidence of a verdict on a pair of sentences; see ``docs/record.md``."""
+"""The evidence of a verdict on a pair of sentences; see ``docs/record.md``.
+
+The recorded numbers and texts of a paraphrase decision.
+
+Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if nothing was measured.
+
+=====================================  ============================================================================
+``said_yes``                           the answer to prompt 5: 1 yes, 0 no, -1 unreadable
+``label``                              the label of the pair: 1 equivalent, 0 not equivalent, -1 no label
+``repaired``, ``fenced``               1 if the answer to prompt 5 needed the repair; 1 if it was in code fences
+``accepted``                           1 or 0
+``accepted_paper``                     the same if only triangular evidence rejects a "no"
+``phi``                                the kind of alignment that decided: 0 or, 1 and
+``trees_missing``                      1 if the parser or encoder failed, so that nothing is aligned
+``potential_or``, ``potential_and``    1 if the sentences are aligned before the oracle is asked
+``strength``                           strength of the potential alignment: the smallest cosine of its mappings, in
+                                       the better direction; 0 if there is none
+``phi_or``, ``phi_and``                the same after the oracle was asked about phrase pairs
+``undecided_or``, ``undecided_and``    1 if they are aligned only if replies that cannot be read were a yes
+``rho_12``, ``rho_star_12``,           the four alignments behind them (``alignment.Rho``)
+``rho_21``, ``rho_star_21``
+``phrase_pairs``                       distinct phrase pairs of the potential alignments
+``asked_phrases``,                     how many of them were asked, refused (including unreadable), unreadable
+``refused_phrases``,
+``unreadable_phrases``
+``leftover_1``, ``leftover_2``         runs of leftover words: in sentence 1 by the mappings from 1 to 2, in
+                                       sentence 2 by the mappings from 2 to 1 (table 12)
+``paraphrases_1``, ``paraphrases_2``   paraphrases of each sentence that can be drawn
+``left_out_1``, ``left_out_2``         paraphrases with the same words as their sentence or as another paraphrase
+``indifferentiable_or``,               paraphrases of both sentences that can be aligned with the other sentence
+``indifferentiable_and``
+``category_or``, ``category_and``      table 5: 1 AI, 2 ĀI, 3 AĪ, 4 ĀĪ; 0 if indifferentiable ones were not searched for
+``trust_or``, ``trust_and``            1 accepted, 2 triangular evidence, 3 inconsistent, 4 unreadable, 5 no test
+``trust_paper_or``,                    1 if there is no triangular evidence, so that the paper accepts; 0 also if there
+``trust_paper_and``                    was no test or an answer cannot be read
+``tests_or``, ``tests_and``            tests; those passed, with triangular evidence, inconsistent
+``passed_or``, ``passed_and``,         (answers other than no-yes and yes-yes), and of these with yes about the other
+``triangular_or``, ``triangular_and``, sentence and no about its own
+``inconsistent_or``,
+``inconsistent_and``, ``other_only_or``,
+``other_only_and``
+``null_yes``, ``null_no``,             1 if a null oracle's answer on the same pair is accepted (``nulls``)
+``null_coin``, ``null_overlap``,
+``null_judge``
+``self_aligned``                       1 if the first sentence is aligned with itself
+``fair_coin_or``, ``fair_coin_and``    1 if both sentences had paraphrases to draw, so that the bound holds
+=====================================  ============================================================================
+"""
 
 from __future__ import annotations
 
@@ -219,55 +266,6 @@ class PairCounterexample:
             {"first": one, "second": two, "answer": word} for one, two, word in self.answers
         ]
         return {"sentences": list(self.sentences), "answers": answers, "edits": list(self.edits)}
-
-
-# The recorded numbers and texts of a paraphrase decision.
-#
-# Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if nothing was measured.
-#
-# =====================================  ============================================================================
-# ``said_yes``                           the answer to prompt 5: 1 yes, 0 no, -1 unreadable
-# ``label``                              the label of the pair: 1 equivalent, 0 not equivalent, -1 no label
-# ``repaired``, ``fenced``               1 if the answer to prompt 5 needed the repair; 1 if it was in code fences
-# ``accepted``                           1 or 0
-# ``accepted_paper``                     the same if only triangular evidence rejects a "no"
-# ``phi``                                the kind of alignment that decided: 0 or, 1 and
-# ``trees_missing``                      1 if the parser or encoder failed, so that nothing is aligned
-# ``potential_or``, ``potential_and``    1 if the sentences are aligned before the oracle is asked
-# ``strength``                           strength of the potential alignment: the smallest cosine of its mappings, in
-#                                        the better direction; 0 if there is none
-# ``phi_or``, ``phi_and``                the same after the oracle was asked about phrase pairs
-# ``undecided_or``, ``undecided_and``    1 if they are aligned only if replies that cannot be read were a yes
-# ``rho_12``, ``rho_star_12``,           the four alignments behind them (``alignment.Rho``)
-# ``rho_21``, ``rho_star_21``
-# ``phrase_pairs``                       distinct phrase pairs of the potential alignments
-# ``asked_phrases``,                     how many of them were asked, refused (including unreadable), unreadable
-# ``refused_phrases``,
-# ``unreadable_phrases``
-# ``leftover_1``, ``leftover_2``         runs of leftover words: in sentence 1 by the mappings from 1 to 2, in
-#                                        sentence 2 by the mappings from 2 to 1 (table 12)
-# ``paraphrases_1``, ``paraphrases_2``   paraphrases of each sentence that can be drawn
-# ``left_out_1``, ``left_out_2``         paraphrases with the same words as their sentence or as another paraphrase
-# ``indifferentiable_or``,               paraphrases of both sentences that can be aligned with the other sentence
-# ``indifferentiable_and``
-# ``category_or``, ``category_and``      table 5: 1 AI, 2 ĀI, 3 AĪ, 4 ĀĪ; 0 if indifferentiable ones were not
-# searched for
-# ``trust_or``, ``trust_and``            1 accepted, 2 triangular evidence, 3 inconsistent, 4 unreadable, 5 no test
-# ``trust_paper_or``,                    1 if there is no triangular evidence, so that the paper accepts; 0 also
-# if there
-# ``trust_paper_and``                    was no test or an answer cannot be read
-# ``tests_or``, ``tests_and``            tests; those passed, with triangular evidence, inconsistent
-# ``passed_or``, ``passed_and``,         (answers other than no-yes and yes-yes), and of these with yes about the other
-# ``triangular_or``, ``triangular_and``, sentence and no about its own
-# ``inconsistent_or``,
-# ``inconsistent_and``, ``other_only_or``,
-# ``other_only_and``
-# ``null_yes``, ``null_no``,             1 if a null oracle's answer on the same pair is accepted (``nulls``)
-# ``null_coin``, ``null_overlap``,
-# ``null_judge``
-# ``self_aligned``                       1 if the first sentence is aligned with itself
-# ``fair_coin_or``, ``fair_coin_and``    1 if both sentences had paraphrases to draw, so that the bound holds
-# =====================================  ============================================================================
 
 
 @dataclass(frozen=True, slots=True)
