@@ -70,7 +70,7 @@ def p_values(sums: Counts, size: int, limit: float, least: int) -> Floats:
 
 
 def accuracy_met(right: Counts, size: int, limit: float) -> Flags:
-    """Return whether ``min_accuracy`` is met, given the right items of each cluster."""
+    """Return True if ``min_accuracy`` is met, given the right items of each cluster."""
     return p_values(right, size, limit, 0) <= ALPHA / 2
 
 
@@ -80,7 +80,7 @@ def below(lost: Counts, gained: Counts, size: int, drop: float) -> Floats:
 
 
 def drop_met(lost: Counts, gained: Counts, size: int, margin: float) -> Flags:
-    """Return whether ``max_drop`` is met."""
+    """Return True if ``max_drop`` is met."""
     return below(lost, gained, size, margin) <= ALPHA / 2
 
 
@@ -103,12 +103,12 @@ def regression_p(lost: Counts, gained: Counts, size: int) -> Floats:
 
 @lru_cache(maxsize=100_000)
 def items_show(lost: int, gained: int, n: int, alpha: float) -> bool:
-    """Return whether ``n`` independent pairs could have shown a drop of ``DETECT``."""
+    """Return True if ``n`` independent pairs could have shown a drop of ``DETECT``."""
     return detectable_drop(lost, gained, n, alpha=alpha, power=POWER) <= DETECT
 
 
 def regression_met(lost: Counts, gained: Counts, size: int, alpha: float = ALPHA) -> Flags:
-    """Return whether ``no_regression`` is met: no significant drop, and one of ``DETECT`` would have shown."""
+    """Return True if ``no_regression`` is met: no significant drop, and one of ``DETECT`` would have shown."""
     clusters = lost.shape[1]
     met = regression_p(lost, gained, size) > alpha
     flips = zip(lost.sum(axis=1).tolist(), gained.sum(axis=1).tolist(), strict=True)
@@ -122,7 +122,7 @@ def regression_met(lost: Counts, gained: Counts, size: int, alpha: float = ALPHA
 
 
 def sequential(rule: Rule, outcomes: Counts, size: int, seed: int, accepted: Flags) -> Flags:
-    """Return whether a sequential gate of one rule accepts, early or at the end.
+    """Return True if a sequential gate of one rule accepts, early or at the end.
 
     :param outcomes: items of each cluster with each outcome: lost, gained, unchanged, or right, wrong.
     :param accepted: the decisions of the full runs. A look only asks the gate if the full run would accept the shares

@@ -73,7 +73,7 @@ def installed_benchmarks(names: Iterable[str]) -> dict[str, Benchmark]:
 
 
 def is_registered(benchmark: type[Benchmark]) -> bool:
-    """Return whether this class is registered. Another class may be registered under its name."""
+    """Return True if this class is registered. Another class may be registered under its name."""
     name = benchmark.name
     known = name in registered or name in installed_entry_points()
     return known and find_registration(name).load_class() is benchmark

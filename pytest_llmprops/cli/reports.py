@@ -83,7 +83,8 @@ def add_view(groups: Groups) -> None:
     view = groups.add_parser(
         "view",
         help="open a local page that follows runs, and opens and compares their reports",
-        description="Serve a page on 127.0.0.1 until Ctrl-C: runs as they go, reports, comparisons, review marks.",
+        description="Serve a page on 127.0.0.1 until Ctrl-C. It follows runs live, and has reports, comparisons and"
+        " review marks.",
     )
     view.add_argument(
         "run",

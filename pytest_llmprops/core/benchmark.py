@@ -61,7 +61,7 @@ class DataFiles(TypingProtocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Return whether the folder has this file."""
+        """Return True if the folder has this file."""
         ...
 
     def text(self, path: str) -> str:
@@ -133,7 +133,7 @@ class Counterexample:
 
     @property
     def is_noise(self) -> bool:
-        """Whether fewer than half of the replications repeat it. Such a counterexample does not fail its case."""
+        """True if fewer than half of the replications repeat it. Such a counterexample does not fail its case."""
         return 2 * self.replicated < self.replications
 
 
@@ -149,7 +149,7 @@ class Searched(TypingProtocol):
         ...
 
     async def holds(self, *point: int) -> bool | None:
-        """Return whether the property holds at ``point``; None if no more calls are allowed.
+        """Return True if the property holds at ``point``; None if no more calls are allowed.
 
         :raises BackendError: if a call fails.
         """
@@ -290,7 +290,7 @@ class Benchmark:
         return None
 
     def searches(self, item: Item, settings: Any, name: str) -> bool:
-        """Return whether a case searches for a counterexample of this item, with these settings.
+        """Return True if a case searches for a counterexample of this item, with these settings.
 
         :param name: the property, one of :attr:`properties`; empty if there is only one.
         """

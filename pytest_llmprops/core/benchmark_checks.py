@@ -125,7 +125,7 @@ def _protocols_problem(protocols: object) -> str:
 
 
 def is_direction(text: object) -> bool:
-    """Return whether a text is the direction of a metric: ``higher``, ``lower``, ``none`` or ``target:X``."""
+    """Return True if a text is the direction of a metric: ``higher``, ``lower``, ``none`` or ``target:X``."""
     return isinstance(text, str) and bool(_DIRECTION.match(text))
 
 
@@ -141,7 +141,7 @@ def _is_table(values: object) -> bool:
 
 
 def _is_size(size: tuple[object, object]) -> bool:
-    """Whether one entry of ``sizes`` has the name of a size and the maximum items per task."""
+    """Return True if one entry of ``sizes`` has the name of a size and the maximum items per task."""
     name, most = size
     if name not in LIMITED_SIZES or not _is_table(most):
         return False

@@ -190,7 +190,7 @@ def times_to_detect(pairs: Pairs, drop: float, *, alpha: float, power: float = 0
 
 
 def _detects(drop: float, losses: float, gains: float, n: int, *, alpha: float, power: float) -> bool:
-    """Return whether :func:`detectable_drop` is at most ``drop``, without the search for it unless it is close."""
+    """Return True if :func:`detectable_drop` is at most ``drop``, without the search for it unless it is close."""
     churn = (min(losses, gains) + 0.5) / (n + 1)
     near = 2 * PRECISION
     if near < drop < 1 - 2 * churn - near:

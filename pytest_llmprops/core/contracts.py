@@ -84,7 +84,7 @@ def _place_in(trace: TracebackType | None) -> str:
 
 
 def _is_foreign(trace: TracebackType) -> bool:
-    """Whether a frame belongs neither to this project, except its benchmarks, nor to Python or pytest."""
+    """Return True if a frame belongs neither to this project, except its benchmarks, nor to Python or pytest."""
     module = str(trace.tb_frame.f_globals.get("__name__", ""))
     if module.startswith(_PACKAGE):
         return module.startswith(_BENCHMARKS)
@@ -230,7 +230,7 @@ def _not_json(value: object, place: str, depth: int) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Return whether a value is a finite int or float."""
+    """Return True if a value is a finite int or float."""
     if not isinstance(value, _NUMBER):
         return False
     try:

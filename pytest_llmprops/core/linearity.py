@@ -92,7 +92,7 @@ def draws(rng: random.Random, m: int, n: int) -> list[tuple[int, int]]:
 
 
 def is_informative(x: int, y: int) -> bool:
-    """Return whether a test can fail on a function with f(0) = 1...1: x and y are different and not 0.
+    """Return True if a test can fail on a function with f(0) = 1...1: x and y are different and not 0.
 
     With x = 0, y = 0 or x = y, the equation of the test only says f(0) = 1...1. Of uniform draws, all are such tests at
     m = 1, 62.5% at m = 2 and 34% at m = 3.

@@ -75,7 +75,7 @@ class Pairs:
 
     @property
     def binary(self) -> bool:
-        """Whether every score is 0 or 1."""
+        """True if every score is 0 or 1."""
         return all(score in (0, 1) for score in (*self.baseline, *self.candidate))
 
     @property
@@ -85,7 +85,7 @@ class Pairs:
 
     @property
     def clustered(self) -> bool:
-        """Whether some cluster has more than one pair."""
+        """True if some cluster has more than one pair."""
         return self.cluster_count < self.n
 
     def by_cluster(self) -> list[list[float]]:

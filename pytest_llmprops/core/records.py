@@ -265,7 +265,7 @@ class SummaryRow(_Row):
 
     @property
     def has_repeats(self) -> bool:
-        """Whether an item has several samples."""
+        """True if an item has several samples."""
         return self.samples > self.items
 
     @property
@@ -378,7 +378,7 @@ class SearchRecord:
 
     @builtins.property
     def is_noise(self) -> bool:
-        """Whether there is a counterexample that fewer than half of its replications repeat."""
+        """True if there is a counterexample that fewer than half of its replications repeat."""
         return 2 * self.replicated < self.replications
 
     def _count(self, name: str) -> int:

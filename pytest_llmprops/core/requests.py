@@ -201,7 +201,7 @@ def _canonical_request(request: Request) -> str:
         try:
             messages = ",".join([f"[{string(m.role)},{string(m.content)}]" for m in request.messages])
         except TypeError:
-            # A role that is no string.
+            # A role that is not a string.
             return _canonical(request_to_json(request))
         extra = _canonical(dict(request.extra)) if request.extra else "{}"
         stop = _canonical(request.stop) if request.stop else "[]"

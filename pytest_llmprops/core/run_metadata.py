@@ -298,7 +298,7 @@ class RunMetadata:
 
     @property
     def stopped_by_gate(self) -> bool:
-        """Whether a sequential gate ended the run because its decision was settled."""
+        """True if a sequential gate ended the run because its decision was settled."""
         # The gate's own "stopped_early" is also true of a run that was interrupted before its decision.
         return self.sequential is not None and self.sequential.ended
 

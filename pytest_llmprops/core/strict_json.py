@@ -68,7 +68,7 @@ def problem_of(error: ValueError | RecursionError) -> str:
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether the text has no lone surrogates, which JSON can express but UTF-8 files cannot."""
+    """Return True if the text has no lone surrogates, which JSON can express but UTF-8 files cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 

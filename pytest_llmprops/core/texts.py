@@ -89,7 +89,7 @@ def folded(text: str) -> str:
 
 
 def is_word_character(character: str) -> bool:
-    """Return whether a character is a letter, a mark (Indic vowel signs, which ``\\w`` does not match) or a digit."""
+    """Return True if a character is a letter, a mark (Indic vowel signs, which ``\\w`` does not match) or a digit."""
     return unicodedata.category(character)[0] in "LMN"
 
 

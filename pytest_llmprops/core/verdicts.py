@@ -48,7 +48,7 @@ def objects_in(evidence: Evidence, key: str) -> tuple[Evidence, ...]:
 
 
 def object_in(evidence: Evidence, key: str) -> Evidence:
-    """Return the object under ``key``; an empty one if there is no object."""
+    """Return the object under ``key``; an empty one if there is not a JSON object."""
     value = evidence.get(key)
     return value if isinstance(value, Mapping) else {}
 

@@ -123,7 +123,7 @@ class DataFolder:
         return digests | self._builtin.hashes() if self._builtin is not None else digests
 
     def exists(self, path: str) -> bool:
-        """Return whether the folder has this file."""
+        """Return True if the folder has this file."""
         # Languages are found by asking for hundreds of names, so without a Path for each.
         self._check_inside(path)
         return os.path.isfile(f"{self.root}/{path}")  # noqa: PTH113
@@ -446,7 +446,7 @@ def _entry(row: dict[str, str], where: str) -> ManifestEntry:
 
 
 def is_inside(path: str) -> bool:
-    """Return whether a ``/``-separated path is relative and stays in its folder on every operating system."""
+    """Return True if a ``/``-separated path is relative and stays in its folder on every operating system."""
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or "\\" in path or ":" in parts[0]:
         return False

@@ -47,12 +47,12 @@ def replacing(path: Path, *, sync: bool = False) -> Iterator[Path]:
 
 
 def is_stdout(path: Path) -> bool:
-    """Return whether ``path`` is ``-`` or ``/dev/stdout``."""
+    """Return True if ``path`` is ``-`` or ``/dev/stdout``."""
     return path in (Path("-"), Path("/dev/stdout"))
 
 
 def _is_stream(path: Path) -> bool:
-    """Whether ``path`` is a device, a pipe or a socket, also as ``/dev/stderr``, which may be a redirected file."""
+    """Return True if ``path`` is a device, a pipe or a socket, also as ``/dev/stderr``, perhaps a redirected file."""
     place = path.absolute()
     # other folders below /dev, such as /dev/shm, may have ordinary files
     if place.parent in (Path("/dev"), Path("/dev/fd")) or place.is_relative_to("/proc"):

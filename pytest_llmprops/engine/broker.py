@@ -439,7 +439,7 @@ class Broker:
         await self._known.close()
         if self._log:
             self._log.close()
-        # Last, and whatever they raise: everything is recorded, so a model that cannot be closed costs nothing.
+        # Close the models last and ignore errors: the record is complete.
         for served in self._served.values():
             with contextlib.suppress(BaseException):
                 await _close_model(served.model)
@@ -470,7 +470,7 @@ def _is_empty(reply: Reply) -> bool:
 
 
 def _is_sampled(request: Request, reply: Reply) -> bool:
-    """Return whether the same request may get another reply: the temperature is above 0, or the model's default."""
+    """Return True if the same request may get another reply: the temperature is above 0, or the model's default."""
     return isinstance(request, Chat) and (
         request.temperature != 0 or "temperature left out" in reply.deviations
     )

@@ -134,7 +134,7 @@ LONGEST_RETRY_AFTER = 300.0
 
 
 def worth_retrying(error: BaseException) -> bool:
-    """Return whether a retry may succeed, and soon enough."""
+    """Return True if a retry may succeed, and soon enough."""
     if not isinstance(error, BackendError) or not error.transient:
         return False
     return error.retry_after is None or error.retry_after <= LONGEST_RETRY_AFTER
@@ -430,5 +430,5 @@ def _is_unreachable(error: BaseException) -> bool:
 
 
 def _too_many(served: ActiveModel, requests: Sequence[Request]) -> bool:
-    """Return whether the server accepts fewer samples per call than these, as learned while they waited."""
+    """Return True if the server accepts fewer samples per call than these, as learned while they waited."""
     return len(requests) > 1 and served.together is not None and served.together.most < len(requests)

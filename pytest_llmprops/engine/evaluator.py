@@ -280,7 +280,7 @@ def as_exception(benchmark: Benchmark, method: str, fault: BaseException) -> Exc
 
 
 def _exits_when_shown(fault: BaseException) -> bool:
-    """Return whether the text of an exception ends the process; pytest protects itself from Exception only."""
+    """Return True if the text of an exception ends the process; pytest protects itself from Exception only."""
     try:
         str(fault), repr(fault)
     except SystemExit:
@@ -476,12 +476,12 @@ class Evaluator:
             self._loop.call_soon_threadsafe(self._has_room.set)
 
     def is_submitted(self, case: Case) -> bool:
-        """Return whether the case is unfinished, or finished and not yet fetched."""
+        """Return True if the case is unfinished, or finished and not yet fetched."""
         key = case.key
         return key in self._open or key in self._outcomes
 
     def has_verdicts(self) -> bool:
-        """Return whether a finished verdict has not been fetched."""
+        """Return True if a finished verdict has not been fetched."""
         with self._changed:
             return any(one.stopped is None for one in (*self._fresh, *self._outcomes.values()))
 
@@ -519,7 +519,7 @@ class CaseGroup:
 
     @property
     def is_one_item(self) -> bool:
-        """Whether the cases are the samples of one item."""
+        """True if the cases are the samples of one item."""
         return len({case.item.id for case in self.cases}) == 1
 
     @property

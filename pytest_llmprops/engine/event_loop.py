@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 
 def is_interruption(fault: BaseException) -> bool:
-    """Return whether an exception comes from outside: Ctrl-C, or the cancellation of the task that runs.
+    """Return True if an exception comes from outside: Ctrl-C, or the cancellation of the task that runs.
 
     Signals reach the main thread only, so KeyboardInterrupt in another thread was raised by the code that was called.
     """
@@ -22,7 +22,7 @@ def is_interruption(fault: BaseException) -> bool:
 
 
 def is_cancellation(fault: BaseException) -> bool:
-    """Return whether an exception is the cancellation of the task that runs."""
+    """Return True if an exception is the cancellation of the task that runs."""
     if not isinstance(fault, asyncio.CancelledError):
         return False
     try:

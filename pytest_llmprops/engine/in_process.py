@@ -111,7 +111,7 @@ class InProcess:
         return result
 
     def takes_batches(self, case: Case) -> bool:
-        """Return whether the case's model is served here and its benchmark can judge many items at once."""
+        """Return True if the case's model is served here and its benchmark can judge many items at once."""
         if case.model not in self._specs:
             return False
         return type(case.benchmark).evaluate_all is not Benchmark.evaluate_all

@@ -65,7 +65,7 @@ class SampleCalls:
         return self._model.most_samples
 
     def takes(self, request: Request) -> bool:
-        """Return whether to wait for other samples of ``request``."""
+        """Return True if to wait for other samples of ``request``."""
         # With a fixed seed, equal calls have equal replies, but the choices of one call differ.
         return isinstance(request, Chat) and self.most > 1 and "seed" not in dict(request.extra)
 
@@ -197,7 +197,7 @@ class SharedWork(Generic[T]):
 Send = Callable[[Request], Awaitable[Result]]
 #: takes the next results of a batch
 Deliver = Callable[[Sequence[Result]], None]
-#: how often a request may be lost with the worker that serves it; it may be what ends the workers
+#: maximum attempts after a worker died; the request may be what kills it
 MOST_LOSSES = 3
 
 
@@ -498,7 +498,7 @@ class EqualRequests:
         self._in_work: SharedWork[Reply | BackendError] = SharedWork()
 
     def known(self, key: str) -> bool:
-        """Return whether the reply to a request key is in memory."""
+        """Return True if the reply to a request key is in memory."""
         return key in self._recent
 
     async def reply(self, key: str, request: Request) -> Reply:

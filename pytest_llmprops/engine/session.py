@@ -203,7 +203,7 @@ class Engine:
             self._evaluator.settled.wait(seconds)
 
     def has_verdicts(self) -> bool:
-        """Return whether a finished verdict has not been fetched."""
+        """Return True if a finished verdict has not been fetched."""
         return self._evaluator.has_verdicts()
 
     def report(self) -> dict[str, Any]:

@@ -176,7 +176,7 @@ class AllureCases:
             self._session.cases.notes.append(note)
 
     def _attaches(self, result: Any, case: Case, *, is_stopped: bool) -> bool:
-        """Whether the result gets the prompts, the replies and the verdict."""
+        """Return True if the result gets the prompts, the replies and the verdict."""
         mode = self._session.settings.attach
         if mode != "failures":
             return mode == "all"

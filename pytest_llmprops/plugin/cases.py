@@ -453,7 +453,7 @@ def within_limit(items: Sequence[Item], benchmark: Benchmark, settings: RunOptio
 
 
 def _is_of_others(folder: DataFolder, benchmark: str) -> bool:
-    """Return whether a folder of the user's data has files of registered benchmarks, but none of this one."""
+    """Return True if a folder of the user's data has files of registered benchmarks, but none of this one."""
     if folder.source == "builtin" or folder.read or (folder.root / benchmark).exists():
         return False
     return any((folder.root / name).is_dir() for name in benchmark_names())
@@ -479,7 +479,7 @@ def _check_name(cls: type[Benchmark]) -> None:
 
 
 def _is_same(one: type[Benchmark], other: type[Benchmark]) -> bool:
-    """Whether two classes are one, possibly imported twice under different names of its module."""
+    """Return True if two classes are one, possibly imported twice under different names of its module."""
     # A function may make many classes in the same line.
     in_function = "<locals>" in one.__qualname__
     same_source = (one.__qualname__, _source(one)) == (other.__qualname__, _source(other))

@@ -64,7 +64,7 @@ Parts = Callable[[pytest.Item], tuple[Unit | None, Sequence[Case]]]
 
 
 def may_deselect(config: pytest.Config) -> bool:
-    """Whether pytest, or a plugin, may select some cases of a test function."""
+    """Return True if pytest, or a plugin, may select some cases of a test function."""
     hooks = config.hook.pytest_collection_modifyitems.get_hookimpls()
     return (
         any(getattr(config.option, name, None) for name in _SELECTING)
@@ -138,7 +138,7 @@ def report_collection(run_dir: Path, worker: str, facts: CollectionMetadata | No
 
 
 def has_reported(run_dir: Path, worker: str) -> bool:
-    """Return whether a worker has reported and its report was not taken."""
+    """Return True if a worker has reported and its report was not taken."""
     return _path(run_dir, worker).exists()
 
 
@@ -197,7 +197,7 @@ class Collection:
 
     @property
     def is_sequential(self) -> bool:
-        """Whether a gate ends the run as soon as it is decided."""
+        """True if a gate ends the run as soon as it is decided."""
         return self._gating is not None and self._gating.gate.sequential
 
     # ---- creation of items
@@ -237,7 +237,7 @@ class Collection:
             metafunc.parametrize("verdict", params, indirect=True, ids=params)
 
     def _limits_late(self) -> bool:
-        """Whether the limit applies to what pytest selects. If that is all, fewer pytest items are created."""
+        """Return True if the limit applies to what pytest selects. If that is all, fewer pytest items are created."""
         return self._settings.limit is not None and may_deselect(self._config)
 
     def _check_class(self, metafunc: pytest.Metafunc, benchmark: str | type[Benchmark]) -> None:
@@ -325,7 +325,7 @@ class Collection:
             item.extra_keyword_matches.update(_keywords(self.unit_of(item) if searched is None else searched))
 
     def only_collects(self, session: pytest.Session) -> bool:
-        """Whether pytest runs no tests: as requested, for a plan, or because of errors."""
+        """Return True if pytest runs no tests: as requested, for a plan, or because of errors."""
         option = self._config.option
         # Workers run the tests that could be collected; the session fails anyway.
         broken = session.testsfailed and not (option.continue_on_collection_errors or self._is_worker)

@@ -80,7 +80,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _is_program() -> bool:
-    """Whether pytest is the program of this process, instead of a function that another program calls."""
+    """Return True if pytest is the program of this process, instead of a function that another program calls."""
     frame = inspect.currentframe()
     while frame is not None:
         # ``pytest.console_main`` until pytest 9.0, ``_pytest.config._console_main`` since

@@ -55,7 +55,7 @@ class WorkerStarts:
 
 
 def _has_started(node: Any, run_dir: Path) -> bool:
-    """Whether a worker has collected, or has ended without it."""
+    """Return True if a worker has collected, or has ended without it."""
     channel = getattr(node, "channel", None)
     # pytest-xdist could not start a worker without a channel.
     is_ended = channel is None or channel.isclosed()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def asserts(error: AssertionError, value: object) -> bool:
-    """Return whether ``error`` comes from ``assert NAME``, where ``value`` has this name.
+    """Return True if ``error`` comes from ``assert NAME``, where ``value`` has this name.
 
     If the source cannot be read, the answer is yes.
     """
@@ -91,14 +91,14 @@ def failure_line(outcome: Outcome | GroupOutcome) -> str | None:
 
 
 def is_model_failure(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
-    """Whether a case failed only because its verdict is wrong or missing."""
+    """Return True if a case failed only because its verdict is wrong or missing."""
     if call.excinfo is not None and call.excinfo.value in (outcome.error, outcome.fault):
         return True
     return is_wrong_verdict(outcome, call)
 
 
 def is_wrong_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
-    """Whether a case failed only because its verdict is wrong: in ``assert verdict``, not in another assertion."""
+    """Return True if a case failed only because its verdict is wrong, in ``assert verdict``, not another assertion."""
     if call.excinfo is None or call.when != "call" or outcome.verdict is None or outcome.verdict:
         return False
     error = call.excinfo.value
@@ -229,7 +229,7 @@ class Evaluation:
 
     @property
     def needs_broker(self) -> bool:
-        """Whether the broker may be needed: by a model under test, a named helper, or a default helper."""
+        """True if the broker may be needed: by a model under test, a named helper, or a default helper."""
         specs = self._cases.model_specs()
         chosen = specs.keys() - self._default_helpers
         if not self.in_process_labels.issuperset(chosen):
@@ -329,7 +329,7 @@ class Evaluation:
 
     @property
     def engine_started(self) -> bool:
-        """Whether this process has begun to evaluate cases."""
+        """True if this process has begun to evaluate cases."""
         return self._engine is not None
 
     # ---- evaluation of cases

@@ -74,7 +74,7 @@ _WITHOUT_EFFECT = (
 
 
 def can_be_light(metafunc: pytest.Metafunc, count: int) -> bool:
-    """Return whether a test function with ``count`` cases may have light items, whatever other plugins do."""
+    """Return True if a test function with ``count`` cases may have light items, whatever other plugins do."""
     option = metafunc.config.option
     return (
         count >= LIGHT_CASES
@@ -100,7 +100,7 @@ def needs_functions(definition: pytest.Item) -> str | None:
 
 
 def _only_asserts_verdict(function: Callable[..., object]) -> bool:
-    """Whether a function has nothing except ``assert verdict``: it prints, logs and warns nothing."""
+    """Return True if a function has nothing except ``assert verdict``: it prints, logs and warns nothing."""
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         # Pytest reports that nothing awaits it, or a plugin does.
         return False
@@ -242,7 +242,7 @@ class LightItem(pytest.Function):
 
     @property
     def has_own_marks(self) -> bool:
-        """Whether another plugin added a mark."""
+        """True if another plugin added a mark."""
         markers = self.__dict__.get("own_markers")
         return markers is not None and len(markers) != len(self.source.marks)
 
@@ -348,7 +348,7 @@ class LightItem(pytest.Function):
 
     @property
     def is_set_up(self) -> bool:
-        """Whether :meth:`setup` has returned, and :meth:`teardown` was not called."""
+        """True if :meth:`setup` has returned, and :meth:`teardown` was not called."""
         return self._verdict is not None
 
     def run(self) -> None:

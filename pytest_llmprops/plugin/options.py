@@ -493,7 +493,7 @@ class RunOptions:
 
     @property
     def has_ray(self) -> bool:
-        """Whether a Ray cluster serves local models."""
+        """True if a Ray cluster serves local models."""
         return self.engine.startswith("ray")
 
 

@@ -118,7 +118,7 @@ class Preflight:
 
     @property
     def _is_needed(self) -> bool:
-        """Whether the run has a limit, or may call a model over a network."""
+        """True if the run has a limit, or may call a model over a network."""
         settings = self._session.settings
         has_limit = settings.max_calls is not None or settings.max_cost is not None
         return has_limit or (bool(self._remote) and settings.cache != "only")
@@ -140,7 +140,7 @@ class Preflight:
         at_most = "at most " if self._session.collection.is_sequential else ""
         remote = [label for label in self._remote if label in forecast]
         if remote:
-            self._write(f"llmprops: plan: {at_most}{calls:,} calls, {stored:,} more are stored, {cost}")
+            self._write(f"llmprops: plan: {at_most}{calls:,} calls ({_stored(stored)}), {cost}")
         self._check_limits(calls, stored, usd, note)
         if remote:
             self._confirm(calls, usd, f"{at_most}{calls:,} calls, {cost}")
@@ -150,7 +150,7 @@ class Preflight:
         """End the session as a stopped run ends, if the plan is above a limit of the user."""
         settings, reason = self._session.settings, ""
         if settings.max_calls is not None and calls > settings.max_calls:
-            reason = f"the plan needs {calls} calls ({stored} more are stored), above --llm-max-calls"
+            reason = f"the plan needs {calls} calls ({_stored(stored)}), above --llm-max-calls"
             reason += f" {settings.max_calls}"
         elif settings.max_cost is not None and usd is not None and usd > settings.max_cost:
             reason = f"the plan costs about {usd:.4f} USD{note}, above --llm-max-cost {settings.max_cost:g}"
@@ -224,3 +224,7 @@ class Preflight:
         if reporter is not None:
             reporter.ensure_newline()
             reporter.write_line(terminal_line(line))
+
+
+def _stored(calls: int) -> str:
+    return f"{calls:,} more are stored" if calls else "none stored yet"

@@ -312,7 +312,7 @@ class Recording:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the run ended early, without a verdict, search or call."""
+        """True if the run ended early, without a verdict, search or call."""
         assert self.record is not None
         calls, ended_early = self.record.facts.calls, self.is_interrupted or self.stopped is not None
         measured = self.record.records or (self.searches is not None and self.searches.records)

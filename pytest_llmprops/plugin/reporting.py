@@ -101,7 +101,7 @@ def shorten_failure(item: pytest.Item, call: pytest.CallInfo[None], seen: set[st
 
 
 def _is_one_line(error: BaseException) -> bool:
-    """Whether a traceback would not help, or its last line would fill the terminal or change its state."""
+    """Return True if a traceback would not help, or its last line would fill the terminal or change its state."""
     if isinstance(error, LLMPropsError):
         return True
     try:
@@ -152,7 +152,7 @@ def complete_report(
 def _has_verdict(
     outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None], report: pytest.TestReport
 ) -> bool:
-    """Whether this report, of the reports of the case, gets the verdict."""
+    """Return True if this report, of the reports of the case, gets the verdict."""
     if call.when != "call" and not (call.when == "setup" and report.outcome != "passed"):
         return False
     # If a run stops within a group, the verdicts so far are recorded.

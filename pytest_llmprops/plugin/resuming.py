@@ -235,7 +235,7 @@ def _where(folder: Path) -> str:
 
 
 def _is_mended(problem: str) -> bool:
-    """Whether the record has several verdicts on an item, of which the last one stays."""
+    """Return True if the record has several verdicts on an item, of which the last one stays."""
     return "has several verdicts on" in problem
 
 

@@ -86,7 +86,7 @@ class Search:
         self._held = True
 
     def holds(self, *point: int) -> bool:
-        """Whether the property holds at ``point``. Assert it in the function under ``@given`` that :meth:`run` gets.
+        """Return True if the property holds at ``point``. Assert it in the function that :meth:`run` gets.
 
         A failed call, the end of the run, or the call limit ends the search.
         """
@@ -185,7 +185,7 @@ class Search:
         return sum(call.reply is None or not call.reply.cached for call in calls)
 
     def failed_by(self, error: BaseException | None) -> bool:
-        """Whether ``error`` ended the search."""
+        """Return True if ``error`` ended the search."""
         return error is not None and error is self.failure
 
     @property

@@ -55,7 +55,7 @@ class Progress:
 
     @staticmethod
     def is_shown(reporter: Any, config: pytest.Config) -> bool:
-        """Whether the line is shown: on a terminal, outside of CI, and if pytest does not print one line per test."""
+        """Return True if the line is shown: on a terminal, outside of CI, unless pytest prints one line per test."""
         return bool(reporter.isatty) and not under_ci() and config.get_verbosity() <= 0
 
     def count(self, status: str, counts: Mapping[str, int] | None = None) -> None:
@@ -138,7 +138,7 @@ class Progress:
 
 
 def under_ci() -> bool:
-    """Whether the process runs in a CI system."""
+    """Return True if the process runs in a CI system."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
@@ -250,7 +250,7 @@ class Terminal:
 
 
 def lists_reports(config: pytest.Config) -> bool:
-    """Whether pytest shows something of each report at the end: passed or expected failures, or durations."""
+    """Return True if pytest shows something of each report at the end: passed or expected failures, or durations."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     shown = set(getattr(reporter, "reportchars", "")) & set("pPxX")
     return bool(shown or config.option.durations or config.getini("console_output_style") == "times")

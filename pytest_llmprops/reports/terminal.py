@@ -140,7 +140,8 @@ def summary_lines(
             lines += _benchmark(facts, records, model, benchmark, width)
     for benchmark, models in facts.not_served.items():
         lines += [
-            f"not served: {count(n)} {benchmark} items ({model} serves no such request, or a helper is missing)"
+            f"not served: {count(n)} {benchmark} items ({model} cannot answer this kind of request; give a helper with"
+            " --llm-helper)"
             for model, n in models.items()
         ]
     if not facts.summary:

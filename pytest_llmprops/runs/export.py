@@ -150,7 +150,7 @@ def _search(run_id: str, record: SearchRecord) -> dict[str, Any]:
 
 
 def _has_keys(frame: pd.DataFrame) -> bool:
-    """Whether ``requests`` has lists of keys; in the table of searches it is a number."""
+    """Return True if ``requests`` has lists of keys; in the table of searches it is a number."""
     return "requests" in frame and frame["requests"].dtype == "object"
 
 

@@ -1,7 +1,7 @@
 """Whether a run record is consistent. A gate does not judge a record that is not.
 
 ``run.json`` has the sha256 of the files next to it, and of its own content. These hashes show that a record was changed
-or damaged after the run. They do not show who wrote it: whoever changes a record can compute them again.
+or damaged after the run. They do not show who wrote it: who changes a record can compute them again.
 """
 
 from __future__ import annotations

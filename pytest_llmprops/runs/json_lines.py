@@ -69,7 +69,7 @@ class AppendedLines:
         return raw[:end].split(b"\n")[:-1]
 
     def _is_known(self, file: IO[bytes]) -> bool:
-        """Return whether the bytes before the offset are those that were read."""
+        """Return True if the bytes before the offset are those that were read."""
         file.seek(self.offset - len(self._known))
         return file.read(len(self._known)) == self._known
 
@@ -119,7 +119,7 @@ class JsonLines(Generic[T]):
                 continue
             try:
                 if not isinstance(row, dict):
-                    raise ValueError("is no object")
+                    raise ValueError("is not a JSON object")
                 record = self._read(row)
             except ValueError as error:
                 raise self._error(number, str(error)) from None

@@ -29,7 +29,7 @@ from pytest_llmprops.runs.reader import Run, computed_metrics
 from pytest_llmprops.runs.record import RunRecord, SearchLog, new_run_folder, remove_record, search_counts
 from pytest_llmprops.runs.summary import remarks_on, summary_rows
 
-AGAIN = "run the shards with the same command but for --llm-shard and --llm-run"
+AGAIN = "run the shards with the same command except --llm-shard and --llm-run"
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def merge(runs: Sequence[Run], out: Path) -> Merged:
     Its verdicts, metrics and gate decisions are those of one run of all items. It is incomplete if a shard is missing
     or incomplete.
 
-    :raises UsageError: if a run is no shard, if two are the same shard, if they differ in more than their shard, or if
+    :raises UsageError: if a run is not a shard, two are the same shard, they differ in more than their shard, or
         ``out`` has a run.
     :raises DataError: if the record of a shard is inconsistent.
     """
@@ -68,7 +68,7 @@ def _shard(run: Run) -> Shard:
     match run.facts.options.get("shard"):
         case [int(number), int(total)]:
             return Shard(number, total)
-    raise UsageError(f"{run.folder}: is no shard; only runs with --llm-shard can be merged")
+    raise UsageError(f"{run.folder}: is not a shard; only runs with --llm-shard can be merged")
 
 
 def _in_order(runs: Sequence[Run]) -> list[Run]:

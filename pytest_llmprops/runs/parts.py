@@ -26,7 +26,7 @@ def merged_option(missing: Sequence[str], unfinished: Sequence[Path]) -> dict[st
 
 
 def is_merged(facts: RunMetadata) -> bool:
-    """Return whether a run was merged from shards, so that it cannot be resumed itself."""
+    """Return True if a run was merged from shards, so that it cannot be resumed itself."""
     return isinstance(facts.options.get(MERGED), Mapping)
 
 

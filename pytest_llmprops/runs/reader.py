@@ -63,7 +63,7 @@ class Run:
 
     @property
     def has_errors(self) -> bool:
-        """Whether a verdict or a search is an error, which a resumed run measures again."""
+        """True if a verdict or a search is an error, which a resumed run measures again."""
         return any(r.status == "error" for r in self.records) or any(s.error for s in self.searches)
 
 
@@ -158,7 +158,7 @@ def _facts(raw: dict[str, Any], folder: Path) -> RunMetadata:
 
 
 def is_being_written(folder: Path) -> bool:
-    """Return whether a running process is writing the record (see :class:`~.record.RunRecord`).
+    """Return True if a running process is writing the record (see :class:`~.record.RunRecord`).
 
     Always False if the platform or the file system has no file locks.
     """

@@ -320,7 +320,7 @@ def remove_record(folder: Path) -> None:
 
 
 def lock_verdicts(folder: Path) -> IO[bytes] | None:
-    """Open the verdicts of a record and lock them until the file is closed, so that no other process goes on with it.
+    """Open the verdicts of a record and lock them until the file is closed, so that no other process resumes it.
 
     Return None without file locks.
 

@@ -234,7 +234,7 @@ def test_another_file_is_no_store(run: Runner, workers: str) -> None:
     run.sums()
     run.store.write_text("notes")
     done = run("--model", run.adder, "-n", workers)
-    _one_line(done, f"reply store {run.store}: is no SQLite file", "--llm-store FILE")
+    _one_line(done, f"reply store {run.store}: is not a SQLite file", "--llm-store FILE")
     assert run.store.read_text() == "notes"
 
 

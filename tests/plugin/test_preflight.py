@@ -133,7 +133,7 @@ def test_a_model_that_cannot_be_called_ends_a_run(
 def test_the_first_call_is_one_of_the_run(project: Runner, workers: str) -> None:
     """The run has the same calls, counters, verdicts and log as without the first call."""
     done = project("--model", "api:m", "-n", workers)
-    assert _plan(done) == "llmprops: plan: 12 calls, 0 more are stored, no price of m"
+    assert _plan(done) == "llmprops: plan: 12 calls (none stored yet), no price of m"
     assert _calls(project)[0] == "0 + 1 ="
     assert len(_calls(project)) == len(set(_calls(project))) == 12
     calls = done.run["calls"]
@@ -150,7 +150,7 @@ def test_stored_replies_need_no_first_call(project: Runner, workers: str) -> Non
     assert _calls(project) == ["0 + 1 =", "1 + 1 ="]
     project("--model", "api:m")
     done = project("--model", "api:m", env=refused)
-    assert _plan(done) == "llmprops: plan: 0 calls, 12 more are stored, about 0.00 USD"
+    assert _plan(done) == "llmprops: plan: 0 calls (12 more are stored), about 0.00 USD"
     assert len(done.verdicts) == 12
     assert "llmprops: plan" not in project("--model", "api:m", "--llm-cache", "only", env=refused).output
 
@@ -171,7 +171,7 @@ def test_a_real_server_that_refuses_the_key(
     key = {"OPENAI_API_KEY": "wrong"}
     done = run("--model", "gpt-4o", "--llm-base-url", stub.url, "-n", workers, env=key)
     _refused(done, "gpt-4o: the API refuses the key (status 401)")
-    assert "12 calls, 0 more are stored, about 0.00 USD (prices: " in _plan(done)
+    assert "12 calls (none stored yet), about 0.00 USD (prices: " in _plan(done)
     assert stub.stats()["requests"] == 1
 
 

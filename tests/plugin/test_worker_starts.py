@@ -52,13 +52,13 @@ class Start(threading.Thread):
 
     @property
     def waits(self) -> bool:
-        """Whether the start is still not begun after a moment."""
+        """True if the start is still not begun after a moment."""
         self.join(0.1)
         return self.is_alive()
 
     @property
     def has_begun(self) -> bool:
-        """Whether the start begins soon."""
+        """True if the start begins soon."""
         self.join(5)
         return not self.is_alive()
 

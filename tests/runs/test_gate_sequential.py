@@ -294,7 +294,7 @@ class Looks:
         return self.judged[counts]
 
     def accept(self, kinds: Sequence[str], limit: float) -> bool:
-        """Return whether the gate accepts, early or at the end. Looks at which the items drawn exceed the
+        """Return True if the gate accepts, early or at the end. Looks at which the items drawn exceed the
         limit are skipped: none of them could accept, and a refusal only ends the run.
         """
         for third in (1, 2, 3):

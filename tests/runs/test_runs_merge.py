@@ -230,7 +230,7 @@ def test_an_incomplete_last_line_of_requests_is_left_out(tmp_path: Path) -> None
         ({"selection": {"sums": {"items": 1, "of": 3}}}, "differ in the number of items of sums"),
         ({"options": {"shard": [2, 3]}}, "is one of 2 shards and .* one of 3"),
         ({"options": {"shard": [1, 2]}}, "are both shard 1/2"),
-        ({"options": {}}, "is no shard"),
+        ({"options": {}}, "is not a shard"),
     ],
 )
 def test_shards_of_different_runs_are_refused(tmp_path: Path, facts: dict[str, Any], message: str) -> None:

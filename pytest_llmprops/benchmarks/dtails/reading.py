@@ -164,7 +164,7 @@ def _similar(names: Mentions, variations: Variations, threshold: float) -> list[
 
 
 def is_look_alike(word: str, form: str) -> bool:
-    """Return whether a similar word is probably another word of the language, not this form with a typing error.
+    """Return True if a similar word is probably another word of the language, not this form with a typing error.
 
     A word with another first letter is. A short word may have another ending ("kyke"), one letter more or less, or two
     letters swapped; otherwise it is another word ("week" for "weet"). A form of up to four letters may only have an
@@ -250,12 +250,12 @@ def _word_from(text: str, start: int) -> str:
 
 
 def is_right(prediction: Iterable[str], label: Iterable[str]) -> bool:
-    """Return whether any form of the predicted variation equals any form of the label, after folding."""
+    """Return True if any form of the predicted variation equals any form of the label, after folding."""
     return not set(map(folded, prediction)).isdisjoint(map(folded, label))
 
 
 def declines(reply: str) -> bool:
-    """Return whether a reply without fences says, in English, that it will not or cannot answer."""
+    """Return True if a reply without fences says, in English, that it will not or cannot answer."""
     return FENCE not in reply and bool(_REFUSAL.search(reply))
 
 

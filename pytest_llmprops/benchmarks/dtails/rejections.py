@@ -204,7 +204,7 @@ def name_character(index: int) -> str:
 
 
 def has_rejection(text: str) -> bool:
-    """Return whether a simplified text has a word of rejection anywhere."""
+    """Return True if a simplified text has a word of rejection anywhere."""
     return bool(_ANY.search(text))
 
 

@@ -49,7 +49,7 @@ class Variation:
         return "/".join(self.forms)
 
     def shares(self, other: Variation) -> bool:
-        """Return whether the variations have a form in common: the authors' test of a right answer."""
+        """Return True if the variations have a form in common: the authors' test of a right answer."""
         return not set(self.forms).isdisjoint(other.forms)
 
 
@@ -228,7 +228,7 @@ def _clue(text: str, sentence: str, place: str) -> tuple[str, ...]:
 
 
 def _has_words(sentence: str, part: str) -> bool:
-    r"""Return whether ``part`` occurs in the sentence, not inside a longer word (``\w``)."""
+    r"""Return True if ``part`` occurs in the sentence, not inside a longer word (``\w``)."""
     start = sentence.find(part)
     while start >= 0:
         around = sentence[start - 1 : start] + sentence[start + len(part) :][:1]

@@ -138,7 +138,7 @@ class ConceptRules:
         )
 
     def fits(self, concept: str, variations: Variations) -> bool:
-        """Return whether the rules are for this concept with exactly these variations, in any order."""
+        """Return True if the rules are for this concept with exactly these variations, in any order."""
         return self.concept == concept and _same(
             (rule.variation for rule in self.rules), map(variation_name, variations)
         )

@@ -80,30 +80,30 @@ def starts(form: str, text: str) -> Iterator[int]:
 
 
 def is_whole(text: str, start: int, stop: int) -> bool:
-    """Return whether ``text[start:stop]`` neither begins nor ends inside a longer word."""
+    """Return True if ``text[start:stop]`` neither begins nor ends inside a longer word."""
     return begins_word(text, start) and is_boundary(text[stop - 1], text[stop : stop + 1])
 
 
 def begins_word(text: str, start: int) -> bool:
-    """Return whether a word may begin at ``start``."""
+    """Return True if a word may begin at ``start``."""
     return is_boundary(text[start], text[max(0, start - 1) : start])
 
 
 def is_stem(text: str, start: int, stop: int) -> bool:
-    """Return whether ``text[start:stop]`` begins a word of a script of India, whose suffixes are part of the word."""
+    """Return True if ``text[start:stop]`` begins a word of a script of India, whose suffixes are part of the word."""
     is_indic = bool(_INDIC.match(text[start]))
     return is_indic and begins_word(text, start) and not is_sign(text[stop : stop + 1])
 
 
 def is_boundary(inside: str, outside: str) -> bool:
-    """Return whether a word may end between two neighbours; ``outside`` is empty at the ends of a text."""
+    """Return True if a word may end between two neighbours; ``outside`` is empty at the ends of a text."""
     if not outside or not is_word_character(outside) or inside.isdigit() != outside.isdigit():
         return True
     return bool(_UNSPACED.match(inside)) or bool(_UNSPACED.match(outside))
 
 
 def is_sign(character: str) -> bool:
-    """Return whether a character is a combining mark, such as a vowel sign or a virama; false for an empty text."""
+    """Return True if a character is a combining mark, such as a vowel sign or a virama; false for an empty text."""
     return bool(character) and unicodedata.category(character)[0] == "M"
 
 

@@ -118,7 +118,7 @@ def occluded(sentence: str, site_start: int, branching: str, mask: str) -> str:
 
 
 def is_wrong(sentiment: str, scores: PairScores) -> bool:
-    """Return whether a pair is classified incorrectly (section 4.1); a tie is right.
+    """Return True if a pair is classified incorrectly (section 4.1); a tie is right.
 
     :raises ValueError: for a sentiment that is not one of SENTIMENTS.
     """
@@ -131,14 +131,14 @@ def is_wrong(sentiment: str, scores: PairScores) -> bool:
 
 
 def is_tie(scores: PairScores) -> bool:
-    """Return whether test and control sentence have the same score."""
+    """Return True if test and control sentence have the same score."""
     if scores.test.log_odds is None or scores.control.log_odds is None:
         return scores.test.positive == scores.control.positive
     return scores.test.log_odds == scores.control.log_odds
 
 
 def is_hit(scores: PairScores) -> bool | None:
-    """Return whether occlusion brings the two sentences' scores closer: |control - test| strictly decreases.
+    """Return True if occlusion brings the two sentences' scores closer: |control - test| strictly decreases.
 
     The result is None for a pair without occluded scores.
     """

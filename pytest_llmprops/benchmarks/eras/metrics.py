@@ -79,7 +79,7 @@ def authors_counts(pairs: Iterable[PairResult]) -> AuthorsCounts:
 
 
 def _is_hit(pair: PairResult) -> bool | None:
-    """Return whether occlusion does not let the signed difference grow; None without occluded scores."""
+    """Return True if occlusion does not let the signed difference grow; None without occluded scores."""
     scores = pair.scores
     if scores.occluded_test is None or scores.occluded_control is None:
         return None

@@ -141,7 +141,7 @@ def _shape(part: str | Slot) -> int | str:
 
 
 def is_chinese(text: str) -> bool:
-    """Return whether a text consists of Chinese characters only."""
+    """Return True if a text consists of Chinese characters only."""
     return bool(text) and all("一" <= character <= "鿿" for character in text)
 
 

@@ -231,7 +231,7 @@ class Forms:
     """The forms of an item's answers, to search in a reply.
 
     :param pattern: Finds every form in a text that `plain` returned; None if no form is left.
-    :param exact: Accents and are kept, because only they tell the answer from the homophone.
+    :param exact: Accents are kept, because only they tell the answer from the homophone.
     :param function_word: The answer is a function word, so every form is a word of the replies' own sentences.
     """
 
@@ -240,13 +240,13 @@ class Forms:
     function_word: bool
 
     def is_common(self, form: str) -> bool:
-        """Return whether replies use this folded form in sentences of their own."""
+        """Return True if replies use this folded form in sentences of their own."""
         if self.function_word or form in _COMMON:
             return True
         return any(is_function_word(form, code) for code in ("en", "es", "zh"))
 
     def found_in(self, text: str) -> bool:
-        """Return whether a form occurs in a text, which need not be folded."""
+        """Return True if a form occurs in a text, which need not be folded."""
         return self.pattern is not None and self.pattern.search(plain(text, exact=self.exact)) is not None
 
 

@@ -63,5 +63,5 @@ FUNCTION_WORDS: Mapping[str, frozenset[str]] = MappingProxyType(
 
 
 def is_function_word(word: str, lang: str) -> bool:
-    """Return whether ``word`` is in the list of ``lang``, ignoring case; ``KeyError`` for an unknown language."""
+    """Return True if ``word`` is in the list of ``lang``, ignoring case; ``KeyError`` for an unknown language."""
     return word.casefold() in FUNCTION_WORDS[lang]

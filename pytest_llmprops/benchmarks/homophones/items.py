@@ -58,7 +58,7 @@ def masked(sentence: str, word: str) -> str | None:
 
 
 def is_in(sentence: str, word: str) -> bool:
-    """Return whether :func:`masked` finds the word, in most cases without a new regular expression."""
+    """Return True if :func:`masked` finds the word, in most cases without a new regular expression."""
     lower = sentence.lower()
     return (word.lower() in lower and len(lower) == len(sentence)) or masked(sentence, word) is not None
 

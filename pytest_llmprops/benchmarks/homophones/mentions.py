@@ -35,7 +35,7 @@ class Echo:
     sentence: str
 
     def quotes(self, text: str) -> bool:
-        """Return whether ``text`` is part of the sentence (as whole words, if the script separates words)."""
+        """Return True if ``text`` is part of the sentence (as whole words, if the script separates words)."""
         if not text or text not in self.sentence:
             return False
         if HAN.search(text):
@@ -138,7 +138,7 @@ def denied_spans(marked: str, rules: Rules, echo: Echo) -> list[tuple[int, int]]
 
 
 def is_overruled(marked: str, start: int, form: str, rules: Rules, echo: Echo) -> bool:
-    """Return whether the reply puts a quoted rival after its last mention of the answer, and stands by it.
+    """Return True if the reply puts a quoted rival after its last mention of the answer, and stands by it.
 
     :param start: Where the last mention is marked.
     :param form: What was there; a rival in another script is a translation.
@@ -259,7 +259,7 @@ def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> O
     places = _places(sentence, word, forms.pattern)
     echo = Echo(word, sentence)
     denied = denied_spans(marked, rules, echo)
-    # What the sentence itself negates ("You must not sleep on the couch") is no denial.
+    # What the sentence itself negates ("You must not sleep on the couch") is not a denial.
     is_negated = _NEGATION.search(sentence) is not None
     kinds = [(m, _kind(marked, m, places, forms.is_common(m.form))) for m in mentions]
     offered = [
@@ -382,7 +382,7 @@ def _kind(marked: str, mention: _Mention, places: _Places, is_common: bool) -> O
 def _restores(
     left: tuple[str, ...], right: tuple[str, ...], gap: tuple[tuple[str, ...], tuple[str, ...]]
 ) -> bool:
-    """Return whether all tokens that the sentence has around the homophone are around a mention, too."""
+    """Return True if all tokens that the sentence has around the homophone are around a mention, too."""
     before, after = gap
     if not left and len(after) == 2 == len(right):
         return right == after

@@ -59,7 +59,7 @@ class Reading:
 
 
 def contains_answer(reply: str, answers: Iterable[str], match: str, language: str) -> bool:
-    """Return whether one of the answers occurs in the reply.
+    """Return True if one of the answers occurs in the reply.
 
     :param match: ``contains`` is the paper's substring match: only case is ignored. ``word`` matches whole words,
         if the script separates words, and ignores inflection, accents and the Chinese script.
@@ -162,7 +162,7 @@ def _ends(text: str) -> str:
 
 
 def _is_other(candidate: str, text: str, forms: Forms) -> bool:
-    """Return whether a candidate is another answer, and no part of a phrase with the answer ("fishing net")."""
+    """Return True if a candidate is another answer, and no part of a phrase with the answer ("fishing net")."""
     if forms.pattern is None or forms.found_in(candidate):
         return False
     phrase = rf"{re.escape(plain(candidate, exact=forms.exact))}\s+(?:{forms.pattern.pattern})"

@@ -83,7 +83,7 @@ def read_option(reply: str, options: Sequence[str]) -> int | None:
 
 
 def obeys_format(reply: str) -> bool:
-    """Return whether the reply is only the letter A or B, as requested."""
+    """Return True if the reply is only the letter A or B, as requested."""
     return reply.strip() in ("A", "B")
 
 

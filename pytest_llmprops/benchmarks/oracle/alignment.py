@@ -48,12 +48,12 @@ class Rho:
 
     @property
     def aligns_forward(self) -> bool:
-        """Whether the mappings from the first sentence to the second align them."""
+        """True if the mappings from the first sentence to the second align them."""
         return self._enough(self.forward, self.forward_star)
 
     @property
     def aligns_backward(self) -> bool:
-        """Whether the mappings from the second sentence to the first align them."""
+        """True if the mappings from the second sentence to the first align them."""
         return self._enough(self.backward, self.backward_star)
 
     def _enough(self, own: bool, star: bool) -> bool:
@@ -61,12 +61,12 @@ class Rho:
 
     @property
     def phi_or(self) -> bool:
-        """Whether at least one direction aligns the sentences."""
+        """True if at least one direction aligns the sentences."""
         return self.aligns_forward or self.aligns_backward
 
     @property
     def phi_and(self) -> bool:
-        """Whether each direction aligns the sentences."""
+        """True if each direction aligns the sentences."""
         return self.aligns_forward and self.aligns_backward
 
 
@@ -170,7 +170,7 @@ def _left_over(sentence: Parsed, spans: Iterable[Span]) -> tuple[str, ...]:
 
 
 def covered(count: int, spans: Iterable[Span]) -> list[bool]:
-    """Return whether one of the spans contains the token, for each of ``count`` tokens."""
+    """Return True if one of the spans contains the token, for each of ``count`` tokens."""
     flags = [False] * count
     for start, end in spans:
         flags[start:end] = [True] * (end - start)

@@ -55,7 +55,7 @@ class OracleChecker(Benchmark):
     verb = "has an accepted answer to"
     about = "Do the model's own answers survive a checker that puts further questions to it?"
     task_about = {
-        LINEARITY: "Entities are replaced by others of their kind: is each extracted whatever becomes of the others?",
+        LINEARITY: "Some entities are replaced. Does the model still extract each of them?",
         YES: "The model calls two sentences equivalent: can that be proved, phrase by phrase, by its own answers?",
         NO: "The model calls two sentences not equivalent: does it tell apart which one a paraphrase comes from?",
         CONSISTENCY: "Sanity check: does the model answer alike when it is asked again?",

@@ -229,7 +229,7 @@ def _mappings(source: Parsed, target: Parsed, similarity: Array) -> tuple[NodeMa
 
 
 def _includes(mapping: NodeMapping, other: NodeMapping) -> bool:
-    """Return whether the phrases of ``other`` are parts of the phrases of ``mapping``."""
+    """Return True if the phrases of ``other`` are parts of the phrases of ``mapping``."""
     pairs = (mapping.source, other.source), (mapping.target, other.target)
     return all(span[0] <= part[0] and part[1] <= span[1] for span, part in pairs)
 
@@ -240,7 +240,7 @@ def contradicts(
     mapping: NodeMapping,
     roles: tuple[tuple[Argument, ...], tuple[Argument, ...]],
 ) -> bool:
-    """Return whether the phrases of a mapping differ in numbers, negation, or who does something to whom.
+    """Return True if the phrases of a mapping differ in numbers, negation, or who does something to whom.
 
     :param roles: the arguments of the source's and the target's verbs.
     """
@@ -263,7 +263,7 @@ def _number(token: str) -> str:
 
 
 def is_negated(sentence: Parsed, span: Span) -> bool:
-    """Return whether a phrase has an odd number of negations."""
+    """Return True if a phrase has an odd number of negations."""
     tokens = sentence.tree.tokens[span[0] : span[1]]
     return sum(token.lower() in NEGATIONS for token in tokens) % 2 == 1
 

@@ -128,7 +128,7 @@ class _Table:
 
     @property
     def varies(self) -> bool:
-        """Whether it is lost in some, but not all replies in one of its states."""
+        """True if it is lost in some, but not all replies in one of its states."""
         return any(0 < self.lost[rows].sum() < self.of[rows].sum() for rows in self._states())
 
     def _states(self) -> list[Ints]:
@@ -155,7 +155,7 @@ class _Table:
         return self._p(self._states(), [_groups(self.bits[:, [self.place, j]]) for j in self.others])
 
     def _explains(self, place: int) -> bool:
-        """Return whether the sentences do not differ once the state of another entity is known."""
+        """Return True if the sentences do not differ once the state of another entity is known."""
         return self._p(_groups(self.bits[:, [self.place, place]]), []) > ALPHA
 
     def _p(self, strata: Sequence[Ints], groupings: Sequence[Sequence[Ints]]) -> float:
@@ -240,7 +240,7 @@ def _log_likelihoods(of: int) -> Floats:
 
 
 def _excludes(lost: int, of: int, lost_2: int, of_2: int) -> bool:
-    """Return whether the replies exclude that the second share is larger by ``EXCLUDED`` or more.
+    """Return True if the replies exclude that the second share is larger by ``EXCLUDED`` or more.
 
     The p-value is the largest probability, over all shares that far apart, of a difference as small as this one.
     """

@@ -45,7 +45,7 @@ Edit = Callable[[str], str | None]
 _NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 _DETERMINERS = "the|a|an|it|he|she|they|we|its|his|her|their|our|this|these|those"
-#: what may begin a sentence and is no name
+#: what may begin a sentence and is not a name
 _OPENERS = (
     "A|After|All|Although|An|At|Because|Before|Both|By|During|Each|For|From|He|Her|His|If|In|It|Its|Many|Most|No|On|Our"
     "|Several|She|Since|Some|That|The|Their|There|These|They|This|Those|We|When|While|With"

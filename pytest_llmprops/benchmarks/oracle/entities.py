@@ -55,7 +55,7 @@ class Entity:
 
     @property
     def literal(self) -> bool:
-        """Whether the sentence contains it, on its own or inside a longer entity."""
+        """True if the sentence contains it, on its own or inside a longer entity."""
         return bool(self.spans or self.inside)
 
     @property
@@ -220,7 +220,7 @@ def _with_article(before: str, text: str) -> str:
 
 
 def sounds_like_vowel(text: str) -> bool:
-    """Return whether a word takes "an", by its first letter and common exceptions. Acronyms are spelt out."""
+    """Return True if a word takes "an", by its first letter and common exceptions. Acronyms are spelt out."""
     text = text.lstrip("\"'“‘( ")
     if _ACRONYM.match(text):
         return text[0] in _VOWEL_NAMES

@@ -99,7 +99,7 @@ def normalised(name: str) -> str:
 
 
 def contains_words(text: str, part: str) -> bool:
-    """Return whether ``text`` contains ``part`` as whole words. Both are normalised; "" is never contained."""
+    """Return True if ``text`` contains ``part`` as whole words. Both are normalised; "" is never contained."""
     start = text.find(part) if part else -1
     while start >= 0:
         stop = start + len(part)
@@ -165,7 +165,7 @@ def _halves(line: str, sentence: str) -> tuple[str, str]:
 
 
 def _is_entity_first(pairs: Sequence[tuple[str, str]], text: str) -> bool:
-    """Return whether the list is ``entity: class``: on more lines, the sentence contains only the first half.
+    """Return True if the list is ``entity: class``: on more lines, the sentence contains only the first half.
 
     The case of a first half counts. In lower case before a capital, it is a class that is also a word of the sentence
     ("novel: Twilight", for a sentence about a novel).

@@ -132,7 +132,7 @@ def _entities(entities: Any, text: str, place: str) -> tuple[tuple[str, str], ..
 
 
 def occurs_in(name: str, text: str) -> bool:
-    """Return whether ``text`` contains ``name`` literally, and not as part of a longer word."""
+    """Return True if ``text`` contains ``name`` literally, and not as part of a longer word."""
     # To compile a regular expression per name takes longer than to read all items.
     begins_word, ends_word = name[:1].isalnum(), name[-1:].isalnum()
     start = text.find(name)

@@ -119,12 +119,12 @@ class OneTest:
 
     @property
     def is_informative(self) -> bool:
-        """Whether the test can fail; see :func:`~pytest_llmprops.core.linearity.is_informative`."""
+        """True if the test can fail; see :func:`~pytest_llmprops.core.linearity.is_informative`."""
         return is_informative(self.x, self.y)
 
     @property
     def passed(self) -> bool:
-        """Whether any combination passes. Under ``majority`` and ``single`` there is only one."""
+        """True if any combination passes. Under ``majority`` and ``single`` there is only one."""
         return self.passing > 0
 
 
@@ -341,7 +341,7 @@ async def run_in_turn(pairs: Sequence[tuple[int, int]], replies: Replies, rule: 
 
 
 def covers_all(tests: Iterable[OneTest], m: int) -> bool:
-    """Return whether the tests have asked about every vector other than 0."""
+    """Return True if the tests have asked about every vector other than 0."""
     return len({z for test in tests for z in test.vectors} - {0}) == (1 << m) - 1
 
 
@@ -466,7 +466,7 @@ def measured_values(
 
 
 def _faithful(x: int, samples: Samples, subject: Subject, rule: Rule) -> bool:
-    """Return whether f(x) is the complement of x under the rule: for any sample, the majority, or the first sample."""
+    """Return True if f(x) is the complement of x under the rule: for any sample, the majority, or the first sample."""
     ideal = complement(x, subject.m)
     if rule == "any":
         return any(subject.vector(names) == ideal for names in set(samples.sets))

@@ -113,7 +113,7 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
 
 
 def is_decided(values: Values) -> bool:
-    """Return whether the answer on a pair is accepted or rejected."""
+    """Return True if the answer on a pair is accepted or rejected."""
     if values.get("said_yes") == 1:
         return not values.get("trees_missing") and not values.get(f"undecided_{phi_of(values)}")
     return values.get("said_yes") == 0 and values.get(f"trust_{phi_of(values)}") not in NOT_JUDGED

@@ -288,7 +288,7 @@ def phi_of(values: Mapping[str, float]) -> Phi:
 
 
 def holds(rho: Rho, phi: Phi) -> bool:
-    """Return whether the alignments of this kind hold."""
+    """Return True if the alignments of this kind hold."""
     return rho.phi_or if phi == "or" else rho.phi_and
 
 

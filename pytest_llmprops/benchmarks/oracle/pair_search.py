@@ -104,7 +104,7 @@ class PairSearch(ReplicatedSearch[Contradiction]):
         """Return the contradiction at a point, or None."""
 
     async def holds(self, *point: int) -> bool | None:
-        """Return whether there is no contradiction at ``point``; None if that takes too many requests.
+        """Return True if there is no contradiction at ``point``; None if that takes too many requests.
 
         :raises BackendError: if a call could not be made.
         """
@@ -169,7 +169,7 @@ class PairSearch(ReplicatedSearch[Contradiction]):
         return _most_frequent(self._answers[first, second])
 
     async def are(self, *claims: Claim) -> bool:
-        """Return whether the model answers as in all ``claims``. It is not asked further after another answer."""
+        """Return True if the model answers as in all ``claims``. It is not asked further after another answer."""
         for claim in claims:
             if await self.said(claim.first, claim.second) is not claim.said:
                 return False
@@ -204,7 +204,7 @@ class PairSearch(ReplicatedSearch[Contradiction]):
 
 
 def same_words(first: str, second: str) -> bool:
-    """Return whether two sentences have the same words, folded and without punctuation."""
+    """Return True if two sentences have the same words, folded and without punctuation."""
     return unicode_words(first) == unicode_words(second)
 
 

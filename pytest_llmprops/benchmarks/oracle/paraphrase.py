@@ -85,7 +85,7 @@ class Proof:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether a content filter withheld every reply that cannot be read; False if all can be read."""
+        """True if a content filter withheld every reply that cannot be read; False if all can be read."""
         unread = [answer for _, answer in self.answers if answer.said is None]
         return bool(unread) and all(answer.notes.refused for answer in unread)
 

@@ -103,7 +103,7 @@ def detokenised(tokens: Sequence[str], *, quoted: bool = False) -> Detokenised:
 def _ties(
     words: Sequence[str], i: int, doubles: dict[int, bool], singles: dict[int, bool], blank: bool
 ) -> tuple[bool, bool]:
-    """Return whether word ``i`` is attached to the word before it, and to the word after it.
+    """Return True if word ``i`` is attached to the word before it, and to the word after it.
 
     :param doubles: position of a quotation mark -> whether it opens a quotation.
     :param singles: the same for single marks.
@@ -223,7 +223,7 @@ def _single_marks(words: Sequence[str]) -> dict[int, bool]:
 
 
 def _is_possessive(words: Sequence[str], i: int) -> bool:
-    """Return whether the mark at ``i`` may be a possessive apostrophe: ``the boys ' team``."""
+    """Return True if the mark at ``i`` may be a possessive apostrophe: ``the boys ' team``."""
     before, after = words[i - 1] if i else "", words[i + 1] if i + 1 < len(words) else ""
     return before[-1:] in ("s", "S", "x", "z") and before.lower() not in _NO_OWNERS and after[:1].isalnum()
 

@@ -121,7 +121,7 @@ def _is_noun(tree: Tree, node: Node) -> bool:
 
 
 def _is_balanced(tree: Tree, node: Node) -> bool:
-    """Return whether quotation marks and brackets in the node are in pairs."""
+    """Return True if quotation marks and brackets in the node are in pairs."""
     tokens = tree.tokens[node.start : node.end]
     opening = sum(token in ("``", "“", "(", "[") for token in tokens)
     closing = sum(token in ("''", "”", ")", "]") for token in tokens)

@@ -109,7 +109,7 @@ class LinearitySearch(ReplicatedSearch[OneTest]):
         return self.prepared.subject.m
 
     async def holds(self, *point: int) -> bool | None:
-        """Return whether f(x XOR y) = f(x) XNOR f(y) for the ``point`` (x, y); None if that takes too many requests.
+        """Return True if f(x XOR y) = f(x) XNOR f(y) for the ``point`` (x, y); None if that takes too many requests.
 
         :raises BackendError: if a call could not be made.
         """

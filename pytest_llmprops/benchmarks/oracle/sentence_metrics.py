@@ -56,7 +56,7 @@ class Document:
 
     @property
     def is_accepted(self) -> bool:
-        """Whether all tested sentences are accepted, and all tests could be run."""
+        """True if all tested sentences are accepted, and all tests could be run."""
         return self.accepted == len(self.records) and not self.filtered
 
     @property

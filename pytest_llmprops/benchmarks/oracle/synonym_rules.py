@@ -82,7 +82,7 @@ class SynonymRules:
         return kind
 
     def named(self, name: str, kind: str, *, at_start: bool) -> tuple[bool | None, str]:
-        """Return whether the entity is named, and the name of the rule; (None, "") if no rule fits.
+        """Return True if the entity is named, and the name of the rule; (None, "") if no rule fits.
 
         :param at_start: whether the name is the start of the sentence, so that its first capital means nothing.
         """
@@ -95,12 +95,12 @@ class SynonymRules:
         return None, ""
 
     def is_number(self, phrase: str) -> bool:
-        """Return whether a normalised phrase contains a number, in digits or in words."""
+        """Return True if a normalised phrase contains a number, in digits or in words."""
         words = re.split(r"[\s-]+", phrase)
         return any(letter.isdigit() for letter in phrase) or not self.number_words.isdisjoint(words)
 
     def is_plural(self, phrase: str) -> bool:
-        """Return whether an English noun phrase is plural, by the ending of its head. A heuristic without a parser."""
+        """Return True if an English noun phrase is plural, by the ending of its head. A heuristic without a parser."""
         words = _HEAD_ENDS.split(normalised(phrase))[0].split()
         head = words[-1].rpartition("-")[2] if words else ""
         if head in self.irregular_plurals:

@@ -142,7 +142,7 @@ class Generator:
         return Synonym(offer.entity, "", "none", offer.decided_by, 0, tuple(rejected))
 
     def _starts(self, entity: Entity) -> bool:
-        """Return whether its only mention is the start of the sentence, so that a capital means nothing."""
+        """Return True if its only mention is the start of the sentence, so that a capital means nothing."""
         first = next((place for place, letter in enumerate(self.sentence) if letter.isalnum()), 0)
         return all(start == first for start, _ in entity.spans)
 

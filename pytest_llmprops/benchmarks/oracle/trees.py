@@ -134,16 +134,16 @@ class Tree:
         return tuple(other for other in self.nodes[parent].children if other.start != node.start)
 
     def is_whole(self, place: int) -> bool:
-        """Return whether the node covers the whole sentence, except punctuation at its ends."""
+        """Return True if the node covers the whole sentence, except punctuation at its ends."""
         node = self.nodes[place]
         return node.start <= self.core[0] and node.end >= self.core[1]
 
     def is_word(self, token: int) -> bool:
-        """Return whether the token is more than punctuation."""
+        """Return True if the token is more than punctuation."""
         return not is_punctuation(self.tokens[token])
 
     def must_be_covered(self, token: int) -> bool:
-        """Return whether an alignment must cover the token: every token except prepositions and punctuation.
+        """Return True if an alignment must cover the token: every token except prepositions and punctuation.
 
         The paper exempts "individual prepositional words" and does not mention punctuation, which has no meaning to
         align. The tag decides whether a token is a preposition, except for conjunctions with the same tag ("if").
@@ -161,7 +161,7 @@ def collapsed(node: Node) -> Node:
 
 
 def is_punctuation(token: str) -> bool:
-    """Return whether a token is only punctuation: Unicode category P or a backtick, without ``% & # @``."""
+    """Return True if a token is only punctuation: Unicode category P or a backtick, without ``% & # @``."""
     return all(
         (unicodedata.category(mark)[0] == "P" and mark not in _WORD_MARKS) or mark in "`´" for mark in token
     )

@@ -104,7 +104,7 @@ class Trust:
 
     @property
     def accepted_by_paper(self) -> bool:
-        """Whether no test is triangular evidence, the only reason for a rejection in the paper.
+        """True if no test is triangular evidence, the only reason for a rejection in the paper.
 
         False if that is unknown: without a test, or if an answer cannot be read.
         """

@@ -79,7 +79,7 @@ class WaitingClient:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it can send no request before the next answer."""
+        """True if it can send no request before the next answer."""
         return self.idle_at == self.answers
 
 
@@ -125,7 +125,7 @@ class WaitingClients:
         self._on_change()
 
     def all_wait(self, waiting: int) -> bool:
-        """Return whether all processes are idle, and all their requests are among the ``waiting`` ones."""
+        """Return True if all processes are idle, and all their requests are among the ``waiting`` ones."""
         return (
             len(self._clients) >= self._expected
             and all(client.is_idle for client in self._clients)

@@ -92,7 +92,7 @@ class Entry:
 
     @property
     def is_being_prepared(self) -> bool:
-        """Whether another live process is about to submit it."""
+        """True if another live process is about to submit it."""
         if self.state != "intent" or time.time() - self.created > LONGEST_UPLOAD:
             return False
         if self.owner == this_process():

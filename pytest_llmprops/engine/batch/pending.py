@@ -247,7 +247,7 @@ class Waiting:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every request that an client waits for was added."""
+        """True if every request that an client waits for was added."""
         return len(self._clients) == len(self._pending)
 
     def join(self, key: str) -> None:

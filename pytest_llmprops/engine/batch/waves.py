@@ -280,7 +280,7 @@ class Poller:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether it is not known yet if a killed run has created a batch."""
+        """True if it is not known yet if a killed run has created a batch."""
         return bool(self._missing)
 
     async def poll(self, by_model: Mapping[str, BatchedModel]) -> bool:
@@ -470,7 +470,7 @@ class Waves:
         return await self._keep(batched.label, batched.served, key, reply)
 
     def takes(self, model: Model, request: Request) -> bool:
-        """Return whether the request goes into a batch."""
+        """Return True if the request goes into a batch."""
         return isinstance(request, Chat) and hasattr(model, "batches")
 
     def join(self, key: str) -> None:
@@ -528,7 +528,7 @@ class Waves:
             seconds = min(LONGEST_POLL, seconds * _FACTOR)
 
     async def _all_wait(self) -> bool:
-        """Return whether all processes wait for batches; otherwise wait for news first."""
+        """Return True if all processes wait for batches; otherwise wait for news first."""
         waiting = self._waiting
         if len(waiting) and waiting.is_complete and self.clients.all_wait(waiting.clients):
             return True

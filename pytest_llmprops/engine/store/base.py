@@ -39,12 +39,12 @@ class Owner:
     pid: int = field(default_factory=os.getpid)
 
     def knows_ended(self, host: str, pid: int) -> bool:
-        """Return whether the process ``pid`` ran on this machine and has ended; False if this process cannot tell."""
+        """Return True if the process ``pid`` ran on this machine and has ended; False if this process cannot tell."""
         return host == self.host and has_ended(pid)
 
 
 def has_ended(pid: int) -> bool:
-    """Return whether a process of this machine has ended; False if this process cannot tell."""
+    """Return True if a process of this machine has ended; False if this process cannot tell."""
     if sys.platform == "win32":
         return False
     try:
@@ -156,7 +156,7 @@ class Store(Protocol):
         """
 
     def holds_replies(self, model: str) -> bool:
-        """Return whether the store has any reply of the model with this label."""
+        """Return True if the store has any reply of the model with this label."""
 
     def info(self) -> StoreInfo:
         """Return what the store holds."""

@@ -61,7 +61,7 @@ def store_location(text: str) -> str:
 
 
 def is_url(location: str) -> bool:
-    """Return whether a store is a database on a server."""
+    """Return True if a store is a database on a server."""
     return _ANYWHERE.match(location) is not None
 
 
@@ -111,7 +111,7 @@ def open_store(location: str, *, read_only: bool = False) -> Store:
 
 
 def holds_replies(location: str, model: str) -> bool:
-    """Return whether the store has any reply of the model with this label; False if it cannot be read."""
+    """Return True if the store has any reply of the model with this label; False if it cannot be read."""
     if not is_url(location) and not Path(location).is_file():
         return False
     try:

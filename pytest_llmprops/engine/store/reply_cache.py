@@ -130,7 +130,7 @@ class _Put:
 
 @dataclass(slots=True)
 class _Job:
-    """What the thread does at once; what failed has an error."""
+    """One batch of store operations. A failed part keeps its exception."""
 
     releases: Sequence[str]
     puts: Sequence[_Put]
@@ -401,7 +401,7 @@ class ReplyCache:
 
     @property
     def has_store(self) -> bool:
-        """Whether replies are stored for later runs."""
+        """True if replies are stored for later runs."""
         return self._stored is not None
 
     async def find(self, model: Model, key: str, *, claims: bool = True) -> Reply | None:

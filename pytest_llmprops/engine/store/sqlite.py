@@ -143,7 +143,7 @@ def _check_own(path: Path) -> None:
     # A file system may leave zeros behind where a store was being written.
     if begins.strip(b"\0") and begins != _HEADER:
         raise StoreError(
-            f"reply store {path}: is no SQLite file; name another file with --llm-store FILE, or move this one away"
+            f"reply store {path}: is not a SQLite file; name another file with --llm-store FILE, or move this one away"
         )
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as db:
         tables = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -183,7 +183,7 @@ def open_read_only(path: Path) -> sqlite3.Connection:
 
 
 def is_damaged(error: sqlite3.DatabaseError) -> bool:
-    """Return whether the error means that the file is not a whole store."""
+    """Return True if the error means that the file is not a whole store."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "no such column" in str(error)
 

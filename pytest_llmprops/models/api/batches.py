@@ -88,7 +88,7 @@ class ChatBatches:
         return self._calls.deviations.extra_tokens
 
     def lacks_tokens(self, answer: Mapping[str, Any], extra_tokens: int) -> bool:
-        """Return whether a reasoning model reached the limit before its first visible word, for the first time."""
+        """Return True if a reasoning model reached the limit before its first visible word, for the first time."""
         if not spent_on_reasoning(answer):
             return False
         return self._calls.deviations.raise_budget({"max_tokens": None}, extra_tokens)
@@ -143,12 +143,12 @@ class BatchState:
 
     @property
     def is_over(self) -> bool:
-        """Whether the provider will not change it any more."""
+        """True if the provider will not change it any more."""
         return self.status in _OVER
 
     @property
     def is_too_large(self) -> bool:
-        """Whether it was refused because too many tokens wait in batches; nothing of it was run."""
+        """True if it was refused because too many tokens wait in batches; nothing of it was run."""
         return self.status == "failed" and "token_limit_exceeded" in self.code
 
 
@@ -228,7 +228,7 @@ class BatchApi(Protocol):
         ...
 
     def lacks_tokens(self, answer: Mapping[str, Any], extra_tokens: int) -> bool:
-        """Return whether to send a request again with a higher token limit, as after a call.
+        """Return True if to send a request again with a higher token limit, as after a call.
 
         :param extra_tokens: :attr:`extra_tokens` when the line was written.
         """

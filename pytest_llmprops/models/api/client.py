@@ -24,7 +24,7 @@ _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
 
 
 def pinned_by_name(name: str) -> bool:
-    """Return whether an API model's name ends in a date and so identifies one exact model: ``gpt-4o-2024-05-13``."""
+    """Return True if an API model's name ends in a date and so identifies one exact model: ``gpt-4o-2024-05-13``."""
     return _DATED.search(name) is not None
 
 
@@ -80,7 +80,7 @@ def _text(content: Any) -> str:
 
 
 def spent_on_reasoning(answer: Mapping[str, Any]) -> bool:
-    """Return whether any choice of a reasoning model reached the token limit before its first visible word."""
+    """Return True if any choice of a reasoning model reached the token limit before its first visible word."""
     for choice, message in _messages(answer):
         if choice.get("finish_reason") == "length" and not _text(message.get("content")).strip():
             reasoning = message.get("reasoning_content") or message.get("reasoning")

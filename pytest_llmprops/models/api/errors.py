@@ -98,7 +98,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def is_html(headers: Mapping[str, str], body: str) -> bool:
-    """Return whether the answer is a web page."""
+    """Return True if the answer is a web page."""
     start = body[:200].lstrip().lower()
     return "text/html" in headers.get("content-type", "").lower() or start.startswith(("<!doctype", "<html"))
 
@@ -135,7 +135,7 @@ def refused_parameter(status: int, body: Any, sent: Iterator[str] | Mapping[str,
 
 
 def refuses_several(status: int, body: Any) -> bool:
-    """Return whether the error of a call with ``n`` says that the server returns only one reply per call."""
+    """Return True if the error of a call with ``n`` says that the server returns only one reply per call."""
     message, _, _, param = _details(body)
     if status in (400, 422):
         return param == "n" or bool(_NO_SEVERAL.search(message))
@@ -144,7 +144,7 @@ def refuses_several(status: int, body: Any) -> bool:
 
 
 def is_filtered(status: int, body: Any) -> bool:
-    """Return whether the error means that a content filter refused the prompt."""
+    """Return True if the error means that a content filter refused the prompt."""
     message, code, kind, _ = _details(body)
     text = f"{code} {kind} {message if _CODED.search(message) else ''}"
     return status in (400, 403) and bool(_FILTER.search(text))
@@ -258,7 +258,7 @@ def _from_litellm(message: str, url: str, model: str, hidden: tuple[str, ...]) -
 
 
 def _is_lost(error: Exception) -> bool:
-    """Return whether a connection was refused or lost, which the SDK's aiohttp client reports as a timeout."""
+    """Return True if a connection was refused or lost, which the SDK's aiohttp client reports as a timeout."""
     causes = list(_chain(error))
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return False

@@ -41,7 +41,7 @@ class _Server:
             self.closed_until = now + self.pause
 
     def is_open(self, now: float) -> bool:
-        """Whether the server may get a call; after a failure, one call at a time tries it."""
+        """Return True if the server may get a call; after a failure, one call at a time tries it."""
         return not self.pause or (now >= self.closed_until and not self.in_flight)
 
 

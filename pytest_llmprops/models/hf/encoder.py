@@ -75,7 +75,7 @@ class CharacterTokens:
         return tokens
 
     def is_unknown(self, character: str) -> bool:
-        """Return whether a character is represented by the unknown token."""
+        """Return True if a character is represented by the unknown token."""
         return self.of_character(character) == [self.tokenizer.unk_token_id]
 
     def row(self, text: str) -> tuple[list[int], list[int]]:

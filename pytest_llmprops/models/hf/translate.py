@@ -373,7 +373,7 @@ class HfTranslateModel(HfModel):
         return self._family.token(self._code("target", request.target, self._target_code))
 
     def _needs_tag(self, request: Translate) -> bool:
-        """Return whether a Marian model needs a tag for the target language.
+        """Return True if a Marian model needs a tag for the target language.
 
         :raises BackendError: if its tokenizer states another pair of languages.
         """

@@ -363,7 +363,7 @@ def _cut(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def _is_joined(entry: Mapping[str, Any]) -> bool:
-    """Return whether an entry has the characters of several tokens."""
+    """Return True if an entry has the characters of several tokens."""
     own = [top for top in entry["top_logprobs"] if top["id"] == entry["id"]]
     return any(top["bytes"] != entry["bytes"] for top in own)
 

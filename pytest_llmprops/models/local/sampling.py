@@ -75,7 +75,7 @@ class Sampler:
 
     @property
     def greedy(self) -> bool:
-        """Whether the most probable token is always taken."""
+        """True if the most probable token is always taken."""
         return self.temperature == 0.0 or self.top_k == 1
 
     def pick(self, logits: Logits) -> int:

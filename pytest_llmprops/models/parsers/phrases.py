@@ -236,7 +236,7 @@ class Builder:
         return len(heads)
 
     def _can_share_auxiliaries(self, place: int) -> bool:
-        """Return whether a conjunct may share the first one's auxiliaries: it is not finite and has no auxiliary."""
+        """Return True if a conjunct may share the first one's auxiliaries: it is not finite and has no auxiliary."""
         token = self._tokens[place]
         if any(self._tokens[d].relation in _AUXILIARIES for d in self._dependents[place]):
             return False
@@ -273,7 +273,7 @@ class Builder:
         return self._node("PP", [*_all(left[:marked]), *nodes]) if marked else nodes
 
     def _is_close(self, pieces: Sequence[_Piece]) -> bool:
-        """Return whether the first dependent after a noun is part of the name or date: John's; May 5, 1999."""
+        """Return True if the first dependent after a noun is part of the name or date: John's; May 5, 1999."""
         names = ("case", "nummod", "compound", "flat", "fixed", "goeswith")
         relations = [piece.relation for piece in pieces[:2]]
         return relations[0] in names or relations == ["punct", "nummod"]
@@ -298,12 +298,12 @@ class Builder:
         return token.upos == "PUNCT" or token.relation == "punct"
 
     def _closes(self, parts: Sequence[Node]) -> bool:
-        """Return whether the first part is a bracket or quotation mark that another part closes."""
+        """Return True if the first part is a bracket or quotation mark that another part closes."""
         closing = _PAIRS.get(self._text(parts[0]))
         return closing is not None and any(self._text(node) == closing for node in parts[1:])
 
     def _opens(self, parts: Sequence[Node]) -> bool:
-        """Return whether the last part is a bracket or quotation mark that another part opens."""
+        """Return True if the last part is a bracket or quotation mark that another part opens."""
         last = self._text(parts[-1])
         return any(_PAIRS.get(self._text(node)) == last for node in parts[:-1])
 
@@ -421,7 +421,7 @@ def _projective(heads: Sequence[int]) -> list[int]:
 
 
 def _spans(heads: Sequence[int], dependent: int) -> bool:
-    """Return whether all tokens between a token and its head descend from the head."""
+    """Return True if all tokens between a token and its head descend from the head."""
     head = heads[dependent]
     for between in range(min(head, dependent) + 1, max(head, dependent)):
         above = between

@@ -96,7 +96,7 @@ class StanzaFolder:
         return content
 
     def has_models(self) -> bool:
-        """Return whether the folder has a tokenizer of any language."""
+        """Return True if the folder has a tokenizer of any language."""
         return (self.path / "resources.json").is_file() and any(self.path.glob("*/tokenize/*.pt"))
 
     def plan(self, language: str, analysis: str) -> dict[str, str] | str:

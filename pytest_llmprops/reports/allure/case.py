@@ -180,7 +180,7 @@ def failures(records: Sequence[VerdictRecord], total: int, noun: str) -> Attachm
 
 
 def in_sample(seed: int, item_id: str) -> bool:
-    """Return whether a passed case has attachments: 1 in ``SAMPLE`` has, chosen by seed and id."""
+    """Return True if a passed case has attachments: 1 in ``SAMPLE`` has, chosen by seed and id."""
     digest = hashlib.sha256(f"allure\0{seed}\0{item_id}".encode()).digest()
     return int.from_bytes(digest[:4], "big") % SAMPLE == 0
 

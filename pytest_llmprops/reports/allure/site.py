@@ -137,7 +137,7 @@ def pack(site: Path, page: Path) -> None:
 
 
 def is_report(path: Path) -> bool:
-    """Return whether a file was written by :func:`pack`, or is empty."""
+    """Return True if a file was written by :func:`pack`, or is empty."""
     if not path.is_file():
         return False
     with path.open("rb") as file:

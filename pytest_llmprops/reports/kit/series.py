@@ -125,7 +125,7 @@ class Measured:
 
     @property
     def is_cluster_weighted(self) -> bool:
-        """Whether each cluster counts once in accuracies and comparisons, whatever its number of items."""
+        """True if each cluster counts once in accuracies and comparisons, whatever its number of items."""
         return self.facts.weighting == "cluster"
 
     def accuracy(self, series: Series, tasks: Iterable[str] | None = None) -> Share | None:

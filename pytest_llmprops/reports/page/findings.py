@@ -186,7 +186,7 @@ def difference(measured: Measured, first: Series, second: Series, tasks: list[st
 
 
 def is_ahead(result: PairedResult | None) -> bool:
-    """Return whether the best series is clearly ahead of another one.
+    """Return True if the best series is clearly ahead of another one.
 
     :param result: the comparison of the best one with the other one; None without common items.
     """

@@ -55,7 +55,7 @@ def _kept(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _is_joined(argument: str) -> bool:
-    """Return whether the argument is a short option with its value: ``-n8``."""
+    """Return True if the argument is a short option with its value: ``-n8``."""
     return argument[:2] in ("-k", "-m", "-n") and len(argument) > 2 and not argument.startswith("--")
 
 

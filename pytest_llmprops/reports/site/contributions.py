@@ -321,7 +321,7 @@ class Contributions:
 def check_values(run: SiteRun) -> None:
     """Check that no value of ``run.json`` has a type with which the pages cannot be written.
 
-    A record's hashes do not show that: whoever writes it can compute them.
+    A record's hashes do not show that: who writes a record can compute them.
 
     :raises Exception: one of :data:`DAMAGED`.
     """

@@ -73,7 +73,7 @@ class Step:
 
     @property
     def is_change(self) -> bool:
-        """Whether a test shows a change."""
+        """True if a test shows a change."""
         return self.result is not None and self.result.conclusion in ("drop", "gain")
 
 

@@ -40,7 +40,7 @@ class SiteFiles:
             raise UsageError(f"--out {self.out / path}: {error.strerror}") from None
 
     def has(self, path: str) -> bool:
-        """Return whether a file exists."""
+        """Return True if a file exists."""
         return (self.out / path).is_file()
 
     def put(self, path: str, content: bytes) -> Path:

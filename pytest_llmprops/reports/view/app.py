@@ -148,8 +148,8 @@ class Marks:
 
         The time of the mark is the current one. Return it as the page has it.
 
-        :raises UsageError: if it is no mark, or is on none of their verdicts. :raises DataError: if a record cannot be
-            read. :raises OSError: if it cannot be written.
+        :raises UsageError: if it is not a mark, or is on none of their verdicts.
+        :raises DataError: if a record cannot be read. :raises OSError: if it cannot be written.
         """
         try:
             review = Review.from_json(line)

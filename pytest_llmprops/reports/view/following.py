@@ -123,7 +123,7 @@ class Follower:
         try:
             row = parsed_json(line)
             if not isinstance(row, dict):
-                raise ValueError("is no object")
+                raise ValueError("is not a JSON object")
             add(row)
         except (ValueError, RecursionError) as error:
             self.damaged += 1

@@ -80,7 +80,7 @@ class Row(TypedDict):
 
 
 def id_of(folder: Path) -> str:
-    """Return what names a folder in an address. It is no path, so that no address can name another folder."""
+    """Return an opaque id for a folder, used in URLs instead of its path."""
     return hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 

@@ -128,7 +128,7 @@ def _open_browser(address: str, say: Callable[[str], None]) -> None:
 
 
 def _has_browser() -> bool:
-    """Return whether a browser with windows may be there. One in the terminal would hide the address."""
+    """Return True if a browser with windows may be there. One in the terminal would hide the address."""
     if sys.platform in ("win32", "darwin") or "BROWSER" in os.environ:
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -30,7 +30,7 @@ class Answer(NamedTuple):
 
 
 def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
-    """Return whether an interval is at or above a limit, below it, or contains it."""
+    """Return True if an interval is at or above a limit, below it, or contains it."""
     if low >= at_least:
         return "met"
     return "failed" if high < at_least else "inconclusive"
@@ -117,7 +117,8 @@ def limit_of(rule: Rule, status: Literal["refused", "unparsed"]) -> float:
 
 def regression_required(rule: Rule) -> str:
     """Return the requirement of ``no_regression`` in words."""
-    return f"no drop at alpha {rule.alpha:g}, where {size_in_points(rule.detect)} could have been shown"
+    detect = size_in_points(rule.detect)
+    return f"no significant drop at alpha {rule.alpha:g}; a drop of {detect} or more is ruled out (80% confidence)"
 
 
 def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tests: int) -> Check:

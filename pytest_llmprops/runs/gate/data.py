@@ -55,7 +55,7 @@ class Terms:
         return cls(tasks_by_answer(*runs), cluster_weighted(*runs), frozenset(names))
 
     def weighs_clusters(self, rule: Rule, records: Iterable[VerdictRecord]) -> bool:
-        """Return whether the rule is about a benchmark whose clusters count once."""
+        """Return True if the rule is about a benchmark whose clusters count once."""
         names = self.benchmarks | {r.benchmark for r in records}
         return any(self.is_weighted(name) and rule.concerns(name) for name in names)
 
@@ -168,7 +168,7 @@ class RuleData:
 
     @property
     def partial(self) -> bool:
-        """Whether some items were not drawn."""
+        """True if some items were not drawn."""
         return self.drawn < self.total
 
     @property

@@ -124,7 +124,7 @@ def confirmed(rule: Rule, result: RuleResult, worst: RuleResult, unanswered: Seq
 
 
 def has_rate(rule: Rule, kind: str) -> bool:
-    """Whether a requirement has a stated rate of wrong acceptances."""
+    """Return True if a requirement has a stated rate of wrong acceptances."""
     return kind in _WITH_RATE and not (kind == "min_accuracy" and rule.basis == "point")
 
 
@@ -302,14 +302,14 @@ def decide(
 
 
 def settled(result: GateResult) -> bool:
-    """Whether further items cannot change the decision of a run that draws its items, or are unlikely to."""
+    """Return True if further items cannot change the decision of a run that draws its items, or are unlikely to."""
     if result.decision in ("fail", "invalid"):
         return True
     return not any(rule_open(rule) for rule in result.rules)
 
 
 def rule_open(result: RuleResult) -> bool:
-    """Whether the rule still needs items."""
+    """Return True if the rule still needs items."""
     return result.partial and result.verdict == "inconclusive"
 
 

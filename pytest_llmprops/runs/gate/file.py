@@ -72,7 +72,7 @@ class Rule:
 
     @property
     def paired(self) -> bool:
-        """Whether the rule compares with a baseline."""
+        """True if the rule compares with a baseline."""
         return self.no_regression or self.max_drop is not None
 
     @property
@@ -84,11 +84,11 @@ class Rule:
         return tuple(name for name, value in values if value is not None and value is not False)
 
     def concerns(self, benchmark: str) -> bool:
-        """Return whether the rule's pattern of a benchmark matches; it may still select none of its items."""
+        """Return True if the rule's pattern of a benchmark matches; it may still select none of its items."""
         return fnmatchcase(benchmark, self.where.get("benchmark", "*"))
 
     def matches(self, place: Placed) -> bool:
-        """Return whether ``place`` (a record, a summary row, …) matches the rule's patterns."""
+        """Return True if ``place`` (a record, a summary row, …) matches the rule's patterns."""
         return all(fnmatchcase(getattr(place, name), pattern) for name, pattern in self.where.items())
 
     def select(self, records: Iterable[PlacedT]) -> list[PlacedT]:
@@ -118,7 +118,7 @@ class Gate:
 
     @property
     def needs_baseline(self) -> bool:
-        """Whether some rule compares with a baseline."""
+        """True if some rule compares with a baseline."""
         return any(rule.paired for rule in self.rules)
 
     def check_matches(self, places: Iterable[Placed]) -> None:

@@ -80,7 +80,7 @@ class Population:
 
     @property
     def clustered(self) -> bool:
-        """Whether some cluster has more than one item."""
+        """True if some cluster has more than one item."""
         return self.effective < self.items
 
     def without(self, lost: int) -> Population:

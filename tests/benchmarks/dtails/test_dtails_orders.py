@@ -56,7 +56,7 @@ def most_frequent(items: Sequence[Item]) -> Chooser:
 
 
 def is_named(items: Sequence[Item], chooser: Chooser, seed: int, runs: int) -> bool:
-    """Return whether a model that always chooses the same variation of an item is named order-dependent."""
+    """Return True if a model that always chooses the same variation of an item is named order-dependent."""
     rng = random.Random(seed)
     by_id = slots(items)
     counts: dict[int, Counter[int]] = {}

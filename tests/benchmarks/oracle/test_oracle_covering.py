@@ -100,7 +100,7 @@ def test_who_does_something_to_whom_must_agree() -> None:
 
 
 def test_arguments_of_active_and_passive_verbs() -> None:
-    """Subjects, objects and agents are read from the tree; a phrase of time is no object."""
+    """Subjects, objects and agents are read from the tree; a phrase of time is not a JSON object."""
     active = (Argument((0, 2), "agent", 2), Argument((3, 5), "patient", 2))
     assert arguments(Tree.from_brackets(CHASE)) == active
     assert arguments(Tree.from_brackets(PASSIVE)) == (

@@ -65,7 +65,7 @@ class Searching:
     fake: FakeOracle
 
     def holds(self, *point: int) -> bool | None:
-        """Return whether the property holds at a point."""
+        """Return True if the property holds at a point."""
         return self.loop.run_until_complete(self.search.holds(*point))
 
     def hypothesis(self, examples: int = 100) -> Counterexample | None:

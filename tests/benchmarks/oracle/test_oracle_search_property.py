@@ -192,7 +192,7 @@ class Searching:
         self.before = len(self.fake.asked)
 
     def holds(self, x: int, y: int) -> bool | None:
-        """Return whether the property holds at one point."""
+        """Return True if the property holds at one point."""
         return self._loop.run_until_complete(self.search.holds(x, y))
 
     def all_points(self) -> list[bool | None]:

@@ -105,7 +105,7 @@ def test_a_damaged_store_is_moved_aside(path: Path, start: bytes) -> None:
 
 
 def test_another_file_is_refused(tmp_path: Path) -> None:
-    """A file that is no SQLite file, a pipe and a device are refused, and stay as they are."""
+    """A file that is not a SQLite file, a pipe and a device are refused, and stay as they are."""
     notes, pipe, zero = tmp_path / "notes.txt", tmp_path / "pipe", tmp_path / "zero"
     notes.write_text("precious, but no database\n")
     notes.chmod(0o644)

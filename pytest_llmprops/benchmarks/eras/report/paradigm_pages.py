@@ -53,7 +53,7 @@ class Line:
 
     @property
     def is_segmenter(self) -> bool:
-        """Whether the line has cuts; otherwise it has scores."""
+        """True if the line has cuts; otherwise it has scores."""
         return self.task == EXPLICIT
 
 
@@ -180,7 +180,7 @@ class ParadigmContent:
 
 
 def is_judged(record: VerdictRecord) -> bool:
-    """Return whether a verdict has an outcome at the site or scores, and says what paradigm it is on."""
+    """Return True if a verdict has an outcome at the site or scores, and says what paradigm it is on."""
     return record.status in _JUDGED and record.values.keys() >= _NEEDED
 
 

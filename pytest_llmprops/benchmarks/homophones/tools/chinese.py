@@ -250,7 +250,7 @@ def _common_characters(frequencies: dict[str, int]) -> list[str]:
 
 
 def _is_level_1(character: str) -> bool:
-    """Return whether a character is in GB 2312 level 1 (common characters); excludes misprints."""
+    """Return True if a character is in GB 2312 level 1 (common characters); excludes misprints."""
     try:
         code = character.encode("gb2312")
     except UnicodeEncodeError:

@@ -86,7 +86,7 @@ class Question:
         return replace(self, options=tuple(self.options[place] for place in order))
 
     def same_as(self, other: Question) -> bool:
-        """Return whether both questions are the same after folding. Editors change spaces and Unicode forms."""
+        """Return True if both questions are the same after folding. Editors change spaces and Unicode forms."""
         return self._texts() == other._texts()
 
     def _texts(self) -> list[str]:
@@ -233,7 +233,7 @@ def read_answer(question: Question, column: str, text: str) -> str:
 
 
 def is_answered(question: Question, answers: Mapping[str, str]) -> bool:
-    """Return whether every required column is filled."""
+    """Return True if every required column is filled."""
     return all(answers.get(column) for column in question.required)
 
 

@@ -132,7 +132,7 @@ def _key(text: str) -> str:
 
 
 def is_writable(text: str) -> bool:
-    """Return whether ``text`` has a letter and can be written to a ``.words`` file."""
+    """Return True if ``text`` has a letter and can be written to a ``.words`` file."""
     return not any(mark in text for mark in ";/,") and any(unicodedata.category(c)[0] == "L" for c in text)
 
 

@@ -51,7 +51,7 @@ class Selection:
 
 
 def is_roughly_uniform(counts: Sequence[int], uniform: float) -> bool:
-    """Return whether every variation's share differs from ``1 / len(counts)`` by at most ``uniform``."""
+    """Return True if every variation's share differs from ``1 / len(counts)`` by at most ``uniform``."""
     total = sum(counts)
     return total > 0 and all(abs(n / total - 1 / len(counts)) <= uniform + _ROUNDING for n in counts)
 

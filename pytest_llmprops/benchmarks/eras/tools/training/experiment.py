@@ -418,7 +418,7 @@ def measure(model: Path, run: Path, arguments: Sequence[str]) -> None:
 
 
 def is_measured(run: Path) -> bool:
-    """Return whether a run is recorded completely."""
+    """Return True if a run is recorded completely."""
     return (run / "run.json").is_file() and read_facts(run).complete
 
 

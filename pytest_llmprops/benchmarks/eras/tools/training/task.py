@@ -289,7 +289,7 @@ def elapsed_in(history: Sequence[Mapping[str, float]]) -> float:
 
 
 def is_stuck(history: Sequence[Mapping[str, float]], metric: str, patience: int) -> bool:
-    """Return whether the last ``patience`` evaluations are not better than an earlier one."""
+    """Return True if the last ``patience`` evaluations are not better than an earlier one."""
     values = [entry[metric] for entry in history if metric in entry]
     return 0 < patience < len(values) and max(values[-patience:]) <= max(values[:-patience])
 

@@ -37,7 +37,7 @@ def judged(
     wrong: Mapping[str, str] = MappingProxyType({}),
     missing: Mapping[str, str] = MappingProxyType({}),
 ) -> Cells:
-    """Return one annotator's answer; without entries for a rule or concept there is no objection."""
+    """Return one annotator's answer; without entries for a rule or concept there is not a JSON objection."""
     if line["ask"].startswith("Is the rule"):
         return {"answer": rules.get(line["variation"], "yes")}
     concept = line["concept"]
