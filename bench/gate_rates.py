@@ -70,7 +70,7 @@ def p_values(sums: Counts, size: int, limit: float, least: int) -> Floats:
 
 
 def accuracy_met(right: Counts, size: int, limit: float) -> Flags:
-    """Return True if ``min_accuracy`` is met, given the right items of each cluster."""
+    """Return, per sample, whether ``min_accuracy`` is met, given the right items of each cluster."""
     return p_values(right, size, limit, 0) <= ALPHA / 2
 
 
@@ -80,7 +80,7 @@ def below(lost: Counts, gained: Counts, size: int, drop: float) -> Floats:
 
 
 def drop_met(lost: Counts, gained: Counts, size: int, margin: float) -> Flags:
-    """Return True if ``max_drop`` is met."""
+    """Return, per sample, whether ``max_drop`` is met."""
     return below(lost, gained, size, margin) <= ALPHA / 2
 
 
@@ -108,7 +108,7 @@ def items_show(lost: int, gained: int, n: int, alpha: float) -> bool:
 
 
 def regression_met(lost: Counts, gained: Counts, size: int, alpha: float = ALPHA) -> Flags:
-    """Return True if ``no_regression`` is met: no significant drop, and one of ``DETECT`` would have shown."""
+    """Return, per sample, whether ``no_regression`` is met: no significant drop; ``DETECT`` would have shown."""
     clusters = lost.shape[1]
     met = regression_p(lost, gained, size) > alpha
     flips = zip(lost.sum(axis=1).tolist(), gained.sum(axis=1).tolist(), strict=True)
@@ -122,7 +122,7 @@ def regression_met(lost: Counts, gained: Counts, size: int, alpha: float = ALPHA
 
 
 def sequential(rule: Rule, outcomes: Counts, size: int, seed: int, accepted: Flags) -> Flags:
-    """Return True if a sequential gate of one rule accepts, early or at the end.
+    """Return, per sample, whether a sequential gate of one rule accepts, early or at the end.
 
     :param outcomes: items of each cluster with each outcome: lost, gained, unchanged, or right, wrong.
     :param accepted: the decisions of the full runs. A look only asks the gate if the full run would accept the shares

@@ -8,18 +8,22 @@ import sqlite3
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.worker_messages import OpenBatches
+from pytest_llmprops.engine.batch import waves
 from pytest_llmprops.engine.batch.activity import WaitingClient, WaitingClients
-from pytest_llmprops.engine.batch.ledger import ledger_path
-from pytest_llmprops.engine.batch.waves import Submitter
+from pytest_llmprops.engine.batch.ledger import Entry, Ledger, ledger_path
+from pytest_llmprops.engine.batch.waves import Submitter, Waves
 from pytest_llmprops.models.api.anthropic import AnthropicBatches
 from pytest_llmprops.models.api.openai import OpenAIBatches
 from tests.support.batch_runs import BatchRun, sums
@@ -465,3 +469,32 @@ def test_the_ledger_of_a_database_is_named_without_its_password() -> None:
     assert ledger_path("/tmp/replies.sqlite") == Path("/tmp/replies.sqlite.batches")
     first, second = (ledger_path(f"postgresql://me:{word}@host/db") for word in ("one", "two"))
     assert first == second != ledger_path("postgresql://me:one@host/other")
+
+
+def test_a_line_is_left_out_if_any_of_its_requests_is_in_a_batch(tmp_path: Path) -> None:
+    """The ledger looks at every sample of a line, not only at the first."""
+    entry = Entry("one", "a", "m", "openai:m", "", "here:1", 0.0, "intent", 1, (), 0)
+    with closing(Ledger(tmp_path / "ledger")) as ledger:
+        assert ledger.claim(entry, {"line": ["k1", "k2"]}) == set()
+        assert ledger.claim(replace(entry, mark="two"), {"line": ["k0", "k2"], "free": ["k3"]}) == {"line"}
+        assert ledger.owners(["k0", "k2", "k3"]) == {"k2": "one", "k3": "two"}
+
+
+@pytest.mark.parametrize("is_undecided", [True, False])
+def test_a_run_does_not_end_while_a_batch_is_undecided(is_undecided: bool) -> None:
+    """At the end of its time, a run polls on until it is known whether a killed run has created a batch."""
+    stopped = RunStopped("waits")
+    run = SimpleNamespace(
+        _began=0.0,
+        _config=SimpleNamespace(batch_wait=0.0),
+        _poller=SimpleNamespace(is_undecided=is_undecided),
+        _calls=SimpleNamespace(stop=lambda reason: stopped),
+        _is_unfinished=False,
+        progress=lambda: OpenBatches(1, 8, 0, 0.0),
+    )
+    if is_undecided:
+        assert Waves._next_wait(run, 5.0) == waves.FIRST_POLL  # type: ignore[arg-type]  # noqa: SLF001
+    else:
+        with pytest.raises(RunStopped):
+            Waves._next_wait(run, 5.0)  # type: ignore[arg-type]  # noqa: SLF001
+    assert run._is_unfinished is not is_undecided  # noqa: SLF001

@@ -8,12 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.stub_server import RunningStub
 from pytest_llmprops.cli.run import retry_arguments
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata
+from pytest_llmprops.plugin.resuming import check_cases
 from pytest_llmprops.runs.reader import read_run
 from tests.support.postgres import PostgresServer
 from tests.support.runs import Finished, Runner
@@ -256,3 +261,45 @@ def test_retry_repeats_the_command_of_a_run(run: Runner) -> None:
     )  # fmt: skip
     assert (again.returncode, again.stderr.count("\n")) == (2, 1)
     assert "no run 'nosuch'" in again.stderr
+
+
+def _change(done: Finished, **facts: object) -> None:
+    """Change what ``run.json`` says of a run."""
+    file = done.folder / "run.json"
+    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | facts), encoding="utf-8")
+
+
+def test_a_torn_line_of_requests_is_removed(run: Runner) -> None:
+    """The half line that a killed run left in requests.jsonl is removed, so that the next line stays readable."""
+    _with_errors(run)
+    options = ("--model", run.adder, "--llm-cache", "off", "--llm-retries", "0")
+    first = run(*options)
+    before = len(first.requests)
+    _change(first, complete=False, finished=None, files={})
+    with (first.folder / "requests.jsonl").open("ab") as file:
+        file.write(b'{"key": "torn", "role": "sub')
+    run.write("failing.txt", "0")
+    done = _resume(run, first, *options)
+    assert len(done.requests) == before + 3
+    assert "torn" not in (first.folder / "requests.jsonl").read_text(encoding="utf-8")
+    assert not read_run(first.folder).problems
+
+
+def test_a_baseline_is_not_resumed(run: Runner) -> None:
+    """A baseline stays as it was promoted; the line names the run that it was copied from."""
+    _with_errors(run)
+    first = run("--model", run.adder, "--llm-retries", "0")
+
+    _change(first, promoted_from="the-run")
+    done = _resume(run, first, "--model", run.adder)
+    assert done.code == 4
+    assert "is a baseline; resume the run the-run" in done.output
+
+
+def test_a_run_is_not_resumed_on_other_data(run: Runner) -> None:
+    """If a file of the items has changed, the line names it; the items with verdicts would be other ones."""
+    facts = RunMetadata("run", data={"items.jsonl": "1", "gone.jsonl": "1"}, expected=2)
+    now = CollectionMetadata(cases=2, data={"items.jsonl": "1"})
+    check_cases(run.folder, facts, AlreadyMeasured(), now)
+    with pytest.raises(UsageError, match=r"the data changed since then \(items\.jsonl\)"):
+        check_cases(run.folder, facts, AlreadyMeasured(), replace(now, data={"items.jsonl": "2"}))

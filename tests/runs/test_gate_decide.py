@@ -11,8 +11,10 @@ import pytest
 from pytest_llmprops.core.comparison import detectable_drop
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.paired import count_sample, holm, mcnemar_drop
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
+from pytest_llmprops.runs.gate.checks import metric, ranked
+from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.runs.pairs import judge_pairs, pair_records
 from tests.support.gates import check_of, gate_of, judged, paired_runs
 from tests.support.recorded import verdict, verdicts
@@ -519,3 +521,38 @@ def test_a_rule_may_ask_for_repeats() -> None:
     paired = gate_of({"max_drop": 0.5, "repeats": 3})
     result = judged(paired, repeated([3] * 40, 3, "new"), repeated([1] * 40, 1, "old"))
     assert "the baseline has 1 sample per item, and repeats = 3; measure it again with" in result.line
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [(0.8, 0.9, "met"), (0.8, 0.8, "met"), (0.7, 0.8, "inconclusive"), (0.7, 0.799, "failed")],
+)
+def test_limits_of_an_interval_at_the_required_value(low: float, high: float, verdict: str) -> None:
+    """A lower limit at the required value meets it; an upper limit at the required value does not fail it."""
+    assert ranked(low, high, at_least=0.8) == verdict
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.25, 0.75, "met"),
+        (0.2, 0.25, "inconclusive"),
+        (0.75, 0.8, "inconclusive"),
+        (0.76, 0.8, "failed"),
+        (0.1, 0.2, "failed"),
+    ],
+)
+def test_limits_of_an_interval_at_the_bounds_of_a_target(low: float, high: float, verdict: str) -> None:
+    """``within`` includes both of its bounds."""
+    row = MetricRow("new", "b", "t", "en", "given", "m", 0.5, 10, "", low, high, "target:0.5")
+    rule = Rule("rule", {}, metric="m", within=0.25)
+    [check] = metric(rule, row)
+    assert check.verdict == verdict
+
+
+def test_an_estimate_at_the_required_value() -> None:
+    """With ``basis = "point"``, an accuracy that is the required value meets it."""
+    records = new("c" * 8 + "w" * 2)
+    for least, wanted in ((0.8, "met"), (0.8 + 1e-9, "failed")):
+        result = judged(gate_of({"min_accuracy": least, "basis": "point", "min_items": 1}), records)
+        assert check_of(result, "min_accuracy").verdict == wanted

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from pytest_llmprops.core.paired import Pairs, drop_test
+from pytest_llmprops.core.comparison import detectable_drop
+from pytest_llmprops.core.paired import Pairs, drop_test, mcnemar_drop
 from pytest_llmprops.runs.gate import checks, sequential
 from pytest_llmprops.runs.gate.checks import Answer
 from pytest_llmprops.runs.gate.decide import decide, rule_open, settled
@@ -546,3 +547,49 @@ def test_run_that_ended_early_is_complete_for_its_own_gate_only() -> None:
     other = replace(facts, sequential=replace(run.plan, ended=True, gate="another"))
     elsewhere = decide(gate, other, run.order[:100], run.baseline)
     assert "this run is incomplete: it was stopped early by another gate file" in elsewhere.line
+
+
+def drawn_wholly(lost: int, gained: int, n: int, *, tests: int) -> str:
+    """Return the early verdict of ``no_regression`` on a rule whose pairs are all drawn, one of ``tests`` rules."""
+    rule = Rule("rule", {}, no_regression=True, detect=0.1, alpha=0.05)
+    drops = [1.0] * lost + [-1.0] * gained + [0.0] * (n - lost - gained)
+    pairs = Pairs(
+        tuple(max(d, 0.0) for d in drops), tuple(max(-d, 0.0) for d in drops), tuple(map(str, range(n)))
+    )
+    return sequential.no_regression(
+        rule, pairs, Population(n, float(n)), 0.0125, alpha=0.025, tests=tests
+    ).verdict
+
+
+def test_each_of_several_rules_fails_at_its_share_of_alpha() -> None:
+    """A p-value between alpha / 3 and alpha fails one rule alone, and none of three."""
+    lost = next(lost for lost in range(100) if 0.01 < mcnemar_drop(lost, 5) < 0.02)
+    assert drawn_wholly(lost, 5, 600, tests=1) == "failed"
+    assert drawn_wholly(lost, 5, 600, tests=3) == "inconclusive"
+
+
+def test_each_of_several_rules_detects_at_its_share_of_alpha() -> None:
+    """Pairs that can show a drop of ``detect`` at alpha, but not at alpha / 20, meet one rule alone, and none of 20."""
+    n = next(n for n in range(50, 1000, 10) if detectable_drop(3, 3, n, alpha=0.025) <= 0.1)
+    assert detectable_drop(3, 3, n, alpha=0.025 / 20) > 0.1
+    assert drawn_wholly(3, 3, n, tests=1) == "met"
+    assert drawn_wholly(3, 3, n, tests=20) == "inconclusive"
+
+
+def test_rules_that_wait_count_in_the_correction_of_the_others() -> None:
+    """Holm's correction is for all rules of the gate, also for those whose items are not all drawn."""
+    hard, old_hard = pairs_as_runs("l" * 15 + "g" * 5 + "b" * 580)
+    easy, old_easy = pairs_as_runs("b" * 600)
+    ours = [replace(r, task="hard", id=f"hard/{r.id}") for r in hard]
+    ours += [replace(r, task="easy", id=f"easy/{r.id}") for r in easy]
+    theirs = [replace(r, task="hard", id=f"hard/{r.id}") for r in old_hard]
+    theirs += [replace(r, task="easy", id=f"easy/{r.id}") for r in old_easy]
+    both = gate_of(*({"task": task, "no_regression": True} for task in ("hard", "easy")), sequential=True)
+    run = DrawnRun(both, ours, theirs)
+    first_easy = [r for r in run.order if r.task == "easy"][:50]
+    result = run.after([*ours[:600], *first_easy])
+    assert result.rules[0].verdict == "met"
+    alone = DrawnRun(
+        gate_of({"task": "hard", "no_regression": True}, sequential=True), ours[:600], theirs[:600]
+    )
+    assert alone.after(600).decision == "fail"

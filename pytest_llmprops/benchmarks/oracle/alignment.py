@@ -170,7 +170,7 @@ def _left_over(sentence: Parsed, spans: Iterable[Span]) -> tuple[str, ...]:
 
 
 def covered(count: int, spans: Iterable[Span]) -> list[bool]:
-    """Return True if one of the spans contains the token, for each of ``count`` tokens."""
+    """Return, for each of ``count`` tokens, whether one of the spans contains it."""
     flags = [False] * count
     for start, end in spans:
         flags[start:end] = [True] * (end - start)

@@ -103,7 +103,7 @@ def detokenised(tokens: Sequence[str], *, quoted: bool = False) -> Detokenised:
 def _ties(
     words: Sequence[str], i: int, doubles: dict[int, bool], singles: dict[int, bool], blank: bool
 ) -> tuple[bool, bool]:
-    """Return True if word ``i`` is attached to the word before it, and to the word after it.
+    """Return whether word ``i`` is attached to the word before it, and whether to the word after it.
 
     :param doubles: position of a quotation mark -> whether it opens a quotation.
     :param singles: the same for single marks.

@@ -82,7 +82,7 @@ class SynonymRules:
         return kind
 
     def named(self, name: str, kind: str, *, at_start: bool) -> tuple[bool | None, str]:
-        """Return True if the entity is named, and the name of the rule; (None, "") if no rule fits.
+        """Return whether the entity is named, and the name of the rule; (None, "") if no rule fits.
 
         :param at_start: whether the name is the start of the sentence, so that its first capital means nothing.
         """

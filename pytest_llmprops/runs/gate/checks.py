@@ -30,7 +30,7 @@ class Answer(NamedTuple):
 
 
 def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
-    """Return True if an interval is at or above a limit, below it, or contains it."""
+    """Return ``met`` if an interval is at or above a limit, ``failed`` if below it, otherwise ``inconclusive``."""
     if low >= at_least:
         return "met"
     return "failed" if high < at_least else "inconclusive"

@@ -9,7 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -19,10 +19,10 @@ import pytest
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.store import sqlite
-from pytest_llmprops.engine.store.base import VERSION, row_of
+from pytest_llmprops.engine.store.base import LEASE_SECONDS, VERSION, row_of
 from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
-from tests.support.stores import REPLY, get, put
+from tests.support.stores import REPLY, age_claims, get, put
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     link.symlink_to(notes)
     before = {file: file.stat() for file in others}
     for file in (*others, link):
-        with pytest.raises(StoreError, match=r"(no SQLite file|not a regular file); .*--llm-store FILE"):
+        with pytest.raises(StoreError, match=r"(not a SQLite file|not a regular file); .*--llm-store FILE"):
             SQLiteStore(file)
     assert {file: file.stat() for file in others} == before
     assert sorted(tmp_path.iterdir()) == sorted((*others, link))
@@ -319,3 +319,40 @@ def test_claims_that_cannot_be_written_do_not_end_a_run(path: Path, monkeypatch:
     )
     store.beat()
     store.close()
+
+
+def test_a_claim_is_looked_up_again_where_it_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that another process claims between the look-up and the lock stays with that process."""
+    with closing(SQLiteStore(path)) as one, closing(SQLiteStore(path)) as two:
+        assert two.claim(["other"]) == {"other"}
+        assert one.claim(["own"]) == {"own"}
+        claimed: list[set[str]] = []
+        look_up = SQLiteStore._taken  # noqa: SLF001 -- the moment between the two look-ups
+
+        def taken(store: SQLiteStore, names: Iterable[str]) -> set[str]:
+            found = look_up(store, names)
+            if store is one and not claimed:
+                claimed.append(two.claim(["shared"]))
+            return found
+
+        monkeypatch.setattr(SQLiteStore, "_taken", taken)
+        assert one.claim(["shared", "free"]) == {"free"}
+        assert claimed == [{"shared"}]
+
+
+def test_a_report_from_the_future_keeps_no_claim(path: Path) -> None:
+    """After a clock was set back, the claims of a process that reported before are free for one that runs already."""
+    with closing(SQLiteStore(path)) as one, closing(SQLiteStore(path)) as two:
+        assert two.claim(["other"]) == {"other"}
+        assert one.claim(["a"]) == {"a"}
+        age_claims(str(path), -(LEASE_SECONDS + 10))
+        assert two.claim(["a"]) == {"a"}
+
+
+def test_a_report_from_the_future_is_removed(path: Path) -> None:
+    """After a clock was set back, the next process removes those that reported before."""
+    with closing(SQLiteStore(path)) as one, closing(SQLiteStore(path)) as two:
+        assert one.claim(["a"]) == {"a"}
+        age_claims(str(path), -(LEASE_SECONDS + 10))
+        two.claim(["b"])
+        assert (two.info().runs, two.info().claims) == (1, 1)
