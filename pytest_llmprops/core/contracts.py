@@ -45,7 +45,7 @@ def fault_text(fault: BaseException) -> str:
     """Return an exception as one short line; a message of this project stands for itself."""
     try:
         text = one_line(str(fault), _MOST)
-    except (Exception, SystemExit):
+    except Exception:
         text = "its message cannot be shown"
     if isinstance(fault, LLMPropsError) and text:
         return text
@@ -63,12 +63,7 @@ def own_traceback(fault: BaseException) -> TracebackType | None:
 
 def place_of(fault: BaseException) -> str:
     """Return the last line of the benchmark's code that an exception passed: ``test_sums.py, line 14``."""
-    # A StopIteration that leaves a coroutine is the cause of a RuntimeError, which has no frame of the coroutine.
-    return _place_in(fault.__traceback__) or _place_in(getattr(fault.__cause__, "__traceback__", None))
-
-
-def _place_in(trace: TracebackType | None) -> str:
-    last = installed = None
+    trace, last, installed = fault.__traceback__, None, None
     while trace is not None:
         if _is_foreign(trace):
             # A benchmark may be installed, too, but an installed package is more likely one that it calls.
@@ -159,11 +154,6 @@ def checked_verdict(benchmark: object, method: str, verdict: object, tasks: Coll
 def _verdict_problem(verdict: object, tasks: Collection[str]) -> str:
     if not isinstance(verdict, Verdict):
         return f"{type_name(verdict)}; return a Verdict"
-    if type(verdict).__bool__ is not Verdict.__bool__:
-        # Pytest would take a verdict for another one than the record has, and an exception of __bool__ for its own.
-        return (
-            f"a Verdict whose class {type(verdict).__name__} defines __bool__; remove it, and set the status"
-        )
     status: object = verdict.status
     if not isinstance(status, str) or status not in STATUSES:
         return f"a Verdict with the status {shown(status)}; use {', '.join(STATUSES[:-1])} or {STATUSES[-1]}"
@@ -252,5 +242,5 @@ def shown(value: object) -> str:
     """Return a value for a message."""
     try:
         return one_line(repr(value), 60)
-    except (Exception, SystemExit):
+    except Exception:
         return type_name(value)
