@@ -99,7 +99,7 @@ def _rule_pieces(document: object, language: str) -> tuple[str, ...]:
 
 
 def _homophones() -> Iterator[Reader]:
-    document = json.loads((ROOT / "data/homophones/refusal_rules.json").read_text(encoding="utf-8"))
+    document = json.loads((ROOT / "data/homophones/reading_rules.json").read_text(encoding="utf-8"))
     rules = parse_rules(document)
     for language in ("en", "zh", "es"):
         rows = [row for row in _rows("homophones/labelled_replies.jsonl") if row["language"] == language]

@@ -17,7 +17,7 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.core.verdicts import Verdict
 
-RULES = "homophones/refusal_rules.json"
+RULES = "homophones/reading_rules.json"
 #: The groups of items with an accuracy of their own: name, value of the verdict, and what it is.
 _GROUPS = (
     ("function_words", "function_word", 1.0),

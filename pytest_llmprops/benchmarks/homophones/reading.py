@@ -3,7 +3,7 @@
 The paper counts a reply as correct if it contains the answer (``contains``). ``word`` asks whether the reply offers
 it: see `mentions`. The paper names two things that accuracy alone hides: refusals, the most common error
 (section 9.1), and replies that guess several answers (section 10.3). All are recognised by regular expressions in
-a data file that can be replaced (``data/homophones/refusal_rules.json``).
+a data file that can be replaced (``data/homophones/reading_rules.json``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rules for reading replies, parsed from JSON (``data/homophones/refusal_rules.json``)."""
+"""The rules for reading replies, parsed from JSON (``data/homophones/reading_rules.json``)."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _check_pattern(section: str, rule: Rule, where: str) -> None:
 
 
 def _fail(what: str) -> NoReturn:
-    raise ValueError(f"refusal rules: {what}")
+    raise ValueError(f"reading rules: {what}")
 
 
 def without_group(match: re.Match[str], group: str) -> str:

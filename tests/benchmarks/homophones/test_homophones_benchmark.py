@@ -432,8 +432,8 @@ def test_empty_folder_is_one_line(tmp_path: Path) -> None:
 def test_damaged_rules_are_a_data_error(tmp_path: Path, document: str) -> None:
     """Rules of the user's own folder that are not rules are one line with the file."""
     write(tmp_path, "en", ("Hang the lammpe over the table", "lammpe", "lamp"))
-    (tmp_path / "homophones" / "refusal_rules.json").write_text(document, encoding="utf-8")
+    (tmp_path / "homophones" / "reading_rules.json").write_text(document, encoding="utf-8")
     with pytest.raises(
-        DataError, match=r"^homophones/refusal_rules\.json: refusal rules: .*; correct it there$"
+        DataError, match=r"^homophones/reading_rules\.json: reading rules: .*; correct it there$"
     ):
         H.load(DataFolder(tmp_path, "published"))

@@ -24,7 +24,7 @@ from pytest_llmprops.data.files import DataFolder, builtin_data
 
 ROOT = Path(__file__).parents[3]
 RULES = parse_rules(
-    json.loads((ROOT / "data" / "homophones" / "refusal_rules.json").read_text(encoding="utf-8"))
+    json.loads((ROOT / "data" / "homophones" / "reading_rules.json").read_text(encoding="utf-8"))
 )
 LANGUAGES = ("en", "zh", "es")
 REPLIES = homophone_replies()

@@ -24,7 +24,7 @@ from pytest_llmprops.benchmarks.homophones.reading import (
 from pytest_llmprops.benchmarks.homophones.reading_rules import SECTIONS
 
 FOLDER = Path(__file__).parents[3] / "data" / "homophones"
-DOCUMENT = json.loads((FOLDER / "refusal_rules.json").read_text(encoding="utf-8"))
+DOCUMENT = json.loads((FOLDER / "reading_rules.json").read_text(encoding="utf-8"))
 RULES = parse_rules(DOCUMENT)
 LABELLED = [
     json.loads(line)
@@ -338,7 +338,7 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
 )
 def test_malformed_rules_are_one_clear_line(document: object, message: str) -> None:
     """The error for malformed user rules names the section and the rule."""
-    with pytest.raises(ValueError, match=f"^refusal rules: .*{message}") as caught:
+    with pytest.raises(ValueError, match=f"^reading rules: .*{message}") as caught:
         parse_rules(document)
     assert "\n" not in str(caught.value)
 
