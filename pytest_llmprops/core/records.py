@@ -16,6 +16,10 @@ from pytest_llmprops.core.strict_json import JSON, encoded, number, string
 
 RecordStatus = Literal["correct", "wrong", "refused", "unparsed", "error"]
 RECORD_STATUSES: tuple[RecordStatus, ...] = get_args(RecordStatus)
+#: the counts of a summary row, in the order of statuses that every table keeps
+COUNTS = ("correct", "wrong", "refused", "unparsed", "errors")
+#: the count columns beside an accuracy, which says how many items are correct
+COUNT_COLUMNS = COUNTS[1:]
 _NUMBER = (int, float, type(None))
 
 
@@ -216,7 +220,7 @@ class SummaryRow(_Row):
 
     kinds: ClassVar = {
         **dict.fromkeys(Group._fields, (str,)),
-        **dict.fromkeys(("items", "clusters", "correct", "wrong", "refused", "unparsed", "errors"), (int,)),
+        **dict.fromkeys(("items", "clusters", *COUNTS), (int,)),
         **dict.fromkeys(("accuracy", "ci_low", "ci_high"), _NUMBER),
         "ci_method": (str, type(None)),
         **dict.fromkeys(("samples", "answered"), (int,)),

@@ -19,7 +19,7 @@ from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.records import RecordStatus, VerdictRecord
 from pytest_llmprops.core.requests import REQUESTS, Chat, Kind, Reply, Request, of_repeat
 from pytest_llmprops.core.texts import one_line
-from pytest_llmprops.core.verdicts import Status, Verdict, record_of
+from pytest_llmprops.core.verdicts import STATUSES, Status, Verdict, record_of
 from pytest_llmprops.engine.event_loop import forget_cancellation
 
 #: equal faults in a row after which a run stops
@@ -501,7 +501,7 @@ class Evaluator:
 NAMED = 3
 #: number of failures that a case's report lists
 LISTED = 200
-_NOT_CORRECT: tuple[Status, ...] = ("wrong", "refused", "unparsed")
+_NOT_CORRECT: tuple[Status, ...] = STATUSES[1:]
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 

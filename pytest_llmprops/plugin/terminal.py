@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.numbers import count, counted, duration, usd
+from pytest_llmprops.core.records import RECORD_STATUSES
 from pytest_llmprops.core.run_metadata import CallFacts
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.worker_messages import BrokerReport, CaseReport, CollectionMetadata, OpenBatches
@@ -42,7 +43,7 @@ class Progress:
         self._capture = capture
         self._total = total
         self._report = report
-        self._done = dict.fromkeys(("correct", "wrong", "refused", "unparsed", "error", "gate decided"), 0)
+        self._done = dict.fromkeys((*RECORD_STATUSES, "gate decided"), 0)
         self._cases = 0
         self._begun = time.monotonic()
         self._last: tuple[float, int] = (self._begun, 0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.numbers import cost, count, counted, duration, interval, number, percent
-from pytest_llmprops.core.records import SearchCounts, SearchRecord, SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import COUNT_COLUMNS, SearchCounts, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import OldReplies, ProtocolMetadata, RunMetadata
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.data.published_results import beside
@@ -219,7 +219,7 @@ def _fitted(table: Table, published: Sequence[str], width: int) -> list[str]:
     """
     narrow, places = without(table, ("lang", "source"))
     narrow[0] = (f"{HEADER[0]} ({', '.join(places)})" if places else HEADER[0], *narrow[0][1:])
-    narrow, _ = without(narrow, ("refused", "unparsed", "errors", "wrong"), values=("0",))
+    narrow, _ = without(narrow, (*COUNT_COLUMNS[1:], COUNT_COLUMNS[0]), values=("0",))
     best = [text.partition(", ")[0] for text in published]
     column = narrow[0].index("95% interval")
     if all(row[column].endswith(_BY_CLUSTERS) for row in narrow[1:] if row[column]):
@@ -244,7 +244,7 @@ def _cells(row: SummaryRow) -> tuple[str, ...]:
         accuracy, limits = percent(value), interval(low, high)
         if row.cluster_accuracy is not None or (row.ci_method and "cluster" in row.ci_method):
             limits += _BY_CLUSTERS
-    counts = (count(getattr(row, name)) for name in ("wrong", "refused", "unparsed", "errors"))
+    counts = (count(getattr(row, name)) for name in COUNT_COLUMNS)
     items, samples = count(row.items), count(row.samples)
     return (row.task, row.language, row.source, items, samples, accuracy, limits, *counts, *_variance(row))
 
@@ -258,11 +258,8 @@ def _variance(row: SummaryRow) -> tuple[str, str]:
 
 def _total(rows: Sequence[SummaryRow], averaged: Sequence[SummaryRow]) -> tuple[str, ...]:
     """Return the last row of a table: the counts of all ``rows``, and the mean accuracy of the ``averaged`` ones."""
-    sums = {
-        name: sum(getattr(r, name) for r in rows)
-        for name in ("items", "samples", "wrong", "refused", "unparsed", "errors")
-    }
-    counts = (count(sums[name]) for name in ("wrong", "refused", "unparsed", "errors"))
+    sums = {name: sum(getattr(r, name) for r in rows) for name in ("items", "samples", *COUNT_COLUMNS)}
+    counts = (count(sums[name]) for name in COUNT_COLUMNS)
     accuracies = [r.estimate[0] for r in averaged if r.estimate is not None]
     mean = f"{percent(sum(accuracies) / len(accuracies))} mean" if accuracies else "-"
     return ("all", "", "", count(sums["items"]), count(sums["samples"]), mean, "", *counts, "", "")

@@ -17,9 +17,10 @@ from typing import Any
 
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.metrics import items_of
-from pytest_llmprops.core.records import Group, SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import COUNTS, Group, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import first_names
+from pytest_llmprops.core.verdicts import STATUSES
 
 VERDICTS, REQUESTS = "verdicts.jsonl", "requests.jsonl"
 #: the key of ``run.json`` with the hash of its other content
@@ -137,7 +138,7 @@ def _summary(facts: RunMetadata, records: Sequence[VerdictRecord]) -> Iterator[s
                 break
 
 
-_NUMBERS = ("correct", "wrong", "refused", "unparsed", "errors", "items", "samples", "clusters")
+_NUMBERS = (*COUNTS, "items", "samples", "clusters")
 
 
 def _counts_of_row(row: SummaryRow) -> dict[str, float]:
@@ -165,7 +166,7 @@ def _counts(records: Sequence[VerdictRecord], weighted: Collection[Group]) -> di
     for group, numbers in statuses.items():
         samples, errors, correct = sum(numbers.values()), numbers.get("error", 0), numbers.get("correct", 0)
         counts[group] = {
-            **{name: numbers.get(name, 0) for name in ("correct", "wrong", "refused", "unparsed")},
+            **{name: numbers.get(name, 0) for name in STATUSES},
             "errors": errors,
             "items": samples,
             "samples": samples,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.records import MetricRow, SearchRecord, SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import COUNTS, MetricRow, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import SCHEMA, RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import VERDICTS, changed_content, file_hashes, problems, status_counts
@@ -20,7 +20,6 @@ from pytest_llmprops.runs.record import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
 
 T = TypeVar("T")
-COUNTS = ("correct", "wrong", "refused", "unparsed", "errors")
 
 
 @dataclass(frozen=True)

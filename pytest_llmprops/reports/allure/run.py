@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.gate_results import Check, GateResult
-from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.records import COUNT_COLUMNS, VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.reports.allure.case import COUNTEREXAMPLE, EXPECTATION, FAULT
@@ -183,12 +183,13 @@ def table(facts: RunMetadata) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = ("model", "benchmark", "task", "language", "source", "items")
-    counts = ("wrong", "refused", "unparsed", "errors")
-    writer.writerow([*columns, "accuracy", "from", "to", *counts])
+    writer.writerow([*columns, "accuracy", "from", "to", *COUNT_COLUMNS])
     for row in facts.summary:
         shares = row.estimate or (None, None, None)
         percent = ["" if share is None else f"{100 * share:.1f}" for share in shares]
-        writer.writerow([*(getattr(row, n) for n in columns), *percent, *(getattr(row, n) for n in counts)])
+        writer.writerow(
+            [*(getattr(row, n) for n in columns), *percent, *(getattr(row, n) for n in COUNT_COLUMNS)]
+        )
     return visible(out.getvalue())
 
 

@@ -10,7 +10,7 @@ from pytest_llmprops.benchmark_registry import benchmark_names, find_registratio
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import count, size_in_points
-from pytest_llmprops.core.records import MetricRow, SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import COUNT_COLUMNS, MetricRow, SummaryRow, VerdictRecord
 from pytest_llmprops.data.published_results import ranked
 from pytest_llmprops.reports.kit.blocks import (
     Block,
@@ -64,7 +64,6 @@ def reach(result: PairedResult) -> str:
 
 #: maximum number of published results per row
 MOST = 3
-COUNTS = ("wrong", "refused", "unparsed", "errors")
 #: note on a run with repeats
 REPEATS = (
     "Items have {n} samples. An accuracy is the mean over the items of their shares of correct samples, and the counts"
@@ -172,7 +171,7 @@ def _counts(measured: Measured) -> Table:
     ]
     has_repeats = any(row.has_repeats for s in measured.series for row in measured.rows(s))
     columns[4:4] = [("Samples", True)] if has_repeats else []
-    columns += [(name.capitalize(), True) for name in COUNTS]
+    columns += [(name.capitalize(), True) for name in COUNT_COLUMNS]
     rows = []
     any_published = any(published_beside(measured, place) for place in measured.places)
     for place in measured.places:
@@ -186,7 +185,7 @@ def _counts(measured: Measured) -> Table:
             cells.append(Cell(f"{row.items:,}", row.items))
             cells += [Cell(f"{row.samples:,}", row.samples)] if has_repeats else []
             cells.append(replace(share_cell(row), items=item_filter))
-            for name in COUNTS:
+            for name in COUNT_COLUMNS:
                 status = "error" if name == "errors" else name
                 link = {**item_filter, "status": status} if getattr(row, name) else {}
                 cells.append(Cell(f"{getattr(row, name):,}", getattr(row, name), items=link))
