@@ -81,24 +81,6 @@ def _lines(file: Path) -> list[list[str]]:
     return lines if lines[-1] else lines[:-1]
 
 
-#: Examples of the backends with many models. Capitals stand for what the user fills in.
-EXAMPLES = {
-    "anthropic": "claude-sonnet-4-5",
-    "fake": "fake:echo",
-    "first-of": "first-of:stanza,spacy:en_core_web_sm",
-    # Not a name of the hub, which would be looked up.
-    "hf": "hf:./FOLDER",
-    "litellm": "litellm:PROVIDER/NAME",
-    "llamacpp": "llamacpp:FILE.gguf",
-    "maxmatch": "maxmatch:WORDS.txt",
-    "openai": "gpt-4o",
-    "spacy": "spacy:en_core_web_sm",
-}
-KEYS = {"anthropic": ("ANTHROPIC_API_KEY",), "openai": ("OPENAI_API_KEY",)}
-#: where the example has no answer
-SERVES = {"hf": "depends on the model"}
-
-
 def add_models(groups: Groups) -> None:
     """Add ``models``."""
     models = groups.add_parser(
@@ -157,10 +139,12 @@ def _write_prices(path: Path) -> int:
 
 def _backends() -> Iterator[tuple[str, str, str, str]]:
     for name in backend_names():
-        example = EXAMPLES.get(name) or _own_example(name)
+        example = _own_example(name)
         try:
-            served = SERVES.get(name) or ", ".join(sorted(find_backend(name).kinds(parse_spec(example))))
-            yield name, example, served, _needs(example, KEYS.get(name, ()))
+            backend = find_backend(name)
+            example = backend.example or example
+            served = backend.serves or ", ".join(sorted(backend.kinds(parse_spec(example))))
+            yield name, example, served, _needs(example, backend.keys)
         except Exception as error:
             # Code of another package; the other models can be listed.
             yield name, example, "", terminal_line(f"does not work: {type(error).__name__}: {error}")

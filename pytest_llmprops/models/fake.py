@@ -312,4 +312,4 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     return make
 
 
-BACKEND = Backend(_check, always("chat"))
+BACKEND = Backend(_check, always("chat"), is_free=True, example="fake:echo")

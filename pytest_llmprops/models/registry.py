@@ -133,6 +133,9 @@ class Backend:
         printed, and one call checks that they answer.
     :param missing: function that returns what a call needs and this machine lacks, such as a key, as one line; empty if
         nothing is missing. A run whose replies are all stored does not need it.
+    :param is_free: its models run on this machine, so a call costs nothing unless the specification has a price.
+    :param example: a specification, for lists; capitals stand for what the user fills in. Default: the backend's name.
+    :param keys: the environment variables of its keys. :param serves: what the example serves, where that is unknown.
     """
 
     check: Check
@@ -144,6 +147,10 @@ class Backend:
     batches: bool = False
     remote: bool = False
     missing: Missing = _nothing_missing
+    is_free: bool = False
+    example: str = ""
+    keys: tuple[str, ...] = ()
+    serves: str = ""
 
     def factory(self, spec: ModelSpec, options: BackendOptions) -> Model:
         """Check ``spec`` and create its model.
@@ -153,31 +160,31 @@ class Backend:
         return checked_model(self.check(spec, options)())
 
 
-def _module(name: str) -> tuple[str, Callable[[], Backend]]:
+def _module(name: str, attribute: str = "BACKEND") -> Callable[[], Backend]:
     def load() -> Backend:
-        backend: Backend = importlib.import_module(f"pytest_llmprops.models.{name}").BACKEND
+        backend: Backend = getattr(importlib.import_module(f"pytest_llmprops.models.{name}"), attribute)
         return backend
 
-    return name, load
+    return load
 
 
 # A module is imported only when one of its models is chosen.
 _BUILT_IN: dict[str, Callable[[], Backend]] = {
-    "openai": _module("api.openai")[1],
-    "anthropic": _module("api.anthropic")[1],
-    "litellm": _module("api.litellm")[1],
-    "llamacpp": _module("local.llamacpp")[1],
-    "smollm2": _module("local.llamacpp")[1],
-    "hf": _module("hf.backend")[1],
-    "jieba": _module("segmenters.jieba")[1],
-    "pkuseg": _module("segmenters.pkuseg")[1],
-    "maxmatch": _module("segmenters.maxmatch")[1],
-    "stanza": _module("parsers.stanza")[1],
-    "spacy": _module("parsers.spacy")[1],
-    "words": _module("parsers.words")[1],
-    "first-of": _module("parsers.first_of")[1],
-    "minilm": _module("hf.minilm")[1],
-    "fake": _module("fake")[1],
+    "openai": _module("api.openai"),
+    "anthropic": _module("api.anthropic"),
+    "litellm": _module("api.litellm"),
+    "llamacpp": _module("local.llamacpp"),
+    "smollm2": _module("local.llamacpp", "SMOLLM2"),
+    "hf": _module("hf.backend"),
+    "jieba": _module("segmenters.jieba"),
+    "pkuseg": _module("segmenters.pkuseg"),
+    "maxmatch": _module("segmenters.maxmatch"),
+    "stanza": _module("parsers.stanza"),
+    "spacy": _module("parsers.spacy"),
+    "words": _module("parsers.words"),
+    "first-of": _module("parsers.first_of"),
+    "minilm": _module("hf.minilm"),
+    "fake": _module("fake"),
 }
 # Backends with only one model, which are written without a colon.
 _ONE_MODEL = ("smollm2", "jieba", "pkuseg", "stanza", "words", "minilm")

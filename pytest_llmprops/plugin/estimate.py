@@ -48,9 +48,9 @@ def prices_of(cases: Cases) -> dict[str, Price]:
         if listed is not None:
             has_batches = cases.settings.engine == "batch"
             prices[label] = listed.scaled(BATCH_DISCOUNT) if has_batches else listed
-        elif spec.backend in ("llamacpp", "smollm2", "hf", "fake") or (
-            label.startswith(HELPER) and not find_backend(spec.backend).remote
-        ):
+            continue
+        backend = find_backend(spec.backend)
+        if backend.is_free or (label.startswith(HELPER) and not backend.remote):
             prices[label] = FREE
     return prices
 

@@ -396,4 +396,6 @@ BACKEND = Backend(
     batches=True,
     remote=True,
     missing=_missing_key,
+    example="claude-sonnet-4-5",
+    keys=("ANTHROPIC_API_KEY",),
 )

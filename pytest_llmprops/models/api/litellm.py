@@ -130,4 +130,4 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     return lambda: LiteLLMModel(spec, options)
 
 
-BACKEND = Backend(_check, always("chat"), prepare=load_litellm, remote=True)
+BACKEND = Backend(_check, always("chat"), prepare=load_litellm, remote=True, example="litellm:PROVIDER/NAME")

@@ -472,5 +472,12 @@ def _import_sdk() -> None:
 
 
 BACKEND = Backend(
-    _check, always("chat"), prepare=_import_sdk, batches=True, remote=True, missing=_missing_key
+    _check,
+    always("chat"),
+    prepare=_import_sdk,
+    batches=True,
+    remote=True,
+    missing=_missing_key,
+    example="gpt-4o",
+    keys=("OPENAI_API_KEY",),
 )

@@ -324,4 +324,12 @@ def _make(
     return HfChatModel(load, seed=seed, **settings)
 
 
-BACKEND = Backend(check, kinds, has_gpu=True)
+BACKEND = Backend(
+    check,
+    kinds,
+    has_gpu=True,
+    is_free=True,
+    # Not a name of the hub, which would be looked up.
+    example="hf:./FOLDER",
+    serves="depends on the model",
+)

@@ -409,4 +409,5 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     return lambda: LlamaCppModel(file, name=name, n_ctx=n_ctx, threads=threads, seed=seed)
 
 
-BACKEND = Backend(_check, always("chat"))
+BACKEND = Backend(_check, always("chat"), is_free=True, example="llamacpp:FILE.gguf")
+SMOLLM2 = replace(BACKEND, example="smollm2")

@@ -91,4 +91,4 @@ def _ready(spec: ModelSpec) -> bool:
     return any(find_backend(part.backend).ready(part) for part in spec.parts)
 
 
-BACKEND = Backend(_check, always("parse"), ready=_ready)
+BACKEND = Backend(_check, always("parse"), ready=_ready, example="first-of:stanza,spacy:en_core_web_sm")

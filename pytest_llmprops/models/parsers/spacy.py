@@ -177,4 +177,4 @@ def _ready(spec: ModelSpec) -> bool:
     return importlib.util.find_spec("spacy") is not None and _find(spec.name) is not None
 
 
-BACKEND = Backend(_check, always("parse"), ready=_ready)
+BACKEND = Backend(_check, always("parse"), ready=_ready, example="spacy:en_core_web_sm")

@@ -74,4 +74,4 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     )
 
 
-BACKEND = Backend(_check, always("segment"), in_worker=True)
+BACKEND = Backend(_check, always("segment"), in_worker=True, example="maxmatch:WORDS.txt")
