@@ -106,8 +106,7 @@ def test_no_step_has_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
 
     The only test here with two threads.
     """
-    for module in ("llamacpp", "llama_server"):
-        monkeypatch.setattr(f"pytest_llmprops.models.{module}.STEP", 8)
+    monkeypatch.setattr("pytest_llmprops.models.local.llamacpp.STEP", 8)
     llama = make("smollm2?n_ctx=256&threads=2")
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
     prompts = [Chat.user(" ".join(words[:n]), max_tokens=1, temperature=0.0, logprobs=3) for n in range(1, 9)]
