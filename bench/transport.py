@@ -78,7 +78,7 @@ def _named(client: Callable[..., Any], name: str) -> Any:
 async def _all(url: str, count: int, rounds: int) -> list[tuple[str, float, float]]:
     import openai
 
-    from pytest_llmprops.models.api.openai import SdkClient, httpx
+    from pytest_llmprops.models.api.server_pool import SdkClient, httpx
 
     rows: list[tuple[str, float, float]] = []
 

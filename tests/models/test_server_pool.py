@@ -11,8 +11,8 @@ import pytest
 
 from bench.stub_server import running_stub
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.models.api.openai import BACKEND, httpx
-from pytest_llmprops.models.api.server_pool import ServerPool
+from pytest_llmprops.models.api.openai import BACKEND
+from pytest_llmprops.models.api.server_pool import ServerPool, httpx
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.runs import ROOT, Runner

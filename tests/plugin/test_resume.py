@@ -303,3 +303,16 @@ def test_a_run_is_not_resumed_on_other_data(run: Runner) -> None:
     check_cases(run.folder, facts, AlreadyMeasured(), now)
     with pytest.raises(UsageError, match=r"the data changed since then \(items\.jsonl\)"):
         check_cases(run.folder, facts, AlreadyMeasured(), replace(now, data={"items.jsonl": "2"}))
+
+
+def test_a_run_resumed_with_other_versions_says_so(run: Runner) -> None:
+    """The summary names each package whose version differs from that of the first part."""
+    _with_errors(run)
+    options = ("--model", run.adder, "--llm-retries", "0")
+    first = run(*options)
+    _change(
+        first, complete=False, finished=None, files={}, versions=first.run["versions"] | {"pytest": "0.1"}
+    )
+    run.write("failing.txt", "0")
+    done = _resume(run, first, *options)
+    assert "resumed with other versions: pytest 0.1 then," in done.output

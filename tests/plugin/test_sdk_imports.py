@@ -58,7 +58,7 @@ import sys
 
 
 def pytest_runtest_setup():
-    last = sys.modules["pytest_llmprops.models.api.openai"].SdkClient
+    last = sys.modules["pytest_llmprops.models.api.server_pool"].SdkClient
     with open("collected.txt", "w") as file:
         file.write(str(any(one is last for one in gc.get_objects())))
 """

@@ -13,7 +13,7 @@ from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.paired import count_sample, holm, mcnemar_drop
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
-from pytest_llmprops.runs.gate.checks import metric, ranked
+from pytest_llmprops.runs.gate.checks import metric, ranked, share
 from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.runs.pairs import judge_pairs, pair_records
 from tests.support.gates import check_of, gate_of, judged, paired_runs
@@ -556,3 +556,9 @@ def test_an_estimate_at_the_required_value() -> None:
     for least, wanted in ((0.8, "met"), (0.8 + 1e-9, "failed")):
         result = judged(gate_of({"min_accuracy": least, "basis": "point", "min_items": 1}), records)
         assert check_of(result, "min_accuracy").verdict == wanted
+
+
+def test_a_share_of_no_answers_is_invalid() -> None:
+    """If every item is in error, a share of refusals is not judged."""
+    check = share(Rule("rule", {}, max_refused=0.1), "refused", [])
+    assert (check.verdict, check.reason) == ("invalid", "nothing to judge")

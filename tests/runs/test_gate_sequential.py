@@ -593,3 +593,11 @@ def test_rules_that_wait_count_in_the_correction_of_the_others() -> None:
         gate_of({"task": "hard", "no_regression": True}, sequential=True), ours[:600], theirs[:600]
     )
     assert alone.after(600).decision == "fail"
+
+
+def test_an_open_rule_says_what_it_waits_for() -> None:
+    """Only a rule that needs further items gives that as its reason."""
+    run = DrawnRun(gate_of({"min_accuracy": 0.5}, sequential=True), verdicts("c" * 200, model="new"))
+    open_check, settled_check = (run.after(drawn).rules[0].checks[-1] for drawn in (3, 100))
+    assert (open_check.verdict, open_check.reason) == ("inconclusive", sequential.OPEN)
+    assert (settled_check.verdict, settled_check.reason) == ("met", "")

@@ -15,9 +15,11 @@ from pytest_llmprops.cli.run import retry_arguments
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item, Shard
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.run_metadata import ModelMetadata
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.reports.view.hub import Watch
 from pytest_llmprops.runs.merge import merge
+from pytest_llmprops.runs.parts import merged_models
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.records import exchange, recorded, verdict
@@ -257,3 +259,10 @@ def test_items_of_another_shard_and_changed_records_are_refused(tmp_path: Path) 
     with pytest.raises(DataError, match="restore the file or measure again"):
         merged(folders, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_version_of_a_merged_model_is_the_known_one() -> None:
+    """A part that made no call knows no version; if both parts know one, it is that of the later part."""
+    known, later, none = (ModelMetadata("m", identity=identity) for identity in ({"v": 1}, {"v": 2}, None))
+    for one, other, merged in ((known, none, {"v": 1}), (none, known, {"v": 1}), (known, later, {"v": 2})):
+        assert merged_models({"m": one}, {"m": other})["m"].identity == merged

@@ -21,8 +21,6 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import IO, Any, get_args
 from urllib.parse import urlsplit
 
-import openai
-
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.strict_json import parsed_json, problem_of
@@ -44,50 +42,6 @@ from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_user, without_user
-
-# The OpenAI SDK's client as the ``openai`` backend uses it; importing this module imports the SDK.
-
-#: The HTTP library of the installed SDK.
-httpx: Any = importlib.import_module("httpx2" if int(openai.__version__.split(".")[0]) >= 3 else "httpx")
-
-
-class SdkClient:
-    """An ``AsyncOpenAI`` with the SDK's aiohttp client, without the SDK's own retries.
-
-    The aiohttp client takes less than half the CPU time of the default client (measured by ``bench/transport.py``).
-    The library handles proxies, redirects and TLS, with its environment variables.
-
-    :param url: the base URL. Its user and password are sent in place of the key.
-    :param timeout: seconds to wait for a connection, or for the next part of an answer.
-    :param connections: maximum number of open connections.
-    """
-
-    def __init__(self, url: str, key: str, timeout: float, connections: int) -> None:
-        url, user = split_user(url)
-        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-        #: the SDK's own client
-        self.sdk = openai.AsyncOpenAI(
-            api_key=key,
-            base_url=url,
-            # aiohttp refuses a user in the URL together with the SDK's header.
-            default_headers={"Authorization": basic(user)} if user else None,
-            timeout=timeout,
-            max_retries=0,
-            http_client=openai.DefaultAioHttpClient(timeout=timeout, limits=limits),
-        )
-
-    async def post(self, body: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str]]:
-        """Request one chat completion; return (body, headers by lower-case name) of the answer.
-
-        :raises openai.APIError: or a subclass, as the SDK maps errors.
-        """
-        response = await self.sdk.post("/chat/completions", cast_to=httpx.Response, body=dict(body))
-        return response.content, response.headers
-
-    async def aclose(self) -> None:
-        """Close all connections."""
-        await self.sdk.close()
-
 
 # The list of models of a server with OpenAI's API (``GET /models``), which changes with its weights.
 
@@ -355,7 +309,7 @@ class OpenAIModel:
         sent = (key, *(text for url in self._urls for text in secrets_of(split_user(url)[1])))
         self._calls.hidden, self._calls.echoes = errors.secrets(*sent), errors.unmistakable(sent)
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
-        from pytest_llmprops.models.api.server_pool import ServerPool
+        from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool
 
         try:
             options = self._options
@@ -468,7 +422,6 @@ def _missing_key(spec: ModelSpec, options: BackendOptions) -> str:
 
 def _import_sdk() -> None:
     importlib.import_module("pytest_llmprops.models.api.server_pool")
-    importlib.import_module("pytest_llmprops.models.api.openai")
 
 
 BACKEND = Backend(
