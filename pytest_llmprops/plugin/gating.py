@@ -25,7 +25,7 @@ from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.gate.decide import decide, rule_open, settled
-from pytest_llmprops.runs.gate.file import misplaced, read_gate
+from pytest_llmprops.runs.gate.file import misplaced_rules, read_gate
 from pytest_llmprops.runs.gate.sequential import blocks, plan_of
 from pytest_llmprops.runs.pairs import differences, unlike_items
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
@@ -124,7 +124,7 @@ class Gating:
             places += [ItemPlace(*place) for place in selection.places_not_served]
         self.gate.check_matches(places)
         known = RunMetadata("", benchmarks=cases.benchmark_facts())
-        for problem in misplaced(self.gate, places, known):
+        for problem in misplaced_rules(self.gate, places, known):
             raise UsageError(f"{self.gate.file}: {problem}")
         self._check_sequential(cases)
         self._check_comparable(selected, cases)

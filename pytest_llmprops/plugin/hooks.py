@@ -137,5 +137,5 @@ class CaseHooks:
             return
         reason = session.shouldfail or session.shouldstop
         if reason:
-            self._session.verdicts.leave(str(reason))
+            self._session.verdicts.stop_workers(str(reason))
         output[MESSAGES] = self._session.summary().to_json()

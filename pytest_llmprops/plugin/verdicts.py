@@ -121,7 +121,7 @@ class Verdicts:
             item.stash[NOT_NEEDED] = unit
             pytest.skip(DECIDED)
 
-    def leave(self, reason: str) -> None:
+    def stop_workers(self, reason: str) -> None:
         """Stop the other workers of a sequential gate, which would wait for this worker's verdicts."""
         if self.schedule is not None:
             with contextlib.suppress(LLMPropsError, TimeoutError):

@@ -221,7 +221,9 @@ def judge_pairs(pairs: Sequence[Pair], is_weighted: IsWeighted | None = None) ->
     return judge(score_pairs(pairs, is_weighted or cluster_weighted())) if pairs else None
 
 
-def unfit(gate: Gate, facts: RunMetadata, baseline: Run | None, problems: Sequence[str] = ()) -> list[str]:
+def why_not_comparable(
+    gate: Gate, facts: RunMetadata, baseline: Run | None, problems: Sequence[str] = ()
+) -> list[str]:
     """Return the reasons why the gate cannot judge this run against its baseline, one line each.
 
     The caller checks whether this run is complete, because a sequential gate may have ended it.

@@ -91,7 +91,7 @@ def losses(
     read: dict[int, list[int]] = {}
     for z, samples in sentences:
         counts = read.setdefault(z, [0] * (subject.m + 1))
-        due = [subject.due(place, z) for place in range(subject.m)]
+        due = [subject.expected_name(place, z) for place in range(subject.m)]
         for names, times in Counter(samples.sets).items():
             counts[-1] += times
             for place, name in enumerate(due):
@@ -430,7 +430,7 @@ def _culprit(
 
 
 def _extraction(place: int, x: int, replies: Samples, subject: Subject) -> _Extraction:
-    due = subject.due(place, x)
+    due = subject.expected_name(place, x)
     sets = replies.sets
     hits = sum(due in names for names in sets)
     forms: dict[str, int] = {}

@@ -70,7 +70,7 @@ class Subject:
         """Return an answer set as an element of G2: u_i = 0 exactly if it contains the synonym e'_i."""
         return sum(1 << i for i, synonym in enumerate(self.synonyms) if synonym.key not in names)
 
-    def due(self, i: int, x: int) -> str:
+    def expected_name(self, i: int, x: int) -> str:
         """Return the normalised name of entity i in R(x)."""
         return self.synonyms[i].key if x >> i & 1 else self.synonyms[i].entity.key
 

@@ -226,7 +226,7 @@ def shape_of(group: list[Pending]) -> str:
     )
 
 
-class Waiting:
+class PendingRequests:
     """All requests that wait, by key, and how many clients wait for each."""
 
     def __init__(self) -> None:

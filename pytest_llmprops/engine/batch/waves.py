@@ -20,7 +20,7 @@ from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.worker_messages import OpenBatches
 from pytest_llmprops.engine.batch.activity import WaitingClients
 from pytest_llmprops.engine.batch.ledger import TOO_LARGE, Entry, Ledger, described, ledger_path, this_process
-from pytest_llmprops.engine.batch.pending import BatchedModel, Pending, Waiting, collect, shape_of
+from pytest_llmprops.engine.batch.pending import BatchedModel, Pending, PendingRequests, collect, shape_of
 from pytest_llmprops.engine.calls import ActiveModel, Calls, ClaimEnded
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api.batches import BatchModel, BatchState, Intent
@@ -49,7 +49,7 @@ class Submitter:
         config: BrokerConfig,
         calls: Calls,
         ledger: Ledger,
-        waiting: Waiting,
+        waiting: PendingRequests,
         keep: KeepSubmitted,
         find: Find,
     ) -> None:
@@ -269,7 +269,7 @@ class Store(Protocol):
 class Poller:
     """Asks the provider for the state of the open batches, and passes their results on."""
 
-    def __init__(self, calls: Calls, ledger: Ledger, waiting: Waiting, store: Store) -> None:
+    def __init__(self, calls: Calls, ledger: Ledger, waiting: PendingRequests, store: Store) -> None:
         self._calls, self._ledger, self._waiting, self._store = calls, ledger, waiting, store
         self._lanes: dict[str, BatchedModel] = {}
         #: mark of an intent -> when this process first did not find its batch
@@ -447,7 +447,7 @@ class Waves:
         self._changed = asyncio.Event()
         #: the processes that send requests
         self.clients = WaitingClients(config.clients, self._changed.set)
-        self._waiting = Waiting()
+        self._waiting = PendingRequests()
         self._lanes: dict[str, BatchedModel] = {}
         self._ledger = Ledger(ledger_path(config.store))
         self._submitter = Submitter(

@@ -20,7 +20,7 @@ from pytest_llmprops.runs.replies import read_requests
 from pytest_llmprops.runs.reviews import read_reviews
 
 
-def gated(runs: Sequence[Run], path: Path) -> list[Run]:
+def with_decisions(runs: Sequence[Run], path: Path) -> list[Run]:
     """Return the runs with the gate's decision on each; earlier decisions are replaced.
 
     :param runs: the baseline first, if the gate has rules that compare. It keeps the decision in its record.
@@ -83,7 +83,7 @@ def write_report(
     runs = [read_run(folder) for folder in dict.fromkeys(folder.resolve() for folder in folders)]
     runs = with_baseline_first(runs, None if baseline is None else read_run(baseline.resolve()))
     if gate is not None:
-        runs = gated(runs, gate)
+        runs = with_decisions(runs, gate)
     marks = [mark for run in runs for mark in read_reviews(run.folder, run.run_id).values()]
     progress(f"comparing and packing {counted(sum(len(run.records) for run in runs), 'verdict')}")
     report = report_on(runs, {id(run): read_requests(run.folder) for run in runs}, marks)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class PairingRules:
     """How the records of the runs are paired and averaged.
 
     :param decided: the tasks that depend on the answer, by benchmark.
@@ -49,7 +49,7 @@ class Terms:
     benchmarks: frozenset[str]
 
     @classmethod
-    def of(cls, *runs: RunMetadata) -> Terms:
+    def of(cls, *runs: RunMetadata) -> PairingRules:
         """Return what ``run.json`` of these runs says."""
         names = (name for run in runs for name in (*run.benchmarks, *(row.benchmark for row in run.summary)))
         return cls(tasks_by_answer(*runs), cluster_weighted(*runs), frozenset(names))
@@ -110,7 +110,7 @@ class RuleData:
         candidate: Iterable[VerdictRecord],
         baseline: Iterable[VerdictRecord],
         drawing: SequentialPlan | None,
-        terms: Terms,
+        terms: PairingRules,
     ) -> RuleData:
         """Return a rule's data, given the records of a run and of its baseline.
 

@@ -22,11 +22,11 @@ from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, unknown_benchmarks
 from pytest_llmprops.runs.gate import checks as gate_checks
 from pytest_llmprops.runs.gate import sequential
-from pytest_llmprops.runs.gate.data import RuleData, Terms, selection_notes
-from pytest_llmprops.runs.gate.file import Gate, Rule, misplaced
+from pytest_llmprops.runs.gate.data import PairingRules, RuleData, selection_notes
+from pytest_llmprops.runs.gate.file import Gate, Rule, misplaced_rules
 from pytest_llmprops.runs.gate.sequential import ABSENT_HERE, fingerprint
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes
-from pytest_llmprops.runs.pairs import by_item, unfit, with_one_task, with_tasks_of
+from pytest_llmprops.runs.pairs import by_item, why_not_comparable, with_one_task, with_tasks_of
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.reader import Run, computed_metrics
 
@@ -46,7 +46,7 @@ from pytest_llmprops.runs.reader import Run, computed_metrics
 _WITH_RATE = ("min_accuracy", "no_regression", "max_drop")
 
 
-class AtWorst(NamedTuple):
+class RecordsAtWorst(NamedTuple):
     """The records of one rule with an answer for every item, and ids of the items that had none in one of the runs."""
 
     candidate: list[VerdictRecord]
@@ -55,13 +55,13 @@ class AtWorst(NamedTuple):
     unanswered: list[str]
 
 
-def at_worst(
+def records_at_worst(
     rule: Rule,
     candidate: Sequence[VerdictRecord],
     baseline: Sequence[VerdictRecord],
     plan: SequentialPlan | None,
     decided: TasksByAnswer,
-) -> AtWorst:
+) -> RecordsAtWorst:
     """Return a rule's records with errors and missing items counted against the candidate.
 
     Errors of the candidate and items that only the baseline has become wrong. Errors of the baseline and items that
@@ -73,7 +73,7 @@ def at_worst(
     failed = [r.id for r in own if r.status == "error"]
     ours = [replace(r, status="wrong") if r.status == "error" else r for r in own]
     if not rule.paired:
-        return AtWorst(ours, [], plan, list(dict.fromkeys(failed)))
+        return RecordsAtWorst(ours, [], plan, list(dict.fromkeys(failed)))
     others = rule.select(with_tasks_of(baseline, own, decided))
     failed += [r.id for r in others if r.status == "error"]
     theirs = [replace(r, status="correct") if r.status == "error" else r for r in others]
@@ -96,13 +96,13 @@ def at_worst(
             drawn_from, items=items, effective=effective, faults={}, pairs=items, pairs_effective=effective
         )
         plan = replace(plan, rules={**plan.rules, rule.name: every})
-    return AtWorst(ours, theirs, plan, list(dict.fromkeys(failed)))
+    return RecordsAtWorst(ours, theirs, plan, list(dict.fromkeys(failed)))
 
 
 def confirmed(rule: Rule, result: RuleResult, worst: RuleResult, unanswered: Sequence[str]) -> RuleResult:
     """Return the result in which a requirement is met only if it is met at worst as well.
 
-    :param worst: the result on the records of :func:`at_worst`.
+    :param worst: the result on the records of :func:`records_at_worst`.
     """
     verdicts = {check.kind: check.verdict for check in worst.checks}
     names = first_names(sorted(unanswered))
@@ -250,12 +250,12 @@ def decide(
     :param running: the run has not ended, so it may be incomplete.
     :param problems: what is inconsistent in the run's record; those of the baseline are in ``baseline.problems``.
     """
-    # A baseline with several models is rejected by unfit().
+    # A baseline with several models is rejected by why_not_comparable().
     first = baseline.models[:1] if baseline is not None else []
     theirs = [r for r in baseline.records if r.model in first] if baseline is not None else []
     plan = _same_terms(gate, facts, theirs)
     runs = [facts] if baseline is None else [facts, baseline.facts]
-    terms = Terms.of(*runs)
+    terms = PairingRules.of(*runs)
     records = with_one_task(records, terms.decided)
     rules = [RuleData.of(rule, facts.metrics, records, theirs, plan, terms) for rule in gate.rules]
     results = _results(gate, rules, _nothing(gate, facts, records))
@@ -264,11 +264,11 @@ def decide(
     selection = selection_notes(gate, facts, rules, records, theirs, terms.decided)
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
-    reasons = unfit(gate, facts, baseline, problems)
+    reasons = why_not_comparable(gate, facts, baseline, problems)
     ended = plan is not None and plan.ended
     if not (running or facts.complete or (ended and (decided or reasons))):
         reasons.insert(len(problems), f"this run is incomplete: {_why_incomplete(facts, plan)}")
-    reasons += gate.overlaps(records) + misplaced(gate, records, *runs)
+    reasons += gate.overlaps(records) + misplaced_rules(gate, records, *runs)
     reasons += [
         f"{result.name}: {check.reason}"
         for result in results
@@ -373,10 +373,10 @@ def _confirmed(
     records: Sequence[VerdictRecord],
     theirs: Sequence[VerdictRecord],
     plan: SequentialPlan | None,
-    terms: Terms,
+    terms: PairingRules,
 ) -> list[RuleResult]:
     """Return the results in which errors and missing items cannot hide failures."""
-    worst = [at_worst(rule, records, theirs, plan, terms.decided) for rule in gate.rules]
+    worst = [records_at_worst(rule, records, theirs, plan, terms.decided) for rule in gate.rules]
     rules = [
         RuleData.of(rule, (), w.candidate, w.baseline, w.plan, terms)
         for rule, w in zip(gate.rules, worst, strict=True)

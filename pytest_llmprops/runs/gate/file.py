@@ -361,7 +361,7 @@ def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], wher
 _HIGHER = ("min_accuracy", "no_regression", "max_drop")
 
 
-def misplaced(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) -> list[str]:
+def misplaced_rules(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) -> list[str]:
     """Return one line for each rule that treats higher accuracy as better on a task with another target.
 
     :param places: records or cases.

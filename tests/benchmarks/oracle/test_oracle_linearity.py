@@ -492,7 +492,7 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
         assert subject.m >= 3
         for x in range(2**subject.m):
             here = normalised(subject.transformed(x).text)
-            assert all(contains_words(here, subject.due(i, x)) for i in range(subject.m))
+            assert all(contains_words(here, subject.expected_name(i, x)) for i in range(subject.m))
         pool_names[:] = [name for s in subject.synonyms for name in (s.text, s.entity.name)]
         acceptance = asyncio.run(checker.check(text, Oracle(ask), random.Random(seed)))
         assert acceptance.accepted

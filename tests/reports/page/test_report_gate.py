@@ -8,7 +8,7 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.gate_results import GateResult
-from pytest_llmprops.reports.page.build import gated
+from pytest_llmprops.reports.page.build import with_decisions
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.gate.file import read_gate
 from pytest_llmprops.runs.reader import Run, read_run
@@ -39,7 +39,7 @@ def gate(tmp_path: Path) -> Path:
 
 def test_the_decision_is_that_of_the_gate_command(runs: list[Run], gate: Path) -> None:
     """Every run but the baseline gets the decision of ``llmprops gate`` with the first run as its baseline."""
-    results = [run.facts.gate for run in gated(runs, gate)]
+    results = [run.facts.gate for run in with_decisions(runs, gate)]
     assert results[0] is None
     assert [result.decision for result in results[1:] if isinstance(result, GateResult)] == ["pass", "fail"]
     assert results[2] == decide(read_gate(gate), runs[2].facts, runs[2].records, runs[0])
@@ -48,8 +48,8 @@ def test_the_decision_is_that_of_the_gate_command(runs: list[Run], gate: Path) -
 def test_a_gate_without_comparison_decides_on_every_run(runs: list[Run], gate: Path) -> None:
     """If no rule compares, there is no baseline."""
     gate.write_text(RULES.replace("max_drop = 0.03", ""), encoding="utf-8")
-    assert [run.facts.gate.decision for run in gated(runs[:1], gate) if run.facts.gate] == ["pass"]
-    assert len([run for run in gated(runs, gate) if run.facts.gate]) == 3
+    assert [run.facts.gate.decision for run in with_decisions(runs[:1], gate) if run.facts.gate] == ["pass"]
+    assert len([run for run in with_decisions(runs, gate) if run.facts.gate]) == 3
 
 
 def test_the_page_says_what_was_required(runs: list[Run], gate: Path, tmp_path: Path) -> None:
