@@ -19,8 +19,8 @@ KEY = {"OPENAI_API_KEY": "sk-test-000000"}
 #: soon gives up a batch that the provider does not list
 PREPARED = """
 import os, pathlib
-from pytest_llmprops.engine.batch import collecting, polling
-collecting.CHUNK, polling.LIST_DELAY = 1, 0.5
+from pytest_llmprops.engine.batch import pending, waves
+pending.CHUNK, waves.LIST_DELAY = 1, 0.5
 pathlib.Path("pid").write_text(str(os.getpid()))
 """
 GATE = '[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.2\nmin_items = 5\n'

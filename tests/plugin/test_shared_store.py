@@ -20,8 +20,8 @@ from tests.support.stores import age_claims
 Start = Callable[..., RunningStub]
 #: tries to connect again for a third of a second, not for four
 IMPATIENT = """
-from pytest_llmprops.engine.store import postgres_server
-postgres_server.RECONNECT_WAITS = (0.1, 0.2)
+from pytest_llmprops.engine.store import postgres
+postgres.RECONNECT_WAITS = (0.1, 0.2)
 """
 
 
