@@ -533,6 +533,10 @@ class CaseGroup:
         return self.cases[0].model
 
 
+#: what one pytest case evaluates
+Unit = Case | CaseGroup
+
+
 @dataclass(frozen=True, slots=True)
 class GroupVerdict:
     """The verdict on several items or samples; true if the model was right on all of them.

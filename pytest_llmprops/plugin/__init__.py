@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     # The ini file may name the models, too. No other option is read yet.
     if config.getoption("llm_model") or config.getini("llm_model"):
-        from pytest_llmprops.plugin.start import start
+        from pytest_llmprops.plugin.hooks import start
 
         config.stash[_SESSION] = start(config)
 

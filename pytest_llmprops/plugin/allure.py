@@ -29,9 +29,8 @@ from allure_commons.utils import md5
 
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.texts import visible
-from pytest_llmprops.engine.evaluator import Case, CaseGroup, GroupOutcome, Outcome
+from pytest_llmprops.engine.evaluator import Case, CaseGroup, GroupOutcome, Outcome, Unit
 from pytest_llmprops.plugin.controller import Controller
-from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.light_items import OUTCOME, UNIT
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.session import LLMSession

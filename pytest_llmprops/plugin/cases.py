@@ -44,12 +44,14 @@ HELPER = "helper:"
 
 
 class Helpers:
-    """The helper models of a session, by role and benchmark.
+    """The helper models of a session, by role and benchmark: those of the command line, and default ones.
 
-    The broker needs all models before collection, so this includes the defaults of every registered benchmark.
+    :param ahead: find the default helpers of all registered benchmarks now. A broker process gets its models before
+        collection. Without one, a run looks only for the helpers of the benchmarks that it collects: finding one
+        imports its backend.
     """
 
-    def __init__(self, settings: RunOptions) -> None:
+    def __init__(self, settings: RunOptions, *, ahead: bool) -> None:
         #: name -> model; the name is the role, or ``ROLE@BENCHMARK`` if two benchmarks have different defaults
         self.specs: dict[str, ModelSpec] = {}
         #: label -> what the command line says about its replicas
@@ -61,17 +63,9 @@ class Helpers:
         self._named = frozenset(self.specs)
         #: benchmark -> role -> name in ``specs``
         self._defaults: dict[str, dict[str, str]] = {}
-        available: dict[tuple[str, ...], ModelSpec | None] = {}
-        for registration in registrations():
-            own = self._defaults[registration.name] = {}
-            for role, texts in registration.default_helpers.items():
-                if role in self._named:
-                    continue
-                if texts not in available:
-                    available[texts] = available_default(texts)
-                spec = available[texts]
-                if spec is not None:
-                    own[role] = self._add(role, registration.name, spec)
+        self._available: dict[tuple[str, ...], ModelSpec | None] = {}
+        if ahead:
+            self._find_all()
 
     @property
     def defaults(self) -> frozenset[str]:
@@ -84,10 +78,30 @@ class Helpers:
         A class that is not registered has no defaults; it gets those of the registered benchmarks.
         """
         if is_registered(benchmark):
-            names = {role: role for role in self._named} | self._defaults[benchmark.name]
+            names = {role: role for role in self._named} | self._defaults_of(registration_of(benchmark))
         else:
+            self._find_all()
             names = {name: name for name in self.specs if "@" not in name}
         return {role: HELPER + name for role, name in names.items()}
+
+    def _find_all(self) -> None:
+        for registration in registrations():
+            self._defaults_of(registration)
+
+    def _defaults_of(self, registration: Registration) -> Mapping[str, str]:
+        """Return role -> name of the default helpers of a benchmark that this machine has."""
+        own = self._defaults.get(registration.name)
+        if own is None:
+            own = self._defaults[registration.name] = {}
+            for role, texts in registration.default_helpers.items():
+                if role in self._named:
+                    continue
+                if texts not in self._available:
+                    self._available[texts] = available_default(texts)
+                spec = self._available[texts]
+                if spec is not None:
+                    own[role] = self._add(role, registration.name, spec)
+        return own
 
     def check_roles(self, selected: Mapping[str, frozenset[str] | None]) -> None:
         """Check that a benchmark has each role of the command line.
@@ -159,15 +173,18 @@ class Selection:
 
 
 class Cases:
-    """Loads each benchmark once and creates its cases."""
+    """Loads each benchmark once and creates its cases.
 
-    def __init__(self, settings: RunOptions) -> None:
+    :param helpers_ahead: find the default helpers of all benchmarks before collection.
+    """
+
+    def __init__(self, settings: RunOptions, *, helpers_ahead: bool) -> None:
         self.settings = settings
         self.models: dict[str, ModelSpec]
         #: label -> what the command line says about the replicas of a model, also of a helper
         self.replicas: dict[str, Replicas]
         self.models, self.replicas = _labelled(settings)
-        self.helpers = Helpers(settings)
+        self.helpers = Helpers(settings, ahead=helpers_ahead)
         self.replicas |= self.helpers.replicas
         self.selections: dict[str, Selection] = {}
         self.unreadable: dict[str, Unreadable] = {}

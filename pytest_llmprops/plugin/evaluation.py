@@ -1,20 +1,20 @@
-"""Outcomes of cases: evaluated ahead through the engine, or in batches by a model inside this process."""
+"""Outcomes of cases: evaluated ahead through the engine, or in batches by a model inside this process.
+
+The fixture ``verdict`` waits for them.
+"""
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import importlib.util
-import linecache
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from pytest_llmprops.core.errors import LLMPropsError, MissingExtra, UsageError
-from pytest_llmprops.core.texts import shortened, terminal_line
+from pytest_llmprops.core.errors import BackendError, LLMPropsError, MissingExtra, RunStopped, UsageError
 from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.core.worker_messages import InProcessUse, WorkerSetup
 from pytest_llmprops.engine.evaluator import (
@@ -25,84 +25,23 @@ from pytest_llmprops.engine.evaluator import (
     GroupOutcome,
     GroupVerdict,
     Outcome,
+    Unit,
     group_outcome,
 )
+from pytest_llmprops.engine.planning import batch_of, turn_of
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, registration_files
 from pytest_llmprops.models.spec import Replicas
 from pytest_llmprops.plugin.cases import HELPER, Cases
+from pytest_llmprops.plugin.collection import Collection
+from pytest_llmprops.plugin.light_items import NOT_NEEDED, set_outcome
 from pytest_llmprops.plugin.options import RunOptions
 
 if TYPE_CHECKING:
     from pytest_llmprops.engine.config import BrokerConfig
     from pytest_llmprops.engine.in_process import InProcess
     from pytest_llmprops.engine.session import Engine
-
-
-def asserts(error: AssertionError, value: object) -> bool:
-    """Return True if ``error`` comes from ``assert NAME``, where ``value`` has this name.
-
-    If the source cannot be read, the answer is yes.
-    """
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return True
-    frame = trace.tb_frame
-    asserted = _asserted_names(frame.f_code.co_filename)
-    if asserted is None:
-        return True
-    name = asserted.get(trace.tb_lineno)
-    return name is not None and frame.f_locals.get(name, frame.f_globals.get(name)) is value
-
-
-@lru_cache(maxsize=64)
-def _asserted_names(file: str) -> dict[int, str] | None:
-    """Return line -> name of each assertion of one name in a file; None if the file cannot be read."""
-    lines = linecache.getlines(file)
-    try:
-        tree = ast.parse("".join(lines))
-    except (SyntaxError, ValueError):
-        return None
-    if not lines:
-        return None
-    return {
-        line: node.test.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Name)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
-
-
-def failure_line(outcome: Outcome | GroupOutcome) -> str | None:
-    """Return the line that pytest shows for a failed case; None if the case did not fail."""
-    if outcome.error is not None:
-        return f"backend error: {outcome.error.message}"
-    verdict = outcome.verdict
-    if verdict is None or verdict:
-        return None
-    if isinstance(verdict, GroupVerdict):
-        return terminal_line(f"{verdict.status}: {verdict.reason}")
-    given = shortened(verdict.given, 120)
-    return terminal_line(
-        f"{verdict.status}: {verdict.reason} (expected {verdict.expected!r}, given {given!r})"
-    )
-
-
-def is_model_failure(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
-    """Return True if a case failed only because its verdict is wrong or missing."""
-    if call.excinfo is not None and call.excinfo.value in (outcome.error, outcome.fault):
-        return True
-    return is_wrong_verdict(outcome, call)
-
-
-def is_wrong_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
-    """Return True if a case failed only because its verdict is wrong, in ``assert verdict``, not another assertion."""
-    if call.excinfo is None or call.when != "call" or outcome.verdict is None or outcome.verdict:
-        return False
-    error = call.excinfo.value
-    return isinstance(error, AssertionError) and asserts(error, outcome.verdict)
+    from pytest_llmprops.plugin.gating import SequentialSchedule
 
 
 def properties(unit: Case | CaseGroup, verdict: Verdict | GroupVerdict) -> list[tuple[str, str]]:
@@ -161,7 +100,6 @@ CACHE_AGE = 24 * 3600.0
 RAY_CASES = 8192
 #: maximum number of cases per batch for a model inside this process
 BATCH_SIZE = 1000
-Unit = Case | CaseGroup
 
 
 class Evaluation:
@@ -454,3 +392,111 @@ class Evaluation:
 
 def _pair(case: Case) -> tuple[str, str]:
     return case.benchmark.name, case.model
+
+
+def begin_alone(items: Sequence[pytest.Item], collection: Collection, evaluation: Evaluation) -> None:
+    """Begin to evaluate all cases in a run without workers; a sequential gate starts each block later."""
+    if collection.schedule is None:
+        evaluation.expect({0: [unit for item in items if (unit := collection.unit_of(item))]})
+        evaluation.begin()
+        evaluation.let_settle()
+
+
+def begin_in_worker(
+    items: Sequence[pytest.Item],
+    collection: Collection,
+    evaluation: Evaluation,
+    *,
+    worker: int,
+    workers: int,
+) -> None:
+    """Begin to evaluate this worker's share of the cases.
+
+    :param worker: number of the worker, from 0. :param workers: number of workers.
+    """
+    schedule = collection.schedule
+    share_of = batch_of if schedule is None else turn_of
+    shares: dict[int, list[Unit]] = {}
+    for position, item in enumerate(items):
+        unit = collection.unit_of(item)
+        if unit is not None:
+            shares.setdefault(share_of(position, len(items), workers), []).append(unit)
+    if schedule is not None:
+        numbers = {unit.key: n for n, units in shares.items() for unit in units}
+        schedule.divide(numbers, evaluation.engine)
+        return
+    evaluation.expect(shares)
+    # The scheduler will give this worker the share of its number.
+    evaluation.begin(worker)
+
+
+#: why pytest skips a case that a sequential gate does not need
+DECIDED = "gate decided"
+
+
+class Verdicts:
+    """Waits for verdicts; skips the cases that a sequential gate does not need.
+
+    :param unit_of: returns the case or group of a pytest item.
+    """
+
+    def __init__(self, evaluation: Evaluation, unit_of: Callable[[pytest.Item], Unit | None]) -> None:
+        self._evaluation, self._unit_of = evaluation, unit_of
+        #: the blocks of a sequential gate; set after collection
+        self.schedule: SequentialSchedule | None = None
+        #: called with the outcome of each item's first sample, except for cases of several items
+        self.on_outcome: Callable[[Outcome], None] | None = None
+
+    def wait(self, item: pytest.Item) -> Verdict | GroupVerdict:
+        """Return the verdict on the item's case or group; called in the item's setup.
+
+        :raises BackendError: if a call failed.
+        """
+        unit = self._unit_of(item)
+        assert unit is not None
+        outcome = self._outcome(item, unit)
+        set_outcome(item, outcome)
+        if self.on_outcome is not None:
+            first = outcome.samples[:1] if isinstance(outcome, GroupOutcome) else [outcome]
+            for measured in first:
+                self.on_outcome(measured)
+        if outcome.stopped is not None:
+            self._evaluation.skip_rest(item, outcome.stopped)
+        failure = outcome.error or outcome.fault
+        if failure is not None:
+            raise failure
+        assert outcome.verdict is not None
+        item.user_properties += properties(unit, outcome.verdict)
+        return outcome.verdict
+
+    def _outcome(self, item: pytest.Item, unit: Unit) -> Outcome | GroupOutcome:
+        schedule = self.schedule
+        if schedule is None:
+            return self._wait(unit, begin=True)
+        self._require(item, unit, schedule)
+        outcome = schedule.pop_outcome(unit) or self._wait(unit, begin=False)
+        # If the broker has ended, the next block reports it.
+        with contextlib.suppress(BackendError):
+            schedule.record(outcome)
+        return outcome
+
+    def _wait(self, unit: Unit, *, begin: bool) -> Outcome | GroupOutcome:
+        if isinstance(unit, CaseGroup):
+            return self._evaluation.wait_for_group(unit)
+        return self._evaluation.wait(unit, begin=begin)
+
+    def _require(self, item: pytest.Item, unit: Unit, schedule: SequentialSchedule) -> None:
+        """Skip the item if the gate does not need it or the run is over."""
+        try:
+            is_needed = schedule.reach(unit, self._evaluation.engine)
+        except (BackendError, RunStopped) as error:
+            self._evaluation.skip_rest(item, str(error))
+        if not is_needed:
+            item.stash[NOT_NEEDED] = unit
+            pytest.skip(DECIDED)
+
+    def stop_workers(self, reason: str) -> None:
+        """Stop the other workers of a sequential gate, which would wait for this worker's verdicts."""
+        if self.schedule is not None:
+            with contextlib.suppress(LLMPropsError, TimeoutError):
+                self._evaluation.engine.stop(reason)

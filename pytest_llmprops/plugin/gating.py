@@ -16,10 +16,17 @@ from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import ProtocolMetadata, RunMetadata
-from pytest_llmprops.engine.evaluator import Case, CaseGroup, CaseKey, GroupOutcome, Outcome, group_outcome
+from pytest_llmprops.engine.evaluator import (
+    Case,
+    CaseGroup,
+    CaseKey,
+    GroupOutcome,
+    Outcome,
+    Unit,
+    group_outcome,
+)
 from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.plugin.cases import Cases
-from pytest_llmprops.plugin.evaluation import Unit
 from pytest_llmprops.plugin.light_items import cases_in, possible_tasks
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer

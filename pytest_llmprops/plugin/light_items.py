@@ -28,8 +28,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.worker_messages import PhasesRead
-from pytest_llmprops.engine.evaluator import Case, CaseGroup, GroupOutcome, Outcome
-from pytest_llmprops.plugin.evaluation import Unit
+from pytest_llmprops.engine.evaluator import Case, CaseGroup, GroupOutcome, Outcome, Unit
 
 #: waits for the verdict of an item
 WaitForVerdict = Callable[[pytest.Item], object]

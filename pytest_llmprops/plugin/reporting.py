@@ -6,17 +6,19 @@ it as plain values. The controller removes it before other plugins see the repor
 
 from __future__ import annotations
 
+import ast
 import bdb
+import linecache
+from functools import lru_cache
 from typing import Any
 
 import pytest
 
 from pytest_llmprops.core.contracts import fault_line, own_traceback, place_of
 from pytest_llmprops.core.errors import BackendError, LLMPropsError
-from pytest_llmprops.core.texts import terminal_line, visible
+from pytest_llmprops.core.texts import shortened, terminal_line, visible
 from pytest_llmprops.core.worker_messages import CaseReport, GroupLines
-from pytest_llmprops.engine.evaluator import GroupOutcome, Outcome
-from pytest_llmprops.plugin.evaluation import failure_line, is_model_failure, is_wrong_verdict
+from pytest_llmprops.engine.evaluator import GroupOutcome, GroupVerdict, Outcome
 from pytest_llmprops.plugin.light_items import NOT_NEEDED, LightItem, cases_in, drop_outcome, outcome_of
 from pytest_llmprops.plugin.tracebacks import with_one_frame
 
@@ -24,6 +26,72 @@ from pytest_llmprops.plugin.tracebacks import with_one_frame
 _MOST = 5_000
 #: name of the user property
 PROPERTY = "llmprops report"
+
+
+def asserts(error: AssertionError, value: object) -> bool:
+    """Return True if ``error`` comes from ``assert NAME``, where ``value`` has this name.
+
+    If the source cannot be read, the answer is yes.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return True
+    frame = trace.tb_frame
+    asserted = _asserted_names(frame.f_code.co_filename)
+    if asserted is None:
+        return True
+    name = asserted.get(trace.tb_lineno)
+    return name is not None and frame.f_locals.get(name, frame.f_globals.get(name)) is value
+
+
+@lru_cache(maxsize=64)
+def _asserted_names(file: str) -> dict[int, str] | None:
+    """Return line -> name of each assertion of one name in a file; None if the file cannot be read."""
+    lines = linecache.getlines(file)
+    try:
+        tree = ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return None
+    if not lines:
+        return None
+    return {
+        line: node.test.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Name)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    }
+
+
+def failure_line(outcome: Outcome | GroupOutcome) -> str | None:
+    """Return the line that pytest shows for a failed case; None if the case did not fail."""
+    if outcome.error is not None:
+        return f"backend error: {outcome.error.message}"
+    verdict = outcome.verdict
+    if verdict is None or verdict:
+        return None
+    if isinstance(verdict, GroupVerdict):
+        return terminal_line(f"{verdict.status}: {verdict.reason}")
+    given = shortened(verdict.given, 120)
+    return terminal_line(
+        f"{verdict.status}: {verdict.reason} (expected {verdict.expected!r}, given {given!r})"
+    )
+
+
+def is_model_failure(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
+    """Return True if a case failed only because its verdict is wrong or missing."""
+    if call.excinfo is not None and call.excinfo.value in (outcome.error, outcome.fault):
+        return True
+    return is_wrong_verdict(outcome, call)
+
+
+def is_wrong_verdict(outcome: Outcome | GroupOutcome, call: pytest.CallInfo[None]) -> bool:
+    """Return True if a case failed only because its verdict is wrong, in ``assert verdict``, not another assertion."""
+    if call.excinfo is None or call.when != "call" or outcome.verdict is None or outcome.verdict:
+        return False
+    error = call.excinfo.value
+    return isinstance(error, AssertionError) and asserts(error, outcome.verdict)
 
 
 def attach(report: pytest.TestReport, message: CaseReport) -> None:

@@ -24,10 +24,9 @@ from pytest_llmprops.core.worker_messages import (
 )
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collection import Collection, report_collection
-from pytest_llmprops.plugin.evaluation import Evaluation
+from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts, begin_alone, begin_in_worker
 from pytest_llmprops.plugin.light_items import phases_read
 from pytest_llmprops.plugin.options import RunOptions
-from pytest_llmprops.plugin.verdicts import Verdicts, begin_alone, begin_in_worker
 from pytest_llmprops.runs.reader import read_facts
 
 if TYPE_CHECKING:
@@ -247,7 +246,9 @@ class LLMSession:
         setup = None if worker_input is None else WorkerSetup.from_json(worker_input[MESSAGES])
         #: the variables from a ``.env`` file, for the header
         self.dotenv = ""
-        self.cases = Cases(settings)
+        is_distributed = self.is_worker or config.getoption("dist", "no") != "no"
+        # A resumed run has the helpers of its record.
+        self.cases = Cases(settings, helpers_ahead=is_distributed or settings.resume)
         self.evaluation = Evaluation(settings, self.cases, setup)
         self.evaluation.keeps_calls = bool(config.getoption("allure_report_dir", None))
         self.gating = _gating(config, settings, read=not self.is_worker)

@@ -20,9 +20,9 @@ from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.worker_messages import BrokerReport, CaseReport, CollectionMetadata, OpenBatches
 from pytest_llmprops.models.registry import hint
 from pytest_llmprops.models.spec import without_user
+from pytest_llmprops.plugin.evaluation import DECIDED
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.session import LLMSession
-from pytest_llmprops.plugin.verdicts import DECIDED
 
 INTERVAL_SECONDS = 0.5
 #: time after which the rate of the first cases says how long the others take
