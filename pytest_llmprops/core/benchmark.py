@@ -208,6 +208,9 @@ class Benchmark:
     #: Whether a verdict is one decision that is right or wrong. Then a run with repeats has the metrics ``pass@k`` and
     #: ``majority``, except for the tasks of ``accuracy_targets``.
     one_decision: ClassVar[bool] = True
+    #: Whether ``evaluate`` itself judges replies that a content filter withheld (``Reply.finish_reason`` is
+    #: ``content_filter``), for benchmarks with several calls per item. Otherwise, an item with one is ``refused``.
+    judges_filtered: ClassVar[bool] = False
     #: The kinds of request; the model under test must serve at least one of them.
     kinds: ClassVar[frozenset[Kind]] = frozenset({"chat"})
     #: The settings of the protocols ``paper`` and ``quick``.

@@ -18,6 +18,7 @@ class RequestRecord:
     :param role: ``subject`` for the model under test, otherwise the role of the helper.
     :param request: the request's fields without ``kind``; messages as ``[role, content]``.
     :param reply: the text of the reply; empty if the reply is not text.
+    :param reasoning: the model's thoughts before the reply.
     :param reply_value: a reply that is not text, as JSON; None otherwise.
     :param note: why the reply is not recorded; empty if it is.
     :param cached: whether the reply came from the store.
@@ -39,6 +40,7 @@ class RequestRecord:
     cached: bool = False
     seconds: float = 0.0
     via: str = ""
+    reasoning: str = ""
 
     @property
     def messages(self) -> list[tuple[str, str]]:
@@ -77,11 +79,12 @@ class RequestRecord:
             cached=line.get("cached", False),
             seconds=line.get("seconds", 0.0),
             via=line.get("via", ""),
+            reasoning=str(reply.get("reasoning") or ""),
         )
 
     def to_json(self) -> dict[str, Any]:
         """Return the line that was read, with whole prefixes and all fields."""
-        reply = _kept(self.reply, self.reply_value, self.logprobs)
+        reply = _kept(self.reply, self.reply_value, self.logprobs, self.reasoning)
         line = {
             "key": self.key,
             "role": self.role,
@@ -109,7 +112,9 @@ def line_of(role: str, request: Request, reply: Reply, *, note: str = "") -> dic
         "role": role,
         "kind": kind,
         "request": fields,
-        "reply": {"text": "", "note": note} if note else _kept(reply.text, reply.value, reply.logprobs),
+        "reply": {"text": "", "note": note}
+        if note
+        else _kept(reply.text, reply.value, reply.logprobs, reply.reasoning),
         "finish_reason": reply.finish_reason,
         "served_model": reply.served_model,
         "usage": _tokens(reply.usage),
@@ -129,8 +134,12 @@ def chat_line(role: str, request: Chat, reply: Reply, contents: Sequence[str], *
     messages = ", ".join(
         [f"[{string(m.role)}, {content}]" for m, content in zip(request.messages, contents, strict=True)]
     )
-    if note or reply.value is not None or reply.logprobs is not None:
-        kept = encoded({"text": "", "note": note} if note else _kept(reply.text, reply.value, reply.logprobs))
+    if note or reply.value is not None or reply.logprobs is not None or reply.reasoning:
+        kept = encoded(
+            {"text": "", "note": note}
+            if note
+            else _kept(reply.text, reply.value, reply.logprobs, reply.reasoning)
+        )
     else:
         kept = f'{{"text": {string(reply.text)}}}'
     usage = reply.usage
@@ -149,8 +158,18 @@ def chat_line(role: str, request: Chat, reply: Reply, contents: Sequence[str], *
     )
 
 
-def _kept(text: str, value: JSON, logprobs: Sequence[Mapping[str, JSON]] | None) -> dict[str, Any]:
+def _written(reply: Reply, note: str) -> dict[str, Any]:
+    if note:
+        return {"text": "", "note": note}
+    return _kept(reply.text, reply.value, reply.logprobs, reply.reasoning)
+
+
+def _kept(
+    text: str, value: JSON, logprobs: Sequence[Mapping[str, JSON]] | None, reasoning: str
+) -> dict[str, Any]:
     reply: dict[str, Any] = {"text": text}
+    if reasoning:
+        reply["reasoning"] = reasoning
     if value is not None:
         reply["value"] = value
     if logprobs is not None:

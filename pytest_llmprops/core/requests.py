@@ -229,7 +229,8 @@ class Usage:
 class Reply:
     """The reply to one request.
 
-    :param text: the reply of a chat model; untrusted.
+    :param text: the answer of a chat model; untrusted.
+    :param reasoning: the model's thoughts, which no benchmark reads (:mod:`~pytest_llmprops.core.reasoning`).
     :param value: the reply of other kinds, as JSON: the words of a segmentation, a probability, a parse. Vectors may
         be arrays if the model's replies are not stored.
     :param finish_reason: ``stop``, ``length`` or ``content_filter``.
@@ -256,19 +257,20 @@ class Reply:
     via: str = ""
     cached: bool = False
     key: str = ""
+    reasoning: str = ""
 
     def answering(self, key: str, *, stored: float, deviations: tuple[str, ...]) -> Reply:
         """Return the reply as that to the request with this key."""
         # dataclasses.replace takes several times as long.
         return Reply(
             self.text, self.value, self.finish_reason, self.served_model, self.usage, self.logprobs,
-            self.cost_usd, deviations, self.seconds, stored, self.via, self.cached, key,
+            self.cost_usd, deviations, self.seconds, stored, self.via, self.cached, key, self.reasoning,
         )  # fmt: skip
 
     def to_text(self) -> str:
         """Return :meth:`to_json` as JSON."""
         others = (self.value, self.logprobs, self.cost_usd)
-        if others != (None, None, None) or self.deviations or self.via:
+        if others != (None, None, None) or self.deviations or self.via or self.reasoning:
             return encoded(self.to_json())
         usage = self.usage
         # A third of the time of the encoder.
@@ -303,6 +305,8 @@ class Reply:
             data["deviations"] = list(self.deviations)
         if self.via:
             data["via"] = self.via
+        if self.reasoning:
+            data["reasoning"] = self.reasoning
         return data
 
     @classmethod
@@ -323,4 +327,5 @@ class Reply:
             via=data.get("via", ""),
             cached=cached,
             key=key,
+            reasoning=data.get("reasoning", ""),
         )

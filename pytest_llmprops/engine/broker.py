@@ -28,6 +28,7 @@ from pytest_llmprops.engine.event_loop import is_cancellation
 from pytest_llmprops.engine.queues import EqualRequests, SampleCalls, SharedWork, queue_of
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.engine.store.reply_cache import CLOSE_SECONDS, ReplyCache
+from pytest_llmprops.engine.thinking import ThinkingBudget
 from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.registry import find_backend, import_registrations
 
@@ -107,7 +108,8 @@ class Broker:
                 options = dataclasses.replace(options, device=fleets.device(label))
             model = find_backend(spec.backend).factory(spec, options)
             send = queue_of(model) if fleets is None else fleets.start(label, model)
-            served = self._served[label] = ActiveModel(model, send, Breaker(), set(), set())
+            breaker = Breaker(is_proven=label in self.config.proven)
+            served = self._served[label] = ActiveModel(model, send, breaker, self._budget(model))
             served.is_immediate = (
                 getattr(model, "immediate", False)
                 and fleets is None
@@ -119,6 +121,10 @@ class Broker:
             if not getattr(model, "stored", True):
                 served.computed = EqualRequests(served.send)
         return served
+
+    def _budget(self, model: Model) -> ThinkingBudget:
+        is_remote = not (model.blocking or getattr(model, "immediate", False))
+        return ThinkingBudget(self.config.max_thinking, probes=is_remote)
 
     def _together(self, label: str, served: ActiveModel) -> SampleCalls:
         async def ask(requests: Sequence[Chat]) -> Sequence[Reply]:
@@ -160,6 +166,7 @@ class Broker:
             self.counters.joined += 1
         else:
             self.counters.cache_hits += 1
+            served.breaker.is_proven = True
             self.counters.oldest_seconds = max(self.counters.oldest_seconds, self._now() - reply.stored)
             await self._note_age(served, reply)
         if role == "subject" and _is_sampled(request, reply):
@@ -250,7 +257,7 @@ class Broker:
                 raise self.stop(f"{label}: {reason}") from None
             raise
         served.breaker.success(empty=False)
-        return dataclasses.replace(reply, key=key, deviations=tuple(served.model.deviations()))
+        return dataclasses.replace(reply, key=key, deviations=served.forced())
 
     async def _find(self, model: Model, key: str, request: Request) -> Reply | None:
         try:
@@ -332,7 +339,7 @@ class Broker:
     def _counted(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
         """Count a new reply, and return it with its key."""
         # The deviations of a batch are from the time at which it was written.
-        deviations = reply.deviations if reply.via else tuple(served.model.deviations())
+        deviations = reply.deviations if reply.via else served.forced()
         reply = reply.answering(key, stored=reply.stored or self._now(), deviations=deviations)
         self._count(reply, local=served.model.blocking)
         reason = served.breaker.success(empty=_is_empty(reply))
@@ -401,8 +408,7 @@ class Broker:
         if self._fleets is not None:
             notes += self._fleets.notes()
         for label, served in self._served.items():
-            if served.together is not None:
-                notes += (f"{label}: {note}" for note in cast("SampleModel", served.model).notes())
+            notes += (f"{label}: {note}" for note in getattr(served.model, "notes", list)())
         return notes
 
     async def settled(self) -> None:
@@ -459,7 +465,7 @@ def _facts(served: ActiveModel) -> Mapping[str, Any]:
         "identity": dict(served.model.identity),
         "pinned": served.model.pinned,
         "served_as": sorted(served.served_as),
-        "deviations": sorted({*served.deviations, *served.model.deviations()}),
+        "deviations": sorted({*served.deviations, *served.forced()}),
         "old_replies": dataclasses.asdict(served.old_replies),
     }
 

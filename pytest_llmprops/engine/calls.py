@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -19,6 +20,7 @@ from pytest_llmprops.core.requests import Chat, Reply, Request, canonical_identi
 from pytest_llmprops.core.run_metadata import CallCounts, OldReplies
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.queues import EqualRequests, SampleCalls, Send, send_set
+from pytest_llmprops.engine.thinking import ThinkingBudget
 from pytest_llmprops.models.base import Model, SampleModel
 
 if TYPE_CHECKING:
@@ -56,13 +58,21 @@ class Breaker:
     """Stops a run when no call seems able to succeed.
 
     Before the first success, every failed attempt counts, except those that only ask to slow down (429). After it, only
-    calls that failed for good count. The threshold grows to a tenth of the successful calls: otherwise a few items that
+    calls that failed for good count, whatever they failed with: a gateway may refuse one prompt as it refuses a wrong
+    key. The threshold grows to a tenth of the successful calls: otherwise a few items that
     always fail, when they are the last ones, would stop a healthy run.
     """
 
     succeeded: int = 0
     failed_in_a_row: int = 0
     empty_in_a_row: int = 0
+    #: an earlier run has replies of this model
+    is_proven: bool = False
+
+    @property
+    def has_worked(self) -> bool:
+        """True if the model has replied, so that its address, name and key are right."""
+        return self.succeeded > 0 or self.is_proven
 
     def success(self, empty: bool) -> str | None:
         """Count a reply; return the reason to stop the run, or None."""
@@ -80,9 +90,9 @@ class Breaker:
 
         :param final: the call failed for good: this counts the call, not one more attempt.
         """
-        if error.fatal:
+        if error.fatal and not self.has_worked:
             return error.message
-        counts_attempts = not self.succeeded and error.kind != "status 429"
+        counts_attempts = not self.has_worked and error.kind != "status 429"
         if final == counts_attempts:
             return None
         self.failed_in_a_row += 1
@@ -193,8 +203,10 @@ class ActiveModel:
     model: Model
     send: Send
     breaker: Breaker
-    served_as: set[str]
-    deviations: set[str]
+    thinking: ThinkingBudget
+    served_as: set[str] = field(default_factory=set)
+    #: deviations of the replies so far, also of stored ones
+    deviations: set[str] = field(default_factory=set)
     #: it never waits, and its replies cost nothing
     is_immediate: bool = False
     #: collects the samples of a prompt, if one call can ask for several
@@ -206,6 +218,10 @@ class ActiveModel:
     #: the Unix time since which its server lists the same models
     listed_since: asyncio.Future[float] | None = None
     _identity: str = ""
+
+    def forced(self) -> tuple[str, ...]:
+        """Return the deviations so far, one phrase each."""
+        return (*self.model.deviations(), *self.thinking.phrases())
 
     def key_of(self, request: Request) -> str:
         """Return the key of a request to this model."""
@@ -318,7 +334,14 @@ class Calls:
             return first
         self._count_failure(label, served, first)
         if not worth(first):
-            raise first
+            if not (first.fatal or first.kind == "status 413") or not served.breaker.has_worked:
+                raise first
+            # The address, the name and the key are right: a gateway blocks this prompt, or a moment was bad.
+            first = await self._attempt(served, requests)
+            if not isinstance(first, BackendError):
+                return first
+            if not worth(first):
+                raise first
         result: Sequence[Reply] | BackendError | None = None
         async for attempt in retrying(self._config.retries, self.pause, worth):
             with attempt:
@@ -375,10 +398,17 @@ class Calls:
             return await self._send(served, requests)
 
     async def _send(self, served: ActiveModel, requests: Sequence[Request]) -> Sequence[Reply] | BackendError:
-        if self.stopped is not None:
-            raise RunStopped(self.stopped)
         if _too_many(served, requests):
             return []
+        if served.is_immediate and not isinstance(requests[0], Chat):
+            return await self._send_once(served, requests)
+        return await served.thinking.replies(requests, partial(self._send_once, served))
+
+    async def _send_once(
+        self, served: ActiveModel, requests: Sequence[Request]
+    ) -> Sequence[Reply] | BackendError:
+        if self.stopped is not None:
+            raise RunStopped(self.stopped)
         counters = self._counters
         self.check_budget()
         self._on_call()

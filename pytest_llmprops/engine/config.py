@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from pytest_llmprops.core.reasoning import MAX_THINKING
 from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.engine.store.location import holds_replies
 from pytest_llmprops.models.base import BackendOptions
@@ -32,6 +33,9 @@ class BrokerConfig:
     :param engine: ``local`` for calls, ``batch`` for the provider's batches, ``ray`` or ``ray://HOST:PORT``.
     :param replicas: the models that a Ray cluster serves, by label; empty with the other engines.
     :param batch_wait: seconds to wait for batches; None to wait until all are done.
+    :param headers: headers of each call over a network.
+    :param max_thinking: tokens that a model may get for its thoughts beyond the limit of a request.
+    :param proven: labels of the models of which an earlier run has replies.
     :param clients: number of processes that evaluate cases.
     """
 
@@ -54,12 +58,18 @@ class BrokerConfig:
     engine: str = "local"
     replicas: Mapping[str, Replicas] = field(default_factory=dict)
     batch_wait: float | None = None
+    # Its values may be keys.
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    max_thinking: int = MAX_THINKING
+    proven: tuple[str, ...] = field(default=())
     clients: int = 1
 
     @property
     def options(self) -> BackendOptions:
         """The options of the models' backends."""
-        return BackendOptions(self.base_url, self.timeout, self.concurrency, self.prices)
+        return BackendOptions(
+            self.base_url, self.timeout, self.concurrency, self.prices, headers=self.headers
+        )
 
     def to_json(self) -> str:
         """Return the configuration as one line."""
@@ -69,7 +79,7 @@ class BrokerConfig:
     def from_json(cls, line: str) -> BrokerConfig:
         """Return the configuration that :meth:`to_json` wrote."""
         data: dict[str, Any] = json.loads(line)
-        data["registrations"] = tuple(data["registrations"])
+        data["registrations"], data["proven"] = tuple(data["registrations"]), tuple(data["proven"])
         data["models"] = {label: ModelSpec.from_json(spec) for label, spec in data["models"].items()}
         data["replicas"] = {label: Replicas.from_json(own) for label, own in data["replicas"].items()}
         return cls(**data)

@@ -176,13 +176,15 @@ def with_params(request: Request, params: Mapping[str, Any]) -> Request:
 class Asking:
     """The ``ask`` of a benchmark for one case: sends requests to its models and records the calls."""
 
-    __slots__ = ("_broker_ask", "_case", "calls", "is_over", "longest")
+    __slots__ = ("_broker_ask", "_case", "calls", "is_filtered", "is_over", "longest")
 
     def __init__(self, case: Case, broker_ask: BrokerAsk) -> None:
         self._case, self._broker_ask = case, broker_ask
         self.calls: list[Call] = []
         #: length of the longest reply, before it was cut
         self.longest = 0
+        #: a content filter withheld a reply of the model under test
+        self.is_filtered = False
         #: the case is finished, so that no call belongs to it any more
         self.is_over = False
 
@@ -214,6 +216,7 @@ class Asking:
             self.calls.append(Call(role, request, None, error.message))
             raise
         self.calls.append(Call(role, request, reply))
+        self.is_filtered |= role == "subject" and reply.finish_reason == "content_filter"
         self.longest = max(self.longest, len(reply.text))
         if len(reply.text) > LONGEST_REPLY:
             return replace(reply, text=reply.text[:LONGEST_REPLY], finish_reason="length")
@@ -256,6 +259,10 @@ async def evaluate(
             )
         tasks = (*benchmark.tasks_by_answer, case.item.task)
         verdict = checked_verdict(benchmark, "evaluate", await work, tasks)
+        if ask.is_filtered and not benchmark.judges_filtered and verdict.status in ("wrong", "unparsed"):
+            verdict = replace(
+                verdict, status="refused", score=0.0, reason="a content filter withheld the reply"
+            )
     except BackendError as error:
         return Outcome(case, error=error, calls=ask.calls)
     except RunStopped as stop:

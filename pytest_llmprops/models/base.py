@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pytest_llmprops.core.contracts import fault_text, json_problem, type_name
@@ -157,6 +157,7 @@ class BackendOptions:
     :param device: ``cuda`` or ``cpu`` for models that have the choice and do not state it, because they run on other
         machines; empty to choose by this machine.
     :param cpus: number of CPU cores that a model may use; 0 for the model's own default.
+    :param headers: headers of each call over a network; no message, record or identity may show their values.
     """
 
     base_url: str | None = None
@@ -165,6 +166,8 @@ class BackendOptions:
     prices: str | None = None
     device: str = ""
     cpus: int = 0
+    # Its values may be keys.
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 _REQUIRED = ("identity", "pinned", "max_batch", "blocking", "deviations", "close")

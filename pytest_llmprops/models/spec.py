@@ -40,6 +40,12 @@ def split_user(url: str) -> tuple[str, str]:
     return urlunsplit(parts._replace(netloc=host)), f"{unquote(name)}:{unquote(password)}"
 
 
+def split_query(url: str) -> tuple[str, dict[str, str]]:
+    """Return (URL without query, its parameters), such as Azure's ``?api-version=``."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(query="", fragment="")), dict(parse_qsl(parts.query))
+
+
 def basic(user: str) -> str:
     """Return the value of an Authorization header for ``USER:PASSWORD`` (RFC 7617)."""
     return f"Basic {base64.b64encode(user.encode()).decode('ascii')}"

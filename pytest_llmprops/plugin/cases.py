@@ -88,7 +88,7 @@ class Helpers:
         for registration in registrations():
             self._defaults_of(registration)
 
-    def _defaults_of(self, registration: Registration) -> Mapping[str, str]:
+    def _defaults_of(self, registration: Registration) -> dict[str, str]:
         """Return role -> name of the default helpers of a benchmark that this machine has."""
         own = self._defaults.get(registration.name)
         if own is None:

@@ -120,8 +120,8 @@ def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: R
         else f"time estimated at {SECONDS_PER_CALL:g} s per call, {settings.concurrency} calls in parallel"
     )
     note = (
-        f"  {counted(calls, 'call')}{batched}, fewer if replies are stored; tokens estimated at 4 characters per token;"
-        f" {duration}"
+        f"  {counted(calls, 'call')}{batched}, fewer if replies are stored; tokens estimated at 4 characters per token,"
+        f" without the thoughts of models that think; {duration}"
     )
     known = price_note(prices)
     dated = [f"  {known}"] if known else []

@@ -121,6 +121,8 @@ class Evaluation:
         self.keeps_calls = False
         #: Unix time at which a resumed run began; None for a new run
         self.resumed_from: float | None = None
+        #: labels of the models of which a resumed run has replies
+        self.proven: tuple[str, ...] = ()
         #: called while a case waits; set by the controller of a run without workers
         self.on_wait: Callable[[], None] | None = None
         #: why this process ended the run; None if it did not
@@ -163,7 +165,9 @@ class Evaluation:
     def _options(self) -> BackendOptions:
         settings = self._settings
         prices = str(settings.prices) if settings.prices else None
-        return BackendOptions(settings.base_url, settings.timeout, settings.concurrency, prices)
+        return BackendOptions(
+            settings.base_url, settings.timeout, settings.concurrency, prices, headers=settings.headers
+        )
 
     @property
     def needs_broker(self) -> bool:
@@ -256,6 +260,9 @@ class Evaluation:
             engine=settings.engine,
             replicas=self._replicas(),
             batch_wait=settings.batch_wait,
+            headers=settings.headers,
+            max_thinking=settings.max_thinking,
+            proven=self.proven,
         )
 
     def _replicas(self) -> dict[str, Replicas]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import LIMITED_SIZES, Shard
+from pytest_llmprops.core.reasoning import MAX_THINKING
 
 # The values of command-line options and ini keys: functions that read them from text, or raise ValueError.
 
@@ -118,11 +119,54 @@ def params(values: Sequence[str]) -> dict[str, Any]:
         return value
 
     found = {name: value_of(text) for name, text in pairs(values).items()}
+    for name in secret_names(found):
+        raise ValueError(
+            f"{name} looks like a key or a header, and parameters are recorded; set the provider's environment"
+            " variable, such as OPENAI_API_KEY, or use --llm-header NAME=$VARIABLE"
+        )
     for name, (kinds, what) in _PARAMS.items():
         value = found.get(name)
         if value is not None and (not isinstance(value, kinds) or isinstance(value, bool)):
             raise ValueError(f"{name} must be {what}")
     return found
+
+
+_SECRET_NAME = re.compile(
+    r"(?:^|[-_.])(?:api|access|auth|secret|private|subscription|bearer|session|refresh|id)[-_]?(?:key|token)s?$"
+    r"|^(?:x[-_])?(?:key|token|secret|password|passwd|authorization|credentials?|cookie)$"
+    r"|[-_](?:secret|password|credentials?)$|headers?$|^apikey$",
+    re.IGNORECASE,
+)
+
+
+def secret_names(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of parameters, also of inner ones, that look like those of keys or headers."""
+    for name, value in values.items():
+        if _SECRET_NAME.search(name):
+            yield name
+        elif isinstance(value, Mapping):
+            yield from secret_names(value)
+
+
+def headers(values: Sequence[str]) -> dict[str, str]:
+    """Return the headers of ``--llm-header``; ``$NAME`` takes a value from the environment."""
+    found = {}
+    for position, value in enumerate(values, start=1):
+        name, _, text = value.partition("=")
+        # The message must not show a value.
+        if not _HEADER_NAME.fullmatch(name.strip()) or not text:
+            raise ValueError(f"header {position} must be NAME=VALUE, such as api-key=$AZURE_API_KEY")
+        if text.startswith("$"):
+            if not os.environ.get(text[1:]):
+                raise ValueError(f"{name}: the environment variable {text[1:]} is not set")
+            text = os.environ[text[1:]]
+        if not (text.isascii() and text.isprintable()):
+            raise ValueError(f"{name}: the value has characters that are not allowed in a header")
+        found[name.strip()] = text
+    return found
+
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 class Confirm(NamedTuple):
@@ -254,6 +298,22 @@ OPTIONS: tuple[Option, ...] = (
         None,
         "base URL of an OpenAI-compatible server, usually ending in /v1; of several servers, separated by commas",
         "URL",
+    ),
+    Option(
+        "llm-header",
+        headers,
+        {},
+        "header of each call, such as the key of a gateway; $NAME takes the value from the environment; values are"
+        " recorded nowhere; repeatable",
+        "NAME=VALUE",
+        repeatable=True,
+    ),
+    Option(
+        "llm-max-thinking",
+        count,
+        MAX_THINKING,
+        "tokens that a model may get for thoughts beyond the limit of a request (default: 32768)",
+        "TOKENS",
     ),
     Option(
         "llm-concurrency",
@@ -457,6 +517,9 @@ class RunOptions:
     models: tuple[str, ...]
     helpers: Mapping[str, str]
     base_url: str | None
+    # Its values may be keys.
+    headers: Mapping[str, str] = field(repr=False)
+    max_thinking: int
     concurrency: int
     engine: str
     batch_wait: float | None
@@ -497,6 +560,32 @@ class RunOptions:
         return self.engine.startswith("ray")
 
 
+#: options whose values are neither recorded nor shown
+_SECRET_OPTIONS = ("llm-header",)
+_NOT_SHOWN = "***"
+
+
+def recorded_options(settings: RunOptions) -> dict[str, Any]:
+    """Return the options as ``run.json`` has them: without keys and the passwords of URLs."""
+    values = {name: plain_option(getattr(settings, name)) for name in type(settings).__slots__}
+    return values | {"headers": dict.fromkeys(settings.headers, _NOT_SHOWN)}
+
+
+def recorded_command(arguments: Sequence[object]) -> list[str]:
+    """Return the command line as ``run.json`` has it: without keys and the passwords of URLs."""
+    shown = []
+    is_header = False
+    for argument in map(str, arguments):
+        name, equals, value = argument.partition("=")
+        if is_header:
+            argument = f"{name}={_NOT_SHOWN}"
+        elif name == "--llm-header" and equals:
+            argument = f"{name}={value.partition('=')[0]}={_NOT_SHOWN}"
+        is_header = argument == "--llm-header"
+        shown.append(plain_option(argument))
+    return shown
+
+
 def plain_option(value: Any) -> Any:
     """Return the value of an option as ``run.json`` has it: without the passwords of URLs."""
     if isinstance(value, str):
@@ -535,6 +624,7 @@ def resolve_options(config: pytest.Config) -> RunOptions:
     values["helpers"] = values.pop("helper")
     values["params"] = values.pop("param")
     values["sets"] = values.pop("set")
+    values["headers"] = values.pop("header")
     if values["data"] is not None and not (config.getoption("llm_source") or config.getini("llm_source")):
         raise pytest.UsageError(
             f"--llm-data {values['data']}: the items are the built-in ones without --llm-source; add"
@@ -576,6 +666,8 @@ def _value(config: pytest.Config, option: Option) -> Any:
         return option.parse(value)
     except (UsageError, ValueError) as error:
         text = redacted(" ".join(value) if isinstance(value, list) else value)
+        if option.name in _SECRET_OPTIONS:
+            text = "..."
         reason = (
             str(error) if "literal" not in str(error) and "convert" not in str(error) else "must be a number"
         )

@@ -25,7 +25,7 @@ from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.collection import remove_reports
-from pytest_llmprops.plugin.options import plain_option
+from pytest_llmprops.plugin.options import recorded_command, recorded_options
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.record import (
@@ -257,9 +257,9 @@ class Recording:
 
     def _first_facts(self, folder: Path) -> RunMetadata:
         cases, settings = self._session.cases, self._session.settings
-        options = {k: plain_option(getattr(settings, k)) for k in type(settings).__slots__}
+        options = recorded_options(settings)
         options["selected"] = _selected(self._config.option)
-        options["command"] = [plain_option(str(a)) for a in self._config.invocation_params.args]
+        options["command"] = recorded_command(self._config.invocation_params.args)
         return first_facts(
             folder,
             models={label: self._model(spec) for label, spec in cases.models.items()},

@@ -257,6 +257,7 @@ class LLMSession:
         if settings.resume and setup is None:
             self.earlier = _earlier(settings, self.cases)
             self.evaluation.resumed_from = self.earlier.started
+            self.evaluation.proven = tuple(sorted({model for _, model, _, _ in self.earlier.kept.cases}))
         self.setup = setup
         self.collection = Collection(
             config, settings, self.cases, self.gating, lambda: self.searching, self.kept

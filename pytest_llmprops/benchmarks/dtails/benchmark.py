@@ -56,6 +56,7 @@ class Dtails(Benchmark):
         "substring_rate": "none",
         "parser_rate": "none",
     }
+    judges_filtered = True
     kinds = frozenset({"chat", "translate"})
     limit_per_cluster = True
     # About one item of each concept; standard has all items.

@@ -48,6 +48,7 @@ class Eras(Benchmark):
         "tie_rate": "none",
         "sampled_rate": "none",
     }
+    judges_filtered = True
     kinds = frozenset({"segment", "sentiment", "chat"})
     roles = frozenset()
     limit_per_cluster = True

@@ -52,6 +52,7 @@ class HomophonesSettings:
 class Homophones(Benchmark):
     """Find the word that is meant by a homophone in a sentence. Two controls give only one of the clues."""
 
+    judges_filtered = True
     name = "homophones"
     title = "Homophones"
     noun = "homophones"

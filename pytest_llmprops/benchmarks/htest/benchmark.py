@@ -200,6 +200,7 @@ class HTestSettings:
 class HTest(Benchmark):
     """Ten A/B tasks that are easy for anyone who can see and hear text, and Letter Geometry."""
 
+    judges_filtered = True
     name = "htest"
     title = "H-TEST"
     noun = "H-TEST"

@@ -31,6 +31,7 @@ class CheckerBenchmark(Benchmark):
     If the protocol has settings named ``temperature`` and ``max_tokens``, they apply to every question.
     """
 
+    judges_filtered = True
     #: The status of outcomes that are not accepted and not ``wrong``.
     undecided: ClassVar[Mapping[str, Status]] = UNDECIDED
 

@@ -156,6 +156,9 @@ class BatchCommands:
     def failed(self, entry: Entry, keys: Sequence[str], error: BackendError) -> None:
         """Leave a failed request to the next run."""
 
+    def cut(self, entry: Entry, keys: Sequence[str]) -> None:
+        """Leave a request whose reply was cut to the next run, which asks with more tokens."""
+
     def left(self, entry: Entry, keys: Sequence[str], reason: str, *, was_run: bool) -> None:
         """Leave a request without a result to the next run."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.reasoning import answer_of, is_cut
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.batch.ledger import Entry, Ledger, account_of
 from pytest_llmprops.engine.calls import ActiveModel
@@ -35,6 +36,10 @@ class Sink(Protocol):
 
     def failed(self, entry: Entry, keys: Sequence[str], error: BackendError) -> None:
         """Take a request that the provider refused."""
+        ...
+
+    def cut(self, entry: Entry, keys: Sequence[str]) -> None:
+        """Take requests whose replies their limit cut before any answer."""
         ...
 
     def left(self, entry: Entry, keys: Sequence[str], reason: str, *, was_run: bool) -> None:
@@ -93,11 +98,15 @@ class _Reading:
         elif result.answer is None:
             assert result.error is not None
             replies = result.error
-        elif self._api.lacks_tokens(result.answer, self._entry.extra_tokens):
-            # As after a call, it is asked once more with a higher limit.
-            replies = BackendError("all tokens were spent on hidden reasoning", kind="batch", transient=True)
         else:
             replies = self._api.replies(result.answer, len(keys))
+        if not isinstance(replies, BackendError):
+            answers = [answer_of(reply) for reply in replies]
+            if any(is_cut(reply, parts) for reply, parts in answers):
+                self._sink.cut(self._entry, keys)
+                self._done.add(custom_id)
+                return
+            replies = [reply for reply, _ in answers]
         if isinstance(replies, BackendError):
             self._errors[custom_id] = replies
             return

@@ -164,7 +164,7 @@ class Submitter:
         size = 0
         for position, group in enumerate(groups):
             try:
-                line = batched.api.line(group[0].key, group[0].request, len(group))
+                line = batched.api.line(group[0].key, _with_thoughts(batched, group[0].request), len(group))
             except BackendError as error:
                 for one in group:
                     self._waiting.settle(one, error)
@@ -177,7 +177,7 @@ class Submitter:
         return taken, []
 
     def _entry(self, batched: BatchedModel) -> Entry:
-        spec, model = self._config.models[batched.label], batched.served.model
+        spec = self._config.models[batched.label]
         return Entry(
             mark=uuid.uuid4().hex,
             account=batched.account,
@@ -189,8 +189,8 @@ class Submitter:
             created=time.time(),
             state="intent",
             lines=0,
-            deviations=tuple(model.deviations()),
-            extra_tokens=batched.api.extra_tokens,
+            deviations=batched.served.forced(),
+            extra_tokens=batched.served.thinking.extra,
         )
 
     async def _create(self, batched: BatchedModel, entry: Entry, wave: IO[bytes], lines: int) -> None:
@@ -391,6 +391,15 @@ class Poller:
         if reason:
             self._calls.stop(f"{entry.label}: {reason}")
 
+    def cut(self, entry: Entry, keys: Sequence[str]) -> None:
+        """Let requests go into another batch with more tokens for thoughts, if there are more."""
+        thinking = self._lanes[entry.account].served.thinking
+        error = thinking.error()
+        if thinking.raised_from(entry.extra_tokens):
+            self.left(entry, keys, error.message, was_run=True)
+        else:
+            self.failed(entry, keys, error)
+
     def left(self, entry: Entry, keys: Sequence[str], reason: str, *, was_run: bool) -> None:
         """Let requests go into another batch, if they were not run too often."""
 
@@ -408,6 +417,10 @@ class Poller:
             one = self._waiting.get(key)
             if one is not None:
                 act(one)
+
+
+def _with_thoughts(batched: BatchedModel, request: Chat) -> Chat:
+    return cast("Chat", batched.served.thinking.request(request))
 
 
 def _intent(ledger: Ledger, entry: Entry) -> Intent:

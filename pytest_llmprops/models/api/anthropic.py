@@ -46,11 +46,6 @@ from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_user
 MOST_TOKENS = 4096
 #: parameters of OpenAI's format that the Messages API does not have
 _ABSENT = ("logprobs", "top_logprobs", "seed", "presence_penalty", "frequency_penalty")
-_FINISH = {
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
 
 
 def message_params(body: Mapping[str, Any], deviations: Deviations) -> dict[str, Any]:
@@ -86,15 +81,8 @@ def chat_answer(message: Mapping[str, Any]) -> dict[str, Any]:
     content = message.get("content")
     if not isinstance(content, list):
         return {"model": message.get("model")}
-    blocks = [block for block in content if isinstance(block, Mapping)]
-    texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
-    is_thinking = any(block.get("type") in ("thinking", "redacted_thinking") for block in blocks)
-    reason = message.get("stop_reason")
-    finish = _FINISH.get(reason, "stop") if isinstance(reason, str) else reason
-    choice = {
-        "finish_reason": finish,
-        "message": {"content": "".join(texts), "reasoning": "thinking" if is_thinking else None},
-    }
+    # The reader of the chat format tells the blocks with thoughts from the others.
+    choice = {"finish_reason": message.get("stop_reason"), "message": {"content": content}}
     return {"model": message.get("model"), "choices": [choice], "usage": _usage(message.get("usage"))}
 
 
@@ -327,7 +315,7 @@ class AnthropicModel:
         if missing:
             return BackendError(missing, kind="key", fatal=True)
         key, (url, user) = os.environ[KEY].strip(), split_user(self._url)
-        sent = (key, *secrets_of(user))
+        sent = (key, *self._options.headers.values(), *secrets_of(user))
         self._calls.hidden, self._calls.echoes = errors.secrets(*sent), errors.unmistakable(sent)
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
         sdk: Any = importlib.import_module("anthropic")
@@ -338,7 +326,8 @@ class AnthropicModel:
             self._client = sdk.AsyncAnthropic(
                 api_key=key,
                 base_url=url,
-                default_headers={"Authorization": basic(user)} if user else None,
+                default_headers=({"Authorization": basic(user)} if user else {})
+                | dict(self._options.headers),
                 timeout=self._options.timeout,
                 max_retries=0,
             )

@@ -15,7 +15,7 @@ from typing import IO, Any, Literal, Protocol, TypeVar
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import ApiCalls, chat_body, spent_on_reasoning
+from pytest_llmprops.models.api.client import ApiCalls, chat_body
 from pytest_llmprops.models.base import ChatModel
 
 # What the batches of all providers share: answers are read as those of calls, at the price of a batch.
@@ -81,17 +81,6 @@ class ChatBatches:
         calls = self._calls
         price = None if calls.price is None else calls.price.scaled(BATCH_DISCOUNT)
         return calls.read(answer, count, price, 0.0)
-
-    @property
-    def extra_tokens(self) -> int:
-        """The tokens added to each request's limit."""
-        return self._calls.deviations.extra_tokens
-
-    def lacks_tokens(self, answer: Mapping[str, Any], extra_tokens: int) -> bool:
-        """Return True if a reasoning model reached the limit before its first visible word, for the first time."""
-        if not spent_on_reasoning(answer):
-            return False
-        return self._calls.deviations.raise_budget({"max_tokens": None}, extra_tokens)
 
 
 def encoded(line: Mapping[str, Any]) -> bytes:
@@ -225,18 +214,6 @@ class BatchApi(Protocol):
 
     def replies(self, answer: Mapping[str, Any], count: int) -> Sequence[Reply] | BackendError:
         """Return the first ``count`` replies in an answer, or fewer if it has fewer, with the price of a batch."""
-        ...
-
-    def lacks_tokens(self, answer: Mapping[str, Any], extra_tokens: int) -> bool:
-        """Return True if to send a request again with a higher token limit, as after a call.
-
-        :param extra_tokens: :attr:`extra_tokens` when the line was written.
-        """
-        ...
-
-    @property
-    def extra_tokens(self) -> int:
-        """The tokens added to each request's limit, for a model that spends them on hidden reasoning."""
         ...
 
     async def cancel(self, batch: str) -> BatchState:

@@ -16,7 +16,28 @@ from pytest_llmprops.models.api.prices import Price
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.spec import ModelSpec
 
-_FINISH = {"length": "length", "max_tokens": "length", "content_filter": "content_filter"}
+#: what the finish reasons of the APIs mean, in lower case; documented by OpenAI, Anthropic, Google, Mistral, Cohere,
+#: AWS Bedrock, Zhipu, vLLM, TGI and llama.cpp
+_STOP = (
+    "stop", "eos", "eos_token", "end_turn", "stop_sequence", "stop_token", "tool_calls", "function_call", "tool_use",
+    "complete", "completed", "pause_turn",
+)  # fmt: skip
+_LENGTH = ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
+_FILTERED = (
+    "content_filter", "content_filtered", "refusal", "safety", "recitation", "prohibited_content", "blocklist",
+    "spii", "image_safety", "guardrail_intervened", "sensitive",
+)  # fmt: skip
+#: the provider failed (OpenRouter, DeepSeek, Zhipu, vLLM); the text, if there is any, is not an answer
+_FAILED = (
+    "error", "insufficient_system_resource", "network_error", "abort", "aborted", "cancelled", "timeout",
+    "malformed_function_call",
+)  # fmt: skip
+_FINISH = {
+    **dict.fromkeys(_STOP, "stop"),
+    **dict.fromkeys(_LENGTH, "length"),
+    **dict.fromkeys(_FILTERED, "content_filter"),
+    **dict.fromkeys(_FAILED, "failed"),
+}
 _JSON_TYPES = {bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
 #: a larger number is a server's mistake, and too large for a price
 _MOST_TOKENS = 10**12
@@ -68,25 +89,32 @@ def shares(usage: Usage, count: int) -> list[Usage]:
     return [Usage(*(total // count + (place < total % count) for total in numbers)) for place in range(count)]
 
 
+#: types of the parts of a content that are not the answer
+_THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
+
+
 def _text(content: Any) -> str:
+    """Return the answer in a content: a text, or the texts of a list of parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        # Some servers return a list of parts.
-        return "".join(
-            p["text"] for p in content if isinstance(p, Mapping) and isinstance(p.get("text"), str)
-        )
+        parts = [p for p in content if isinstance(p, Mapping) and p.get("type") not in _THOUGHTS]
+        return "".join(p["text"] for p in parts if isinstance(p.get("text"), str))
     return ""
 
 
-def spent_on_reasoning(answer: Mapping[str, Any]) -> bool:
-    """Return True if any choice of a reasoning model reached the token limit before its first visible word."""
-    for choice, message in _messages(answer):
-        if choice.get("finish_reason") == "length" and not _text(message.get("content")).strip():
-            reasoning = message.get("reasoning_content") or message.get("reasoning")
-            if reasoning or usage_of(answer).reasoning_tokens > 0:
-                return True
-    return False
+def _reasoning(message: Mapping[str, Any]) -> str:
+    """Return the thoughts in the fields of a message, or in the parts of its content (Mistral, Anthropic)."""
+    for name in ("reasoning_content", "reasoning", "thinking"):
+        if isinstance(message.get(name), str) and message[name]:
+            return str(message[name])
+    content = message.get("content")
+    texts = []
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, Mapping) and part.get("type") in _THOUGHTS:
+            inner = part.get("thinking") or part.get("reasoning") or part.get("text")
+            texts.append(_text(inner))
+    return "\n".join(filter(None, texts))
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
@@ -125,11 +153,10 @@ def chat_replies(
     if not choices:
         text = f"the answer of {url} for {model} has no choices"
         return BackendError(text, kind="response", transient=True)
-    for choice, _ in choices:
-        reason = choice.get("finish_reason")
-        if reason is not None and not isinstance(reason, str):
-            text = f"the answer of {url} for {model} has a finish_reason of JSON type {_JSON_TYPES[type(reason)]}"
-            return BackendError(text, kind="response", transient=True)
+    for choice, message in choices:
+        failure = _failure_in(choice, message, url, model)
+        if failure is not None:
+            return failure
     cost = answer.get("cost_usd")
     cost_share = None if cost is None else cost / len(choices)
     served = str(answer.get("model") or "")
@@ -145,6 +172,37 @@ def chat_replies(
     ]
 
 
+def _failure_in(
+    choice: Mapping[str, Any], message: Mapping[str, Any], url: str, model: str
+) -> BackendError | None:
+    """Return the failure that a choice reports although the status is 200; None if it has a reply."""
+    inner = choice.get("error")
+    if inner:
+        code = inner.get("code") if isinstance(inner, Mapping) else None
+        status = code if isinstance(code, int) and 400 <= code < 600 else 502
+        error = errors.from_status(status, {}, inner, url=url, model=model)
+        # The call itself was accepted, so that only the provider's failure may be transient, never the key's.
+        return BackendError(f"the provider failed: {error.message}", kind="provider", transient=True)
+    reason = choice.get("finish_reason")
+    if reason is not None and not isinstance(reason, str):
+        text = f"the answer of {url} for {model} has a finish_reason of JSON type {_JSON_TYPES[type(reason)]}"
+        return BackendError(text, kind="response", transient=True)
+    finish = _FINISH.get((reason or "").lower())
+    if finish == "failed":
+        text = errors.clean(f"the provider failed: finish_reason '{reason}'")
+        return BackendError(text, kind="provider", transient=True)
+    if reason and finish is None and not _text(message.get("content")).strip():
+        text = errors.clean(f"the reply is empty, and its finish_reason '{reason}' is unknown")
+        return BackendError(text, kind="response", transient=True)
+    return None
+
+
+def unknown_reasons(answer: Mapping[str, Any]) -> set[str]:
+    """Return the finish reasons of an answer whose meaning is unknown."""
+    reasons = {choice.get("finish_reason") for choice, _ in _messages(answer)}
+    return {errors.clean(r) for r in reasons if isinstance(r, str) and r and r.lower() not in _FINISH}
+
+
 def without_keys(reply: Reply, keys: Sequence[str]) -> Reply:
     """Return a reply in which ``[key]`` replaces these keys, before any file has it.
 
@@ -156,21 +214,23 @@ def without_keys(reply: Reply, keys: Sequence[str]) -> Reply:
             text = text.replace(key, "[key]")
         return text
 
-    text, served = shown(reply.text), shown(reply.served_model)
-    if (text, served) == (reply.text, reply.served_model):
+    text, reasoning, served = map(shown, (reply.text, reply.reasoning, reply.served_model))
+    if (text, reasoning, served) == (reply.text, reply.reasoning, reply.served_model):
         return reply
-    return replace(
-        reply, text=text, served_model=served, logprobs=reply.logprobs if text == reply.text else None
-    )
+    logprobs = reply.logprobs if text == reply.text else None
+    return replace(reply, text=text, reasoning=reasoning, served_model=served, logprobs=logprobs)
 
 
 def _reply(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Reply:
-    """Return the text, finish reason and log probabilities of one choice."""
-    text, finish = (_text(message.get("content")), _FINISH.get(choice.get("finish_reason") or "", "stop"))
+    """Return the text, thoughts, finish reason and log probabilities of one choice."""
+    text, finish = (
+        _text(message.get("content")),
+        _FINISH.get((choice.get("finish_reason") or "").lower(), "stop"),
+    )
     refusal = message.get("refusal") or _member(message, "provider_specific_fields", "refusal")
     if isinstance(refusal, str) and refusal and not text:
         text, finish = refusal, "content_filter"
-    return Reply(text, finish_reason=finish, logprobs=_logprobs(choice))
+    return Reply(text, finish_reason=finish, logprobs=_logprobs(choice), reasoning=_reasoning(message))
 
 
 # The body of a chat call, and the changes to it that an API forces.
@@ -178,9 +238,9 @@ def _reply(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Reply:
 # Each change is made once per model, applies to all later calls and is listed in the run's record. Calls that
 # were in flight at the first refusal are adapted and resent as well; they do not count as failures.
 
-#: added once to the token limit of a reasoning model that uses all of it for hidden tokens
-MORE_TOKENS = 4096
 _OLD, _NEW = "max_tokens", "max_completion_tokens"
+#: sent in place of 0 to an API whose temperature must be positive (MiniMax, TGI)
+LEAST_TEMPERATURE = 0.01
 #: parameters that are left out if the API refuses them; any other refused parameter of --llm-param stops the run
 _OPTIONAL = (
     "temperature",
@@ -236,7 +296,7 @@ class Deviations:
         self._tokens_as = _NEW if completion_tokens else None
         self._required_limit, self._is_limited = required_limit, False
         self._refused: list[str] = []
-        self.extra_tokens = 0
+        self._least_temperature: float | None = None
 
     def apply(self, body: dict[str, Any]) -> dict[str, Any]:
         """Apply all deviations so far to ``body``, in place, and return it."""
@@ -251,14 +311,16 @@ class Deviations:
                 if name in body:
                     body[self._tokens_as] = body.pop(name)
                     break
-        if self.extra_tokens:
-            for name in (_OLD, _NEW):
-                if isinstance(body.get(name), int):
-                    body[name] += self.extra_tokens
+        temperature = body.get("temperature")
+        if self._least_temperature is not None and isinstance(temperature, int | float):
+            body["temperature"] = min(max(temperature, self._least_temperature), 1.0)
         return body
 
-    def adapt(self, name: str, sent: Mapping[str, Any]) -> bool:
-        """Record that the API refused ``name`` in the body ``sent``; return whether to resend the adapted call."""
+    def adapt(self, name: str, sent: Mapping[str, Any], *, is_range: bool = False) -> bool:
+        """Record that the API refused ``name`` in the body ``sent``; return whether to resend the adapted call.
+
+        :param is_range: the API takes the parameter, but not this value.
+        """
         if name in (_OLD, _NEW):
             other = _NEW if name == _OLD else _OLD
             if other in self._refused:
@@ -269,6 +331,9 @@ class Deviations:
             return True
         if name not in _OPTIONAL or name not in sent:
             return False
+        if name == "temperature" and is_range and self._least_temperature is None:
+            self._least_temperature = LEAST_TEMPERATURE
+            return True
         self._note(name)
         if name == "logprobs":
             self._note("top_logprobs")
@@ -277,18 +342,6 @@ class Deviations:
     def _note(self, name: str) -> None:
         if name not in self._refused:
             self._refused.append(name)
-
-    def raise_budget(self, sent: Mapping[str, Any], extra_when_sent: int) -> bool:
-        """Raise the token limit, once per model, after a call that used all of it for hidden tokens.
-
-        :param extra_when_sent: :attr:`extra_tokens` when the body ``sent`` was built.
-        :return: whether to send the call again.
-        """
-        if _OLD not in sent and _NEW not in sent:
-            return False
-        if self.extra_tokens == 0:
-            self.extra_tokens = MORE_TOKENS
-        return extra_when_sent < self.extra_tokens
 
     def phrases(self) -> Sequence[str]:
         """Return one short phrase per deviation, in the order of the parameters' names."""
@@ -300,8 +353,8 @@ class Deviations:
                 texts.append(f"{name} left out")
         if self._is_limited:
             texts.append(f"at most {self._required_limit} tokens, because the API requires a limit")
-        if self.extra_tokens:
-            texts.append(f"token budget raised by {self.extra_tokens}")
+        if self._least_temperature is not None:
+            texts.append(f"temperature from {self._least_temperature:g} to 1")
         return tuple(texts)
 
 
@@ -376,16 +429,17 @@ class ApiCalls:
                 body = self.deviations.apply(chat_body(self.name, request, count))
             except UsageError as error:
                 return BackendError(str(error), kind="request", fatal=True)
-            budget = self.deviations.extra_tokens
             try:
                 answer = await self._in_time(post(body))
             except UnicodeEncodeError:
                 return BackendError("the prompt has characters that UTF-8 cannot encode", kind="request")
             except Exception as error:
-                refused = self._refused_parameter(error, body)
-                if refused is not None and self.deviations.adapt(refused, body):
-                    continue
                 status = getattr(error, "status_code", None)
+                refused, is_range = self._refused_parameter(error, body), False
+                if isinstance(status, int) and refused == "temperature":
+                    is_range = errors.names_range(errors.error_body(error))
+                if refused is not None and self.deviations.adapt(refused, body, is_range=is_range):
+                    continue
                 if count > 1 and status and errors.refuses_several(status, errors.error_body(error)):
                     self._stop_batching("refuses several samples of a prompt in one call (n)")
                     return []
@@ -396,8 +450,6 @@ class ApiCalls:
                 return result if isinstance(result, BackendError) else [result] * count
             if isinstance(answer, BackendError):
                 return answer
-            if spent_on_reasoning(answer) and self.deviations.raise_budget(body, budget):
-                continue
             seconds = time.perf_counter() - started
             return self.read(answer, count, self.price, seconds)
 
@@ -405,6 +457,10 @@ class ApiCalls:
         self, answer: Mapping[str, Any], count: int, price: Price | None, seconds: float
     ) -> list[Reply] | BackendError:
         """Return the replies in an answer, without the keys that a server repeats (see :func:`chat_replies`)."""
+        for reason in unknown_reasons(answer):
+            note = f"the finish_reason '{reason}' is unknown; replies with it are taken as complete"
+            if note not in self.notes:
+                self.notes.append(note)
         replies = chat_replies(answer, count, price, seconds, self.url, self.name)
         if isinstance(replies, BackendError):
             return replies
@@ -438,7 +494,8 @@ class ApiCalls:
         status = getattr(error, "status_code", None)
         if not isinstance(status, int):
             return None
-        return errors.refused_parameter(status, errors.error_body(error), body)
+        adaptable = [name for name in body if name not in _FIXED]
+        return errors.refused_parameter(status, errors.error_body(error), adaptable)
 
     def _failure(self, error: Exception) -> Result:
         """Return an empty reply if a content filter refused the prompt, otherwise the error."""

@@ -40,9 +40,20 @@ _CODED = re.compile(r"content_filter|ContentPolicyViolation|blocked by content f
 _FILTER = re.compile(r"content_filter|content filtering|content_?policy|responsible ?ai", re.IGNORECASE)
 _REFUSED = re.compile(
     r"unsupported|not support|unrecogni[sz]ed|unknown|unexpected|only the default|not allowed|not permitted"
-    r"|deprecated|extra inputs|extra_forbidden|incompatible",
+    r"|deprecated|extra inputs|extra_forbidden|incompatible|not enabled|not available|disabled",
     re.IGNORECASE,
 )
+_ONLY_RESPONSES = re.compile(
+    r"only (supported|available) in.{0,20}v1/responses|use the responses api", re.IGNORECASE
+)
+_NO_CHAT = re.compile(r"not a chat model|does not support chat|chat template", re.IGNORECASE)
+#: the values that a parameter may have
+_RANGE = re.compile(
+    r"strictly positive|\(0(?:\.0+)?, ?[12]|greater than 0|larger than 0|must be positive|> ?0(?!\.\d)",
+    re.IGNORECASE,
+)
+#: spellings of ``logprobs`` in errors
+_LOGPROBS = re.compile(r"\blog[ _-]?prob(s|abilit(y|ies))?\b", re.IGNORECASE)
 #: servers' names for the samples of one call that occur in no other error
 _SEVERAL = r"\bcandidates?\b|candidate_?count|completion choice|(multiple|number of) (choices|completions)"
 _NO_SEVERAL = re.compile(rf"{_SEVERAL}|\bn\b", re.IGNORECASE)
@@ -105,6 +116,9 @@ def is_html(headers: Mapping[str, str], body: str) -> bool:
 
 def _details(body: Any) -> tuple[str, str, str, str]:
     """Return (message, code, type, parameter) of an error body in any of the usual shapes."""
+    if isinstance(body, list) and body:
+        # Gemini's compatible API sends a list with one error.
+        body = body[0]
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
         body = body["error"]
     if not isinstance(body, Mapping):
@@ -116,14 +130,19 @@ def _details(body: Any) -> tuple[str, str, str, str]:
     return str(message), code, str(body.get("type") or ""), str(body.get("param") or "")
 
 
-def refused_parameter(status: int, body: Any, sent: Iterator[str] | Mapping[str, Any]) -> str | None:
-    """Return the parameter in ``sent`` that the API does not accept, if its error says so."""
+def refused_parameter(status: int, body: Any, sent: Iterable[str]) -> str | None:
+    """Return the parameter that the API does not accept, if its error says so.
+
+    :param sent: the names of the parameters that were sent and can be changed or left out.
+    """
     if status not in (400, 403, 422):
         return None
     message, code, _, param = _details(body)
+    names = list(sent)
+    if "temperature" in names and "temperature" in f"{param} {message}".lower() and names_range(body):
+        return "temperature"
     if not _REFUSED.search(f"{code} {message}"):
         return None
-    names = list(sent)
     if param in names:
         return param
     # A quoted name is certainly the parameter. Without quotes, it may be an ordinary word of the message.
@@ -131,7 +150,17 @@ def refused_parameter(status: int, body: Any, sent: Iterator[str] | Mapping[str,
         for name in names:
             if re.search(form.format(re.escape(name)), message):
                 return name
-    return None
+    return "logprobs" if "logprobs" in names and _LOGPROBS.search(f"{param} {message}") else None
+
+
+def needs_responses(status: int | None, body: Any) -> bool:
+    """Return True if an error of the chat API says that the model has only the Responses API."""
+    return status in (400, 404) and bool(_ONLY_RESPONSES.search(_details(body)[0]))
+
+
+def names_range(body: Any) -> bool:
+    """Return True if an error says that a parameter must be above 0."""
+    return bool(_RANGE.search(_details(body)[0]))
 
 
 def refuses_several(status: int, body: Any) -> bool:
@@ -182,6 +211,12 @@ def from_status(
             kind="key",
             fatal=True,
         )
+    if status in (400, 404) and _NO_CHAT.search(message):
+        return error(
+            f"'{model}' is a base model without a chat format; measure it as completions:{model}{detail}",
+            kind="model",
+            fatal=True,
+        )
     no_model = "model_not_found" in code or _NO_MODEL.search(message)
     if no_model and status in (400, 404):
         return error(f"unknown model '{model}'{detail}", kind="model", fatal=True)
@@ -191,7 +226,8 @@ def from_status(
             kind="url",
             fatal=True,
         )
-    return error(f"the API refuses the request (status {status}){detail}", kind="request")
+    kind = "status 413" if status == 413 else "request"
+    return error(f"the API refuses the request (status {status}){detail}", kind=kind)
 
 
 def not_json(url: str, body: str, headers: Mapping[str, str]) -> BackendError:
@@ -225,6 +261,10 @@ def from_exception(error: Exception, *, url: str, model: str, hidden: tuple[str,
     names = {cls.__name__ for cls in type(error).__mro__}
     if isinstance(error, TimeoutError) or ("APITimeoutError" in names and not _is_lost(error)):
         return BackendError("no answer in time (--llm-timeout)", kind="timeout", transient=True)
+    package = next((cause.name for cause in _chain(error) if isinstance(cause, ModuleNotFoundError)), None)
+    if package:
+        text = f"{model} needs the package '{package.partition('.')[0]}', which is not installed: pip install {package}"
+        return BackendError(clean(text, hidden), kind="package", fatal=True)
     # The SDK passes on the exceptions of aiohttp that its client does not map.
     if names & {"APIConnectionError", "ClientError"} or isinstance(error, OSError):
         return _from_connection(error, url, hidden)

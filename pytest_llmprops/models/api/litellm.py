@@ -22,7 +22,7 @@ from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_user
+from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_query, split_user
 
 #: litellm reads these at import: use the packaged copies of its tables, and do not read ``.env``
 _ENVIRONMENT = {
@@ -87,7 +87,12 @@ class LiteLLMModel:
         """Import litellm at the first call."""
         if self._complete is None:
             self._complete = load_litellm().acompletion
-            passwords = secrets_of(split_user(self._options.base_url or "")[1])
+            url = self._options.base_url or ""
+            passwords = (
+                *secrets_of(split_user(url)[1]),
+                *split_query(url)[1].values(),
+                *self._options.headers.values(),
+            )
             self._calls.hidden = errors.secrets(*passwords)
             keys = (value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_ACCESS_KEY")))
             self._calls.echoes = errors.unmistakable((*keys, *passwords))
@@ -95,10 +100,16 @@ class LiteLLMModel:
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         settings: dict[str, Any] = {"timeout": self._options.timeout, "num_retries": 0, "max_retries": 0}
+        headers = dict(self._options.headers)
         if self._options.base_url:
-            settings["api_base"], user = split_user(self._options.base_url)
+            url, user = split_user(self._options.base_url)
+            settings["api_base"], query = split_query(url)
             if user:
-                settings["extra_headers"] = {"Authorization": basic(user)}
+                headers = {"Authorization": basic(user), **headers}
+            if query:
+                settings["extra_query"] = query
+        if headers:
+            settings["extra_headers"] = headers
         response = await self._complete(**body, **settings)
         answer: dict[str, Any] = response.model_dump()
         hidden = getattr(response, "_hidden_params", None)

@@ -19,7 +19,7 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import IO, Any, get_args
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
@@ -41,7 +41,7 @@ from pytest_llmprops.models.api.client import ApiCalls, Deviations, most_samples
 from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_user, without_user
+from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_query, split_user, without_user
 
 # The list of models of a server with OpenAI's API (``GET /models``), which changes with its weights.
 
@@ -52,14 +52,16 @@ _LARGEST = 1_000_000
 _JUST_NOW = 300.0
 
 
-def model_list(url: str, key: str) -> str:
+def model_list(url: str, key: str, own_headers: Mapping[str, str] | None = None) -> str:
     """Return a hash of the models that the server at the base URL lists; an empty text if it does not answer with one.
 
     Names, the files behind them and the times of their creation count.
     """
     url, user = split_user(url)
-    headers = {"Authorization": basic(user) if user else f"Bearer {key}"}
-    request = urllib.request.Request(f"{url}/models", headers=headers)  # noqa: S310
+    url, query = split_query(url)
+    headers = {"Authorization": basic(user) if user else f"Bearer {key}", **(own_headers or {})}
+    address = f"{url.rstrip('/')}/models" + (f"?{urlencode(query)}" if query else "")
+    request = urllib.request.Request(address, headers=headers)  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
             listed = parsed_json(answer.read(_LARGEST))
@@ -222,6 +224,8 @@ class OpenAIModel:
         url = ", ".join(urls)
         self._official = _is_openai(urls[0])
         self._spec, self._options = spec, options
+        #: ``chat``, or ``responses`` if the model has only the Responses API
+        self._api = spec.params.get("api", "chat")
         deviations = Deviations(completion_tokens=self._official)
         self._calls = ApiCalls(spec.name, url, deviations, options.timeout, most_samples=most_samples(spec))
         self.client: Any = None
@@ -250,7 +254,7 @@ class OpenAIModel:
             return ""
         key = os.environ.get("OPENAI_API_KEY", "").strip() or "none"
         lists = await asyncio.gather(
-            *(asyncio.to_thread(model_list, url.rstrip("/"), key) for url in self._urls)
+            *(asyncio.to_thread(model_list, url, key, self._options.headers) for url in self._urls)
         )
         # A server that does not answer now has not changed its list.
         return " ".join(lists) if all(lists) else ""
@@ -258,7 +262,7 @@ class OpenAIModel:
     @property
     def most_samples(self) -> int:
         """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
-        return self._calls.most_samples
+        return 1 if self._api == "responses" else self._calls.most_samples
 
     async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
         """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several."""
@@ -289,7 +293,9 @@ class OpenAIModel:
 
     def deviations(self) -> Sequence[str]:
         """Return the parameters that had to be left out or changed so far, one phrase each."""
-        return self._calls.deviations.phrases()
+        phrases = self._calls.deviations.phrases()
+        is_forced = self._api == "responses" and "api" not in self._spec.params
+        return (*phrases, "sent to the Responses API") if is_forced else phrases
 
     def close(self) -> None:
         """Do nothing: connections can only be closed in a coroutine, :meth:`aclose`."""
@@ -306,7 +312,11 @@ class OpenAIModel:
         if missing:
             return BackendError(missing, kind="key", fatal=True)
         key = os.environ.get("OPENAI_API_KEY", "").strip()
-        sent = (key, *(text for url in self._urls for text in secrets_of(split_user(url)[1])))
+        sent = (
+            *(key, *self._options.headers.values()),
+            *(text for url in self._urls for text in secrets_of(split_user(url)[1])),
+            *(text for url in self._urls for text in split_query(url)[1].values()),
+        )
         self._calls.hidden, self._calls.echoes = errors.secrets(*sent), errors.unmistakable(sent)
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
         from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool
@@ -314,7 +324,8 @@ class OpenAIModel:
         try:
             options = self._options
             clients = {
-                url: SdkClient(url, key or "none", options.timeout, options.concurrency) for url in self._urls
+                url: SdkClient(url, key or "none", options.timeout, options.concurrency, options.headers)
+                for url in self._urls
             }
             self.client = ServerPool(clients)
             self._sdk = clients[self._urls[0]].sdk
@@ -324,7 +335,18 @@ class OpenAIModel:
         return None
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
-        content, headers = await self.client.post(body)
+        if self._api == "responses":
+            content, headers = await self.client.post(
+                response_params(body, self._calls.deviations), "/responses"
+            )
+        else:
+            try:
+                content, headers = await self.client.post(body)
+            except Exception as error:
+                if not errors.needs_responses(getattr(error, "status_code", None), errors.error_body(error)):
+                    raise
+                self._api = "responses"
+                return await self._post(body)
         url = self._calls.url
         if len(content) > LARGEST_ANSWER:
             size = f"{len(content):,} bytes; the limit is {LARGEST_ANSWER:,}"
@@ -339,6 +361,9 @@ class OpenAIModel:
             if "json" in headers.get("content-type", "") and text.lstrip().startswith("{"):
                 return BackendError("the answer was cut off", kind="connection", transient=True)
             return errors.not_json(url, text, headers)
+        if isinstance(answer, list) and answer and isinstance(answer[0], dict):
+            # Gemini's compatible API
+            answer = answer[0]
         if not isinstance(answer, dict):
             return errors.not_json(url, "", {})
         if answer.get("error"):
@@ -348,7 +373,72 @@ class OpenAIModel:
             status = code if isinstance(code, int) and 400 <= code < 600 else 500
             name, hidden = self._calls.name, self._calls.hidden
             return errors.from_status(status, headers, inner, url=url, model=name, hidden=hidden)
-        return answer
+        return chat_answer(answer) if self._api == "responses" else answer
+
+
+# Between OpenAI's chat format and its Responses API (https://platform.openai.com/docs/api-reference/responses).
+
+#: parameters of the chat format that the Responses API does not have
+_NO_RESPONSES = ("stop", "seed", "logprobs", "top_logprobs", "n", "presence_penalty", "frequency_penalty")
+_RESPONSES_FINISH = {"max_output_tokens": "length", "content_filter": "content_filter"}
+
+
+def response_params(body: Mapping[str, Any], deviations: Deviations) -> dict[str, Any]:
+    """Return the parameters of the Responses API for the body of a chat call; what it does not have is left out."""
+    params = dict(body)
+    for name in _NO_RESPONSES:
+        if name in params:
+            deviations.adapt(name, params)
+            del params[name]
+    for name in ("max_tokens", "max_completion_tokens"):
+        if name in params:
+            # The API refuses less than 16 tokens.
+            params["max_output_tokens"] = max(16, params.pop(name))
+    params["input"] = params.pop("messages")
+    # OpenAI would keep the conversation otherwise.
+    params["store"] = False
+    return params
+
+
+def chat_answer(response: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an answer of the Responses API in the chat format; without choices if it has no output."""
+    output = response.get("output")
+    items = [item for item in output if isinstance(item, Mapping)] if isinstance(output, list) else None
+    if items is None:
+        return {"model": response.get("model")}
+    contents = [
+        part
+        for item in items
+        for part in ((item.get("content") if item.get("type") == "message" else None) or ())
+        if isinstance(part, Mapping)
+    ]
+    thoughts = [
+        part["text"]
+        for item in items
+        for part in ((item.get("summary") if item.get("type") == "reasoning" else None) or ())
+        if isinstance(part, Mapping) and isinstance(part.get("text"), str)
+    ]
+    message = {
+        "content": "".join(p["text"] for p in contents if isinstance(p.get("text"), str)),
+        "refusal": next((p["refusal"] for p in contents if isinstance(p.get("refusal"), str)), None),
+        "reasoning": "\n".join(thoughts),
+    }
+    details = response.get("incomplete_details")
+    why = details.get("reason") if isinstance(details, Mapping) else None
+    status = response.get("status")
+    finish = "error" if status == "failed" else _RESPONSES_FINISH.get(str(why), why) if why else "stop"
+    usage = response.get("usage")
+    usage = usage if isinstance(usage, Mapping) else {}
+    hidden = usage.get("output_tokens_details")
+    return {
+        "model": response.get("model"),
+        "choices": [{"finish_reason": finish, "message": message}],
+        "usage": {
+            "prompt_tokens": usage.get("input_tokens"),
+            "completion_tokens": usage.get("output_tokens"),
+            "completion_tokens_details": hidden,
+        },
+    }
 
 
 def normalised_url(url: str, where: str = "--llm-base-url") -> str:
@@ -393,7 +483,9 @@ def _is_openai(url: str) -> bool:
 
 
 def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
-    spec.only("price_in", "price_out", "n", "base_url", "as")
+    spec.only("price_in", "price_out", "n", "base_url", "as", "api")
+    if spec.params.get("api", "chat") not in ("chat", "responses"):
+        raise UsageError(f"--model {spec.text}: write api=responses or api=chat")
     if spec.params.get("as") == "":
         raise UsageError(f"--model {spec.text}: write as=NAME, a name for the servers of this model")
     most_samples(spec)
@@ -410,7 +502,8 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
 
 def _missing_key(spec: ModelSpec, options: BackendOptions) -> str:
     key = os.environ.get("OPENAI_API_KEY", "").strip()
-    if not key and _is_openai(normalised_url(_base_urls(spec, options)[0])):
+    has_own = any(name.lower() in ("authorization", "api-key") for name in options.headers)
+    if not key and not has_own and _is_openai(normalised_url(_base_urls(spec, options)[0])):
         return (
             f"model {spec.name} needs a key: set the environment variable OPENAI_API_KEY,"
             " or give --llm-base-url URL for another server"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import openai
 
-from pytest_llmprops.models.spec import basic, split_user
+from pytest_llmprops.models.spec import basic, split_query, split_user
 
 #: the HTTP library of the installed SDK
 httpx: Any = importlib.import_module("httpx2" if int(openai.__version__.split(".")[0]) >= 3 else "httpx")
@@ -25,28 +25,35 @@ class SdkClient:
     :param url: the base URL. Its user and password are sent in place of the key.
     :param timeout: seconds to wait for a connection, or for the next part of an answer.
     :param connections: maximum number of open connections.
+    :param headers: headers of each call; one named ``Authorization`` replaces that of the key.
     """
 
-    def __init__(self, url: str, key: str, timeout: float, connections: int) -> None:
+    def __init__(
+        self, url: str, key: str, timeout: float, connections: int, headers: Mapping[str, str] | None = None
+    ) -> None:
         url, user = split_user(url)
+        url, query = split_query(url)
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
         #: the SDK's own client
         self.sdk = openai.AsyncOpenAI(
             api_key=key,
             base_url=url,
             # aiohttp refuses a user in the URL together with the SDK's header.
-            default_headers={"Authorization": basic(user)} if user else None,
+            default_headers=({"Authorization": basic(user)} if user else {}) | dict(headers or {}),
+            default_query=query or None,
             timeout=timeout,
             max_retries=0,
             http_client=openai.DefaultAioHttpClient(timeout=timeout, limits=limits),
         )
 
-    async def post(self, body: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str]]:
-        """Request one chat completion; return (body, headers by lower-case name) of the answer.
+    async def post(
+        self, body: Mapping[str, Any], path: str = "/chat/completions"
+    ) -> tuple[bytes, Mapping[str, str]]:
+        """Post a body to a path of the API; return (body, headers by lower-case name) of the answer.
 
         :raises openai.APIError: or a subclass, as the SDK maps errors.
         """
-        response = await self.sdk.post("/chat/completions", cast_to=httpx.Response, body=dict(body))
+        response = await self.sdk.post(path, cast_to=httpx.Response, body=dict(body))
         return response.content, response.headers
 
     async def aclose(self) -> None:
@@ -64,7 +71,7 @@ _DOWN = (502, 503, 504)
 class Client(Protocol):
     """A client of one server, such as :class:`~pytest_llmprops.models.api.openai.SdkClient`."""
 
-    async def post(self, body: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str]]: ...
+    async def post(self, body: Mapping[str, Any], path: str = ...) -> tuple[bytes, Mapping[str, str]]: ...
 
     async def aclose(self) -> None: ...
 
@@ -103,8 +110,10 @@ class ServerPool:
         self._servers = [_Server(url, client) for url, client in clients.items()]
         self._clock = clock
 
-    async def post(self, body: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str]]:
-        """Request one chat completion; return (body, headers by lower-case name) of the answer.
+    async def post(
+        self, body: Mapping[str, Any], path: str = "/chat/completions"
+    ) -> tuple[bytes, Mapping[str, str]]:
+        """Post a body to a path of one server; return (body, headers by lower-case name) of the answer.
 
         :raises openai.APIError: or a subclass, as the SDK maps errors.
         """
@@ -114,7 +123,7 @@ class ServerPool:
             server.in_flight += 1
             is_down = True
             try:
-                answer = await server.client.post(body)
+                answer = await server.client.post(body, path)
                 is_down = False
                 return answer
             except Exception as error:

@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.reasoning import is_mark, opening_at_end
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.hf.loading import HfModel
@@ -177,6 +178,8 @@ class _Row:
     sampler: Sampler
     prompt: list[int]
     limit: int
+    #: the opening tag of a thought, which the template wrote at the end of the prompt
+    opening: str = ""
     out: list[int] = field(default_factory=list)
     logprobs: list[dict[str, Any]] = field(default_factory=list)
     text: str | None = None
@@ -209,6 +212,9 @@ class HfChatModel(HfModel):
         self._seed = seed
         self.prefix_cache: PrefixCache | None = None
         self.end_tokens: frozenset[int] = frozenset()
+        self.special_tokens: frozenset[int] = frozenset()
+        #: the tags of thoughts among the special tokens
+        self.thought_tokens: frozenset[int] = frozenset()
 
     def chat(self, requests: Sequence[Chat]) -> Iterator[Result]:
         """Yield one result per request, in order, those of a group as soon as its replies are complete."""
@@ -258,6 +264,12 @@ class HfChatModel(HfModel):
         configured = getattr(self.network.generation_config, "eos_token_id", None)
         ends.update(configured if isinstance(configured, list) else [configured])
         self.end_tokens = frozenset(end for end in ends if end is not None)
+        self.special_tokens = frozenset(self.tokenizer.all_special_ids)
+        self.thought_tokens = frozenset(
+            token
+            for token in self.special_tokens
+            if is_mark(str(self.tokenizer.decode([token], skip_special_tokens=False)))
+        )
         self.prefix_cache = PrefixCache(self.network)
         return True
 
@@ -286,7 +298,8 @@ class HfChatModel(HfModel):
                 f"{self._name}: the prompt has {len(prompt)} tokens, the model takes {length}", kind="request"
             )
         limit = request.max_tokens if request.max_tokens is not None else MAX_TOKENS
-        return _Row(index, request, sampler, prompt, max(min(limit, length - len(prompt)), 0))
+        limit = max(min(limit, length - len(prompt)), 0)
+        return _Row(index, request, sampler, prompt, limit, opening_at_end(text))
 
     def _serve(self, rows: list[_Row], results: dict[int, Result]) -> None:
         torch: Any = importlib.import_module("torch")
@@ -318,7 +331,7 @@ class HfChatModel(HfModel):
         seconds = (time.perf_counter() - start) / len(rows)
         for row in rows:
             results[row.index] = Reply(
-                text=self._decode(row.out) if row.text is None else row.text,
+                text=row.opening + (self._decode(row.out) if row.text is None else row.text),
                 finish_reason=row.finish,
                 served_model=self._name,
                 usage=Usage(len(row.prompt), len(row.out)),
@@ -398,7 +411,11 @@ class HfChatModel(HfModel):
         return len(row.out) < row.limit
 
     def _decode(self, tokens: list[int]) -> str:
-        text = str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+        if self.thought_tokens:
+            # The tags of thoughts may be special tokens, which would be left out.
+            special = self.special_tokens
+            tokens = [token for token in tokens if token not in special or token in self.thought_tokens]
+        text = str(self.tokenizer.decode(tokens, skip_special_tokens=not self.thought_tokens))
         # Drop a last character whose bytes the token limit cut off.
         return text.rstrip("\ufffd")
 

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.reasoning import opening_at_end
 from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.local.sampling import MAX_TOKENS, Sampler
@@ -123,6 +124,8 @@ class LlamaServer:
         template = _chat_template(file)
         if template is not None and "strftime_now" in template:
             params.chat_template = _FIXED_DATE + template
+        #: the opening tag of a thought that the template writes at the end of each prompt
+        self.opening = _opening_of(template or "")
         try:
             self._server = xllamacpp.Server(params)
         except RuntimeError:
@@ -184,6 +187,16 @@ def _chat_template(file: Path) -> str | None:
         if kind != _STRING:
             return None
         return data[start + 12 : start + 12 + length].decode("utf-8", "replace")
+
+
+def _opening_of(template: str) -> str:
+    """Return the opening tag of a thought that a chat template writes at the end of each prompt, or an empty text."""
+    _, found, block = template.rpartition("add_generation_prompt")
+    for literal in re.findall(r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"", block) if found else ():
+        opening = opening_at_end("".join(literal).replace("\\n", "\n"))
+        if opening:
+            return opening
+    return ""
 
 
 def _reason(file: Path, n_ctx: int) -> str:
@@ -292,7 +305,8 @@ class LlamaCppModel:
         elif request.logprobs and answer.tokens:
             self._repair_first(server, request, answer)
         return Reply(
-            text=answer.text.rstrip("\ufffd") if answer.finish_reason == "length" else answer.text,
+            text=server.opening
+            + (answer.text.rstrip("\ufffd") if answer.finish_reason == "length" else answer.text),
             finish_reason=answer.finish_reason,
             served_model=self._name,
             usage=Usage(answer.prompt_tokens, answer.tokens),

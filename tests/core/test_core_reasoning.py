@@ -1,0 +1,143 @@
+"""What a model thinks is split from what it answers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.core.reasoning import answer_of, is_cut, is_mark, opening_at_end, split_reasoning
+from pytest_llmprops.core.requests import Reply
+
+HARMONY = "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}"
+#: name -> how models of this kind write (thought, answer)
+FORMS = {
+    "think": "<think>\n{}\n</think>\n\n{}",
+    "thinking": "<thinking>{}</thinking>{}",
+    "thought": "<thought>{}</thought> {}",
+    "reasoning": "<Reasoning>{}</Reasoning>\n{}",
+    "magistral": "[THINK]{}[/THINK]{}",
+    "kimi": "◁think▷{}◁/think▷{}",
+    "gpt-oss": HARMONY,
+    "gpt-oss, ended": HARMONY + "<|return|>",
+    "gpt-oss, with a tool's channel": "<|channel|>commentary<|message|>x<|end|>" + HARMONY,
+    "gpt-oss, without special tokens": "analysis{}assistantfinal{}",
+    "no opening tag": "{}\n</think>\n\n{}",
+    "code in the thought": "<think>{}\n```python\nx = 1\n```\n</think>{}",
+    "half a fence in the thought": "{}\n```\nx</think>\n{}",
+    "names the tag": "<think>{} I must not write <think> again.</think>\n{}",
+    "nested": "<think>{}<think>b</think>c</think>{}",
+    "several": "<think>{}</think><think>once more</think>{}",
+}
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_thoughts_are_not_the_answer(form: str) -> None:
+    """A thought that names the other answer is not read, in any form."""
+    parts = split_reasoning(form.format("So the label is A.", "Label: B"))
+    assert (parts.text, parts.is_cut) == ("Label: B", False)
+    assert "the label is A" in parts.reasoning
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_empty_thoughts(form: str) -> None:
+    """Qwen3 writes an empty thought if thinking is off."""
+    if not form.startswith("analysis"):
+        assert split_reasoning(form.format("", "B")).text == "B"
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS.values() if not form.startswith("{}")])
+def test_a_thought_that_is_cut(form: str) -> None:
+    """A limit that ends a reply inside a thought leaves no answer."""
+    text = form.partition("{}")[0] + "Okay, let us see. A has"
+    reply = Reply(text, finish_reason="length")
+    answer, parts = answer_of(reply)
+    assert (answer.text, is_cut(reply, parts)) == ("", True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "B",
+        "I think> so",
+        "The tag `<think>` opens a thought and `</think>` ends it. B",
+        "```\n<think>A</think>\n```\nB",
+        "~~~xml\n</think>\n~~~\nB",
+        "analysis: the label is A, not B",
+        "(A) reasoning > (B)",
+        "",
+    ],
+)
+def test_other_texts_stay(text: str) -> None:
+    """Quoted tags, and words that only look like tags, belong to the answer."""
+    assert split_reasoning(text).text == text
+
+
+def test_text_between_thoughts_is_answer() -> None:
+    parts = split_reasoning("<think>a</think>X<think>b</think>Y")
+    assert (parts.text, parts.reasoning) == ("X\nY", "a\nb")
+
+
+def test_a_missing_opening_tag_is_noted() -> None:
+    assert split_reasoning("a</think>B").lacks_opening
+    assert not split_reasoning("<think>a</think>B").lacks_opening
+
+
+def entries(*tokens: str) -> tuple[dict[str, object], ...]:
+    return tuple({"token": token, "logprob": -1.0, "top": []} for token in tokens)
+
+
+def test_log_probabilities_begin_at_the_answer() -> None:
+    """ERAS reads the first token of the answer, not of the thought."""
+    tokens = entries("<think>", "A", "</think>", "\n\n", "B", "!")
+    reply, _ = answer_of(Reply("".join(str(e["token"]) for e in tokens), logprobs=tokens))
+    assert reply.logprobs == entries("B", "!")
+    reply, _ = answer_of(Reply("<think>A</think>B", logprobs=entries("other", "tokens")))
+    assert reply.logprobs is None
+
+
+def test_thoughts_of_field_and_text_are_joined() -> None:
+    reply, _ = answer_of(Reply("<think>b</think>B", reasoning="a"))
+    assert (reply.text, reply.reasoning) == ("B", "a\nb")
+
+
+def test_replies_with_thoughts_are_stored_whole() -> None:
+    reply = Reply("B", reasoning="a")
+    assert Reply.from_json(reply.to_json()) == reply
+
+
+@pytest.mark.parametrize(
+    ("prompt", "opening"),
+    [
+        ("<|Assistant|><think>\n", "<think>"),
+        ("user: <think> is a tag", ""),
+        ("[THINK]", "[THINK]"),
+        ("<think></think>", ""),
+    ],
+)
+def test_opening_tag_at_the_end_of_a_prompt(prompt: str, opening: str) -> None:
+    assert opening_at_end(prompt) == opening
+
+
+def test_marks_among_special_tokens() -> None:
+    assert [is_mark(token) for token in ("[THINK]", "<|channel|>", "<|im_end|>")] == [True, True, False]
+
+
+@given(st.text(alphabet="ab`\n ~<>/", max_size=60), st.text(alphabet="ab \n", max_size=30))
+def test_any_thought_before_a_plain_answer(thought: str, answer: str) -> None:
+    """Whatever is thought, a plain answer after the closing tag is read whole."""
+    text = f"<think>{thought}</think>{answer}"
+    assert split_reasoning(text).text in (answer.strip(), text if "`" in thought or "~" in thought else None)
+
+
+@pytest.mark.parametrize(
+    "part", ["<think>", "</think>", "<think>a</think>", "```\n", "<|channel|>", "`<think>`", "<"]
+)
+def test_time_is_linear(part: str) -> None:
+    """A reply of 400 kB of tags takes no longer than a tenth of a second."""
+    text = part * (400_000 // len(part))
+    start = time.process_time()
+    split_reasoning(text)
+    assert time.process_time() - start < 1.0
