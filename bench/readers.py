@@ -24,13 +24,15 @@ from pytest_llmprops.benchmarks.dtails.rules import read_rules_reply
 from pytest_llmprops.benchmarks.dtails.text import unicode_words
 from pytest_llmprops.benchmarks.eras.chat_sentiment import read_answer as read_sentiment
 from pytest_llmprops.benchmarks.eras.explicit import read_segmentation
-from pytest_llmprops.benchmarks.homophones.reading import parse_rules, reading
+from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
+from pytest_llmprops.benchmarks.homophones.reading import reading
 from pytest_llmprops.benchmarks.htest.benchmark import obeys_format, read_label, read_option
 from pytest_llmprops.benchmarks.oracle.entities import Entity, Transformed, read_paraphrase
 from pytest_llmprops.benchmarks.oracle.extraction import read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
 from pytest_llmprops.core.requests import Reply
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 if TYPE_CHECKING:
     from bench.suite import Bench
@@ -100,7 +102,7 @@ def _rule_pieces(document: object, language: str) -> tuple[str, ...]:
 
 def _homophones() -> Iterator[Reader]:
     document = json.loads((ROOT / "data/homophones/reading_rules.json").read_text(encoding="utf-8"))
-    rules = parse_rules(document)
+    rules = read_rules(DataFolder(builtin_data(), "builtin"))
     for language in ("en", "zh", "es"):
         rows = [row for row in _rows("homophones/labelled_replies.jsonl") if row["language"] == language]
         samples = tuple(str(row["reply"]) for row in rows)

@@ -18,6 +18,10 @@ from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.core.verdicts import Verdict
 
 RULES = "homophones/reading_rules.json"
+#: Traditional characters, each followed by its simplified form: every character of Big5 that OpenCC (Apache-2.0,
+#: configuration ``t2s``) converts to one character of GB 2312. An optional library would make a verdict depend on
+#: what is installed.
+TRADITIONAL = "homophones/traditional.txt"
 #: The groups of items with an accuracy of their own: name, value of the verdict, and what it is.
 _GROUPS = (
     ("function_words", "function_word", 1.0),
@@ -86,15 +90,8 @@ class Homophones(Benchmark):
     }
 
     def load(self, files: DataFiles) -> Loaded:
-        rules = files if files.exists(RULES) else files.builtin
-        try:
-            # The rules of this package are tested; those of the user may have errors.
-            parsed = parse_rules(rules.json(RULES), compiles=rules.source != "builtin")
-        except DataError:
-            raise
-        except ValueError as error:
-            raise DataError(f"{RULES}: {error}; correct it there") from None
-        return Loaded(tuple(items(files)), parsed)
+        rules = read_rules(files)
+        return Loaded(tuple(items(files, rules.words)), rules)
 
     async def evaluate(
         self, item: Item, context: Rules, ask: Ask, protocol: Protocol[HomophonesSettings]
@@ -134,6 +131,17 @@ class Homophones(Benchmark):
                 hits = [r.status == "correct" for r in members if r.values.get(key) == flag]
                 if hits:
                     yield rate(place, "accuracy", hits, "higher", group=group)
+
+
+def read_rules(files: DataFiles) -> Rules:
+    """Return the reading rules of a data folder, or the built-in ones."""
+    folder = files if files.exists(RULES) else files.builtin
+    document, traditional = folder.json(RULES), files.builtin.text(TRADITIONAL)
+    try:
+        # The rules of this package are tested; those of the user may have errors.
+        return parse_rules(document, traditional, compiles=folder.source != "builtin")
+    except ValueError as error:
+        raise DataError(f"{RULES}: {error}; correct it there") from None
 
 
 def ask_about(item: Item) -> str:

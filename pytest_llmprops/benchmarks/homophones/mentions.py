@@ -16,12 +16,6 @@ from pytest_llmprops.benchmarks.homophones.answer_forms import Forms
 from pytest_llmprops.benchmarks.homophones.normal import HAN, fold, plain, prepare
 from pytest_llmprops.benchmarks.homophones.reading_rules import SHORTHANDS, Rules, without_group
 
-_NEGATED_CANDIDATE = re.compile(
-    r"\b(?:not|no|nor|any|cannot|unable|never|ni|ningún|ninguna|sin)\b|n't\b|[不没无未非]", re.I
-)
-_CLAUSE = re.compile(r"[,.;:!?，。；：！？\n]|\b(?:but|sino)\b|而是", re.I)
-_ARTICLE = re.compile(r"(?:an?|the|to|el|la|los|las|una?|either|simply|just)\s+", re.I)
-_SEPARATOR = re.compile(r"\s*(?:[,，、/;]|\b(?:or|and|o|u)\b|或者?|还是)\s*", re.I)
 _BRACKETS = re.compile(r"[(（][^)）]*[)）]?")
 _PINYIN = re.compile(r"[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ]")
 _EDGES = " \t\n.,;:!?。，；：！？、⟦⟧\"'*_`()（）[]…"
@@ -50,8 +44,8 @@ def candidates(match: re.Match[str], rules: Rules, echo: Echo) -> dict[str, str]
         if value is None or not group.startswith(("answer", "items")):
             continue
         before = match.string[max(0, match.start(group) - 60) : match.start(group)]
-        clause = _CLAUSE.split(before)[-1][-30:]
-        if _NEGATED_CANDIDATE.search(re.sub(r"⟦[^⟧]*⟧|<w>", " ", clause)):
+        clause = rules.phrase("clause").split(before)[-1][-30:]
+        if rules.phrase("negated_candidate").search(re.sub(r"⟦[^⟧]*⟧|<w>", " ", clause)):
             continue
         if group.startswith("answer_as_is"):
             named[fold(value).strip(_EDGES)] = value.strip(_EDGES)
@@ -59,7 +53,7 @@ def candidates(match: re.Match[str], rules: Rules, echo: Echo) -> dict[str, str]
         parts = [value]
         if group.startswith("items"):
             quoted = re.findall(SHORTHANDS["{term}"], value)
-            parts = quoted if len(quoted) > 1 else _SEPARATOR.split(_BRACKETS.sub(" ", value))
+            parts = quoted if len(quoted) > 1 else rules.phrase("separator").split(_BRACKETS.sub(" ", value))
         for part in parts:
             named.update(clean(part, rules, echo))
     return named
@@ -74,8 +68,8 @@ def clean(text: str, rules: Rules, echo: Echo) -> dict[str, str]:
     """Return a candidate without quotes, articles and brackets; nothing if it is not a candidate."""
     shown = _BRACKETS.sub(" ", text).strip(_EDGES)
     folded = fold(shown)
-    while (shorter := _ARTICLE.sub("", folded, count=1) if _ARTICLE.match(folded) else folded) != folded:
-        folded = shorter.strip(_EDGES)
+    while article := rules.phrase("article").match(folded):
+        folded = folded[article.end() :].strip(_EDGES)
     if echo.quotes(folded):
         return {}
     words = folded.split()
@@ -97,26 +91,6 @@ def clean(text: str, rules: Rules, echo: Echo) -> dict[str, str]:
 
 #: The mark of a mention in the text that the rules ``kept``, ``denied`` and ``final`` search.
 MARK = "<a>"
-#: What precedes a rival that is another possibility, an example, or denied.
-_ASIDE = re.compile(
-    r"(?:(?:\b(?:or|and|o|u|y|e|nor|ni|vs\.?|versus|than|que)(?: (?:as|like|maybe|perhaps|possibly|even|quizas?))?|"
-    r"alternatives?,|other (?:option|candidate|reading)s?,|或者?|还是|和|与|、|/|⟧\s*[,，]|\||\(|⟧)\s*⟦?"
-    r"(?:(?:an?|the|una?|el|la) )?|\n\s*(?:-|\d{1,2}[.)])\s*|⟧\s*:\s*)\Z"
-    r"|(?:\b(?:not|no|never|nor|cannot|as in|like|such as|e\.g|example|rhym\w+|unlike|similar\w*|resembl\w+|also|too|"
-    r"alternativ\w+|another|other|could|might|may|can|perhaps|possibly|maybe|instead of|rather than|opposed to|"
-    r"confus\w+|mistak\w+|sound\w*|pronounc\w+|letters?|silent|spell\w*|spelt|writ\w+|wrote|syllables?|starts?|"
-    r"ends?|begin\w*|plural|singular|short for|synonym\w*|mean(?:s|ing)?|translat\w+|english|spanish|in the sense|"
-    r"podria|puede|tambien|quizas?|suena|pronuncia|escrib\w+|como|letras?|ejemplo|significa|decir|en vez|en lugar|"
-    r"parecid\w+|otr[oa]s?|typo|slang|phonetic\w*|sentence|context|clues?|phrase|words?|because|since|with|"
-    r"before|after|whereas|while|mientras|frase|contexto|palabras?|porque)\b|n't\b|"
-    r"可能|也|例如|比如|像|不|非|无|没|读|音|写|字|意|因为|根据|结合)[^.,;!?。，；！？\n⟦]{0,40}\Z"
-)
-#: What follows a rival that is denied.
-_WITHDRAWN = re.compile(
-    r"[,，]? ?(?::|(?:is|was|would be|es|seems) (?:\w+ )?(?:not|wrong|incorrect|unlikely|silent|different|another|"
-    r"also|something|a )|isn't|doesn't|does not|no (?:es|encaja|tiene)|would not|wouldn't|cannot|can't|sounds|"
-    r"fits? less|too|不|也|说不通|等)"
-)
 
 
 def denied_spans(marked: str, rules: Rules, echo: Echo) -> list[tuple[int, int]]:
@@ -151,7 +125,7 @@ def is_overruled(marked: str, start: int, form: str, rules: Rules, echo: Echo) -
         if len(rival) < 3 and not HAN.search(rival):
             continue
         before, after = marked[max(start + len(MARK), at - 70) : at], marked[at + len(quoted[0]) :][:60]
-        if not (_ASIDE.search(before) or _WITHDRAWN.match(after)):
+        if not (rules.phrase("aside").search(before) or rules.phrase("withdrawn").match(after)):
             return True
     return False
 
@@ -188,39 +162,6 @@ def _rival(text: str, rules: Rules, echo: Echo) -> str | None:
 #: Of a long reply, this many mentions are read at each end, with this much text around them.
 _MENTIONS, _AROUND, _LONG = 3, 300, 3_000
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-_ARTICLES = r"(?:(?:an?|the|to|el|la|los|las|una?|lo|al|del) )?"
-_ENDS = (
-    r"(?=\s*(?:[.,;:!?)(/…\"\n=}\]—–-]|[，。；！？、）]|$|<|⟦|\b(?:in|here|as|because|since|or|and|but|not|rather|"
-    r"instead|is|means?|fits|makes|en|de|porque|o|y|aqui|ya|spelled|spelt|written|misspelled|pronounced|escrit[oa]|"
-    r"mal)\b|的|（))"
-)
-_CUES = re.compile(
-    r"(?:\b(?:it's|that's|he's|but|except|than|besides|tratarse de|trata de|sino|pero|que|means?|meant|meaning|is|"
-    r"are|was|be|been|word|words|homophones? (?:of|for|with)|very|muy|puns? on|play on|stands? for|refers? to|"
-    r"referring to|"
-    r"for|of|as|like|read|say|says|write|written|spell|spelled|spelt|answer|guess|probably|likely|maybe|perhaps|"
-    r"possibly|actually|just|simply|really|significa|decir|palabra|es|sea|ser|seria|como|por|i\.e\.,?|that is,?|"
-    r"namely,?|o sea,?|es decir,?|quizas?|probablemente|respuesta|escribe|escribir|lee)|"
-    r"意思是|应该是|应为|就是|即|是|指|为|写成|写作|同音词|谐音|答案|[=→:：-]|->|=>)[\s:=→>⟦-]{0,6}"
-    + _ARTICLES
-    + r"⟦?\s*\Z"
-)
-#: The beginning of a reply, a line or a guess, and what follows an answer that is all of it.
-_OPENS = re.compile(
-    r"(?:\A|^|[\n.!?,;，。！？；、] ?(?:but|so|maybe|perhaps|pero|quizas?|acaso|entonces)? ?)[\s>*#¿¡-]{0,6}"
-    + _ARTICLES
-    + r"⟦?\s*\Z",
-    re.M,
-)
-_STOPS = (
-    r"\s*(?:[.!?:()（=→—–！？。：）-]|$|\n|[,，]?\s?(?:吧|对吧|吗)|"
-    r",? (?:maybe|perhaps|i (?:think|guess|suppose|believe)|probably|of course|obviously|"
-    r"(?:would |also )?fits?|makes? (?:the )?(?:most )?sense|quizas?|supongo|creo|claro)\b)"
-)
-_FIRST = r"(?:" + _ENDS + r"|,? (?:who|which|that|with|for|from|at|on|by)\b)"
-_NEGATION = re.compile(
-    r"\b(?:not|no|never|cannot|nobody|nothing|without|sin|nunca|ni|nadie|nada)\b|n't|[不没无别未]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,12 +186,12 @@ def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> O
     """Return how the reply, without markup, offers the answer as the meaning of the homophone."""
     if forms.pattern is None:
         return Offer.NONE
-    folded = plain(reply, exact=forms.exact)
+    folded = plain(reply, rules.words, exact=forms.exact)
     for rule in rules.echo:
         folded = rule.pattern.sub(" ", folded)
     if forms.pattern.search(folded) is None:
         return Offer.NONE
-    word, sentence = plain(word, exact=forms.exact), plain(sentence, exact=forms.exact)
+    word, sentence = (plain(text, rules.words, exact=forms.exact) for text in (word, sentence))
     text = prepare(_around(folded, forms.pattern), word, sentence)
     for rule in rules.ignore:
         if "gloss" in rule.pattern.groupindex or rule.name.startswith("definition"):
@@ -260,8 +201,8 @@ def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> O
     echo = Echo(word, sentence)
     denied = denied_spans(marked, rules, echo)
     # What the sentence itself negates ("You must not sleep on the couch") is not a denial.
-    is_negated = _NEGATION.search(sentence) is not None
-    kinds = [(m, _kind(marked, m, places, forms.is_common(m.form))) for m in mentions]
+    is_negated = rules.phrase("negation").search(sentence) is not None
+    kinds = [(m, _kind(marked, m, places, forms.is_common(m.form), rules)) for m in mentions]
     offered = [
         (m, kind)
         for m, kind in kinds
@@ -349,13 +290,13 @@ def _places(sentence: str, word: str, pattern: re.Pattern[str]) -> _Places:
     return _Places(gap, own)
 
 
-def _kind(marked: str, mention: _Mention, places: _Places, is_common: bool) -> Offer:
+def _kind(marked: str, mention: _Mention, places: _Places, is_common: bool, rules: Rules) -> Offer:
     """Return how one mention offers the answer, as if nothing denied it.
 
     :param is_common: Replies use the word in sentences of their own.
     """
     before, after = marked[: mention.start], marked[mention.start + len(MARK) :]
-    if re.search(r"⟦\s*" + _ARTICLES + r"\Z", before[-12:]) and re.match(r"[.,;:]?\s*⟧", after):
+    if rules.phrase("quote").search(before[-12:]) and re.match(r"[.,;:]?\s*⟧", after):
         return Offer.NAMED
     left, right = _tokens(before, last=True), _tokens(after, last=False)
     for own_left, own_right in places.own:
@@ -369,13 +310,13 @@ def _kind(marked: str, mention: _Mention, places: _Places, is_common: bool) -> O
             return Offer.RESTORED
         if not is_common and left[-1:] == gap_left[-1:] and right[:1] == gap_right[:1] and (left or right):
             return Offer.NAMED
-    if _CUES.search(before[-60:]) and re.match(r"⟧?" + _ENDS, after):
+    if rules.phrase("cue").search(before[-60:]) and rules.phrase("end").match(after):
         return Offer.NAMED
-    if _OPENS.search(before[-60:]) and re.match(r"⟧?" + _STOPS, after):
+    if rules.phrase("opening").search(before[-60:]) and rules.phrase("stop").match(after):
         return Offer.NAMED
     if is_common:
         return Offer.NONE
-    is_first = not before.strip(" ⟦\n>*#-") and re.match(r"⟧?" + _FIRST, after) is not None
+    is_first = not before.strip(" ⟦\n>*#-") and rules.phrase("first").match(after) is not None
     return Offer.NAMED if is_first else Offer.MENTIONED
 
 

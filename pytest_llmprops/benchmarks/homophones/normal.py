@@ -7,7 +7,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from pytest_llmprops.benchmarks.homophones.traditional import SIMPLIFIED
+from pytest_llmprops.benchmarks.homophones.reading_rules import Words
 
 HAN = re.compile(r"[一-鿿]")
 _INVISIBLE = re.compile(r"[\u200b-\u200f\u2060\ufeff\u00ad]")
@@ -38,13 +38,13 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", normal.translate(_APOSTROPHES).casefold())
 
 
-def plain(text: str, *, exact: bool = False) -> str:
+def plain(text: str, words: Words, *, exact: bool = False) -> str:
     """Return the folded text without accents and with simplified Chinese characters.
 
     :param exact: Keep accents and traditional characters, which alone tell two words apart.
     """
     folded = fold(text)
-    return folded if exact else folded.translate(_ACCENTS).translate(SIMPLIFIED)
+    return folded if exact else folded.translate(_ACCENTS).translate(words.simplified)
 
 
 def without_markup(reply: str) -> str:

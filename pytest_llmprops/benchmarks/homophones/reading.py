@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Literal
 
+from rapidfuzz.distance import Levenshtein
+
 from pytest_llmprops.benchmarks.homophones.answer_forms import Forms, forms_of
-from pytest_llmprops.benchmarks.homophones.function_words import spelling_distance
 from pytest_llmprops.benchmarks.homophones.mentions import Echo, Offer, candidates, clean, offer
 from pytest_llmprops.benchmarks.homophones.normal import (
     HAN,
@@ -24,12 +25,10 @@ from pytest_llmprops.benchmarks.homophones.normal import (
     sentence_patterns,
     without_markup,
 )
-from pytest_llmprops.benchmarks.homophones.reading_rules import Rule, Rules, parse_rules, without_group
+from pytest_llmprops.benchmarks.homophones.reading_rules import Rule, Rules, Words, without_group
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.verdicts import Verdict
-
-__all__ = ["LONGEST_READ", "Reading", "Rules", "contains_answer", "parse_rules", "reading"]
 
 #: The rules for refusals and several answers search only this many characters of a longer reply: its beginning and, as
 #: the last fifth, its end. All rules together take about 5 ms per 1,000 characters.
@@ -58,7 +57,7 @@ class Reading:
     reason: str
 
 
-def contains_answer(reply: str, answers: Iterable[str], match: str, language: str) -> bool:
+def contains_answer(reply: str, answers: Iterable[str], match: str, language: str, words: Words) -> bool:
     """Return True if one of the answers occurs in the reply.
 
     :param match: ``contains`` is the paper's substring match: only case is ignored. ``word`` matches whole words,
@@ -66,7 +65,7 @@ def contains_answer(reply: str, answers: Iterable[str], match: str, language: st
     :param language: The item's language. Outside English, an English answer "to sow" also matches "sow".
     """
     if match == "word":
-        return forms_of(tuple(answers), language).found_in(reply)
+        return forms_of(tuple(answers), language, words).found_in(reply)
     if match != "contains":
         raise ValueError(f"homophones.match is {match!r}: use contains or word")
     text = fold(reply)
@@ -110,14 +109,15 @@ def reading(
             quoted.update(named_here)
     folded = text.casefold()
     refusal = next((rule for rule in rules.refusal if rule.pattern.search(folded)), None)
-    forms = forms_of(tuple(answers), language, word)
+    forms = forms_of(tuple(answers), language, rules.words, word)
     if match == "word":
         kind = offer(shown, forms, word, sentence, rules)
         is_refused = any(not rule.is_weak and rule.pattern.search(folded) for rule in rules.refusal)
         is_other = is_refused or any(_is_other(candidate, text, forms) for candidate in named)
         correct = kind >= Offer.NAMED or (kind is Offer.MENTIONED and not is_other)
     else:
-        correct = contains_answer(_without_question(reply, word, sentence, rules), answers, match, language)
+        asked = _without_question(reply, word, sentence, rules)
+        correct = contains_answer(asked, answers, match, language, rules.words)
     offered = [quoted]
     for hit in _hits(rules.alternatives, text, offered):
         offered.append(candidates(hit, rules, echo))
@@ -125,7 +125,7 @@ def reading(
     for hit in _hits(rules.list, text, listed):
         listed.update(candidates(hit, rules, echo))
     offered.append(listed)
-    plural = [group for group in offered if _distinct(group, answers, language) > 1]
+    plural = [group for group in offered if _distinct(group, answers, language, rules.words) > 1]
     for group in plural:
         named.update(group)
     if not named and refusal is None and len(text.split()) <= 4 and len(text) <= 40:
@@ -165,8 +165,8 @@ def _is_other(candidate: str, text: str, forms: Forms) -> bool:
     """Return True if a candidate is another answer, and no part of a phrase with the answer ("fishing net")."""
     if forms.pattern is None or forms.found_in(candidate):
         return False
-    phrase = rf"{re.escape(plain(candidate, exact=forms.exact))}\s+(?:{forms.pattern.pattern})"
-    return re.search(phrase, plain(text, exact=forms.exact)) is None
+    phrase = rf"{re.escape(plain(candidate, forms.words, exact=forms.exact))}\s+(?:{forms.pattern.pattern})"
+    return re.search(phrase, plain(text, forms.words, exact=forms.exact)) is None
 
 
 def _without_question(reply: str, word: str, sentence: str, rules: Rules) -> str:
@@ -179,7 +179,7 @@ def _without_question(reply: str, word: str, sentence: str, rules: Rules) -> str
     return text
 
 
-def _distinct(group: Mapping[str, str], answers: Sequence[str], language: str) -> int:
+def _distinct(group: Mapping[str, str], answers: Sequence[str], language: str, words: Words) -> int:
     """Return the number of different answers. Two accepted answers ("fridge", "refrigerator") count as one,
     and so does 键盘 with its translation."""
     by_script: dict[bool, set[str]] = {True: set(), False: set()}
@@ -187,9 +187,17 @@ def _distinct(group: Mapping[str, str], answers: Sequence[str], language: str) -
         # A single character of a longer candidate explains that candidate.
         if HAN.search(folded) and any(folded != other and folded in other for other in (*group, *answers)):
             continue
-        same = contains_answer(folded, answers, "word", language)
+        same = contains_answer(folded, answers, "word", language, words)
         by_script[HAN.search(folded) is not None].add("the answer" if same else folded)
     return max(map(len, by_script.values()))
+
+
+def spelling_distance(word: str, answer: str) -> float:
+    """Return the edit distance divided by the longer length, in [0, 1]. Case is ignored.
+
+    A model may use similar spelling as a clue without knowing how words sound (section 10.2).
+    """
+    return Levenshtein.normalized_distance(word.casefold(), answer.casefold())
 
 
 def judge(
@@ -214,7 +222,8 @@ def judge(
     if reply.finish_reason == "content_filter":
         status, reason = "refused", "a content filter refused"
     elif result.correct:
-        right = (n for n in result.answers_named if contains_answer(n, answers, "word", item.language))
+        forms = forms_of(tuple(answers), item.language, rules.words)
+        right = (name for name in result.answers_named if forms.found_in(name))
         status, given = "correct", next(right, answers[0])
     elif result.empty:
         status, reason = "unparsed", "the reply is empty"

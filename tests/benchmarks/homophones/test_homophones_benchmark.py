@@ -397,9 +397,9 @@ def test_metrics_need_only_numbers(tmp_path: Path, measure: Measure) -> None:
         (" / ", []),
     ],
 )
-def test_alternatives_are_whole_answers(cell: str, expected: list[str]) -> None:
+def test_alternatives_are_whole_answers(cell: str, expected: list[str], builtin: Loaded) -> None:
     """A slash separates whole answers; a pronoun, article or auxiliary shares the words after its alternative."""
-    assert alternatives(cell) == expected
+    assert alternatives(cell, builtin.context.words) == expected
 
 
 def test_a_pronoun_of_an_answer_is_not_an_answer(tmp_path: Path, measure: Measure) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -14,18 +13,14 @@ import pytest
 
 from fixtures.replies import homophone_replies
 from pytest_llmprops.benchmarks.homophones.answer_forms import forms_of
-from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about
+from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about, read_rules
 from pytest_llmprops.benchmarks.homophones.items import masked
-from pytest_llmprops.benchmarks.homophones.reading import parse_rules, reading
-from pytest_llmprops.benchmarks.homophones.traditional import SIMPLIFIED
+from pytest_llmprops.benchmarks.homophones.reading import reading
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.data.files import DataFolder, builtin_data
 
-ROOT = Path(__file__).parents[3]
-RULES = parse_rules(
-    json.loads((ROOT / "data" / "homophones" / "reading_rules.json").read_text(encoding="utf-8"))
-)
+RULES = read_rules(DataFolder(builtin_data(), "builtin"))
 LANGUAGES = ("en", "zh", "es")
 REPLIES = homophone_replies()
 
@@ -192,15 +187,15 @@ def test_the_restored_sentence_scores(loaded: Loaded) -> None:
 )
 def test_forms_of_an_answer(answer: str, language: str, form: str, is_same: bool) -> None:
     """Regular inflection, accents and the Chinese script make no other word; other derivations do."""
-    assert forms_of((answer,), language).found_in(form) is is_same
+    assert forms_of((answer,), language, RULES.words).found_in(form) is is_same
 
 
 def test_a_form_that_is_the_homophone_is_no_answer() -> None:
     """If only an accent or a letter tells the answer from the homophone, it has to be there."""
-    forms = forms_of(("está",), "es", "esta")
+    forms = forms_of(("está",), "es", RULES.words, "esta")
     assert forms.found_in("está")
     assert not forms.found_in("esta")
-    assert not forms_of(("fly",), "en", "flies").found_in("flies")
+    assert not forms_of(("fly",), "en", RULES.words, "flies").found_in("flies")
 
 
 def test_traditional_characters_are_those_of_opencc() -> None:
@@ -214,7 +209,7 @@ def test_traditional_characters_are_those_of_opencc() -> None:
             is_han = "一" <= character <= "鿿" and len(simplified) == 1
             if is_han and simplified != character and simplified.encode("gb2312", errors="ignore"):
                 expected[ord(character)] = simplified
-    assert dict(SIMPLIFIED) == expected
+    assert RULES.words.simplified == expected
 
 
 # Rules

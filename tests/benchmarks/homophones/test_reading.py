@@ -18,14 +18,14 @@ from pytest_llmprops.benchmarks.homophones.reading import (
     LONGEST_READ,
     Reading,
     contains_answer,
-    parse_rules,
     reading,
 )
-from pytest_llmprops.benchmarks.homophones.reading_rules import SECTIONS
+from pytest_llmprops.benchmarks.homophones.reading_rules import SECTIONS, parse_rules
 
 FOLDER = Path(__file__).parents[3] / "data" / "homophones"
 DOCUMENT = json.loads((FOLDER / "reading_rules.json").read_text(encoding="utf-8"))
-RULES = parse_rules(DOCUMENT)
+TRADITIONAL = (FOLDER / "traditional.txt").read_text(encoding="utf-8")
+RULES = parse_rules(DOCUMENT, TRADITIONAL)
 LABELLED = [
     json.loads(line)
     for line in (FOLDER / "labelled_replies.jsonl").read_text(encoding="utf-8").split("\n")
@@ -134,19 +134,19 @@ def test_contains_answer(reply: str, answer: str, language: str, contains: bool,
     """A match is a substring, or a whole word in any inflection, accentuation and Chinese script; "to" is
     optional outside English.
     """
-    assert contains == contains_answer(reply, [answer], "contains", language)
-    assert word == contains_answer(reply, [answer], "word", language)
+    assert contains == contains_answer(reply, [answer], "contains", language, RULES.words)
+    assert word == contains_answer(reply, [answer], "word", language, RULES.words)
 
 
 def test_any_accepted_answer_is_enough() -> None:
     """The second of two accepted answers is as good as the first."""
-    assert contains_answer("a fridge", ["refrigerator", "fridge"], "word", "zh")
+    assert contains_answer("a fridge", ["refrigerator", "fridge"], "word", "zh", RULES.words)
 
 
 def test_unknown_match_is_refused() -> None:
     """The error for an invalid setting lists the valid ones."""
     with pytest.raises(ValueError, match=r"homophones\.match is 'fuzzy': use contains or word"):
-        contains_answer("x", ["x"], "fuzzy", "en")
+        contains_answer("x", ["x"], "fuzzy", "en", RULES.words)
 
 
 # reading
@@ -334,19 +334,29 @@ def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         (broken(lambda d: d["denied"][0].update(pattern="x")), r"has no group \(\?P<denied>"),
         (broken(lambda d: d["list"].insert(0, "x")), "rule 1 of 'list' is not an object"),
         (broken(lambda d: d["not_answers"].append(7)), "not_answers has 7, which is not a string"),
+        (broken(lambda d: d.pop("shorthands")), "section 'shorthands' must be an object, not missing"),
+        (broken(lambda d: d.update(words=[])), "section 'words' must be an object, not list"),
+        (broken(lambda d: d["phrases"].pop("cue")), "section 'phrases' has no 'cue'"),
+        (
+            broken(lambda d: d["phrases"].update(cue="(")),
+            r"a pattern of 'phrases' \(cue\) is not a regular expression",
+        ),
+        (broken(lambda d: d["words"].pop("prose")), "section 'words' has no 'prose'"),
+        (broken(lambda d: d["words"].update(prose=["a"])), "section 'words': 'prose' is not a string"),
+        (broken(lambda d: d["words"]["function"].pop("zh")), "section 'function' has no 'zh'"),
     ],
 )
 def test_malformed_rules_are_one_clear_line(document: object, message: str) -> None:
     """The error for malformed user rules names the section and the rule."""
     with pytest.raises(ValueError, match=f"^reading rules: .*{message}") as caught:
-        parse_rules(document)
+        parse_rules(document, TRADITIONAL)
     assert "\n" not in str(caught.value)
 
 
 def test_rules_can_be_replaced() -> None:
     """With a single user rule, only its phrase is a refusal."""
     rule = {"name": "mine", "language": "en", "pattern": "pass", "note": "as in a quiz"}
-    mine = parse_rules({**{section: [] for section in SECTIONS}, "refusal": [rule], "not_answers": []})
+    mine = parse_rules({**DOCUMENT, **{section: [] for section in SECTIONS}, "refusal": [rule]}, TRADITIONAL)
     assert reading("Pass!", ["candle"], "word", "en", mine).refused
     assert not reading("I don't know what you mean by that.", ["candle"], "word", "en", mine).refused
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
+from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, read_rules
 from pytest_llmprops.benchmarks.homophones.items import ASKED, EDITIONS, items
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.items import Item
@@ -42,7 +42,7 @@ def import_homophones(data: Path, out: Path) -> Iterator[tuple[Path, str]]:
     """
     folder = DataFolder(data, "published")
     by_language: dict[str, list[Item]] = {}
-    for item in items(folder):
+    for item in items(folder, read_rules(folder).words):
         if item.task == ASKED:
             by_language.setdefault(item.language, []).append(item)
     verdicts: dict[str, list[tuple[Item, bool]]] = {}

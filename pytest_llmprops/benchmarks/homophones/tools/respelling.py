@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from pytest_llmprops.benchmarks.homophones.function_words import is_function_word, spelling_distance
+from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
+from pytest_llmprops.benchmarks.homophones.reading import spelling_distance
+from pytest_llmprops.benchmarks.homophones.reading_rules import Words
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     THRESHOLDS,
     Phonemes,
@@ -25,6 +27,7 @@ from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
 )
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 # Tables of alternative spellings of English sounds and Spanish graphemes.
 #
@@ -353,6 +356,12 @@ def _candidates(
             yield spelling
 
 
+@cache
+def builtin_words() -> Words:
+    """Return the word lists of the built-in reading rules."""
+    return read_rules(DataFolder(builtin_data(), "builtin")).words
+
+
 def respell(
     answer: str,
     lang: str,
@@ -394,13 +403,14 @@ def replaceable_words(sentence: str, lang: str, pronunciations: Pronunciations |
     one pronunciation.
     """
     lowered = sentence.lower()
+    function_words = builtin_words().function[lang]
     return [
         word
         for word in words_of(sentence)
         if word.isalpha()
         and word.islower()
         and len(word) >= SHORTEST_ANSWER
-        and not is_function_word(word, lang)
+        and word not in function_words
         and lowered.count(word) == 1
         and (lang != "en" or (word in (pronunciations or {}) and word not in HETERONYMS))
     ]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rapidfuzz.distance import Levenshtein
 
-from pytest_llmprops.benchmarks.homophones.function_words import is_function_word, spelling_distance
+from pytest_llmprops.benchmarks.homophones.reading import spelling_distance
 from pytest_llmprops.benchmarks.homophones.tools.generation import Row, builtin_rows
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     THRESHOLDS,
@@ -22,7 +22,7 @@ from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     dialect,
     sound_distance,
 )
-from pytest_llmprops.benchmarks.homophones.tools.respelling import words_of
+from pytest_llmprops.benchmarks.homophones.tools.respelling import builtin_words, words_of
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.pronunciation import load_cmudict
@@ -120,7 +120,7 @@ def test_function_word_flag(lang: str) -> None:
     wrong = [
         row["id"]
         for row in builtin_rows(lang)
-        if row["function_word"] != str(int(is_function_word(row[ANSWER[lang]], lang)))
+        if row["function_word"] != str(int(builtin_words().is_function_word(row[ANSWER[lang]], lang)))
     ]
     assert wrong == []
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.homophones.function_words import spelling_distance
+from pytest_llmprops.benchmarks.homophones.reading import spelling_distance
 from pytest_llmprops.benchmarks.homophones.tools.english_sounds import ENGLISH_RULES
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     SPANISH_RULES,

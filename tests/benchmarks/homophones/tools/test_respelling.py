@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.homophones.function_words import (
-    FUNCTION_WORDS,
-    is_function_word,
-    spelling_distance,
-)
+from pytest_llmprops.benchmarks.homophones.reading import spelling_distance
 from pytest_llmprops.benchmarks.homophones.tools.generation import (
     COLUMNS,
     FILES,
@@ -26,6 +22,7 @@ from pytest_llmprops.benchmarks.homophones.tools.generation import (
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import THRESHOLDS, sound_distance
 from pytest_llmprops.benchmarks.homophones.tools.respelling import (
     MINIMUM_SPELLING_DISTANCE,
+    builtin_words,
     generate_items,
     replaceable_words,
     respell,
@@ -70,7 +67,7 @@ def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str) -> None:
     for row, word, answer in zip(rows, words, answers, strict=True):
         assert occurrences(word, row["sentence"]) == 1
         assert answer not in row["sentence"].lower()
-        assert not is_function_word(answer, lang)
+        assert not builtin_words().is_function_word(answer, lang)
 
 
 @pytest.mark.simulation
@@ -224,11 +221,12 @@ def test_translations_in_the_sentence_are_left_out() -> None:
 
 def test_function_word_lists_are_lower_case_words() -> None:
     """The lists have single lower-case words, and "a" is in the English and the Spanish one."""
-    assert "a" in FUNCTION_WORDS["en"] & FUNCTION_WORDS["es"]
-    for words in FUNCTION_WORDS.values():
+    lists = builtin_words().function
+    assert "a" in lists["en"] & lists["es"]
+    for words in lists.values():
         assert {word for word in words if not word.isalpha() or word != word.lower()} == set()
-    assert is_function_word("There", "en")
-    assert not is_function_word("fridge", "en")
+    assert builtin_words().is_function_word("There", "en")
+    assert not builtin_words().is_function_word("fridge", "en")
 
 
 def test_files_are_those_of_the_published_sets(tmp_path: Path) -> None:
