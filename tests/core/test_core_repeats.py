@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import random
 
 import pytest
@@ -135,8 +134,3 @@ def test_the_mean_of_metrics_has_the_interval_of_one_repeat() -> None:
     rate, odd = mean_metrics([first, second])
     assert (rate.value, rate.n, rate.ci_low, rate.ci_high) == pytest.approx((0.5, 10, 0.25, 0.75))
     assert (odd.value, odd.n, odd.ci_low) == (2.0, 3, None)
-
-
-def test_share_of_an_item() -> None:
-    """The share counts answered samples."""
-    assert math.isclose(ItemSamples("c", (True, False, False)).share, 1 / 3)

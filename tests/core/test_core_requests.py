@@ -1,18 +1,18 @@
-"""Requests: their plain form, and the key under which their replies are stored."""
+"""Requests: their plain form, the key under which their replies are stored, and their lines in records."""
 
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.request_records import RequestRecord, chat_line, line_of
 from pytest_llmprops.core.requests import (
     KINDS,
     Chat,
@@ -26,10 +26,12 @@ from pytest_llmprops.core.requests import (
     Sentiment,
     Translate,
     Usage,
+    key_with,
     request_from_json,
     request_key,
     request_to_json,
 )
+from pytest_llmprops.core.strict_json import number, strict_json
 
 IDENTITY = {"backend": "b", "name": "m", "revision": "r"}
 #: one request of each kind, and a different value for every field
@@ -61,46 +63,59 @@ def _survives_json(value: str) -> bool:
 
 
 TEXT = st.text(st.characters(exclude_categories=())).filter(_survives_json)
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+SCALARS = st.none() | st.booleans() | st.integers() | FINITE | TEXT
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-FINITE = st.floats(allow_nan=False, allow_infinity=False)
 TUPLES = st.lists(TEXT, max_size=3).map(tuple)
-REQUESTS: st.SearchStrategy[Request] = st.one_of(
-    st.builds(
+#: of the type that a field has, or another, which users can set
+NUMBERS = st.none() | st.booleans() | st.integers() | st.floats()
+COUNTS = st.integers(0, 10**6)
+
+
+def chats(numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Chat]:
+    return st.builds(
         Chat,
         messages=st.lists(st.builds(Message, TEXT, TEXT), min_size=1, max_size=3).map(tuple),
-        temperature=st.none() | FINITE,
-        max_tokens=st.none() | st.integers(),
+        temperature=numbers,
+        max_tokens=numbers,
         stop=TUPLES,
-        logprobs=st.integers(0, 20),
-        sample=st.integers(0),
+        logprobs=COUNTS,
+        sample=COUNTS,
         extra=st.dictionaries(TEXT, VALUES, max_size=3).map(lambda d: tuple(sorted(d.items()))),
-    ),
+    )
+
+
+def replies(numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Reply]:
+    return st.builds(
+        Reply,
+        text=TEXT,
+        value=VALUES,
+        finish_reason=st.sampled_from(["stop", "length", "content_filter"]),
+        served_model=TEXT,
+        usage=st.builds(Usage, COUNTS, COUNTS, COUNTS),
+        logprobs=st.none() | st.lists(st.dictionaries(TEXT, VALUES, max_size=2), max_size=2).map(tuple),
+        cost_usd=st.none() | numbers,
+        deviations=TUPLES,
+        seconds=FINITE,
+        stored=numbers,
+        via=st.sampled_from(["", "batch"]),
+        cached=st.booleans(),
+        key=TEXT,
+    )
+
+
+REQUESTS: st.SearchStrategy[Request] = st.one_of(
+    chats(st.none() | st.integers() | FINITE),
     st.builds(Segment, TEXT),
     st.builds(Sentiment, TEXT),
     st.builds(Translate, TEXT, TEXT, TEXT),
     st.builds(FillMask, TEXT, TUPLES),
     st.builds(Embed, TEXT, st.booleans()),
     st.builds(Parse, TEXT, TEXT, TEXT),
-)
-REPLIES = st.builds(
-    Reply,
-    text=TEXT,
-    value=VALUES,
-    finish_reason=st.sampled_from(["stop", "length", "content_filter"]),
-    served_model=TEXT,
-    usage=st.builds(Usage, st.integers(0), st.integers(0), st.integers(0)),
-    logprobs=st.none() | st.lists(st.dictionaries(TEXT, VALUES, max_size=2), max_size=2).map(tuple),
-    cost_usd=st.none() | FINITE,
-    deviations=TUPLES,
-    seconds=FINITE,
-    stored=FINITE,
-    cached=st.booleans(),
-    key=TEXT,
 )
 
 
@@ -133,41 +148,6 @@ def test_kind_and_model_change_the_key() -> None:
     assert len({request_key(i, kinds[0]) for i in identities}) == len(identities)
 
 
-def test_order_of_names_does_not_change_the_key() -> None:
-    """Parameters and identities give the same key in any order."""
-    forth = Chat.user("q", extra=(("a", 1), ("b", 2)))
-    back = Chat.user("q", extra=(("b", 2), ("a", 1)))
-    assert request_key({"x": 1, "y": 2}, forth) == request_key({"y": 2, "x": 1}, back)
-
-
-def test_turn_boundaries_change_the_key() -> None:
-    """Turns with equal concatenated texts but different boundaries have different keys."""
-    one = Chat((Message("user", "a\nb"),))
-    two = Chat((Message("user", "a"), Message("user", "b")))
-    assert one.prompt == two.prompt
-    assert request_key(IDENTITY, one) != request_key(IDENTITY, two)
-
-
-def test_keys_are_the_same_in_every_process() -> None:
-    """Another process with another hash seed gives the same keys."""
-    requests = [r for r, _ in VARIED] + [Chat.user("\u4e2d\ud800", extra=(("a", {"z": 1, "b": [2]}),))]
-    code = (
-        "import json, sys\n"
-        "from pytest_llmprops.core.requests import request_from_json, request_key\n"
-        "identity, requests = json.load(sys.stdin)\n"
-        "print(json.dumps([request_key(identity, request_from_json(r)) for r in requests]))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        input=json.dumps([IDENTITY, [request_to_json(r) for r in requests]]),
-        env={**os.environ, "PYTHONHASHSEED": "4711"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert json.loads(done.stdout) == [request_key(IDENTITY, r) for r in requests]
-
-
 @given(REQUESTS)
 @example(Chat.user("\ud800 lone, \udfff lone"))
 def test_requests_survive_json(request_: Request) -> None:
@@ -178,7 +158,7 @@ def test_requests_survive_json(request_: Request) -> None:
     assert request_key(IDENTITY, again) == request_key(IDENTITY, request_)
 
 
-@given(REPLIES)
+@given(replies(FINITE))
 @example(Reply("\ud800", value={"words": ["\udfff"]}))
 def test_replies_survive_json(reply: Reply) -> None:
     """A reply reads back from JSON equal; the reader supplies key and origin."""
@@ -198,3 +178,132 @@ def test_following_up_keeps_the_settings() -> None:
     assert (second.temperature, second.sample) == (0.7, 2)
     assert second.prompt == "q\na\nagain?"
     assert len(first.messages) == 1
+
+
+# Text that is put together equals that of Python's encoder
+
+ENCODER = json.JSONEncoder(ensure_ascii=False)
+CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+EVIDENCE = st.dictionaries(TEXT, NUMBERS | TEXT | st.lists(NUMBERS), max_size=2)
+VERDICTS = st.builds(
+    VerdictRecord,
+    *[TEXT] * 7,
+    sample=COUNTS,
+    status=st.sampled_from(["correct", "error"]),
+    score=NUMBERS,
+    expected=TEXT,
+    given=TEXT,
+    reason=TEXT,
+    values=EVIDENCE,
+    evidence=EVIDENCE,
+    requests=TUPLES,
+)
+
+
+class Precise(float):
+    """A number as numpy has them: a float whose ``repr`` is not JSON."""
+
+    def __repr__(self) -> str:
+        return f"Precise({float(self)})"
+
+
+@pytest.mark.parametrize(
+    "value", [None, 0, -0.0, 1, 1.0, True, 1e300, float("nan"), float("inf"), -float("inf"), Precise(0.5)]
+)
+def test_a_number_has_the_text_of_the_encoder(value: Any) -> None:
+    """Also numbers that JSON does not have, and those of other types."""
+    assert number(value) == ENCODER.encode(value)
+
+
+@given(VERDICTS)
+def test_a_verdict_has_the_text_of_the_encoder(record: VerdictRecord) -> None:
+    """A line of ``verdicts.jsonl`` is the JSON of its values."""
+    assert record.to_line() == ENCODER.encode(record.to_json()) + "\n"
+
+
+@given(REQUESTS | chats(NUMBERS))
+def test_a_key_is_that_of_the_canonical_json(request_: Request) -> None:
+    """Keys depend on nothing else: versions of this package and processes share stores."""
+    text = CANONICAL.encode([{"backend": "fake"}, request_to_json(request_)])
+    expected = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    assert key_with('{"backend":"fake"}', request_) == expected
+
+
+@given(replies(NUMBERS))
+def test_a_stored_reply_has_the_text_of_the_encoder(reply: Reply) -> None:
+    """Whatever fields a reply has."""
+    assert reply.to_text() == ENCODER.encode(reply.to_json())
+
+
+@given(chats(NUMBERS), replies(NUMBERS), TEXT)
+def test_a_request_has_the_text_of_the_encoder(chat: Chat, reply: Reply, note: str) -> None:
+    """A line of ``requests.jsonl`` is the JSON of the request and its reply."""
+    contents = [ENCODER.encode(message.content) for message in chat.messages]
+    line = chat_line("subject", chat, reply, contents, note=note)
+    assert line == ENCODER.encode(line_of("subject", chat, reply, note=note))
+
+
+# Lines of requests.jsonl as typed records
+
+
+CHAT = line_of(
+    "subject",
+    Chat.user("2 + 2 ="),
+    Reply("four", usage=Usage(3, 2), key="k", logprobs=({"token": "four", "logprob": -0.5, "top": {}},)),
+)
+PARSE = line_of("parser", Parse("A sentence."), Reply(value=[1, 2], key="p", cached=True))
+
+
+@pytest.mark.parametrize("line", [CHAT, PARSE], ids=["chat", "parse"])
+def test_round_trip(line: dict[str, Any]) -> None:
+    """A record that is read has everything that was written."""
+    read = json.loads(json.dumps(line))
+    assert json.loads(json.dumps(RequestRecord.from_json(read).to_json())) == read
+
+
+def test_messages() -> None:
+    """A chat has messages; other requests have none."""
+    assert RequestRecord.from_json(CHAT).messages == [("user", "2 + 2 =")]
+    assert RequestRecord.from_json(PARSE).messages == []
+
+
+def test_note_replaces_the_reply() -> None:
+    """A reply that is not recorded is replaced by a note."""
+    line = line_of("encoder", Parse("a"), Reply("text", value=[1], key="k"), note="not kept")
+    assert line["reply"] == {"text": "", "note": "not kept"}
+    assert RequestRecord.from_json(line).note == "not kept"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"key": 7}, "'key' of the wrong type"),
+        ({"reply": "four"}, "'reply' of the wrong type"),
+        ({"request": {"messages": [["user", {"prefix": "x", "rest": ""}]]}}, "no earlier line defines"),
+        ({"request": {"messages": 7}}, "not pairs of role and content"),
+    ],
+)
+def test_wrong_lines(change: dict[str, Any], message: str) -> None:
+    """An invalid line raises a ValueError that says what is wrong."""
+    with pytest.raises(ValueError, match=message):
+        RequestRecord.from_json(CHAT | change)
+
+
+# Strict JSON
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "Expecting property name enclosed in double quotes at line 1, column 2"),
+        ("[" * 100_000, "nested too deeply"),
+        ("9" * 5_000, "an integer has too many digits"),
+        ("NaN", "NaN is not JSON"),
+        ('{"a": 1, "a": 2}', "the key 'a' occurs twice"),
+    ],
+    ids=["cut off", "deep", "digits", "NaN", "twice"],
+)
+def test_problems_are_in_plain_words(text: str, problem: str) -> None:
+    """Every document that cannot be read is one short phrase, without the names of Python's exceptions."""
+    with pytest.raises(ValueError, match=f"^{problem}$"):
+        strict_json(text)
