@@ -222,6 +222,7 @@ def test_a_verdict_has_the_text_of_the_encoder(record: VerdictRecord) -> None:
 
 
 @given(REQUESTS | chats(NUMBERS))
+@example(Chat((Message(None, "q"),)))  # type: ignore[arg-type]
 def test_a_key_is_that_of_the_canonical_json(request_: Request) -> None:
     """Keys depend on nothing else: versions of this package and processes share stores."""
     text = CANONICAL.encode([{"backend": "fake"}, request_to_json(request_)])

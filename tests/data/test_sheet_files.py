@@ -108,11 +108,15 @@ def test_short_lines_and_own_columns(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_files_are_one_line(tmp_path: Path, raw: bytes, says: str) -> None:
-    """The error is one line with the file, the line and the fix."""
+    """The error is one line with the file, the line and the fix; so is that of a missing file, or of a folder."""
     path = tmp_path / "a.csv"
     path.write_bytes(raw)
     with pytest.raises(DataError) as caught:
         read_table(path, "question")
+    with pytest.raises(DataError, match=r"b\.csv: No such file or directory; put it back"):
+        read_table(tmp_path / "b.csv", "question")
+    with pytest.raises(DataError, match="directory"):
+        read_table(tmp_path, "question")
     message = str(caught.value)
     assert message.startswith(f"{path}: ")
     assert says in message
@@ -120,27 +124,13 @@ def test_damaged_files_are_one_line(tmp_path: Path, raw: bytes, says: str) -> No
     assert "\n" not in message
 
 
-def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    """A missing file, or a folder in its place, is a one-line error."""
-    with pytest.raises(DataError, match=r"a\.csv: No such file or directory; put it back"):
-        read_table(tmp_path / "a.csv", "question")
-    with pytest.raises(DataError, match="directory"):
-        read_table(tmp_path, "question")
-
-
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-You mean this?", "@SUM(A1)", "\t=1", "＝1+1", "'=1", "''-"])
 def test_formulas_are_text(text: str) -> None:
-    """A cell that a spreadsheet would run as a formula is written with an apostrophe and read back
-    unchanged.
-    """
+    """A cell that a spreadsheet would run gets an apostrophe and is read back unchanged; other texts get none."""
     assert escaped(text) == f"'{text}"
     assert unescaped(escaped(text)) == text
-
-
-@pytest.mark.parametrize("text", ["", "'tis", "a=b", "it's -1", "'", "1-2"])
-def test_other_texts_are_unchanged(text: str) -> None:
-    """Apostrophes and signs in other places are unchanged."""
-    assert escaped(text) == text == unescaped(text)
+    for other in ("", "'tis", "a=b", "it's -1", "'", "1-2"):
+        assert escaped(other) == other == unescaped(other)
 
 
 @given(
@@ -179,7 +169,9 @@ with only_one(Path(sys.argv[1]), "x"):
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    """A second process is refused; the lock ends with its owner, even if killed, and leaves no file."""
+    """A second process is refused; the lock ends with its owner, even if killed, and leaves no file.
+
+    A folder that cannot be written is one line."""
     path = tmp_path / "a.csv"
     command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
@@ -192,10 +184,6 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
         with only_one(path, "it is taken"):
             assert len(list(tmp_path.iterdir())) == 1
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
-    """A folder that cannot be written to is a one-line error."""
     with (
         pytest.raises(UsageError, match="its folder cannot be written"),
         only_one(tmp_path / "no" / "a.csv", "x"),
