@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import codecs
-import csv
-import io
-import json
 from collections import Counter
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmark_registry import find_benchmark, find_registration
+from pytest_llmprops.benchmarks.dtails.items import expert_rows, train_rows
+from pytest_llmprops.benchmarks.dtails.rows import parse_words
+from pytest_llmprops.benchmarks.eras.paradigms import parse_published
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
 from pytest_llmprops.benchmarks.homophones.items import masked
-from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, TASKS, HTest
+from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest, read_rows
+from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.items import Item, check_unique
 from pytest_llmprops.data.files import DataFolder, builtin_data, read_manifest
-
-#: the fixture of this folder's conftest.py
-Measure = Callable[..., Any]
+from pytest_llmprops.models.segmenters.maxmatch import read_words
+from tests.support.published_shapes import published_shapes, shape_of
 
 
 def items_of(benchmark: Benchmark, root: Path, source: str = "published") -> tuple[Item, ...]:
@@ -34,7 +37,10 @@ def items_of(benchmark: Benchmark, root: Path, source: str = "published") -> tup
 
 
 def test_every_published_htest_file_loads(published: Path) -> None:
-    """Each available task has 200 items, 100 per group, and 50 examples; Letter Geometry has 90 items."""
+    """Each available task has 200 items, 100 per group, and 50 examples; Letter Geometry has 90 items.
+
+    A question of Letter Geometry has four different options and one answer among them.
+    """
     folder = DataFolder(published, "published")
     loaded = HTest().load(folder)
     there = {path.name.removesuffix("_test.jsonl") for path in (published / "htest").glob("*_test.jsonl")}
@@ -44,16 +50,10 @@ def test_every_published_htest_file_loads(published: Path) -> None:
     for task in there - {GEOMETRY}:
         assert Counter(i["answer"] for i in loaded.items if i.task == task) == {0: 100, 1: 100}
         assert Counter(label for _, label in loaded.context[task]) == {"A": 25, "B": 25}
+    geometry = [i for i in loaded.items if i.task == GEOMETRY]
+    assert {len(set(i["options"])) for i in geometry} <= {4}
+    assert {i["answer"] for i in geometry} in (set(), {0, 1, 2, 3})
     assert folder.verify(read_manifest()) == []
-
-
-def test_published_letter_geometry_has_four_options(published: Path) -> None:
-    """Every published Letter Geometry question has four different options and one answer among them."""
-    geometry = [i for i in items_of(HTest(), published) if i.task == GEOMETRY]
-    if not geometry:
-        pytest.skip("letter_geometry_test.jsonl is not in the folder")
-    assert {len(set(i["options"])) for i in geometry} == {4}
-    assert {i["answer"] for i in geometry} == {0, 1, 2, 3}
 
 
 def test_published_homophones_load(published: Path) -> None:
@@ -101,104 +101,117 @@ def test_ids_are_unique_over_all_sources(benchmark: Benchmark, published: Path) 
     assert {i.source for i in both} == {"builtin", "published"}
 
 
-# Files in the documented formats that are not in every data folder
+# Every file of the manifest can be read: small files in its format, and the authors' own where available
 
 
-def write_csv(path: Path, rows: list[list[str]]) -> None:
-    """Write a CSV file with a byte-order mark, like the authors' files."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = io.StringIO()
-    csv.writer(text).writerows(rows)
-    path.write_bytes(codecs.BOM_UTF8 + text.getvalue().encode())
+SHAPES = published_shapes()
 
 
-@pytest.fixture
-def spanish(tmp_path: Path) -> Path:
-    """Write a folder with a Spanish file in the published format, including verdict columns."""
-    header = [
-        "sentence",
-        "word",
-        "answer_english",
-        "answer_spanish",
-        "GPT-3.5",
-        "GPT-4",
-        "Ernie-3.5",
-        "Ernie-4.0",
-    ]
-    rows = [
-        ["La bacca da leche", "bacca", "cow", "vaca", "Y", "Y", "N", "N"],
-        ["Vamos ha la playa, dijo él", "ha", "to", "a", "N", "Y", "N", "N"],
-        ["Kierro pan", "Kierro", "want", "quiero", "N", "Y", "N", "Y"],
-        ["El avuelo duerme", "abuello", "grandfather", "abuelo", "Y", "Y", "N", "N"],
-    ]
-    write_csv(tmp_path / "homophones" / "testset_espanol.csv", [header, *rows])
-    return tmp_path
+def _htest(folder: DataFolder, file: str) -> int:
+    return len(read_rows(folder, file, options=4 if "letter_geometry" in file else 2))
 
 
-def test_spanish_file(spanish: Path) -> None:
-    """The Spanish file's answer columns may be in any order; controls and function-word flags are derived."""
-    items = items_of(Homophones(), spanish)
-    asked = [i for i in items if i.task == "asked"]
-    assert [i.id for i in asked] == [f"homophones/es/p000{n}" for n in (1, 2, 3, 4)]
-    assert {i.language for i in items} == {"es"}
-    assert [set(i["answers"]) for i in asked] == [
-        {"vaca", "cow"},
-        {"a", "to"},
-        {"quiero", "want"},
-        {"abuelo", "grandfather"},
-    ]
-    assert [masked(i["sentence"], i["word"]) for i in asked] == [
-        "La ____ da leche",
-        "Vamos ____ la playa, dijo él",
-        "____ pan",
-        None,
-    ]
-    assert [i["function_word"] for i in asked] == [False, True, False, False]
-    assert Counter(i.task for i in items) == {"asked": 4, "context_only": 3, "word_only": 4}
+def _eras(folder: DataFolder, file: str) -> int:
+    return len(parse_published(*(folder.json(f"eras/{n}.json") for n in ("templates", "key_word_locations"))))
 
 
-@pytest.mark.parametrize(
-    ("reply", "status"),
-    [("Significa 'vaca'.", "correct"), ("It means a cow.", "correct"), ("'baca'", "wrong")],
-)
-def test_spanish_item_is_judged(reply: str, status: str, spanish: Path, measure: Measure) -> None:
-    """A Spanish item accepts answers in Spanish and in English."""
-    loaded = Homophones().load(DataFolder(spanish, "published"))
-    assert measure(Homophones(), loaded.items[0], loaded.context, reply).verdict.status == status
+def _alone(benchmark: str) -> Callable[[DataFolder, str], int]:
+    """Return a reader that loads a benchmark from a folder with only the one file."""
+
+    def read(folder: DataFolder, file: str) -> int:
+        return len(loaded(find_benchmark(benchmark), OneFile(folder, file)).items)
+
+    return read
 
 
-def test_spanish_file_needs_its_columns(tmp_path: Path) -> None:
-    """A Spanish file without the Spanish answers is a one-line error with the column's name."""
-    write_csv(
-        tmp_path / "homophones" / "testset_espanol.csv",
-        [["sentence", "word", "answer_english"], ["La bacca", "bacca", "cow"]],
-    )
-    with pytest.raises(ValueError, match=r"testset_espanol\.csv: no column 'answer_spanish'") as caught:
-        items_of(Homophones(), tmp_path)
-    assert "\n" not in str(caught.value)
+class OneFile(DataFolder):
+    """A folder in which only one file exists."""
+
+    def __init__(self, folder: DataFolder, file: str) -> None:
+        super().__init__(folder.root, folder.source)
+        self.file = file
+
+    def exists(self, path: str) -> bool:
+        return path == self.file
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_htest_file_of_any_task(task: str, tmp_path: Path, measure: Measure) -> None:
-    """Each of the ten tasks loads from published-format files alone, with quotes and accents unchanged."""
-    texts = ['Ann said "yes"', "Zoë's naïve plan", "3 < 4", "dot.dot...", "ta-ta", "x\u2028y"]
-    rows = [
-        {"centerpiece": text, "options": ["A", "B"], "correct_options": [n % 2]}
-        for n, text in enumerate(texts)
-    ]
-    (tmp_path / "htest").mkdir()
-    for part, ascii_only in (("dev", True), ("test", False)):
-        text = "".join(json.dumps(row, ensure_ascii=ascii_only) + "\n" for row in rows)
-        (tmp_path / "htest" / f"{task}_{part}.jsonl").write_text(text, encoding="utf-8")
-    loaded = HTest().load(DataFolder(tmp_path, "published"))
-    assert [i.id for i in loaded.items] == [f"htest/{task}/p000{n}" for n in range(1, 7)]
-    assert [i["text"] for i in loaded.items] == texts
-    assert {i.task for i in loaded.items} == {task}
-    measured = measure(HTest(), loaded.items[3], loaded.context, "B", k=4)
-    assert measured.prompt.endswith(
-        '\n\nInput: "dot.dot..." Label: \nA \nB (Respond in one letter and nothing else)'
-    )
-    assert measured.prompt.startswith(
-        'Input: "Ann said "yes"" Label: A\nInput: "Zoë\'s naïve plan" Label: B\n'
-    )
-    assert measured.verdict.status == "correct"
+def _language(file: str) -> str:
+    return file.split("/")[1].removeprefix("en-")
+
+
+#: pattern of files -> function that reads one and returns its number of rows
+READERS: dict[str, Callable[[DataFolder, str], int]] = {
+    "*/LICENSE": lambda folder, file: len(folder.text(file)),
+    "htest/*.jsonl": _htest,
+    "homophones/*.csv": _alone("homophones"),
+    "eras/*.json": _eras,
+    "dtails/*/expert_dataset.csv": lambda folder, file: len(expert_rows(folder, _language(file))),
+    "dtails/*/train_dataset.csv": lambda folder, file: len(train_rows(folder, _language(file))),
+    "dtails/*/*.words": lambda folder, file: len(parse_words(folder.text(file), file)),
+    "msrp/*.txt": _alone("oracle"),
+    "redocred/*.json": _alone("oracle"),
+    "icwb2/*_words.utf8": lambda folder, file: len(read_words(folder.root / file)),
+    "icwb2/*_gold.utf8": lambda folder, file: len(folder.text(file).split()),
+    "icwb2/*_test.utf8": lambda folder, file: len(folder.text(file).split("\r\n")),
+}
+
+
+def read(folder: DataFolder, file: str) -> int:
+    """Read a file of the manifest as its benchmark does; return the number of rows."""
+    return next(reader for pattern, reader in READERS.items() if fnmatchcase(file, pattern))(folder, file)
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory: pytest.TempPathFactory) -> DataFolder:
+    """Return a folder with a small file for each file of the manifest."""
+    root = tmp_path_factory.mktemp("shapes")
+    for file, content in SHAPES.items():
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_bytes(content)
+    return DataFolder(root, "published")
+
+
+def test_every_file_of_the_manifest_has_a_shape() -> None:
+    """The small files are those of the manifest, so that a new entry needs one."""
+    assert set(SHAPES) == {entry.file for entry in read_manifest()}
+
+
+@pytest.mark.parametrize("file", SHAPES)
+def test_shape_is_read(file: str, shapes: DataFolder) -> None:
+    """The readers accept the format of every published file."""
+    assert read(shapes, file) >= 1
+
+
+@pytest.mark.parametrize("name", ["htest", "homophones", "eras", "dtails", "oracle"])
+def test_benchmark_loads_all_shapes(name: str, shapes: DataFolder) -> None:
+    """Each benchmark loads the complete published data."""
+    tools = find_registration(name).tools
+    items = loaded(find_benchmark(name), DataFolder(shapes.root, "published", tools)).items
+    assert not {item.source for item in items} & {"builtin", "generated"}
+    tasks = {"htest": 11, "homophones": 3, "eras": 1, "dtails": 2, "oracle": 3}
+    assert len({item.task for item in items}) >= tasks[name]
+
+
+def test_training_files_exclude_every_published_text(shapes: DataFolder, tmp_path: Path) -> None:
+    """`htest export-train --data` reads all published H-TEST files, whatever their key of the text."""
+    out = str(tmp_path / "train")
+    assert main(["htest", "export-train", "--n", "2", "--out", out, "--data", str(shapes.root)]) == 0
+
+
+@pytest.mark.parametrize("file", SHAPES)
+def test_published_file_is_read(file: str, published: Path) -> None:
+    """The readers accept every published file that is available, and it is the one of the manifest."""
+    if not (published / file).is_file():
+        pytest.skip(f"{file} is not in the folder")
+    folder = DataFolder(published, "published")
+    assert read(folder, file) >= 1
+    folder.text(file)
+    assert folder.verify(read_manifest()) == []
+
+
+@pytest.mark.parametrize("file", SHAPES)
+def test_shape_is_that_of_the_published_file(file: str, published: Path) -> None:
+    """The small file has the byte-order mark, line ends, columns, keys and types of the published one."""
+    if not (published / file).is_file():
+        pytest.skip(f"{file} is not in the folder")
+    assert shape_of(file, SHAPES[file]) == shape_of(file, (published / file).read_bytes())

@@ -422,10 +422,16 @@ def test_row_without_word_or_answer_is_one_line(bad: tuple[str, ...], tmp_path: 
     assert "\n" not in str(caught.value)
 
 
-def test_empty_folder_is_one_line(tmp_path: Path) -> None:
-    """A folder without any language is refused with a missing file and how to get it."""
+def test_missing_file_or_column_is_one_line(tmp_path: Path) -> None:
+    """A folder without any language is refused with how to get it, a Spanish file without answers with the column."""
     with pytest.raises(DataError, match=r"testset_english\.csv: no such file; .*llmprops data pull"):
         H.load(DataFolder(tmp_path, "published"))
+    write(tmp_path, "es", ("La bacca", "bacca", "cow", "vaca"))
+    file = tmp_path / "homophones" / "testset_espanol.csv"
+    file.write_text(file.read_text(encoding="utf-8").replace("answer_spanish", "other"), encoding="utf-8")
+    with pytest.raises(DataError, match=r"testset_espanol\.csv: no column 'answer_spanish'") as caught:
+        H.load(DataFolder(tmp_path, "published"))
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("document", ["{}", "[]", '{"refusal": 1}'])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.benchmark import TASKS, HTest
+from pytest_llmprops.benchmarks.htest.benchmark import TASKS, HTest, obeys_format, read_label, read_option
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import resolve
@@ -21,6 +21,16 @@ from tests.support.records import only_numbers
 Measure = Callable[..., Any]
 H = HTest()
 FILTERED = Reply("", finish_reason="content_filter")
+
+
+def dev_of(size: int) -> list[dict[str, Any]]:
+    return [row(f"text {n}", n % 2) for n in range(size)]
+
+
+def load_rhymes(folder: Path, *, dev: list[dict[str, Any]]) -> Loaded:
+    write(folder, "rhyme_dev", dev)
+    write(folder, "rhyme_test", [row("sea tea", 0)])
+    return H.load(DataFolder(folder, "published"))
 
 
 def row(text: str, answer: int, **more: Any) -> dict[str, Any]:
@@ -55,14 +65,10 @@ def small(tmp_path: Path) -> Loaded:
     return H.load(DataFolder(tmp_path, "published"))
 
 
-def dev_of(size: int) -> list[dict[str, Any]]:
-    return [row(f"text {n}", n % 2) for n in range(size)]
-
-
 # Prompts
 
 
-def test_prompt_with_four_examples(small: Loaded, measure: Measure) -> None:
+def test_prompt_with_examples(small: Loaded, measure: Measure) -> None:
     """The prompt equals the paper's, with A and B examples alternating for any file order."""
     seen = measure(H, small.items[0], small.context, "A", k=4)
     assert seen.prompt == (
@@ -75,25 +81,11 @@ def test_prompt_with_four_examples(small: Loaded, measure: Measure) -> None:
         "A \n"
         "B (Respond in one letter and nothing else)"
     )
-
-
-def test_examples_alternate_over_the_file_order(small: Loaded, measure: Measure) -> None:
-    """With k = 14 the labels alternate A B seven times, each group in the order of its rows."""
     lines = measure(H, small.items[1], small.context, "A", k=14).prompt.split("\n")[:14]
+    assert [line.split('"')[1] for line in lines] == [
+        f"{text} {n}" for n in range(7) for text in ("High", "low")
+    ]
     assert [line[-1] for line in lines] == ["A", "B"] * 7
-    assert [line.split('"')[1] for line in lines[::2]] == [f"High {n}" for n in range(7)]
-    assert [line.split('"')[1] for line in lines[1::2]] == [f"low {n}" for n in range(7)]
-
-
-@pytest.mark.parametrize("k", [4, 14, 28, 50])
-def test_k_examples_are_shown(k: int, tmp_path: Path, measure: Measure) -> None:
-    """The prompt has k examples, half of them per group."""
-    write(tmp_path, "rhyme_dev", dev_of(50))
-    write(tmp_path, "rhyme_test", [row("sea tea", 0)])
-    data = H.load(DataFolder(tmp_path, "published"))
-    shown = measure(H, data.items[0], data.context, "A", k=k).prompt.split("\n")
-    assert sum(line.endswith("Label: A") for line in shown) == k // 2
-    assert sum(line.endswith("Label: B") for line in shown) == k // 2
 
 
 @pytest.mark.parametrize("k", ["0", "2", "5", "15", "49", "100", "-4", "many"])
@@ -123,6 +115,8 @@ def test_letter_geometry_prompt(small: Loaded, measure: Measure) -> None:
     seen = measure(H, small.items[2], small.context, "N")
     assert seen.prompt == ('What is "Z" on its side?\nE\nN\nO\nƐ(Respond in one letter and nothing else)')
     assert seen.verdict.status == "correct"
+    # It has no chain of thought.
+    assert measure(H, small.items[2], small.context, "N", k=4, cot=True).verdict.status == "correct"
 
 
 # Protocols
@@ -130,14 +124,16 @@ def test_letter_geometry_prompt(small: Loaded, measure: Measure) -> None:
 
 def test_paper_protocol(tmp_path: Path, measure: Measure) -> None:
     """`paper` sends one request with 50 examples, temperature 0.7 and 5 tokens, and sets nothing else."""
-    write(tmp_path, "rhyme_dev", dev_of(50))
-    write(tmp_path, "rhyme_test", [row("sea tea", 0)])
-    data = H.load(DataFolder(tmp_path, "published"))
+    data = load_rhymes(tmp_path, dev=dev_of(50))
     seen = measure(H, data.items[0], data.context, "A", protocol="paper")
     ((role, request),) = seen.calls
     assert role == "subject"
     assert request == Chat.user(seen.prompt, temperature=0.7, max_tokens=5)
     assert seen.prompt.count("Input: ") == 51
+    for k in (4, 28):
+        shown = measure(H, data.items[0], data.context, "A", k=k).prompt.split("\n")
+        counts = [sum(line.endswith(f"Label: {label}") for line in shown) for label in "AB"]
+        assert counts == [k // 2, k // 2]
 
 
 def test_paper_protocol_of_letter_geometry(small: Loaded, measure: Measure) -> None:
@@ -147,12 +143,6 @@ def test_paper_protocol_of_letter_geometry(small: Loaded, measure: Measure) -> N
         for name in ("paper", "quick")
     ]
     assert [(r.temperature, r.max_tokens) for r in asked] == [(0.7, 1), (0.0, 5)]
-
-
-def test_protocols_list_their_differences() -> None:
-    """`paper` lists its assumptions, and `quick` lists its differences."""
-    assert resolve("htest", H.protocols, "paper", {}, 0).assumed
-    assert resolve("htest", H.protocols, "quick", {}, 0).gives_up
 
 
 # Chain of thought
@@ -219,11 +209,6 @@ def test_missing_reader_is_an_error_that_names_it(small: Loaded, measure: Measur
         assert H.helpers(resolve("htest", H.protocols, "quick", {"cot": cot}, 0).settings) == roles
 
 
-def test_letter_geometry_has_no_chain_of_thought(small: Loaded, measure: Measure) -> None:
-    """Letter Geometry takes one call even under `cot`."""
-    assert measure(H, small.items[2], small.context, "N", k=4, cot=True).verdict.status == "correct"
-
-
 # Statuses
 
 STATUSES = [
@@ -236,6 +221,7 @@ STATUSES = [
     (Reply(""), "unparsed", 0.0, 0.0),
     (Reply(" \n"), "unparsed", 0.0, 0.0),
     (FILTERED, "refused", 0.0, 0.0),
+    (Reply("A", finish_reason="content_filter"), "refused", 0.0, 1.0),
 ]
 
 
@@ -250,14 +236,6 @@ def test_statuses(
     assert verdict.expected == "A"
     assert verdict.reason
     assert "\n" not in verdict.reason
-
-
-def test_filtered_letter_is_refused(small: Loaded, measure: Measure) -> None:
-    """A letter in a reply that a content filter stopped does not count as an answer."""
-    verdict = measure(
-        H, small.items[0], small.context, Reply("A", finish_reason="content_filter"), k=4
-    ).verdict
-    assert (verdict.status, verdict.values["parsed"]) == ("refused", 0.0)
 
 
 @pytest.mark.parametrize(
@@ -291,9 +269,9 @@ def test_metrics_by_hand(small: Loaded, measure: Measure) -> None:
     actual = {m.name: m for m in H.metrics([errors, *records, errors])}
     assert set(actual) == {"adjusted_accuracy", "format_rate"}
     adjusted, obeyed = actual["adjusted_accuracy"], actual["format_rate"]
-    # Read replies: A, B, "The answer", cut-off A. Three of these four are right; three of nine are one letter.
+    # Read replies: A, B, "The answer", cut-off A. Three of these four are right; four of ten are one letter.
     assert (adjusted.value, adjusted.n, adjusted.direction) == (3 / 4, 4, "higher")
-    assert (obeyed.value, obeyed.n) == (3 / 9, 9)
+    assert (obeyed.value, obeyed.n) == (4 / 10, 10)
     assert (adjusted.task, adjusted.language, adjusted.source) == ("uppercase", "en", "published")
     # Clopper and Pearson's 95% interval of 3 of 4
     assert adjusted.ci_low == pytest.approx(0.19412, abs=1e-5)
@@ -306,29 +284,13 @@ def test_metrics_need_only_numbers(small: Loaded, measure: Measure) -> None:
     records += [measure(H, small.items[2], small.context, reply).record for reply in ("N", "E", "", "n")]
     metrics = list(H.metrics(records))
     assert list(H.metrics(only_numbers(records))) == metrics
-    for metric in metrics:
-        mine = [r for r in records if r.task == metric.task]
-        read = [r for r in mine if r.values["parsed"]]
-        by_hand = {
-            "adjusted_accuracy": sum(r.score for r in read) / len(read),
-            "format_rate": sum(r.values["format"] for r in mine) / len(mine),
-        }
-        assert metric.value == by_hand[metric.name]
-
-
-def test_adjusted_accuracy_without_a_readable_reply(small: Loaded, measure: Measure) -> None:
-    """Without a readable reply the adjusted accuracy is undefined, not 0."""
-    records = [measure(H, small.items[0], small.context, "", k=4).record]
-    actual = {m.name: m for m in H.metrics(records)}
-    assert (actual["adjusted_accuracy"].value, actual["adjusted_accuracy"].n) == (None, 0)
-    assert actual["format_rate"].value == 0
 
 
 def test_adjusted_accuracy_of_few_readable_replies(small: Loaded, measure: Measure) -> None:
-    """With fewer than 30% readable replies the adjusted accuracy is undefined; their number is kept."""
+    """With fewer than 30% readable replies, or none, the adjusted accuracy is undefined; their number is kept."""
     replies = ["A", "A", "A", *[""] * 7]
     records = [measure(H, small.items[0], small.context, reply, k=4).record for reply in replies]
-    expected = {10: (1.0, 3), 9: (None, 2)}
+    expected = {10: (1.0, 3), 9: (None, 2), 7: (None, 0)}
     for count, (value, read) in expected.items():
         metric = next(m for m in H.metrics(records[-count:]) if m.name == "adjusted_accuracy")
         assert (metric.value, metric.n, metric.ci_low is None) == (value, read, value is None)
@@ -359,8 +321,7 @@ def test_adjusted_accuracy_of_few_readable_replies(small: Loaded, measure: Measu
 @pytest.mark.parametrize("part", ["dev", "test"])
 def test_bad_row_is_one_line(bad: dict[str, Any], part: str, tmp_path: Path) -> None:
     """An invalid row is refused at loading in one line with the file and row number."""
-    write(tmp_path, "rhyme_dev", dev_of(14))
-    write(tmp_path, "rhyme_test", [row("sea tea", 0)])
+    load_rhymes(tmp_path, dev=dev_of(14))
     write(tmp_path, f"rhyme_{part}", [row("sea tea", 0), bad, row("sea land", 1)])
     with pytest.raises(DataError, match=rf"htest/rhyme_{part}\.jsonl: row 2: \S+") as caught:
         H.load(DataFolder(tmp_path, "published"))
@@ -386,20 +347,13 @@ def test_bad_letter_geometry_row_is_one_line(change: dict[str, Any], tmp_path: P
     assert "\n" not in str(caught.value)
 
 
-def test_missing_examples_are_one_line(tmp_path: Path) -> None:
-    """A task without its example file is refused with the file name and how to get it."""
+def test_missing_files_are_one_line(tmp_path: Path) -> None:
+    """A folder without any task, or a task without examples, is refused with the missing file and how to get it."""
+    with pytest.raises(DataError, match=r"htest/\w+_test\.jsonl: no such file; .*llmprops data pull"):
+        H.load(DataFolder(tmp_path, "published"))
     write(tmp_path, "rhyme_test", [row("sea tea", 0)])
     with pytest.raises(
         DataError, match=r"htest/rhyme_dev\.jsonl: no such file; .*llmprops data pull"
-    ) as caught:
-        H.load(DataFolder(tmp_path, "published"))
-    assert "\n" not in str(caught.value)
-
-
-def test_empty_folder_is_one_line(tmp_path: Path) -> None:
-    """A folder without any task is refused with a missing file and how to get it."""
-    with pytest.raises(
-        DataError, match=r"htest/\w+_test\.jsonl: no such file; .*llmprops data pull"
     ) as caught:
         H.load(DataFolder(tmp_path, "published"))
     assert "\n" not in str(caught.value)
@@ -413,9 +367,50 @@ def test_too_few_examples_are_one_line(
     dev: list[dict[str, Any]], k: int, counts: str, tmp_path: Path, measure: Measure
 ) -> None:
     """If a group has too few examples for k, the error names the file, the number available and the setting."""
-    write(tmp_path, "rhyme_dev", dev)
-    write(tmp_path, "rhyme_test", [row("sea tea", 0)])
-    data = H.load(DataFolder(tmp_path, "published"))
+    data = load_rhymes(tmp_path, dev=dev)
     with pytest.raises(DataError, match=rf"rhyme_dev\.jsonl: .*{counts}.*--llm-set htest\.k=") as caught:
         measure(H, data.items[0], data.context, "A", k=k)
     assert "\n" not in str(caught.value)
+
+
+# The published reading rule, case by case
+
+READ: dict[str | None, list[str]] = {
+    "A": [
+        "A", "a", "  A\n", "**A**", "'a'", "Label: A", "label: a or label: b", "Label: B, never label: a",
+        "The label is A", "The answer is A", "It is A, and not B",
+        # The rule reads letters, not words.
+        "answer", "Group A", "This is about B", "I am not sure",
+    ],
+    "B": [
+        "B", "b", "\tb.", "(B)", "Label: B", "LABEL: b", "The label is B", "The answer is B", "I think it is B",
+        "It is B, and not A", "Group B", "Nobody",
+    ],
+    None: [
+        # "label" itself has an a and a b; "is a" does not count if "or b" follows.
+        "label:a", "Label:  B", "Label", "It is A or B", "it is B or A", "Both A and B", "because", "Banana", "AB",
+        "None", "Neither", "C", "1", "", " \n ",
+        # letters that only look like A or B
+        "À", "Α", "В",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", READ)
+def test_read_label(label: str | None) -> None:
+    """Each reply is read as the authors' rule reads it, by hand."""
+    assert {reply: read_label(reply) for reply in READ[label]} == dict.fromkeys(READ[label], label)
+
+
+@pytest.mark.parametrize(("reply", "option"), [("N", 1), (" N \n", 1), ("Ɛ", 3), ("Z", 0)])
+def test_read_option(reply: str, option: int) -> None:
+    """A Letter Geometry reply counts only if it equals one option, including its case."""
+    assert read_option(reply, ["Z", "N", "E", "Ɛ"]) == option
+    for other in ("n", "N.", "The answer is N", "B", "ZN", ""):
+        assert read_option(other, ["Z", "N", "E", "Ɛ"]) is None
+
+
+def test_one_capital_letter_obeys_the_format() -> None:
+    """It may have blanks around it, but no punctuation, extra words or other letters."""
+    assert all(map(obeys_format, ["A", "B", " A", "B\n"]))
+    assert not any(map(obeys_format, ["a", "b", "A.", "(A)", "A B", "AB", "Label: A", "C", "", "**B**"]))
