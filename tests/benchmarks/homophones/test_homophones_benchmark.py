@@ -15,7 +15,6 @@ from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_abou
 from pytest_llmprops.benchmarks.homophones.items import alternatives, masked
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Message, Reply
@@ -118,31 +117,24 @@ def test_control_questions(lamp: Loaded, measure: Measure) -> None:
     assert word_only == "The word 'lammpe' is a homophone word, can you tell its true meaning?"
 
 
-@pytest.mark.simulation
-def test_context_only_withholds_the_word(builtin: Loaded, measure: Measure) -> None:
-    """In every built-in item the masked sentence is the sentence without its word, with one gap."""
-    items = [i for i in builtin.items if i.task == "context_only"]
-    assert len(items) == len(builtin.items) / 3
-    for item in items:
-        shown = quoted(measure(H, item, builtin.context, "x").prompt)
-        assert shown.count("____") == 1
-        assert shown.replace("____", item["word"]).casefold() == item["sentence"].casefold()
-        edge = "" if item.language == "zh" else r"\b"
-        assert not re.search(f"{edge}{re.escape(item['word'])}{edge}", shown, re.IGNORECASE), item.id
-
-
-@pytest.mark.simulation
-def test_word_only_withholds_the_sentence(builtin: Loaded, measure: Measure) -> None:
-    """In every built-in item the word is alone; the other words of the prompt belong to the question."""
+def test_controls_withhold_a_clue(builtin: Loaded) -> None:
+    """In every built-in item, one control shows the sentence with a gap, the other only the word and the question."""
     own = set(re.findall(r"\w+", "the word is a homophone word can you tell its true meaning"))
-    for item in [i for i in builtin.items if i.task == "word_only"]:
-        prompt = measure(H, item, builtin.context, "x").prompt
-        assert prompt.count(f"'{item['word']}'") == 1
-        rest = re.findall(r"\w+", prompt.replace(f"'{item['word']}'", " ").lower())
-        assert set(rest) == own, item.id
+    assert sum(i.task == "context_only" for i in builtin.items) == len(builtin.items) / 3
+    for item in builtin.items:
+        if item.task == "context_only":
+            shown = quoted(ask_about(item))
+            assert shown.count("____") == 1
+            assert shown.replace("____", item["word"]).casefold() == item["sentence"].casefold()
+            edge = "" if item.language == "zh" else r"\b"
+            assert not re.search(f"{edge}{re.escape(item['word'])}{edge}", shown, re.IGNORECASE), item.id
+        elif item.task == "word_only":
+            prompt = ask_about(item)
+            assert prompt.count(f"'{item['word']}'") == 1
+            assert set(re.findall(r"\w+", prompt.replace(f"'{item['word']}'", " ").lower())) == own, item.id
 
 
-def test_no_answer_is_in_the_questions_own_wording(builtin: Loaded, measure: Measure) -> None:
+def test_no_answer_is_in_the_questions_own_wording(builtin: Loaded) -> None:
     """No accepted answer of a built-in item occurs in a question, not even inside "homophone"."""
     for item in builtin.items:
         own = (
@@ -229,7 +221,7 @@ def test_settings_out_of_range_are_refused(bad: dict[str, str]) -> None:
 
 
 def test_question_is_repeated_after_a_refusal(lamp: Loaded, measure: Measure) -> None:
-    """With asks = 2 the same question follows a refusal, as in the paper's forced answer."""
+    """With asks = N the same question follows a refusal up to N times, as in the paper's forced answer."""
     seen = measure(H, lamp.items[0], lamp.context, REFUSAL, "Ah, a lamp!", asks=2)
     assert seen.calls[0][1].messages == (Message("user", QUESTION),)
     assert seen.calls[1][1].messages == (
@@ -240,40 +232,12 @@ def test_question_is_repeated_after_a_refusal(lamp: Loaded, measure: Measure) ->
     assert seen.calls[1][1].temperature == seen.calls[0][1].temperature
     assert seen.verdict.status == "correct"
     assert (seen.verdict.values["asks"], seen.verdict.values["first_correct"]) == (2.0, 0.0)
-
-
-def test_question_is_repeated_up_to_the_limit(lamp: Loaded, measure: Measure) -> None:
-    """A model that refuses every time gets `asks` questions in a growing conversation, and its status is
-    refused.
-    """
-    seen = measure(H, lamp.items[0], lamp.context, REFUSAL, REFUSAL, REFUSAL, asks=3)
-    assert [len(request.messages) for _, request in seen.calls] == [1, 3, 5]
-    assert (seen.verdict.status, seen.verdict.values["asks"]) == ("refused", 3.0)
-
-
-@pytest.mark.parametrize(
-    ("reply", "status"),
-    [
-        (Reply("A lamp."), "correct"),
-        (Reply("It means 'lamb'."), "wrong"),
-        (Reply(""), "unparsed"),
-        (CUT_OFF, "unparsed"),
-        (Reply("", finish_reason="content_filter"), "refused"),
-    ],
-)
-def test_only_a_refusal_repeats_the_question(
-    reply: Reply, status: str, lamp: Loaded, measure: Measure
-) -> None:
-    """A right or wrong answer and an empty or filtered reply end the conversation."""
-    seen = measure(H, lamp.items[0], lamp.context, reply, asks=3)
-    assert (len(seen.calls), seen.verdict.status) == (1, status)
-    assert seen.verdict.values["first_correct"] == float(status == "correct")
-
-
-def test_controls_repeat_their_own_question(lamp: Loaded, measure: Measure) -> None:
-    """A repeated control question does not reveal the withheld clue."""
-    seen = measure(H, lamp.items[1], lamp.context, REFUSAL, "lamp", asks=2)
-    turns = [m.content for m in seen.calls[1][1].messages if m.role == "user"]
+    refusing = measure(H, lamp.items[0], lamp.context, REFUSAL, REFUSAL, REFUSAL, asks=3)
+    assert [len(request.messages) for _, request in refusing.calls] == [1, 3, 5]
+    assert (refusing.verdict.status, refusing.verdict.values["asks"]) == ("refused", 3.0)
+    # A repeated control question does not reveal the withheld clue.
+    control = measure(H, lamp.items[1], lamp.context, REFUSAL, "lamp", asks=2)
+    turns = [m.content for m in control.calls[1][1].messages if m.role == "user"]
     assert turns[0] == turns[1]
     assert "lammpe" not in "".join(turns)
 
@@ -302,6 +266,9 @@ def test_statuses(reply: Reply, status: str, several: float, lamp: Loaded, measu
     verdict = measure(H, lamp.items[0], lamp.context, reply).verdict
     assert (verdict.status, verdict.score) == (status, float(status == "correct"))
     assert verdict.values["several"] == several
+    if status != "refused" or reply.finish_reason == "content_filter":
+        # Only a refusal by the model repeats the question.
+        assert measure(H, lamp.items[0], lamp.context, reply, asks=3).verdict == verdict
     assert (verdict.values["asks"], verdict.values["function_word"]) == (1.0, 0.0)
     assert verdict.values["first_correct"] == float(status == "correct")
     assert verdict.expected == "lamp"
@@ -325,9 +292,7 @@ def test_what_was_given_and_why(reply: str, given: str, reason: str, lamp: Loade
 # Metrics
 
 
-def _records(
-    tmp_path: Path, measure: Measure, *, asks: int = 1
-) -> tuple[list[VerdictRecord], tuple[Item, ...]]:
+def _records(tmp_path: Path, measure: Measure, *, asks: int = 1) -> list[VerdictRecord]:
     rows = [
         ("Hang the lammpe over the table", "lammpe", "lamp"),
         ("Drink the teigh while it is hot", "teigh", "tea"),
@@ -341,14 +306,14 @@ def _records(
         (asked[2], (REFUSAL, "with") if asks > 1 else (REFUSAL,)),
         (data.items[1], ("The word is 'light'.",)),
     ]
-    return [measure(H, i, data.context, *r, asks=asks).record for i, r in script], data.items
+    return [measure(H, i, data.context, *r, asks=asks).record for i, r in script]
 
 
 def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
     """Several answers are accepted per task; function-word and content-word accuracy cover the main task
     only.
     """
-    records, _ = _records(tmp_path, measure)
+    records = _records(tmp_path, measure)
     failed = replace(records[0], status="error", values={})
     results = {(m.task, m.name, m.group): (m.value, m.n) for m in H.metrics([failed, *records])}
     assert results == {
@@ -361,18 +326,14 @@ def test_metrics_by_hand(tmp_path: Path, measure: Measure) -> None:
 
 def test_first_ask_accuracy(tmp_path: Path, measure: Measure) -> None:
     """If a model gets the question twice, the accuracy after the first question is reported too."""
-    records, _ = _records(tmp_path, measure, asks=2)
+    records = _records(tmp_path, measure, asks=2)
+    # Status and values alone, read back from JSON, give the same metrics.
+    assert list(H.metrics(only_numbers(records))) == list(H.metrics(records))
     assert [r.status for r in records] == ["correct", "wrong", "correct", "wrong"]
     results = {(m.task, m.name, m.group): m.value for m in H.metrics(records)}
     assert results["asked", "first_ask_accuracy", ""] == 1 / 3
     assert results["asked", "accuracy", "function_words"] == 1.0
     assert ("context_only", "first_ask_accuracy", "") not in results
-
-
-def test_metrics_need_only_numbers(tmp_path: Path, measure: Measure) -> None:
-    """Status and values alone, read back from JSON, give the same metrics."""
-    records, _ = _records(tmp_path, measure, asks=2)
-    assert list(H.metrics(only_numbers(records))) == list(H.metrics(records))
 
 
 # Answers
@@ -400,13 +361,6 @@ def test_metrics_need_only_numbers(tmp_path: Path, measure: Measure) -> None:
 def test_alternatives_are_whole_answers(cell: str, expected: list[str], builtin: Loaded) -> None:
     """A slash separates whole answers; a pronoun, article or auxiliary shares the words after its alternative."""
     assert alternatives(cell, builtin.context.words) == expected
-
-
-def test_a_pronoun_of_an_answer_is_not_an_answer(tmp_path: Path, measure: Measure) -> None:
-    """A constant "She" is wrong for "she/he opened"; the whole answers are right."""
-    loaded = load(tmp_path, "es", ("Avrió la puerta", "Avrió", "she/he opened", "abrió"))
-    for reply, status in (("She", "wrong"), ("He opened", "correct"), ("abrió", "correct")):
-        assert measure(H, loaded.items[0], loaded.context, reply).verdict.status == status
 
 
 # Bad rows

@@ -1,12 +1,14 @@
-"""Reading replies: whether a reply contains the answer, refuses, or offers several answers."""
+"""Reading replies: whether a reply offers the answer, refuses, or offers several answers."""
 
 from __future__ import annotations
 
-import copy
 import json
+import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,92 +16,247 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.homophones.reading import (
-    LONGEST_READ,
-    Reading,
-    contains_answer,
-    reading,
-)
+from fixtures.replies import homophone_replies
+from pytest_llmprops.benchmarks.homophones.answer_forms import forms_of
+from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about
+from pytest_llmprops.benchmarks.homophones.items import masked
+from pytest_llmprops.benchmarks.homophones.reading import LONGEST_READ, Reading, contains_answer, reading
 from pytest_llmprops.benchmarks.homophones.reading_rules import SECTIONS, parse_rules
+from pytest_llmprops.core.benchmark import Loaded
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
-FOLDER = Path(__file__).parents[3] / "data" / "homophones"
-DOCUMENT = json.loads((FOLDER / "reading_rules.json").read_text(encoding="utf-8"))
-TRADITIONAL = (FOLDER / "traditional.txt").read_text(encoding="utf-8")
-RULES = parse_rules(DOCUMENT, TRADITIONAL)
+DOCUMENT = json.loads((builtin_data() / "homophones" / "reading_rules.json").read_text(encoding="utf-8"))
+RULES = Homophones().load(DataFolder(builtin_data(), "builtin")).context
+LANGUAGES = ("en", "zh", "es")
+#: whether the replies offer the answer
+OFFERS = homophone_replies()
+#: whether the replies refuse, and whether they offer several answers
 LABELLED = [
     json.loads(line)
-    for line in (FOLDER / "labelled_replies.jsonl").read_text(encoding="utf-8").split("\n")
+    for line in (builtin_data() / "homophones" / "labelled_replies.jsonl")
+    .read_text(encoding="utf-8")
+    .split("\n")
     if line
 ]
 
 
-def read(row: dict[str, Any]) -> Reading:
-    return reading(
-        row["reply"],
-        row["answers"],
-        "word",
-        row["language"],
-        RULES,
-        word=row["word"],
-        sentence=row["sentence"],
-    )
+def read(row: dict[str, Any], match: str = "word") -> Reading:
+    words = {name: row[name] for name in ("word", "sentence")}
+    return reading(row["reply"], row["answers"], match, row["language"], RULES, **words)
 
 
 def say(reply: str, answer: str = "candle", *, word: str = "kanndul", language: str = "en") -> Reading:
     return reading(reply, [answer], "word", language, RULES, word=word, sentence=f"A {word} table")
 
 
+def says(reply: str, item: Item, match: str = "word") -> bool:
+    return read({**item.fields, "reply": reply, "language": item.language}, match).correct
+
+
+@cache
+def readings() -> list[tuple[dict[str, Any], Reading]]:
+    """Return the labelled replies with their readings."""
+    return [(row, read(row)) for row in LABELLED]
+
+
 # The labelled replies
 
 
 def test_labelled_replies_are_many_and_balanced() -> None:
-    """There are at least 220 replies in all three languages, enough per label, with held-out ones marked."""
+    """Every split has enough replies of each label in all three languages, and no reply occurs twice."""
     labels = Counter(row["label"] for row in LABELLED)
-    assert len(LABELLED) >= 220
     assert labels["refused"] >= 60
     assert labels["wrong"] >= 60
     assert labels["correct"] >= 40
     assert sum(row["several"] for row in LABELLED) >= 25
-    assert {"en", "zh", "es"} == {row["language"] for row in LABELLED}
-    assert {"dev", "heldout"} == {row["split"] for row in LABELLED}
-    assert len({row["id"] for row in LABELLED}) == len(LABELLED)
-    assert len({(row["word"], row["reply"]) for row in LABELLED}) == len(LABELLED)
+    assert {(row["split"], row["language"]) for row in LABELLED} >= {("heldout", code) for code in LANGUAGES}
+    counts = Counter((row["split"], row["language"], row["label"]) for row in OFFERS)
+    assert sum(row["split"] == "heldout" for row in OFFERS) >= 200
+    assert (
+        min(counts[s, c, x] for s in ("dev", "heldout") for c in LANGUAGES for x in ("correct", "not")) >= 30
+    )
+    for rows in (LABELLED, OFFERS):
+        assert (
+            len({row["id"] for row in rows})
+            == len({(row["word"], row["reply"]) for row in rows})
+            == len(rows)
+        )
+
+
+def precision_and_recall(
+    pairs: list[tuple[bool, bool]], what: str, shown: pytest.CaptureFixture[str]
+) -> float:
+    """Print precision and recall of pairs (read, labelled); return the smaller."""
+    counts = Counter(pairs)
+    precision = counts[True, True] / (counts[True, True] + counts[True, False])
+    recall = counts[True, True] / (counts[True, True] + counts[False, True])
+    with shown.disabled():
+        print(f"\n{what} n={len(pairs)} precision={precision:.3f} recall={recall:.3f}", end="")
+    return min(precision, recall)
 
 
 @pytest.mark.simulation
 @pytest.mark.parametrize(("split", "least"), [("dev", 0.90), ("heldout", 0.85)])
+def test_precision_and_recall(split: str, least: float, capsys: pytest.CaptureFixture[str]) -> None:
+    """Refusals and several answers are found with the precision and recall printed here."""
+    rows = [(row, result) for row, result in readings() if row["split"] == split]
+    refused = [(result.refused, row["label"] == "refused") for row, result in rows]
+    assert precision_and_recall(refused, f"refused {split}", capsys) >= least
+    several = [(result.several, row["several"]) for row, result in rows]
+    assert precision_and_recall(several, f"several {split}", capsys) >= least
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("split", ["dev", "heldout"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_precision_and_recall_of_offers(
+    split: str, language: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Offered answers are found with a precision and recall of at least .95, printed next to `contains`."""
+    rows = [row for row in OFFERS if (row["split"], row["language"]) == (split, language)]
+    pairs = [(read(row).correct, row["label"] == "correct") for row in rows]
+    assert precision_and_recall(pairs, f"{split} {language} word", capsys) >= 0.95
+    if split == "heldout":
+        pairs = [(read(row, "contains").correct, row["label"] == "correct") for row in rows]
+        precision_and_recall(pairs, f"{split} {language} contains", capsys)
+
+
+def test_correct_and_empty_replies_are_never_mistaken() -> None:
+    """The reader always agrees with the labels on correct and empty replies, which need no judgement."""
+    for row, result in readings():
+        assert (row["label"] == "correct", row["label"] == "empty") == (result.correct, result.empty), row
+
+
+# Every item
+
+
+@pytest.fixture(scope="module", params=["builtin", "published"])
+def loaded(request: pytest.FixtureRequest) -> Loaded:
+    """All items of one source."""
+    if request.param == "builtin":
+        return Homophones().load(DataFolder(builtin_data(), "builtin"))
+    folder = os.environ.get("LLMPROPS_DATA")
+    if not folder or not (Path(folder) / "homophones").is_dir():
+        pytest.skip("LLMPROPS_DATA names no folder with published homophones")
+    return Homophones().load(DataFolder(Path(folder), "published"))
+
+
+def asked(loaded: Loaded) -> list[Item]:
+    """Return the items of the main task; the controls have the same answers."""
+    return [item for item in loaded.items if item.task == "asked"]
+
+
+@pytest.mark.simulation
+def test_an_echo_never_scores(loaded: Loaded) -> None:
+    """A reply that repeats the question, the sentence or the sentence with a blank is not correct."""
+    for item in loaded.items:
+        question = ask_about(item)
+        replies = [question, question.upper()]
+        if item.task == "asked":
+            blanked = masked(item["sentence"], item["word"]) or item["sentence"]
+            replies += [item["sentence"], blanked, f"{question}\n\n{item['sentence']}"]
+        for reply in replies:
+            for match in ("word", "contains"):
+                assert not says(reply, item, match), (item.id, match, reply)
+
+
+@pytest.mark.simulation
+def test_plain_answers_score(loaded: Loaded) -> None:
+    """Each item's answer scores on its own, in bold, in quotes, and named as the homophone's meaning."""
+    for item in asked(loaded):
+        answer = item["answers"][0]
+        for reply in (
+            answer,
+            f"**{item['answers'][-1]}**",
+            f'It means "{answer}".',
+            f"The word '{item['word']}' is a homophone for '{answer}'.",
+            f'```json\n{{"answer": "{answer}"}}\n```',
+        ):
+            assert says(reply, item), (item.id, reply)
+
+
+@pytest.mark.simulation
+def test_denied_answers_do_not_score(loaded: Loaded) -> None:
+    """Each item's answer does not score where the reply denies it or cannot decide on it."""
+    for item in asked(loaded):
+        answer = item["answers"][0]
+        for reply in (
+            f'It does not mean "{answer}".',
+            f'This is not "{answer}".',
+            f'No significa "{answer}".',
+            f'I cannot tell whether it is "{answer}".',
+        ):
+            assert not says(reply, item), (item.id, reply)
+
+
+@pytest.mark.simulation
+def test_the_restored_sentence_scores(loaded: Loaded) -> None:
+    """The sentence with the answer in the homophone's place is an answer, even if the sentence has a "not"."""
+    for item in asked(loaded):
+        sentence = item["sentence"]
+        if masked(item["sentence"], item["word"]) is None:
+            continue
+        place = re.search(re.escape(item["word"]), sentence, re.IGNORECASE)
+        assert place is not None
+        restored = sentence[: place.start()] + item["answers"][0] + sentence[place.end() :]
+        assert says(restored, item), (item.id, restored)
+
+
+# Forms
+
+
 @pytest.mark.parametrize(
-    ("what", "said", "meant"),
+    ("answer", "language", "form", "is_same"),
     [
-        ("refused", lambda result: result.refused, lambda row: row["label"] == "refused"),
-        ("several", lambda result: result.several, lambda row: row["several"]),
+        ("driver", "en", "Drivers", True),
+        ("driver", "en", "driver's", True),
+        ("driver", "en", "driving", False),
+        ("driver", "en", "screwdriver", False),
+        ("knives", "en", "knife", True),
+        ("stop", "en", "stopped", True),
+        ("hope", "en", "hopping", False),
+        ("neighbor", "en", "neighbours", True),
+        ("glasses", "en", "glass", False),
+        ("write", "en", "wrote", True),
+        ("seat belt", "en", "seatbelts", True),
+        ("avión", "es", "AVION", True),
+        ("avión", "es", "aviones", True),
+        ("vecino", "es", "vecina", True),
+        ("libro", "es", "libra", False),
+        ("caso", "es", "casa", False),
+        ("luz", "es", "luces", True),
+        ("sembrar", "es", "siembran", True),
+        ("caña", "es", "cana", False),
+        ("厨房", "zh", "廚房", True),
+        ("厨房", "zh", "厨师", False),
     ],
 )
-def test_precision_and_recall(
-    split: str,
-    least: float,
-    what: str,
-    said: Callable[[Reading], bool],
-    meant: Callable[[dict[str, Any]], bool],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Refusals and several answers are found with the precision and recall printed here."""
-    pairs = [(said(read(row)), meant(row)) for row in LABELLED if row["split"] == split]
-    hits = sum(a and b for a, b in pairs)
-    precision = hits / sum(a for a, _ in pairs)
-    recall = hits / sum(b for _, b in pairs)
-    with capsys.disabled():
-        print(f"\n{what:8s} {split:8s} n={len(pairs)} precision={precision:.3f} recall={recall:.3f}")
-    assert precision >= least
-    assert recall >= least
+def test_forms_of_an_answer(answer: str, language: str, form: str, is_same: bool) -> None:
+    """Regular inflection, accents and the Chinese script make no other word; other derivations do."""
+    assert forms_of((answer,), language, RULES.words).found_in(form) is is_same
 
 
-@pytest.mark.parametrize("label", ["correct", "empty"])
-def test_correct_and_empty_replies_are_never_mistaken(label: str) -> None:
-    """The reader always agrees with the labels on correct and empty replies, which need no judgement."""
-    for row in LABELLED:
-        result = read(row)
-        assert (row["label"] == label) == getattr(result, label), row
+def test_a_form_that_is_the_homophone_is_no_answer() -> None:
+    """If only an accent or a letter tells the answer from the homophone, it has to be there."""
+    forms = forms_of(("está",), "es", RULES.words, "esta")
+    assert forms.found_in("está")
+    assert not forms.found_in("esta")
+    assert not forms_of(("fly",), "en", RULES.words, "flies").found_in("flies")
+
+
+def test_traditional_characters_are_those_of_opencc() -> None:
+    """The table has each Big5 character that OpenCC converts to one of GB 2312, and nothing else."""
+    convert = pytest.importorskip("opencc").OpenCC("t2s").convert
+    expected = {}
+    for lead in range(0xA1, 0xFF):
+        for trail in (*range(0x40, 0x7F), *range(0xA1, 0xFF)):
+            character = bytes([lead, trail]).decode("big5", errors="ignore")
+            simplified = convert(character)
+            is_han = "一" <= character <= "鿿" and len(simplified) == 1
+            if is_han and simplified != character and simplified.encode("gb2312", errors="ignore"):
+                expected[ord(character)] = simplified
+    assert RULES.words.simplified == expected
 
 
 # contains_answer
@@ -136,11 +293,6 @@ def test_contains_answer(reply: str, answer: str, language: str, contains: bool,
     """
     assert contains == contains_answer(reply, [answer], "contains", language, RULES.words)
     assert word == contains_answer(reply, [answer], "word", language, RULES.words)
-
-
-def test_any_accepted_answer_is_enough() -> None:
-    """The second of two accepted answers is as good as the first."""
-    assert contains_answer("a fridge", ["refrigerator", "fridge"], "word", "zh", RULES.words)
 
 
 def test_unknown_match_is_refused() -> None:
@@ -211,46 +363,91 @@ def test_answers_named_leave_out_word_and_sentence() -> None:
     assert not say("It means “table” or “kindle”.").several
 
 
-def test_a_denied_candidate_is_not_named() -> None:
-    """ "It is not X" names no answer."""
-    assert say("It is not “kindle”.").answers_named == ()
-
-
 def test_reason_names_the_rule() -> None:
     """A refusal's reason names the rule that matched."""
     assert say("I can't determine the meaning.").reason == "refuses: cannot tell"
 
 
-SCRAPS = st.sampled_from(
+def drywer(reply: str) -> bool:
+    return read(
+        {
+            "reply": reply,
+            "answers": ["driver"],
+            "language": "en",
+            "word": "drywer",
+            "sentence": "The drywer is drunk",
+        }
+    ).correct
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
     [
-        "⟦",
-        "⟧",
-        '"',
-        "'",
-        "“",
-        "”",
-        "**",
-        "`",
-        "or",
-        "或",
-        "means",
-        "kanndul",
-        "1. ",
-        "- ",
-        "(",
-        "（",
-        "\n",
-        "¿",
-        "<w>",
-        "\x00",
-        "candle",
-        "可能是",
-        "not",
-    ]
+        ("dryer, not driver", False),
+        ("driver, not dryer", True),
+        ("not only a driver", True),
+        ("It can't be anything but a driver.", True),
+        ("'drywer' is written instead of 'driver'", True),
+        ("I read 'dryer' instead of 'driver'", False),
+        ("not the usual spelling of 'driver'", True),
+        ("Isn't it 'driver'?", True),
+        ("Driver? No.", False),
+        ("I can't tell whether it means 'driver'.", False),
+        ("I can't be certain, but it may be 'driver'.", True),
+        ("You might think of 'driver', but it is a 'dryer'.", False),
+        ('{"answer": "dryer", "rejected": ["driver"]}', False),
+        ("A: driver\nB: dryer\nAnswer: B", False),
+        ("A: driver\nB: dryer\nAnswer: A", True),
+        ("~~driver~~ dryer", False),
+        ("<think>driver?</think>dryer", False),
+        (r"$\boxed{\text{driver}}$", True),
+        ("d-r-i-v-e-r", True),
+        ("dri**ver**", True),
+        ("'driver' or 'dryer'", True),
+        ("no es 'driver' sino 'dryer'", False),
+        ("不是driver，而是dryer", False),
+    ],
 )
+def test_rules_in_one_line(reply: str, expected: bool) -> None:
+    """Denials, contrasts, exceptions to them, structured answers and markup, one example each."""
+    assert drywer(reply) is expected
 
 
-@settings(max_examples=300)
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("Let me see … I cannot determine it.", False),
+        ("I see what you mean.", False),
+        ("It means see.", True),
+        ("**see**", True),
+        ("I can see the house from here.", True),
+    ],
+)
+def test_a_word_of_the_replys_own_prose_must_be_named(reply: str, expected: bool) -> None:
+    """ "see" counts if it is quoted, introduced or in its place in the sentence."""
+    said = reading(reply, ["see"], "word", "en", RULES, word="sea", sentence="I can sea the house from here.")
+    assert said.correct is expected
+
+
+def test_the_sentences_own_answer_is_an_echo() -> None:
+    """Where the sentence has the answer elsewhere, quoting that part of it is no answer; naming it is."""
+    sentence = "Costa Rica es conocida por su pica biodiversidad"
+    said = {
+        reply: reading(reply, ["rica"], "word", "es", RULES, word="pica", sentence=sentence).correct
+        for reply in ("La frase trata de Costa Rica es conocida por su clima.", 'Debería ser "rica".')
+    }
+    assert list(said.values()) == [False, True]
+
+
+# Hostile replies
+
+SCRAPS = st.sampled_from([
+    "⟦", "⟧", '"', "'", "“", "”", "**", "`", "or", "或", "means", "kanndul", "1. ", "- ", "(", "（", "\n", "¿", "<w>",
+    "\x00", "candle", "可能是", "not",
+])  # fmt: skip
+
+
+@settings(max_examples=100)
 @given(
     reply=st.text() | st.lists(SCRAPS | st.text(max_size=3)).map(" ".join),
     word=st.text(max_size=5),
@@ -265,13 +462,25 @@ def test_any_text_can_be_read(match: str, reply: str, word: str, sentence: str) 
 
 @pytest.mark.simulation
 @pytest.mark.parametrize(
-    "piece", ["a ", '"x" or ', "可能是“好”、", "means a ", "\n- a", "could be a, ", "⟦(", " "]
-)
-def test_huge_reply_is_read_quickly(piece: str) -> None:
-    """A megabyte of any text takes at most a second or two, since the rules search only the beginning."""
-    start = time.process_time()
-    say(piece * (1_000_000 // len(piece)))
-    assert time.process_time() - start < 5
+    "piece",
+    [
+        "not ", "driver ", "not driver ", "driver but ", "driver? no ", "“driver” ", "instead of ",
+        "cannot tell whether ", "is not ", "In the sentence ", "d-r-", "\\text{", "<think>", "~~", "不是", "厨房不",
+        "no se si ", "¿no ", "&amp;", "____ ", "⟦", "at first glance ", "answer: ", '"x", ',
+        "为,", "意为", "是", "word, ", "“为”、", "可能是为、", "driver or ", "a ", '"x" or ', "可能是“好”、",
+        "means a ", "\n- a", "could be a, ", "⟦(", " ",
+    ],
+)  # fmt: skip
+def test_a_hostile_reply_is_read_in_no_time(piece: str) -> None:
+    """100 kB or 1 MB of any text take less than a few seconds, with and without mentions of the answer."""
+    text = piece * (100_000 // len(piece))
+    start = time.perf_counter()
+    drywer(text)
+    drywer(f"driver {text} driver")
+    if piece in ("a ", '"x" or ', "可能是“好”、", "means a ", " "):
+        # The rules for other answers search only the beginning and the end.
+        say(piece * (1_000_000 // len(piece)))
+    assert time.perf_counter() - start < 10
 
 
 def test_a_reading_says_what_the_rules_left_out() -> None:
@@ -281,6 +490,8 @@ def test_a_reading_says_what_the_rules_left_out() -> None:
     assert result.several
     assert result.reason.endswith(f"the end of {len(long):,} characters were read for other answers")
     assert "characters" not in say("It means “kindle”.").reason
+    # The answer is found beyond what the rules read.
+    assert say("blah " * LONGEST_READ + "candle").correct
 
 
 def test_many_candidates_are_read_quickly() -> None:
@@ -302,16 +513,21 @@ def test_any_word_may_be_blanked(word: str, sentence: str) -> None:
     assert shown.answers_named == ("kindle",)
 
 
-def test_the_answer_is_found_beyond_what_the_rules_read() -> None:
-    """A long-winded reply that ends with the answer is correct."""
-    assert say("blah " * LONGEST_READ + "candle").correct
-
-
 # Rules
+
+TRADITIONAL = "廚厨"
+RULE = {
+    "name": "mine",
+    "language": "en",
+    "pattern": "pass (?P<answer>x)(?P<denied>y)(?P<kept>z)",
+    "note": "n",
+}
+#: one rule per section, to parse it quickly
+SMALL = {**DOCUMENT, **{section: [RULE, RULE] for section in SECTIONS}}
 
 
 def broken(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    document: dict[str, Any] = copy.deepcopy(DOCUMENT)
+    document: dict[str, Any] = json.loads(json.dumps(SMALL))
     change(document)
     return document
 
@@ -355,14 +571,15 @@ def test_malformed_rules_are_one_clear_line(document: object, message: str) -> N
 
 def test_rules_can_be_replaced() -> None:
     """With a single user rule, only its phrase is a refusal."""
-    rule = {"name": "mine", "language": "en", "pattern": "pass", "note": "as in a quiz"}
-    mine = parse_rules({**DOCUMENT, **{section: [] for section in SECTIONS}, "refusal": [rule]}, TRADITIONAL)
+    empty: dict[str, Any] = {section: [] for section in SECTIONS}
+    mine = parse_rules({**DOCUMENT, **empty, "refusal": [{**RULE, "pattern": "pass"}]}, TRADITIONAL)
     assert reading("Pass!", ["candle"], "word", "en", mine).refused
     assert not reading("I don't know what you mean by that.", ["candle"], "word", "en", mine).refused
 
 
-def test_rule_names_are_unique() -> None:
-    """Rule names are unique within a section, so a reason names exactly one rule."""
+def test_rules_are_valid_and_have_a_name_of_their_own() -> None:
+    """All patterns are valid, and a reason names exactly one rule of a section."""
+    parse_rules(DOCUMENT, TRADITIONAL)
     for section in SECTIONS:
         names = [rule["name"] for rule in DOCUMENT[section]]
         assert len(set(names)) == len(names)
