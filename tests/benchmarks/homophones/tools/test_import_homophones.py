@@ -108,13 +108,7 @@ def test_run_is_complete(data: Path, tmp_path: Path) -> None:
     english = hashlib.sha256((data / "homophones" / "testset_english.csv").read_bytes()).hexdigest()
     assert actual["data"]["published:homophones/testset_english.csv"] == english
     assert any("imported" in note for note in actual["notes"])
-
-
-def test_calls_are_recorded_as_none(data: Path, tmp_path: Path) -> None:
-    """An imported run lists its calls under the run record's names, all zero."""
-    calls = facts(imported(data, tmp_path / "runs")["GPT-4"])["calls"]
-    assert set(calls) >= CALLS
-    assert {calls[name] for name in CALLS} == {0}
+    assert {actual["calls"][name] for name in CALLS} == {0}
 
 
 def test_summary_counts_the_columns(data: Path, tmp_path: Path) -> None:
@@ -173,19 +167,6 @@ def test_published_counts(published: Path, tmp_path: Path) -> None:
         assert facts(folder)["complete"] is True
 
 
-def test_rows_with_an_id_column(tmp_path: Path) -> None:
-    """If a file has an id column, the verdicts use those ids in any order."""
-    ids = ["id", "7", "x3", "1"]
-    rows = [[name, *row] for name, row in zip(ids, ENGLISH, strict=True)]
-    write(tmp_path / "data", "testset_english.csv", rows)
-    lines = verdicts(imported(tmp_path / "data", tmp_path / "runs")["GPT-4"])
-    assert [(v["id"], v["status"]) for v in lines] == [
-        ("homophones/en/p7", "correct"),
-        ("homophones/en/px3", "correct"),
-        ("homophones/en/p1", "wrong"),
-    ]
-
-
 # Errors
 
 
@@ -225,18 +206,14 @@ def test_nothing_to_import_is_one_line(
 
 
 def test_no_folder_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without --data and LLMPROPS_DATA the error names both."""
+    """LLMPROPS_DATA is the default of --data; without both, the error names both."""
     monkeypatch.delenv("LLMPROPS_DATA", raising=False)
     assert main(["runs", "import-homophones", "--out", str(tmp_path / "runs")]) == 2
     line = one_error(capsys)
     assert "--data" in line
     assert "LLMPROPS_DATA" in line
-
-
-def test_folder_from_the_environment(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """LLMPROPS_DATA is the default of --data."""
     monkeypatch.setenv("LLMPROPS_DATA", str(data))
     assert main(["runs", "import-homophones", "--out", str(tmp_path / "runs")]) == 0
     assert len(list((tmp_path / "runs").iterdir())) == 2
@@ -254,11 +231,15 @@ def test_importing_twice_is_one_line(data: Path, tmp_path: Path, capsys: pytest.
     assert verdicts(tmp_path / "runs" / "imported-homophones-GPT-4") == before
 
 
-def test_column_name_is_not_used_as_a_path(tmp_path: Path) -> None:
-    """A column's name cannot place a run outside the output folder."""
-    rows = [list(row) for row in ENGLISH]
-    rows[0][3] = "a/../../../escaped"
+def test_ids_and_columns_of_a_file(tmp_path: Path) -> None:
+    """Verdicts use the ids of an id column, in any order; a column's name cannot place a run elsewhere."""
+    rows = [[name, *row] for name, row in zip(["id", "7", "x3", "1"], ENGLISH, strict=True)]
+    rows[0][4] = "a/../../../escaped"
     write(tmp_path / "data", "testset_english.csv", rows)
-    assert run(tmp_path / "data", tmp_path / "deep" / "runs") == 0
-    actual = {path.parent.parent for path in tmp_path.rglob("run.json")}
-    assert actual == {tmp_path / "deep" / "runs"}
+    lines = verdicts(imported(tmp_path / "data", tmp_path / "deep" / "runs")["a/../../../escaped"])
+    assert [(v["id"], v["status"]) for v in lines] == [
+        ("homophones/en/p7", "correct"),
+        ("homophones/en/px3", "correct"),
+        ("homophones/en/p1", "wrong"),
+    ]
+    assert {path.parent.parent for path in tmp_path.rglob("run.json")} == {tmp_path / "deep" / "runs"}

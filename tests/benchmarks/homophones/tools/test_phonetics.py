@@ -43,24 +43,6 @@ def test_costs_form_a_bounded_symmetric_table() -> None:
                 assert 0 <= cost <= 1
 
 
-@pytest.mark.parametrize(
-    ("near", "far"),
-    [
-        (("S", "Z"), ("S", "M")),
-        (("IY", "IH"), ("IY", "AA")),
-        (("P", "B"), ("P", "L")),
-        (("AA", "AO"), ("AA", "IY")),
-        (("SH", "ZH"), ("SH", "G")),
-        (("UW", "W"), ("UW", "T")),
-        (("r", "rr"), ("r", "s")),
-        (("e", "i"), ("a", "i")),
-    ],
-)
-def test_similar_phonemes_cost_less(near: tuple[str, str], far: tuple[str, str]) -> None:
-    """Voicing pairs, neighbouring vowels and glides cost less than unlike phonemes."""
-    assert substitution_cost(*near) < substitution_cost(*far)
-
-
 @given(arpabet, arpabet)
 def test_distance_is_symmetric_and_bounded(a: list[str], b: list[str]) -> None:
     """The distance lies in [0, 1], is the same both ways, and is 0 exactly for equal sequences."""
@@ -75,46 +57,46 @@ def test_distance_by_hand() -> None:
     assert phoneme_distance(("B", "IH", "T"), ("B", "IH", "D")) == pytest.approx(0.25 / 3)
     assert phoneme_distance(("K", "AE", "T"), ("K", "AE", "T", "S")) == pytest.approx(1 / 4)
     assert phoneme_distance((), ("AH",)) == indel_cost("AH") == 0.5
+    # Three edits in seven letters; case does not count.
+    assert spelling_distance("phrydge", "fridge") == pytest.approx(3 / 7)
+    assert spelling_distance("Word", "wORD") == 0
 
 
-def test_unknown_phoneme_is_named() -> None:
-    """A symbol outside the inventories is a ValueError that names it."""
-    with pytest.raises(ValueError, match="AH0"):
-        substitution_cost("AH0", "T")
+NEAR_AND_FAR = (
+    "S Z S M", "IY IH IY AA", "P B P L", "AA AO AA IY", "SH ZH SH G", "UW W UW T", "r rr r s", "e i a i",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("spelling", "phonemes"),
-    [
-        ("phrydge", "F R IH JH"),
-        ("gnyphe", "N AY F"),
-        ("wreighn", "R EY N"),
-        ("ocksijin", "AA K S IH JH IH N"),
-        ("vizhun", "V IH ZH AH N"),
-        ("skewl", "S K UW L"),
-        ("quyer", "K W AY ER"),
-    ],
-)
-def test_made_up_english_words_can_be_read(spelling: str, phonemes: str) -> None:
-    """The rules read a respelling as intended, at almost no cost."""
-    reading = closest_reading(spelling, phonemes.split(), "en")
-    assert reading.phonemes == tuple(phonemes.split())
-    assert reading.distance <= 0.05
+def test_similar_phonemes_cost_less() -> None:
+    """Voicing pairs, neighbouring vowels and glides cost less than unlike phonemes."""
+    for a, b, c, d in map(str.split, NEAR_AND_FAR):
+        assert substitution_cost(a, b) < substitution_cost(c, d), (a, b, c, d)
 
 
-@pytest.mark.parametrize(
-    ("spelling", "phonemes"),
-    [
-        ("conset", "S AH N S EH T"),
-        ("gat", "JH AE T"),
-        ("fone", "F AY N"),
-        ("psat", "P S T"),
-        ("bit", "B IH T S"),
-    ],
-)
-def test_wrong_readings_are_not_allowed(spelling: str, phonemes: str) -> None:
-    """A letter is never read as an impossible sound: c before o is not S, g before a is not JH."""
-    assert closest_reading(spelling, phonemes.split(), "en").distance > THRESHOLDS["en"]
+#: respelling -> phonemes as intended, and spelling -> phonemes that no rule may read
+RIGHT = {
+    "phrydge": "F R IH JH", "gnyphe": "N AY F", "wreighn": "R EY N", "ocksijin": "AA K S IH JH IH N",
+    "vizhun": "V IH ZH AH N", "skewl": "S K UW L", "quyer": "K W AY ER",
+}  # fmt: skip
+WRONG = {"conset": "S AH N S EH T", "gat": "JH AE T", "fone": "F AY N", "psat": "P S T", "bit": "B IH T S"}
+#: with seseo and yeísmo, silent h and u, b = v, and a strong initial r
+SPANISH_WORDS = {
+    "queso": "k e s o", "guerra": "g e rr a", "pingüino": "p i n g u i n o", "zapato": "s a p a t o",
+    "cielo": "s i e l o", "llave": "ʝ a b e", "hoy": "o i", "yegua": "ʝ e g u a", "examen": "e k s a m e n",
+    "rosa": "rr o s a", "caro": "k a r o", "alrededor": "a l rr e d e d o r", "girafa": "x i r a f a",
+    "año": "a ɲ o", "chico": "tʃ i k o", "acción": "a k s i o n",
+}  # fmt: skip
+
+
+def test_spellings_are_read_as_intended() -> None:
+    """English rules read respellings at almost no cost, and no letter as an impossible sound; so do Spanish ones."""
+    for spelling, phonemes in RIGHT.items():
+        reading = closest_reading(spelling, phonemes.split(), "en")
+        assert reading.phonemes == tuple(phonemes.split())
+        assert reading.distance <= 0.05
+    for spelling, phonemes in WRONG.items():
+        assert closest_reading(spelling, phonemes.split(), "en").distance > THRESHOLDS["en"], spelling
+    assert {word: " ".join(spanish_phonemes(word)) for word in SPANISH_WORDS} == SPANISH_WORDS
 
 
 @settings(deadline=None, max_examples=50)
@@ -150,39 +132,6 @@ def test_lattice_finds_the_cheapest_reading(spelling: str, target: list[str]) ->
     assert nearest.phonemes in {phonemes for _, phonemes in every}
 
 
-def test_spelling_outside_the_alphabet_has_no_reading() -> None:
-    """A spelling with a digit or another script has the largest distance and no phonemes."""
-    for spelling in ("gr8", "水"):
-        reading = closest_reading(spelling, ("G", "R", "EY", "T"), "en")
-        assert (reading.phonemes, reading.distance) == ((), 1.0)
-
-
-@pytest.mark.parametrize(
-    ("word", "phonemes"),
-    [
-        ("queso", "k e s o"),
-        ("guerra", "g e rr a"),
-        ("pingüino", "p i n g u i n o"),
-        ("zapato", "s a p a t o"),
-        ("cielo", "s i e l o"),
-        ("llave", "ʝ a b e"),
-        ("hoy", "o i"),
-        ("yegua", "ʝ e g u a"),
-        ("examen", "e k s a m e n"),
-        ("rosa", "rr o s a"),
-        ("caro", "k a r o"),
-        ("alrededor", "a l rr e d e d o r"),
-        ("girafa", "x i r a f a"),
-        ("año", "a ɲ o"),
-        ("chico", "tʃ i k o"),
-        ("acción", "a k s i o n"),
-    ],
-)
-def test_spanish_orthography(word: str, phonemes: str) -> None:
-    """Spanish words are read with seseo and yeísmo, silent h and u, b = v, and a strong initial r."""
-    assert " ".join(spanish_phonemes(word)) == phonemes
-
-
 @pytest.mark.parametrize(
     ("a", "b"), [("vaca", "baca"), ("hola", "ola"), ("casa", "caza"), ("pollo", "poyo"), ("gente", "jente")]
 )
@@ -199,7 +148,15 @@ def test_real_english_words_are_read_by_the_dictionary() -> None:
 
 
 def test_missing_pronunciation_is_named() -> None:
-    """An answer missing from the dictionary is a KeyError that names it; no dictionary is a ValueError."""
+    """An answer missing from the dictionary is a KeyError that names it; no dictionary is a ValueError.
+
+    A symbol outside the inventories is named, too; a spelling outside the alphabet has no reading.
+    """
+    with pytest.raises(ValueError, match="AH0"):
+        substitution_cost("AH0", "T")
+    for spelling in ("gr8", "水"):
+        reading = closest_reading(spelling, ("G", "R", "EY", "T"), "en")
+        assert (reading.phonemes, reading.distance) == ((), 1.0)
     with pytest.raises(KeyError, match="phrydge"):
         english_pronunciations("phrydge", load_cmudict())
     with pytest.raises(ValueError, match="pronunciation dictionary"):
@@ -250,9 +207,3 @@ def test_rules_are_well_formed(lines: tuple[str, ...]) -> None:
             assert 0 <= float(cost or 0) <= 0.2, line
     patterns = [line.partition(" = ")[0] for line in lines]
     assert sorted({p for p in patterns if patterns.count(p) > 1}) == []
-
-
-def test_spelling_distance_by_hand() -> None:
-    """ "phrydge" and "fridge" differ by three edits in seven letters; case does not count."""
-    assert spelling_distance("phrydge", "fridge") == pytest.approx(3 / 7)
-    assert spelling_distance("Word", "wORD") == 0

@@ -12,8 +12,6 @@ import pytest
 from pytest_llmprops.benchmarks.homophones.reading import spelling_distance
 from pytest_llmprops.benchmarks.homophones.tools.generation import (
     COLUMNS,
-    FILES,
-    GENERATORS,
     builtin_rows,
     generate,
     read_sentences,
@@ -57,7 +55,10 @@ def occurrences(word: str, text: str) -> int:
 @pytest.mark.simulation
 @languages
 def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str) -> None:
-    """Generated items have the published columns, the word once, the answer never, and no duplicates."""
+    """Generated items have the published columns, the word once, the answer never, and no duplicates.
+
+    Words sound like their answers and look different.
+    """
     rows = generate(lang, n=120, seed=5)
     assert len(rows) == 120
     assert {tuple(row) for row in rows} == {COLUMNS[lang]}
@@ -68,24 +69,12 @@ def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str) -> None:
         assert occurrences(word, row["sentence"]) == 1
         assert answer not in row["sentence"].lower()
         assert not builtin_words().is_function_word(answer, lang)
-
-
-@pytest.mark.simulation
-@languages
-def test_generated_words_sound_alike_and_look_different(lang: str) -> None:
-    """Generated words are within the phoneme threshold and have a spelling distance of at least 0.25."""
     measure = sound_distance(lang, load_cmudict() if lang == "en" else None)
-    pairs = [(row["word"], row[ANSWER[lang]]) for row in generate(lang, n=120, seed=6)]
-    assert [p for p in pairs if measure(*p).distance > THRESHOLDS[lang]] == []
-    assert [p for p in pairs if spelling_distance(*p) < MINIMUM_SPELLING_DISTANCE] == []
-    assert statistics.fmean(spelling_distance(*p) for p in pairs) >= 0.4
-
-
-@languages
-def test_sentence_comes_from_the_sources(lang: str) -> None:
-    """With the answer put back, every generated sentence equals one of the sources."""
-    for row in generate(lang, n=3, seed=1, sentences=OWN[lang]):
-        assert restore(row["sentence"], row["word"], row[ANSWER[lang]]) in OWN[lang]
+    pairs = list(zip(words, answers, strict=True))
+    assert [pair for pair in pairs if measure(*pair).distance > THRESHOLDS[lang]] == []
+    distances = [spelling_distance(*pair) for pair in pairs]
+    assert min(distances) >= MINIMUM_SPELLING_DISTANCE
+    assert statistics.fmean(distances) >= 0.4
 
 
 @languages
@@ -98,15 +87,6 @@ def test_each_sentence_is_used_before_any_is_used_twice(lang: str) -> None:
 
     assert sources(3) == sorted(OWN[lang])
     assert len(sources(5)) == 5
-
-
-@pytest.mark.simulation
-@languages
-def test_items_depend_on_the_seed(lang: str) -> None:
-    """The same seed gives the same rows, another seed gives others."""
-    first = generate(lang, n=20, seed=1)
-    assert generate(lang, n=20, seed=1) == first
-    assert generate(lang, n=20, seed=2) != first
 
 
 PINNED = {
@@ -156,20 +136,14 @@ def test_replaceable_words() -> None:
     ]
 
 
-def test_respelling_avoids_given_words() -> None:
-    """An excluded respelling is never chosen, nor one that contains the answer."""
+def test_respelling_never_contains_the_answer() -> None:
+    """No respelling contains the answer, because repeating it would count as correct; nor is an excluded one chosen."""
     measure = sound_distance("es")
     first = respell("caballo", "es", rng=generator(1), measure=measure)
     assert first is not None
-    assert "caballo" not in first.word
     second = respell("caballo", "es", rng=generator(1), measure=measure, avoid={first.word})
     assert second is not None
     assert second.word != first.word
-
-
-def test_respelling_never_contains_the_answer() -> None:
-    """No respelling contains the answer, because repeating it would count as correct."""
-    measure = sound_distance("es")
     respelled: set[str] = set()
     for seed in range(20):
         while respelling := respell("ola", "es", rng=generator(seed), measure=measure, avoid=respelled):
@@ -258,6 +232,9 @@ def test_files_are_those_of_the_published_sets(tmp_path: Path) -> None:
 
 def test_published_data_is_never_overwritten(tmp_path: Path) -> None:
     """A folder with homophone files but without SOURCE.json is an error and stays unchanged."""
+    (tmp_path / "out").write_text("", encoding="utf-8")
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_homophones(tmp_path / "out", "es", n=1, seed=1)
     file = tmp_path / "homophones" / "testset_english.csv"
     file.parent.mkdir()
     file.write_text("sentence,word,answer\n", encoding="utf-8")
@@ -285,15 +262,3 @@ def test_user_sentences_from_a_file(tmp_path: Path) -> None:
     path.write_bytes("año\n".encode("latin-1"))
     with pytest.raises(DataError, match="not UTF-8"):
         read_sentences(path)
-
-
-def test_unwritable_folder(tmp_path: Path) -> None:
-    """An output path that is a file is a one-line error that names it."""
-    (tmp_path / "out").write_text("", encoding="utf-8")
-    with pytest.raises(UsageError, match="cannot be written"):
-        write_homophones(tmp_path / "out", "es", n=1, seed=1)
-
-
-def test_every_language_has_a_generator() -> None:
-    """The three languages of the paper have a generator, a file name and columns."""
-    assert set(GENERATORS) == set(FILES) == set(COLUMNS) == {"en", "es", "zh"}

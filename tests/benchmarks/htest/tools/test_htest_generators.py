@@ -1,18 +1,22 @@
-"""The H-TEST generators: balance, determinism, matching, limits."""
+"""The H-TEST generators: balance, matching, limits, and the rules that their items obey."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
+import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from pytest_llmprops.benchmarks.htest.benchmark import LABELS, read_rows
 from pytest_llmprops.benchmarks.htest.tools import vocabulary
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate, item_key
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.data.pronunciation import load_cmudict
+from tests.support.htest_rules import RULE_TASKS, decide, rhyme_part
 
 
 def texts(task: str, lexicon: Lexicon, *, n: int = 1000, seed: int = 3) -> tuple[list[str], list[str]]:
@@ -33,53 +37,13 @@ def test_rows_are_balanced_alternating_numbered_and_distinct(task: str, lexicon:
     assert len({item_key(task, row["centerpiece"]) for row in rows}) == 4000
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_another_seed_gives_other_items(task: str, lexicon: Lexicon) -> None:
-    """Two seeds give different sets."""
-    assert texts(task, lexicon, n=20, seed=1) != texts(task, lexicon, n=20, seed=2)
-
-
-def test_items_are_the_same_in_every_process(lexicon: Lexicon) -> None:
-    """A process with another hash seed makes the same rows."""
-    code = (
-        "import json; from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, generate;"
-        "from pytest_llmprops.data.pronunciation import load_cmudict as load;"
-        "from pytest_llmprops.benchmarks.htest.tools.letter_geometry import build_letter_geometry as geometry;"
-        "print(json.dumps([[generate(t, n=60, seed=9, lexicon=load()) for t in TASKS], geometry(seed=9)]))"
-    )
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ
-            | {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    ]
-    assert outputs[0] == outputs[1]
-    assert json.loads(outputs[0])[0] == [generate(task, n=60, seed=9, lexicon=lexicon) for task in TASKS]
-
-
-@pytest.mark.parametrize("task", TASKS)
-def test_excluded_texts_are_not_repeated(task: str, lexicon: Lexicon) -> None:
-    """Excluding a seed's own items gives entirely new items for the same seed."""
-    first = [row["centerpiece"] for row in generate(task, n=100, seed=4, lexicon=lexicon)]
-    second = generate(task, n=100, seed=4, lexicon=lexicon, exclude=first)
-    assert not {item_key(task, text) for text in first} & {
-        item_key(task, row["centerpiece"]) for row in second
-    }
-
-
 @pytest.mark.parametrize(
     ("task", "n", "says"),
     [
         ("end_ly", 7, "even number"),
         ("rhyme", 0, "even number"),
         ("reverse", 10, "the tasks are: end_ly"),
-        ("rhyme", 9000, "smaller n"),
-        ("palindrome", 20000, "smaller n"),
+        ("palindrome", 11_400, "smaller n"),
     ],
 )
 def test_an_impossible_request_is_one_line(task: str, n: int, says: str, lexicon: Lexicon) -> None:
@@ -159,3 +123,108 @@ def test_rhymes_do_not_show_in_the_spelling(lexicon: Lexicon) -> None:
     assert not any(set(lexicon[a]) & set(lexicon[b]) for a, b in map(str.split, in_a)), "the same sounds"
     used = [Counter(word for pair in group for word in pair.split()) for group in (in_a, in_b)]
     assert sum((used[0] & used[1]).values()) > 0.7 * 4000
+
+
+# The independent rules of the tests, alone and against generated and published items
+
+
+CASES = [
+    ("end_ly", "Goat runs there quickly.", "Goat runs quickly there."),
+    ("end_ly", "an only child, sadly", "a lyre"),
+    ("end_ly", "Butterfly", "butterflies"),
+    ("end_punctuation", "Goat at sea Moth...", "Goat... at sea Moth"),
+    ("end_punctuation", "Moth! ", "(Moth) flies"),
+    ("hyphenated_word", "a well-read goat", "a well read goat"),
+    ("hyphenated_word", "mother-in-law", "mother - in - law"),
+    ("hyphenated_word", "re-do 3", "from 3-4 pm"),
+    ("palindrome", "Racecar", "racecars"),
+    ("palindrome", "noon", "neon"),
+    ("repeated_word", "the goat Goat runs.", "goat the goat runs."),
+    ("repeated_word", "runs night. night.", "night nights"),
+    ("spelled_math", "The mean plus 4 here.", "The mean + 4 here."),
+    ("spelled_math", "The mean divided by 4.", "The mean / 4."),
+    ("spelled_math", "The mean exceeds 4.", "The mean plus = 4."),
+    ("spelled_number", "Goat eats nineteen hats.", "Goat eats 19 hats."),
+    ("spelled_number", "Twenty goats", "Weight of often tended goats"),
+    ("start_vowel", "Otter sees moth.", "Moth sees otter."),
+    ("start_vowel", '"Elk', "yak"),
+    ("uppercase", "goat rUns.", "goat runs."),
+    ("rhyme", "weight plate", "weight plane"),
+    ("rhyme", "money Sunny", "sunny sunny"),
+    ("rhyme", "tear hair", "cough though"),
+    ("rhyme", "blue shoe", "blue zzxq"),
+]
+
+
+@pytest.mark.parametrize(("task", "in_a", "in_b"), CASES)
+def test_rules_decide_known_cases(task: str, in_a: str, in_b: str, lexicon: Lexicon) -> None:
+    """Each rule puts one text in group A and a similar one in group B."""
+    assert (decide(task, in_a, lexicon), decide(task, in_b, lexicon)) == ("A", "B")
+
+
+def test_rhyme_starts_at_the_last_stressed_vowel() -> None:
+    """The rhyming part runs from the last stressed vowel to the end, without stress digits."""
+    assert rhyme_part(("K", "AH0", "M", "P", "EH1", "R")) == ("EH", "R")
+    assert rhyme_part(("M", "AH1", "N", "IY0")) == ("AH", "N", "IY")
+    assert rhyme_part(("DH", "AH0")) == ("AH",)
+
+
+@pytest.mark.parametrize("task", ["rhyme", "reverse"])
+def test_rule_that_cannot_be_applied_says_why(task: str) -> None:
+    """An unknown task, or rhyme without a dictionary, is a one-line error that names the task."""
+    with pytest.raises(UsageError, match=task) as error:
+        decide(task, "blue shoe")
+    assert "\n" not in str(error.value)
+
+
+def test_rules_and_generators_cover_the_same_tasks() -> None:
+    """Every generated task has a rule."""
+    assert RULE_TASKS == TASKS
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("task", TASKS)
+def test_every_generated_item_obeys_its_label(task: str) -> None:
+    """For every seed, the independent rule gives each item its label."""
+
+    @settings(max_examples=15, deadline=None, derandomize=True, database=None)
+    @given(seed=st.integers(0, 2**64), half=st.integers(1, 60))
+    def check(seed: int, half: int) -> None:
+        rows = generate(task, n=2 * half, seed=seed, lexicon=load_cmudict())
+        decided = [decide(task, row["centerpiece"], load_cmudict()) for row in rows]
+        assert decided == [row["options"][row["correct_options"][0]] for row in rows]
+
+    check()
+
+
+def documented_labels() -> dict[str, set[int]]:
+    """Return the lines that docs/htest.md lists, by file."""
+    text = (Path(__file__).parents[4] / "docs" / "htest.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+\.jsonl)` \| [AB] \| ([\d, ]+) \|", text, re.MULTILINE)
+    return {file: {int(line) for line in lines.split(",")} for file, lines in rows}
+
+
+#: published files whose labels were checked; the others were not available
+CHECKED = ("end_ly", "end_punctuation", "palindrome", "rhyme", "spelled_number", "uppercase")
+
+
+@pytest.mark.parametrize("part", ["dev", "test"])
+@pytest.mark.parametrize("task", CHECKED)
+def test_published_labels_that_contradict_the_rule_are_documented(
+    task: str, part: str, lexicon: Lexicon, published: Path
+) -> None:
+    """The rules give the labels of the authors' items, except in the lines that docs/htest.md lists."""
+    file = published / "htest" / f"{task}_{part}.jsonl"
+    if not file.is_file():
+        pytest.skip(f"{file.name} is not in the folder")
+    rows = read_rows(DataFolder(published, "published"), f"htest/{file.name}", options=2)
+    wrong = {n for n, row in enumerate(rows, 1) if decide(task, row.text, lexicon) != LABELS[row.answer]}
+    assert documented_labels().get(file.name, set()) == wrong
+
+
+def test_documented_labels_are_those_of_checked_files() -> None:
+    """The documentation lists 10 labels of uppercase, 5 and 1 of end_ly, and 2 of palindrome."""
+    counts = {file: len(lines) for file, lines in documented_labels().items()}
+    assert counts == {
+        "uppercase_test.jsonl": 10, "end_ly_test.jsonl": 5, "end_ly_dev.jsonl": 1, "palindrome_test.jsonl": 2,
+    }  # fmt: skip
