@@ -77,16 +77,8 @@ def test_dtails(tmp_path: Path) -> None:
     keys = written(read_run(run).records)
     assert keys <= documented("dtails")
     assert keys >= {
-        "concept",
-        "sentence",
-        "variations",
-        "shown",
-        "rules",
-        "clue",
-        "variation",
-        "rule",
-        "sentences",
-    }
+        "concept", "sentence", "variations", "shown", "rules", "clue", "variation", "rule", "sentences",
+    }  # fmt: skip
     assert keys >= {"translation", "reference", "tokenizer"}
 
 
@@ -113,16 +105,8 @@ def test_oracle(tmp_path: Path) -> None:
     keys = written(records)
     assert keys <= documented("oracle")
     assert keys >= {
-        "entities",
-        "left_out",
-        "replacement",
-        "culprits",
-        "x+y",
-        "bound",
-        "phrases",
-        "trust",
-        "answers",
-    }
+        "entities", "left_out", "replacement", "culprits", "x+y", "bound", "phrases", "trust", "answers",
+    }  # fmt: skip
 
 
 def test_every_built_in_benchmark_has_a_heading() -> None:

@@ -44,15 +44,10 @@ def test_only_differences_have_a_sign() -> None:
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (None, "–"),
-        (0.34215, "0.342"),
-        (12345.6, "12,346"),
-        (-0.25, "−0.25"),
-        (-0.0, "0"),
-        (8.0, "8"),
+        (None, "–"), (0.34215, "0.342"), (12345.6, "12,346"), (-0.25, "−0.25"), (-0.0, "0"), (8.0, "8"),
         (999.6, "1,000"),
     ],
-)
+)  # fmt: skip
 def test_numbers_have_three_digits_and_no_exponent_above_one(value: float | None, shown: str) -> None:
     """Numbers of metrics have three significant digits, and large ones separators."""
     assert numbers.number(value) == shown

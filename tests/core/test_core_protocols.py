@@ -45,24 +45,12 @@ def resolved(protocol: str = "quick", /, **overrides: str) -> Protocol[ExampleSe
 @pytest.mark.parametrize(
     ("field", "text", "value"),
     [
-        ("k", "28", 28),
-        ("temperature", "0", 0.0),
-        ("temperature", "1e-3", 0.001),
-        ("cot", "true", True),
-        ("cot", "Yes", True),
-        ("cot", "1", True),
-        ("cot", "FALSE", False),
-        ("cot", "no", False),
-        ("cot", "0", False),
-        ("match", "contains", "contains"),
-        ("shots", "4", 4),
-        ("most", "5", 5),
-        ("most", "none", None),
-        ("most", "None", None),
-        ("name", "none", None),
-        ("name", "abc", "abc"),
+        ("k", "28", 28), ("temperature", "0", 0.0), ("temperature", "1e-3", 0.001), ("cot", "true", True),
+        ("cot", "Yes", True), ("cot", "1", True), ("cot", "FALSE", False), ("cot", "no", False),
+        ("cot", "0", False), ("match", "contains", "contains"), ("shots", "4", 4), ("most", "5", 5),
+        ("most", "none", None), ("most", "None", None), ("name", "none", None), ("name", "abc", "abc"),
     ],
-)
+)  # fmt: skip
 def test_override_has_the_type_of_its_field(field: str, text: str, value: object) -> None:
     """A value is parsed as its field's type and recorded as parsed; the other fields are unchanged."""
     protocol = resolved(**{field: text})
@@ -118,19 +106,13 @@ def test_protocol_records_what_defines_the_measurement() -> None:
     assert resolved("paper", cot="yes").to_json() == {
         "name": "paper",
         "settings": {
-            "k": 50,
-            "temperature": 0.7,
-            "cot": True,
-            "match": "word",
-            "shots": 14,
-            "most": 3,
-            "name": "x",
+            "k": 50, "temperature": 0.7, "cot": True, "match": "word", "shots": 14, "most": 3, "name": "x",
         },
         "seed": 7,
         "assumed": ["order of examples"],
         "gives_up": "",
         "overrides": {"cot": True},
-    }
+    }  # fmt: skip
     assert resolved().gives_up == "precision"
 
 

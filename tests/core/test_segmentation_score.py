@@ -162,13 +162,9 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("score", *files) == 0
     printed = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert printed == {
-        "gold words": "6",
-        "predicted words": "7",
-        "correct words": "5",
-        "precision": "0.7143",
-        "recall": "0.8333",
-        "F1": "0.7692",
-    }
+        "gold words": "6", "predicted words": "7", "correct words": "5", "precision": "0.7143",
+        "recall": "0.8333", "F1": "0.7692",
+    }  # fmt: skip
     assert command("score", *files, "--train-words", str(tmp_path / "words")) == 0
     printed = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert (printed["OOV rate"], printed["OOV recall"], printed["IV recall"]) == (

@@ -96,15 +96,11 @@ class TestText:
             *(
                 (text.encode("cp1252"), "iconv -f WINDOWS-1252 -t UTF-8")
                 for text in (
-                    "Le café est là",
-                    "naïveté,garçon\n",
-                    "Größe,Äpfel",
-                    "les élèves “çà”",
-                    "déjà-vu,été",
+                    "Le café est là", "naïveté,garçon\n", "Größe,Äpfel", "les élèves “çà”", "déjà-vu,été",
                 )
             ),
         ],
-    )
+    )  # fmt: skip
     def test_another_encoding_is_named(self, folder: DataFolder, raw: bytes, said: str) -> None:
         """The error has the command that converts the file, or the first byte that is not UTF-8."""
         path = put(folder, "a.csv", raw)
