@@ -123,17 +123,6 @@ def test_the_error_rate_holds_for_clusters_of_different_sizes(accuracies: tuple[
         assert binomtest(missed, 3000, TAIL, alternative="greater").pvalue > 0.01
 
 
-@pytest.mark.simulation
-@pytest.mark.parametrize("power", [0.5, 1.0, 4.0])
-def test_the_error_rate_holds_for_fractional_scores(power: float) -> None:
-    """Skewed fractional scores have limits on the wrong side of their mean in at most 2.5% of samples."""
-    scores = np.random.default_rng(4).random((4000, 12)) ** power
-    mean = 1 / (power + 1)
-    for values, true in ((scores, mean), (1 - scores, 1 - mean)):
-        missed = int((mean_p_value(values, 1.0, true, least=0) <= TAIL).sum())
-        assert binomtest(missed, 4000, TAIL, alternative="greater").pvalue > 0.01
-
-
 @pytest.mark.parametrize(("limit", "side"), [(0.55, 1), (0.85, -1)])
 def test_times_to_settle_settles(limit: float, side: int) -> None:
     """With that many times the clusters the interval excludes the limit; with a tenth fewer it does not."""

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import binom, binomtest, false_discovery_control, multinomial, norm, permutation_test
+from scipy.stats import binomtest, false_discovery_control, multinomial, norm
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
 
@@ -75,10 +75,7 @@ def test_pairs_count_what_changed() -> None:
     assert pairs.binary
     assert pairs.clustered
     assert pairs.by_cluster() == [[0, -1], [1, 0], [1]]
-
-
-def test_pairs_of_fractional_scores() -> None:
-    """Averaged repeats count by the sign of their difference, and a rounding error is not a difference."""
+    # Averaged repeats count by the sign of their difference, and a rounding error is not a difference.
     pairs = Pairs((0.5, 0.1 + 0.2, 1.0), (0.75, 0.3, 0.0), ("a", "b", "c"))
     assert (pairs.losses, pairs.gains, pairs.binary, pairs.clustered) == (1, 1, False, False)
     assert pairs.drop == pytest.approx(0.25)
@@ -132,16 +129,6 @@ def test_mcnemar_on_the_textbook_case() -> None:
     assert mcnemar_drop(gains, losses) > 0.99
 
 
-def test_mcnemar_over_a_grid() -> None:
-    """Arrays of counts give the p-values of the single counts."""
-    losses, gains = np.arange(30)[:, None], np.arange(25)
-    grid = mcnemar_drop(losses, gains)
-    assert grid.shape == (30, 25)
-    assert grid == pytest.approx(binom.sf(losses - 1, losses + gains, 0.5))
-    assert grid[7, 1] == mcnemar_drop(7, 1)
-    assert isinstance(mcnemar_drop(7, 1), float)
-
-
 def _enumerated(sums: list[float]) -> float:
     """Return the share of all sign patterns whose sum reaches the observed one."""
     signs = itertools.product((1, -1), repeat=len(sums))
@@ -166,16 +153,6 @@ def test_drawn_sign_flips_come_close_to_the_exact_value(losses: int, gains: int)
     assert drawn == pytest.approx(exact, abs=4 * math.sqrt(exact * (1 - exact) / paired.SIGN_FLIPS))
     assert drawn == sign_flip_drop([1.0] * losses + [-1.0] * gains)
     assert drawn != sign_flip_drop([1.0] * losses + [-1.0] * gains, seed=1)
-
-
-def test_drawn_sign_flips_are_scipys_permutation_test() -> None:
-    """For sums of many sizes the sampled p-value agrees with scipy's permutation test and is never 0."""
-    sums = np.random.default_rng(6).normal(0.25, 1, 40)
-    theirs = permutation_test(
-        (sums,), np.sum, permutation_type="samples", alternative="greater", n_resamples=5000,
-        random_state=np.random.default_rng(1),
-    ).pvalue  # fmt: skip
-    assert sign_flip_drop(sums.tolist()) == pytest.approx(theirs, abs=0.02)
     assert sign_flip_drop([1.0] * 60) == 1 / paired.SIGN_FLIPS
 
 
@@ -261,24 +238,6 @@ def test_drop_interval_of_clusters_and_of_repeats() -> None:
     width = 2 * 1.96 * float(np.std(repeats.drops)) / math.sqrt(400)
     assert high - low == pytest.approx(width, rel=0.05)
     assert method == "gaffke"
-
-
-@pytest.mark.parametrize(
-    ("clusters", "equal_to"),
-    [
-        ([[0.0, 0.0]] * 20, (0, 0, 20)),
-        ([[1.0, 1.0]] * 3 + [[0.0, 0.0]] * 17, (3, 0, 20)),
-        ([[-1.0] * 8, [0.0] * 8], (0, 1, 2)),
-    ],
-)
-def test_clusters_that_change_wholly_count_as_pairs(
-    clusters: list[list[float]], equal_to: tuple[int, int, int]
-) -> None:
-    """Clusters of equal size whose pairs all agree have the interval of as many pairs."""
-    pairs = differing(clusters)
-    low, high, _ = drop_interval(pairs)
-    assert (low, high) == pytest.approx(drop_interval(independent(*equal_to))[:2])
-    assert low < pairs.drop < high
 
 
 def test_holm_on_a_worked_example() -> None:
@@ -464,13 +423,6 @@ def test_too_few_clusters_detect_nothing(count: int, finite: bool) -> None:
     assert (worst <= 0.05) == finite
 
 
-def test_one_large_cluster_can_show_hardly_any_drop() -> None:
-    """If one cluster has most of the pairs and is lost, hardly any drop is excluded."""
-    pairs = differing([[1.0] * 30] + [[0.0]] * 11)
-    assert detectable_drop(30, 0, 41, alpha=0.05) < 0.2
-    assert 0.85 < detectable_drop_of(pairs, alpha=0.05) <= 1
-
-
 @pytest.mark.parametrize("clustered", [False, True])
 def test_times_to_detect_is_enough(clustered: bool) -> None:
     """With that many times the pairs the drop is detectable; with four fifths of them it is not."""
@@ -516,22 +468,10 @@ def test_times_to_settle_a_drop_on_the_margin() -> None:
 
 
 def test_times_to_settle_a_drop_of_clusters() -> None:
-    """Clusters need more pairs than the same number of independent items with the same flips, and so does a higher
-    level.
-    """
+    """Clusters need more pairs than independent items with the same flips, and so does a higher level."""
     rng = np.random.default_rng(3)
-    clusters = [[float(d)] * 8 for d in rng.choice([-1, 0, 0, 0, 0, 1], 40)]
-    pairs = differing(clusters)
-    margin = pairs.drop + 0.03
-    ours, naive, strict = (
-        times_to_settle_drop(p, margin, level)
-        for p, level in (
-            (pairs, 0.95),
-            (independent(pairs.losses, pairs.gains, pairs.n), 0.95),
-            (pairs, 0.99),
-        )
-    )
-    assert ours is not None
-    assert naive is not None
-    assert strict is not None
-    assert strict > ours > 3 * naive
+    pairs = differing([[float(d)] * 8 for d in rng.choice([-1, 0, 0, 0, 0, 1], 40)])
+    single = independent(pairs.losses, pairs.gains, pairs.n)
+    cases = ((pairs, 0.99), (pairs, 0.95), (single, 0.95))
+    times = [times_to_settle_drop(p, pairs.drop + 0.03, level) or 0.0 for p, level in cases]
+    assert times[0] > times[1] > 3 * times[2] > 0

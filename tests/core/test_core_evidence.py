@@ -52,10 +52,7 @@ def test_texts_keep_their_lines_and_nested_values_are_indented() -> None:
         ),
         ("nothing", ""),
     ]
-
-
-def test_a_long_list_has_a_line_for_each_text() -> None:
-    """Texts that do not fit on one line, or contain line breaks, are numbered."""
+    # Texts that do not fit on one line, or contain line breaks, are numbered.
     texts = ["a" * 60, "b" * 60]
     assert evidence_texts({"texts": texts}) == [("texts", f"1. {texts[0]}\n2. {texts[1]}")]
     assert evidence_texts({"texts": ["a\nb", "c"]}) == [("texts", "1. a\n   b\n2. c")]

@@ -84,11 +84,6 @@ def test_standard_error_matches_the_homophone_paper(percent: int, printed: float
     assert round(100 * binomial_standard_error(percent / 100, 100), 1) == printed
 
 
-def test_mean_interval_of_independent_items() -> None:
-    """Right-or-wrong items in clusters of one get Clopper and Pearson's interval of their scores."""
-    assert mean_interval([1, 1, 0, 1], ["a", "b", "c", "d"]) == clopper_pearson(3, 4)
-
-
 def test_mean_interval_of_fractional_scores() -> None:
     """Averaged repeats get Gaffke's interval, which is shorter than that of right-or-wrong items of the same mean."""
     names = [str(n) for n in range(20)]
@@ -161,9 +156,3 @@ def test_mean_interval_refuses_impossible_scores(scores: list[float]) -> None:
     """No score, or one outside [0, 1], raises a ValueError."""
     with pytest.raises(ValueError, match="needs scores from 0 to 1"):
         mean_interval(scores, ["a"] * len(scores))
-
-
-def test_mean_interval_needs_a_cluster_for_every_score() -> None:
-    """Lists of different lengths are refused."""
-    with pytest.raises(ValueError, match="zip"):
-        mean_interval([1.0, 0.0], ["a"])

@@ -114,17 +114,36 @@ class TestText:
         assert "give the path inside" in refusal(lambda: folder.text(path))
 
 
-class TestJsonLines:
-    def test_rows_in_order(self, folder: DataFolder) -> None:
-        """Objects are returned in file order; blank lines and Windows line ends are accepted."""
-        path = put(folder, "a.jsonl", '{"id": "b"}\r\n\n{"id": "a"}')
-        assert folder.jsonl(path, required=("id",)) == [{"id": "b"}, {"id": "a"}]
-
-    def test_unusual_line_separators_stay_in_strings(self, folder: DataFolder) -> None:
-        """Only a line feed ends a line: U+2028 and U+0085 may be in a string."""
+class TestJson:
+    def test_values_in_order(self, folder: DataFolder) -> None:
+        """Objects are in file order; only a line feed ends a line, so blank lines, CRLF and U+2028 are accepted."""
         text = "one\u2028two\u0085three"
-        path = put(folder, "a.jsonl", json.dumps({"text": text}, ensure_ascii=False))
-        assert [{"text": text}] == folder.jsonl(path)
+        path = put(folder, "a.jsonl", '{"id": "b"}\r\n\n' + json.dumps({"id": text}, ensure_ascii=False))
+        assert folder.jsonl(path, required=("id",)) == [{"id": "b"}, {"id": text}]
+        assert folder.json(put(folder, "a.json", '{"a": [1, "\\ud83d\\ude00"]}')) == {
+            "a": [1, "\N{GRINNING FACE}"]
+        }
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            ('{"id": "x/1"}\n{"id": "x/2"}\n\n{"id": "x/1"}\n', "line 4 repeats the id 'x/1' of line 1"),
+            ('{"id": "x"}\n{"x": 1}\n', "line 2 has no 'id'"),
+        ],
+    )
+    def test_ids_are_complete_and_unique(self, folder: DataFolder, content: str, said: str) -> None:
+        """Either all rows have an id of their own or none has one; the error names the lines."""
+        path = put(folder, "a.jsonl", content)
+        assert said in refusal(lambda: folder.jsonl(path))
+
+    def test_bad_document(self, folder: DataFolder) -> None:
+        """The error for a broken document has line and column; half a surrogate pair is shown escaped."""
+        path = put(folder, "a.json", '{"a": ["\\udc00"]}')
+        assert "the file has half a surrogate pair" in refusal(lambda: folder.json(path))
+        put(folder, path, '{"a":\n 1,}')
+        message = refusal(lambda: folder.json(path))
+        assert f"{folder.root / path}: not JSON:" in message
+        assert "line 2, column" in message
 
     @pytest.mark.parametrize(
         ("line", "said"),
@@ -146,22 +165,6 @@ class TestJsonLines:
         message = refusal(lambda: folder.jsonl(path, required=("a",)))
         assert f"{folder.root / path}: {said}" in message
 
-    def test_half_a_pair_in_a_document(self, folder: DataFolder) -> None:
-        """Half a surrogate pair in a JSON document is an error that shows it escaped."""
-        path = put(folder, "a.json", '{"a": ["\\udc00"]}')
-        assert "the file has half a surrogate pair" in refusal(lambda: folder.json(path))
-        assert folder.json(put(folder, "b.json", '{"a": "\\ud83d\\ude00"}')) == {"a": "\N{GRINNING FACE}"}
-
-    def test_repeated_id(self, folder: DataFolder) -> None:
-        """Two rows with the same id are refused; the error names both lines."""
-        path = put(folder, "a.jsonl", '{"id": "x/1"}\n{"id": "x/2"}\n\n{"id": "x/1"}\n')
-        assert "line 4 repeats the id 'x/1' of line 1" in refusal(lambda: folder.jsonl(path))
-
-    def test_id_on_some_lines_only(self, folder: DataFolder) -> None:
-        """Either all rows have an id or none has."""
-        path = put(folder, "a.jsonl", '{"id": "x"}\n{"x": 1}\n')
-        assert "line 2 has no 'id'" in refusal(lambda: folder.jsonl(path))
-
     def test_speed(self, folder: DataFolder) -> None:
         """200 rows are read and hashed in under two milliseconds."""
         row = {"id": "", "centerpiece": "a sentence of some length, as they come", "options": ["A", "B"]}
@@ -177,11 +180,14 @@ class TestJsonLines:
 
 
 class TestTables:
-    def test_quoted_fields(self, folder: DataFolder) -> None:
-        """Quoted fields may contain commas, doubled quotes and line breaks."""
+    def test_quotes(self, folder: DataFolder) -> None:
+        """Quoted fields may contain commas, quotes and line breaks; in a literal table quotes are plain characters."""
         path = put(folder, "a.csv", 'concept,text\nsee,"a, ""b""\nc"\n\nmy,d\n')
         expected = [{"concept": "see", "text": 'a, "b"\nc'}, {"concept": "my", "text": "d"}]
         assert expected == folder.csv(path, required=("concept",))
+        path = put(folder, "a.txt", '\ufeffQuality\t#1 String\r\n1\t"the witness\r\n0\tsaid "so"\r\n')
+        expected = [{"Quality": "1", "#1 String": '"the witness'}, {"Quality": "0", "#1 String": 'said "so"'}]
+        assert expected == folder.tsv_literal(path, required=("Quality", "#1 String"))
 
     @pytest.mark.parametrize(
         ("content", "said"),
@@ -204,15 +210,6 @@ class TestTables:
         message = refusal(lambda: folder.csv(path, required=("word",)))
         assert f"{folder.root / path}: {said}" in message
 
-    def test_quotes_are_literal_in_tsv(self, folder: DataFolder) -> None:
-        """In a literal table quotes are plain characters, even an unclosed one."""
-        path = put(folder, "a.txt", '\ufeffQuality\t#1 String\r\n1\t"the witness\r\n0\tsaid "so"\r\n')
-        expected = [
-            {"Quality": "1", "#1 String": '"the witness'},
-            {"Quality": "0", "#1 String": 'said "so"'},
-        ]
-        assert expected == folder.tsv_literal(path, required=("Quality", "#1 String"))
-
     @pytest.mark.parametrize(
         ("content", "said"),
         [
@@ -225,14 +222,6 @@ class TestTables:
         """A literal table is as strict about columns and rows as a quoted one."""
         path = put(folder, "a.tsv", content)
         assert said in refusal(lambda: folder.tsv_literal(path, required=("a",)))
-
-
-def test_json_document(folder: DataFolder) -> None:
-    """A JSON document is read whole; the error for a broken one has line and column."""
-    assert folder.json(put(folder, "a.json", '{"a": [1]}')) == {"a": [1]}
-    path = put(folder, "b.json", '{"a":\n 1,}')
-    assert f"{folder.root / path}: not JSON:" in refusal(lambda: folder.json(path))
-    assert "line 2, column" in refusal(lambda: folder.json(path))
 
 
 def test_files_read_are_remembered(folder: DataFolder) -> None:
@@ -261,35 +250,30 @@ def entry(file: str, content: bytes) -> ManifestEntry:
 
 class TestVerify:
     def test_right_files_pass(self, folder: DataFolder) -> None:
-        """Files that match the manifest raise no error and no warning."""
+        """Files that match the manifest raise no error and no warning; files that are not in it give a warning."""
         folder.text(put(folder, "htest/a.txt", "right"))
         assert folder.verify([entry("htest/a.txt", b"right"), entry("htest/absent.txt", b"x")]) == []
-
-    def test_wrong_hash(self, folder: DataFolder) -> None:
-        """A changed published file is refused with both hashes and the command that restores it."""
-        folder.text(put(folder, "htest/a.txt", "changed"))
-        message = refusal(lambda: folder.verify([entry("htest/a.txt", b"right")]))
-        assert (
-            f"{folder.root / 'htest/a.txt'}: sha256 {hashlib.sha256(b'changed').hexdigest()[:12]}" in message
-        )
-        assert hashlib.sha256(b"right").hexdigest()[:12] in message
-        assert "llmprops data pull" in message
-
-    def test_only_files_that_were_read_are_checked(self, folder: DataFolder) -> None:
-        """A changed file that was not read is ignored unless everything is checked."""
-        put(folder, "htest/a.txt", "changed")
-        manifest = [entry("htest/a.txt", b"right")]
-        assert folder.verify(manifest) == []
-        assert "sha256" in refusal(lambda: folder.verify(manifest, everything=True))
-
-    def test_unknown_file_is_a_warning(self, folder: DataFolder) -> None:
-        """A file that is not in the manifest gives a warning."""
         folder.text(put(folder, "htest/mine.txt", "x"))
         (warning,) = folder.verify([entry("htest/a.txt", b"right")])
         assert warning.startswith("htest/mine.txt: not checked, because it is not in the manifest")
+        # Built-in files may share names with published ones.
+        builtin = DataFolder(folder.root, "builtin")
+        builtin.text("htest/a.txt")
+        assert builtin.verify([entry("htest/a.txt", b"other")]) == []
+
+    def test_only_files_that_were_read_are_checked(self, folder: DataFolder) -> None:
+        """A changed file is refused with both hashes and the fix; one not read only if everything is checked."""
+        put(folder, "htest/a.txt", "changed")
+        manifest = [entry("htest/a.txt", b"right")]
+        assert folder.verify(manifest) == []
+        message = refusal(lambda: folder.verify(manifest, everything=True))
+        changed, right = (hashlib.sha256(text).hexdigest()[:12] for text in (b"changed", b"right"))
+        assert f"{folder.root / 'htest/a.txt'}: sha256 {changed}" in message
+        assert right in message
+        assert "llmprops data pull" in message
 
     def test_generated_data_is_exempt(self, folder: DataFolder) -> None:
-        """A benchmark's SOURCE.json marks only its own files as generated."""
+        """A benchmark's SOURCE.json marks only its own files as generated; an unknown source is refused."""
         put(folder, "htest/SOURCE.json", '{"source": "generated", "seed": 3}')
         folder.text(put(folder, "htest/a.txt", "changed"))
         manifest = [entry("htest/a.txt", b"right"), entry("eras/b.txt", b"right")]
@@ -298,21 +282,10 @@ class TestVerify:
         assert folder.source_for("eras") == "published"
         folder.text(put(folder, "eras/b.txt", "changed"))
         assert "eras" in refusal(lambda: folder.verify(manifest))
-
-    def test_malformed_source_file(self, folder: DataFolder) -> None:
-        """A SOURCE.json with an unknown source is refused, since the files could be mistaken for published
-        data.
-        """
-        put(folder, "htest/SOURCE.json", '{"source": "mine"}')
-        message = refusal(lambda: folder.source_for("htest"))
+        put(folder, "msrp/SOURCE.json", '{"source": "mine"}')
+        message = refusal(lambda: folder.source_for("msrp"))
         assert "source is 'mine'" in message
         assert '{"source": "generated"}' in message
-
-    def test_builtin_data_is_not_compared(self, tmp_path: Path) -> None:
-        """Built-in files may share names with published ones; they are not compared with the manifest."""
-        builtin = DataFolder(tmp_path, "builtin")
-        builtin.text(put(builtin, "htest/a.txt", "own"))
-        assert builtin.verify([entry("htest/a.txt", b"right")]) == []
 
 
 def test_nothing_heavy_is_imported() -> None:
