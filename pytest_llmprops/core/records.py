@@ -140,20 +140,8 @@ class VerdictRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as plain JSON."""
-        return {
-            "model": self.model,
-            "benchmark": self.benchmark,
-            "task": self.task,
-            "language": self.language,
-            "source": self.source,
-            "id": self.id,
-            "cluster": self.cluster,
-            "sample": self.sample,
-            "status": self.status,
-            "score": self.score,
-            "expected": self.expected,
-            "given": self.given,
-            "reason": self.reason,
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        return plain | {
             "values": dict(self.values),
             "evidence": dict(self.evidence),
             "requests": list(self.requests),

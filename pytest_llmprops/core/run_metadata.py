@@ -168,14 +168,7 @@ class ProtocolMetadata:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return {
-            "name": self.name,
-            "settings": dict(self.settings),
-            "seed": self.seed,
-            "assumed": list(self.assumed),
-            "gives_up": self.gives_up,
-            "overrides": dict(self.overrides),
-        }
+        return asdict(self) | {"assumed": list(self.assumed)}
 
 
 @dataclass(slots=True)

@@ -1,7 +1,7 @@
 """Measure how similar two words sound: phoneme sequences, letter-to-sound lattices and a normalised distance.
 
 The paper (Liu & Ross, section 6.2) wants a word that sounds as similar as possible to the answer and is
-spelled as differently as possible. This module measures the sound; ``homophones/spelling.py`` measures the
+spelled as differently as possible. This module measures the sound; ``reading.spelling_distance`` measures the
 spelling.
 
 English phonemes are ARPAbet symbols without stress ("F R IH JH"); Spanish phonemes are lower-case IPA-like
@@ -30,109 +30,39 @@ from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from pytest_llmprops.benchmarks.homophones.tools.english_sounds import ENGLISH_RULES
-
-# Letter-to-sound rules of Spanish.
-#
-# The pronunciation is that of most of America: seseo (c before e and i, s and z are one sound), yeísmo (ll =
-# y), b = v, silent h. The orthography is regular, so nearly every grapheme has one reading. The other
-# readings are for spellings that Spanish does not use but its readers understand (k, w, ph, q without u). The
-# format is that of the English rules: ``regex = reading | reading:cost``. Accents are removed first, because
-# stress is not compared.
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 _ACCENTS = str.maketrans("áéíóúàèìòù", "aeiouaeiou")
 
-_RULES = """
-a = a
-e = e
-i = i
-o = o
-u = u
-ü = u
-y(?![aeiouáéíóúü]) = i
-y(?=[aeiou]) = ʝ
-(?<=[^aeiou])y(?=[aeiou]) = i
-b = b
-bb = b
-v = b
-vv = b
-w = u | g u:0.1 | b:0.2
-c(?![eihk]) = k
-c(?=[ei]) = s
-cc(?=[ei]) = k s
-cc(?![ei]) = k
-ch = tʃ
-ck = k
-k = k
-kk = k
-kh = k
-q(?!u) = k
-qh = k
-qu(?=[ei]) = k
-qu(?=[ao]) = k u | k:0.1
-qü = k u
-d = d
-dd = d
-f = f
-ff = f
-ph = f
-g(?![ei]) = g
-g(?=[ei]) = x
-gu(?=[ei]) = g
-gh = g
-gü = g u | u:0.05
-^gu(?=[ao]) = g u | u:0.1
-gn = g n | ɲ:0.2
-h = -
-^hi(?=e) = ʝ | i
-i(?=[aeou]) = i | ʝ:0.2
-j = x
-x = k s | x:0.2
-^x = s | x:0.1
-x(?=[^aeiouh]) = k s | s
-xc(?=[ei]) = k s | s:0.05
-xs = k s
-cs = k s
-ks = k s
-l = l
-ll = ʝ
-m = m
-mm = m
-mb = m b
-mp = m p
-n = n
-nn = n
-n(?=[bpvmw]) = m
-ñ = ɲ
-ny = ɲ:0.1 | n ʝ
-ni(?=[aou]) = n i | ɲ:0.2
-nh = n | ɲ:0.1
-p = p
-pp = p
-^ps = s
-^pt = t
-(?<!^)(?<![nls])r = r
-^r = rr
-(?<=[nls])r = rr
-rr = rr
-^rh = rr
-rh = r | rr:0.1
-s = s
-ss = s
-sc(?=[ei]) = s
-sh = s:0.05
-t = t
-tt = t
-th = t
-ts = s:0.2 | t s
-tz = s:0.2 | t s
-z = s
-zz = s
-zc(?=[ei]) = s
-zh = s
-"""
 
-SPANISH_RULES: tuple[str, ...] = tuple(line for line in _RULES.splitlines() if line.strip())
+@cache
+def sound_tables() -> Mapping[str, tuple[str, ...]]:
+    r"""Return the tables of ``data/homophones/sounds.txt``: the lines below each ``# name``.
+
+    ``english_rules`` and ``spanish_rules`` say how a reader may pronounce an unknown word. A line is
+    ``regex = reading | reading:cost``. The regular expression matches a grapheme (``^`` and ``$`` are the word's ends,
+    look-around is context). A reading consists of phonemes; ``-`` means silent. The cost says how unusual the reading
+    is (0 = ordinary, 0.1 = known from common words, 0.2 = rare). Readings that are not listed are impossible.
+    English, with its dictionary, is General American. Spanish is that of most of America: seseo (c before e and i, s
+    and z are one sound), yeísmo (ll = y), b = v, silent h. Readings of k, w, ph, and q without u are for spellings
+    that Spanish does not use but its readers understand. Accents are removed first, because stress is not compared.
+
+    ``english_spellings`` has lines ``phonemes = spelling spelling …``. Marks on a spelling restrict its position in a
+    word: ``^kn`` only first, ``-ck`` not first, ``gu-`` not last, ``ce$`` only last. ``spanish_spellings`` has lines
+    ``regex = spelling spelling …``. The regular expression matches letters of the written word, so accents keep their
+    place; ``-`` leaves the letters out. ``\g<0>`` is the matched text. A candidate from these tables is only a
+    proposal: it is used if the letter-to-sound rules read it as the answer. Spellings longer than the original are
+    drawn less often, because additional silent letters make a word ugly, not harder.
+
+    ``unreadable`` has letter patterns that people would not read aloud as intended; candidates with one are dropped.
+    ``heteronyms`` are English words with two pronunciations; the dictionary does not say which one a sentence means.
+    """
+    text = DataFolder(builtin_data(), "builtin").text("homophones/sounds.txt")
+    _, *parts = re.split(r"^# (\w+)\n", text, flags=re.MULTILINE)
+    return {
+        name: tuple(filter(None, lines.split("\n")))
+        for name, lines in zip(parts[::2], parts[1::2], strict=True)
+    }
 
 
 def strip_accents(text: str) -> str:
@@ -281,10 +211,10 @@ def _compile(lines: Iterable[str]) -> Mapping[str, tuple[_Rule, ...]]:
 
 @cache
 def _rules(lang: str) -> Mapping[str, tuple[_Rule, ...]]:
-    tables = {"en": ENGLISH_RULES, "es": SPANISH_RULES}
-    if lang not in tables:
-        raise ValueError(f"no letter-to-sound rules for language {lang!r}: use one of {sorted(tables)}")
-    return _compile(tables[lang])
+    names = {"en": "english_rules", "es": "spanish_rules"}
+    if lang not in names:
+        raise ValueError(f"no letter-to-sound rules for language {lang!r}: use one of {sorted(names)}")
+    return _compile(sound_tables()[names[lang]])
 
 
 def _edges(word: str, lang: str) -> list[list[tuple[int, Phonemes, float]]]:
