@@ -41,19 +41,15 @@ def test_case_reports_survive_json(message: CaseReport) -> None:
     assert CaseReport.from_json(json.loads(json.dumps(message.to_json()))) == message
 
 
-def test_a_group_sends_its_lines_only() -> None:
-    """A group's records are not sent to the controller, which reads their lines."""
-    message = CaseReport(group=GroupLines("wrong", {"wrong": 1}, "{}\n", [VERDICT]))
+def test_the_status_and_the_group_of_a_report() -> None:
+    """A report has the status of its verdict or group, none of a search; a group's lines are sent, not its records."""
+    assert CaseReport(VERDICT).status == "wrong"
+    assert CaseReport(search=SEARCH).status is None
+    message = CaseReport(group=GroupLines("error", {"wrong": 1}, "{}\n", [VERDICT]))
+    assert message.status == "error"
     read = CaseReport.from_json(message.to_json()).group
     assert read is not None
     assert (read.lines, read.records) == ("{}\n", None)
-
-
-def test_the_status_of_a_report() -> None:
-    """A report has the status of its verdict or group; a report about a search has none."""
-    assert CaseReport(VERDICT).status == "wrong"
-    assert CaseReport(group=GroupLines("error", {}, "")).status == "error"
-    assert CaseReport(search=SEARCH).status is None
 
 
 def test_setup_and_summary_survive_json() -> None:

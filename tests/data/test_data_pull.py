@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -243,23 +244,11 @@ def test_unwritable_destination(tmp_path: Path, upstream: Upstream) -> None:
 def test_interrupt_leaves_no_half_file(tmp_path: Path) -> None:
     """Ctrl-C in the middle of a file leaves neither that file nor a temporary one."""
 
-    class Interrupted:
-        blocks = iter([b"half"])
-
-        def read(self, size: int, /) -> bytes:
-            for block in self.blocks:
-                return block
-            raise KeyboardInterrupt
-
-        def __enter__(self) -> Interrupted:
-            return self
-
-        def __exit__(self, *details: object) -> None:
-            pass
-
+    opened = MagicMock()
+    opened.read.side_effect = [b"half", KeyboardInterrupt]
     entry = ManifestEntry("a/1", "o/r", COMMIT, "1", 8, "0" * 64, "MIT")
     with pytest.raises(KeyboardInterrupt):
-        pull(tmp_path, manifest=[entry], opener=lambda url: Interrupted(), out=lambda line: None)
+        pull(tmp_path, manifest=[entry], opener=lambda url: opened, out=lambda line: None)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 

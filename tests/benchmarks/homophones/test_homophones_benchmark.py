@@ -73,22 +73,6 @@ def quoted(prompt: str) -> str:
 # Questions
 
 
-def test_the_papers_question(lamp: Loaded, measure: Measure) -> None:
-    """The main task sends the paper's question, word for word, in one new user turn."""
-    assert measure(H, lamp.items[0], lamp.context, "lamp").prompt == QUESTION
-
-
-def test_the_question_is_english_for_every_language(tmp_path: Path, measure: Measure) -> None:
-    """Questions about Chinese and Spanish sentences are in English too (section 6.3)."""
-    write(tmp_path, "zh", ("他把门观上了", "观上", "close", "关上"))
-    data = load(tmp_path, "es", ("Un livrro nuevo", "livrro", "book", "libro"))
-    asked = [measure(H, i, data.context, "x").prompt for i in data.items if i.task == "asked"]
-    assert asked == [
-        "In the sentence '他把门观上了', the word '观上' is a homophone word, can you tell its true meaning?",
-        "In the sentence 'Un livrro nuevo', the word 'livrro' is a homophone word, can you tell its true meaning?",
-    ]
-
-
 def test_paper_and_quick_requests(lamp: Loaded, measure: Measure) -> None:
     """`paper` leaves temperature and length to the server and matches anywhere; `quick` sets both."""
     paper, quick = (
@@ -146,49 +130,48 @@ def test_no_answer_is_in_the_questions_own_wording(builtin: Loaded) -> None:
         assert [a for a in item["answers"] if a.casefold() in own] == [], item.id
 
 
-def test_mask_ignores_case_and_finds_every_place(tmp_path: Path) -> None:
-    """The word is masked wherever it occurs, in any case, but never inside another word."""
-    rows = [
-        ("Wee think that wee won", "wee", "we"),
-        ("A week ago wee won", "wee", "we"),
-        ("He said HA loudly", "ha", "a"),
-    ]
-    items = [i for i in load(tmp_path, "en", *rows).items if i.task == "context_only"]
-    assert [masked(i["sentence"], i["word"]) for i in items] == [
-        "____ think that ____ won",
-        "A week ago ____ won",
-        "He said ____ loudly",
-    ]
-
-
-def test_word_with_another_spelling_has_no_masked_control(tmp_path: Path) -> None:
-    """If the sentence spells the word differently (two published rows), the masked control does not exist."""
-    items = load(tmp_path, "en", ("We sold the boatt", "bowt", "boat")).items
-    assert [i.task for i in items] == ["asked", "word_only"]
+@pytest.mark.parametrize(
+    ("sentence", "word", "shown"),
+    [
+        ("Wee think that wee won", "wee", "____ think that ____ won"),
+        ("A week ago wee won", "wee", "A week ago ____ won"),
+        ("He said HA loudly", "ha", "He said ____ loudly"),
+        ("We sold the boatt", "bowt", None),
+    ],
+)
+def test_mask_ignores_case_and_finds_every_place(
+    sentence: str, word: str, shown: str | None, tmp_path: Path
+) -> None:
+    """The word is masked in any case, but not inside another word; without it, there is no masked control."""
+    assert masked(sentence, word) == shown
+    tasks = [i.task for i in load(tmp_path, "en", (sentence, word, "x")).items]
+    assert tasks == ["asked", *(["context_only"] if shown else []), "word_only"]
 
 
 # Matching
 
 
-@pytest.mark.parametrize(
-    ("language", "row", "reply", "correct"),
-    [
-        ("zh", ("他把门观上了", "观上", "close/shut", "关上"), "It means 关上", True),
-        ("zh", ("他把门观上了", "观上", "close/shut", "关上"), "It means to close.", True),
-        ("zh", ("他把门观上了", "观上", "close/shut", "关上"), "Most likely “shut”", True),
-        ("zh", ("他把门观上了", "观上", "close/shut", "关上"), "It means 'open'", False),
-        ("es", ("Compré un livrro", "livrro", "book", "libro"), "Significa LIBRO", True),
-        ("es", ("Compré un livrro", "livrro", "book", "libro"), "It means book", True),
-        ("es", ("Compré un livrro", "livrro", "book", "libro"), "It means 'free'", False),
-    ],
-)
-def test_foreign_answers_may_be_english(
-    language: str, row: tuple[str, ...], reply: str, correct: bool, tmp_path: Path, measure: Measure
-) -> None:
-    """Chinese and Spanish items accept the answer in their own language and each English one."""
-    data = load(tmp_path, language, row)
-    verdict = measure(H, data.items[0], data.context, reply).verdict
-    assert verdict.status == ("correct" if correct else "wrong")
+def test_foreign_answers_may_be_english(tmp_path: Path, measure: Measure) -> None:
+    """Chinese and Spanish items, asked in English (section 6.3), accept answers in their language and in English."""
+    replies = {
+        "zh": {
+            "It means 关上": True,
+            "It means to close.": True,
+            "Most likely “shut”": True,
+            "It means 'open'": False,
+        },
+        "es": {"Significa LIBRO": True, "It means book": True, "It means 'free'": False},
+    }
+    write(tmp_path, "zh", ("他把门观上了", "观上", "close/shut", "关上"))
+    data = load(tmp_path, "es", ("Compré un livrro", "livrro", "book", "libro"))
+    for item in [item for item in data.items if item.task == "asked"]:
+        assert ask_about(item) == (
+            f"In the sentence '{item['sentence']}', the word '{item['word']}' is a homophone word,"
+            " can you tell its true meaning?"
+        )
+        for reply, correct in replies[item.language].items():
+            status = "correct" if correct else "wrong"
+            assert measure(H, item, data.context, reply).verdict.status == status, reply
 
 
 @pytest.mark.parametrize(

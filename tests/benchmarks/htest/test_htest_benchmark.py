@@ -170,15 +170,10 @@ def test_chain_of_thought_is_read_by_the_reader(small: Loaded, measure: Measure)
     assert (second.temperature, second.max_tokens) == (0.7, 5)
     assert (seen.verdict.status, seen.verdict.given) == ("correct", "B")
     assert "I hear B." in seen.verdict.evidence.values()
-
-
-@pytest.mark.parametrize(
-    ("read", "status"), [("A", "wrong"), ("B", "correct"), ("None", "unparsed"), ("", "unparsed")]
-)
-def test_reader_decides_the_verdict(read: str, status: str, small: Loaded, measure: Measure) -> None:
-    """The verdict depends on the reader's reply, not on the chain of thought."""
-    seen = measure(H, small.items[1], small.context, "Label: A, clearly", read, k=4, cot=True)
-    assert seen.verdict.status == status
+    # The verdict depends on the reader's reply, not on the chain of thought.
+    for read, status in (("A", "wrong"), ("B", "correct"), ("None", "unparsed"), ("", "unparsed")):
+        seen = measure(H, small.items[1], small.context, "Label: A, clearly", read, k=4, cot=True)
+        assert seen.verdict.status == status
 
 
 @pytest.mark.parametrize(
@@ -268,6 +263,9 @@ def test_metrics_by_hand(small: Loaded, measure: Measure) -> None:
     errors = measure(H, small.items[0], small.context, "Hm", helpers=(), k=4, cot=True).record
     actual = {m.name: m for m in H.metrics([errors, *records, errors])}
     assert set(actual) == {"adjusted_accuracy", "format_rate"}
+    records += [measure(H, small.items[2], small.context, reply).record for reply in ("N", "E", "", "n")]
+    # Status and values alone, read back from JSON, give the same metrics.
+    assert list(H.metrics(only_numbers(records))) == list(H.metrics(records))
     adjusted, obeyed = actual["adjusted_accuracy"], actual["format_rate"]
     # Read replies: A, B, "The answer", cut-off A. Three of these four are right; four of ten are one letter.
     assert (adjusted.value, adjusted.n, adjusted.direction) == (3 / 4, 4, "higher")
@@ -276,14 +274,6 @@ def test_metrics_by_hand(small: Loaded, measure: Measure) -> None:
     # Clopper and Pearson's 95% interval of 3 of 4
     assert adjusted.ci_low == pytest.approx(0.19412, abs=1e-5)
     assert adjusted.ci_high == pytest.approx(0.99369, abs=1e-5)
-
-
-def test_metrics_need_only_numbers(small: Loaded, measure: Measure) -> None:
-    """Status and values alone, read back from JSON, give the same metrics."""
-    records = [measure(H, small.items[0], small.context, reply, k=4).record for reply, *_ in STATUSES]
-    records += [measure(H, small.items[2], small.context, reply).record for reply in ("N", "E", "", "n")]
-    metrics = list(H.metrics(records))
-    assert list(H.metrics(only_numbers(records))) == metrics
 
 
 def test_adjusted_accuracy_of_few_readable_replies(small: Loaded, measure: Measure) -> None:

@@ -97,10 +97,10 @@ def test_one_run_per_model(data: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert any(str(runs["My Model"]) in line and "en 1/3" in line for line in lines)
 
 
-def test_run_is_complete(data: Path, tmp_path: Path) -> None:
-    """`run.json` has every field of the run record, schema 2, marked complete, with the files' hashes."""
+def test_run_of_a_model(data: Path, tmp_path: Path) -> None:
+    """A run is complete, with the files' hashes, the column's counts, and the ids of the items in a new run."""
     folder = imported(data, tmp_path / "runs")["GPT-4"]
-    actual = facts(folder)
+    actual, lines = facts(folder), verdicts(folder)
     assert set(actual) >= FACTS
     assert (actual["schema"], actual["complete"], actual["run_id"]) == (2, True, folder.name)
     assert actual["started"] <= actual["finished"]
@@ -109,21 +109,21 @@ def test_run_is_complete(data: Path, tmp_path: Path) -> None:
     assert actual["data"]["published:homophones/testset_english.csv"] == english
     assert any("imported" in note for note in actual["notes"])
     assert {actual["calls"][name] for name in CALLS} == {0}
-
-
-def test_summary_counts_the_columns(data: Path, tmp_path: Path) -> None:
-    """The summary has one row per language with the column's counts and Clopper and Pearson's interval."""
-    rows = facts(imported(data, tmp_path / "runs")["GPT-4"])["summary"]
-    english, chinese = rows
-    assert (english["language"], english["items"], english["correct"], english["wrong"]) == ("en", 3, 2, 1)
-    assert (english["accuracy"], english["errors"], english["refused"]) == (2 / 3, 0, 0)
-    assert (english["ci_low"], english["ci_high"], english["ci_method"]) == tuple(clopper_pearson(2, 3))
-    assert (chinese["language"], chinese["items"], chinese["correct"]) == ("zh", 1, 0)
-
-
-def test_verdicts_belong_to_the_published_items(data: Path, tmp_path: Path) -> None:
-    """Each line has the run record's fields and the id of the same item in a new run on the files."""
-    lines = verdicts(imported(data, tmp_path / "runs")["GPT-4"])
+    english_row, chinese_row = actual["summary"]
+    names = (
+        "language",
+        "items",
+        "correct",
+        "wrong",
+        "accuracy",
+        "errors",
+        "refused",
+        "ci_low",
+        "ci_high",
+        "ci_method",
+    )
+    assert [english_row[name] for name in names] == ["en", 3, 2, 1, 2 / 3, 0, 0, *clopper_pearson(2, 3)]
+    assert [chinese_row[name] for name in names[:3]] == ["zh", 1, 0]
     assert all(set(line) == VERDICT for line in lines)
     assert [(line["id"], line["status"], line["score"]) for line in lines] == [
         ("homophones/en/p0001", "correct", 1.0),
@@ -136,16 +136,12 @@ def test_verdicts_belong_to_the_published_items(data: Path, tmp_path: Path) -> N
     }
     assert [v["values"]["function_word"] for v in lines] == [0.0, 0.0, 1.0, 0.0]
     assert all(v["requests"] == [] and v["given"] == "" for v in lines)
-
-
-def test_imported_verdicts_have_metrics(data: Path, tmp_path: Path) -> None:
-    """Imported lines give all metrics except those that need the reply's text, which have no row."""
-    lines = verdicts(imported(data, tmp_path / "runs")["GPT-4"])
+    # All metrics except those that need the reply's text.
     records = [VerdictRecord.from_json(line) for line in lines]
-    actual = {(m.language, m.name, m.group): m.value for m in Homophones().metrics(records)}
-    assert actual["en", "accuracy", "content_words"] == 1.0
-    assert actual["en", "accuracy", "function_words"] == 0.0
-    assert not any(name == "several_answers_rate" for _, name, _ in actual)
+    metrics = {(m.language, m.name, m.group): m.value for m in Homophones().metrics(records)}
+    assert metrics["en", "accuracy", "content_words"] == 1.0
+    assert metrics["en", "accuracy", "function_words"] == 0.0
+    assert not any(name == "several_answers_rate" for _, name, _ in metrics)
 
 
 def test_published_counts(published: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.htest.tools import vocabulary
 from pytest_llmprops.benchmarks.htest.tools.generation import builtin_split
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, Row, generate
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from tests.support.htest_leakage import OWN_FEATURES, Features, features, ngrams
+from tests.support.htest_leakage import Features, features, ngrams
 
 ITEMS = 4000
 SEED = 5
@@ -72,14 +72,6 @@ def upper_limit(hits: int, items: int) -> float:
 def labels_of(rows: Sequence[Row]) -> list[int]:
     """Return the index of the right option per row."""
     return [row["correct_options"][0] for row in rows]
-
-
-def test_every_task_has_its_own_features_named() -> None:
-    """The table of masked features covers the ten tasks, each with its rule and a description of what is
-    hidden.
-    """
-    assert tuple(sorted(OWN_FEATURES)) == TASKS
-    assert all(own.rule and own.hides for own in OWN_FEATURES.values())
 
 
 @pytest.mark.simulation
@@ -198,25 +190,6 @@ def test_a_planted_feature_is_found(task: str, kind: str, lexicon: Lexicon) -> N
 
     samples = [features(task, plant(row)) for row in rows]
     assert cross_validated_hits(samples, labels_of(rows), kind) / len(rows) > 0.95
-
-
-LEAKS: dict[str, Callable[[str], str]] = {
-    "longer": lambda text: text + " " * 60,
-    "exclaims": lambda text: text.replace(".", "!!"),
-    "begins with z": lambda text: "z" + text,
-}
-
-
-@pytest.mark.parametrize("leak", LEAKS)
-def test_other_planted_features_are_found(leak: str, lexicon: Lexicon) -> None:
-    """The tree also detects length, punctuation and first letter, each planted in group A."""
-    rows = rows_of("end_ly", lexicon)[:1000]
-    planted = [
-        LEAKS[leak](row["centerpiece"]) if index % 2 == 0 else row["centerpiece"]
-        for index, row in enumerate(rows)
-    ]
-    hits = cross_validated_hits([features("end_ly", text) for text in planted], labels_of(rows), "tree")
-    assert hits / len(rows) > 0.95
 
 
 @pytest.mark.parametrize("task", CHANGES_SIZE)
