@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import time
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -79,30 +81,38 @@ def test_pairs_count_what_changed() -> None:
     pairs = Pairs((0.5, 0.1 + 0.2, 1.0), (0.75, 0.3, 0.0), ("a", "b", "c"))
     assert (pairs.losses, pairs.gains, pairs.binary, pairs.clustered) == (1, 1, False, False)
     assert pairs.drop == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize(
-    ("scores", "message"),
-    [
-        (((1,), (1, 0), ("a", "b")), "not 1, 2 and 2"),
-        (((1, 0), (1, 0), ("a",)), "not 2, 2 and 1"),
-        (((1, 2), (1, 0), ("a", "b")), r"\[0, 1\], not 2"),
-        (((1,), (-0.1,), ("a",)), r"\[0, 1\], not -0.1"),
-        (((1,), (math.nan,), ("a",)), r"\[0, 1\], not nan"),
-    ],
-)
-def test_impossible_pairs_are_refused(scores: tuple[Any, Any, Any], message: str) -> None:
-    """Unequal lengths and scores outside [0, 1] raise a ValueError that names them."""
-    with pytest.raises(ValueError, match=message):
-        Pairs(*scores)
-
-
-def test_no_pairs_have_no_drop() -> None:
-    """Without pairs the p-value is 1, and the drop raises a ValueError."""
     nothing = Pairs((), (), ())
     assert (nothing.n, nothing.losses, nothing.clustered, drop_test(nothing).p) == (0, 0, False, 1.0)
-    with pytest.raises(ValueError, match="at least one pair"):
-        _ = nothing.drop
+
+
+IMPOSSIBLE = ((1, 1, 1), (3, 3, 5), (-1, 0, 5), (0, -1, 5), (0, 0, 0))
+DROP = partial(detectable_drop, alpha=0.05)
+REFUSED: list[tuple[Callable[..., object], tuple[Any, ...], str]] = [
+    (Pairs, ((1,), (1, 0), ("a", "b")), "not 1, 2 and 2"),
+    (Pairs, ((1, 0), (1, 0), ("a",)), "not 2, 2 and 1"),
+    (Pairs, ((1, 2), (1, 0), ("a", "b")), r"\[0, 1\], not 2"),
+    (Pairs, ((1,), (-0.1,), ("a",)), r"\[0, 1\], not -0.1"),
+    (Pairs, ((1,), (math.nan,), ("a",)), r"\[0, 1\], not nan"),
+    (lambda: Pairs((), (), ()).drop, (), "at least one pair"),
+    *(
+        (count_sample, counts, "{} losses and {} gains among {} pairs".format(*counts))
+        for counts in IMPOSSIBLE
+    ),
+    *((DROP, counts, "{} losses and {} gains among {}".format(*counts)) for counts in IMPOSSIBLE),
+    (partial(DROP, alpha=0.0), (0, 0, 5), "not 0.0 and 0.8"),
+    (partial(DROP, power=1.0), (0, 0, 5), "not 0.05 and 1.0"),
+    (partial(DROP, alpha=0.9), (0, 0, 5), "not 0.9 and 0.8"),
+    *((holm, (p_values,), r"p-values must be in \[0, 1\]") for p_values in ([0.1, 1.2], [-0.1], [math.nan])),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments", "message"), REFUSED)
+def test_impossible_values_are_refused(
+    function: Callable[..., object], arguments: tuple[Any, ...], message: str
+) -> None:
+    """Unequal lengths, scores outside [0, 1], impossible counts, levels and powers raise a ValueError that says so."""
+    with pytest.raises(ValueError, match=message):
+        function(*arguments)
 
 
 @given(flip_counts())
@@ -216,13 +226,6 @@ def test_the_upper_limit_of_a_drop_holds(n: int, drop: float, gained: float) -> 
     assert rate <= 0.025
 
 
-@pytest.mark.parametrize("counts", [(1, 1, 1), (-1, 0, 5), (0, -1, 5), (0, 0, 0)])
-def test_count_sample_refuses_impossible_counts(counts: tuple[int, int, int]) -> None:
-    """Impossible counts raise a ValueError that names them."""
-    with pytest.raises(ValueError, match=f"{counts[0]} losses and {counts[1]} gains among {counts[2]} pairs"):
-        count_sample(*counts)
-
-
 def test_drop_interval_of_clusters_and_of_repeats() -> None:
     """Clusters weigh as much as their pairs; fractional scores are taken as they are."""
     clusters = [[1.0, 1.0, 0.0], [-1.0], [0.0, 0.5]]
@@ -258,13 +261,6 @@ def test_holm_orders_and_bounds(p_values: list[float]) -> None:
     assert all(p - 1e-12 <= a <= min(1, p * len(p_values)) + 1e-12 for p, a in ranked)
     assert adjusted[p_values.index(min(p_values))] == pytest.approx(min(1, len(p_values) * min(p_values)))
     assert all(a >= b - 1e-12 for a, b in zip(adjusted, false_discovery_control(p_values), strict=True))
-
-
-@pytest.mark.parametrize("p_values", [[0.1, 1.2], [-0.1], [math.nan]])
-def test_holm_refuses_values_outside_0_and_1(p_values: list[float]) -> None:
-    """A p-value outside [0, 1] raises a ValueError."""
-    with pytest.raises(ValueError, match=r"p-values must be in \[0, 1\]"):
-        holm(p_values)
 
 
 def test_comparisons_that_are_judged_together() -> None:
@@ -350,23 +346,6 @@ def test_detectable_drop_falls_with_n_and_grows_with_churn(n: int, churn: int, a
     assert detectable_drop(churn, churn, n, alpha=alpha / 2) >= drop - 1e-4
     assert detectable_drop(churn, churn, n, alpha=alpha, power=0.95) > drop or drop == math.inf
     assert detectable_drop(churn, n - churn, n, alpha=alpha) == drop
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"losses": 3, "gains": 3, "n": 5}, "3 losses and 3 gains among 5"),
-        ({"losses": -1, "gains": 0, "n": 5}, "-1 losses"),
-        ({"losses": 0, "gains": 0, "n": 0}, "among 0 pairs"),
-        ({"losses": 0, "gains": 0, "n": 5, "alpha": 0.0}, "not 0.0 and 0.8"),
-        ({"losses": 0, "gains": 0, "n": 5, "power": 1.0}, "not 0.05 and 1.0"),
-        ({"losses": 0, "gains": 0, "n": 5, "alpha": 0.9}, "not 0.9 and 0.8"),
-    ],
-)
-def test_detectable_drop_refuses_impossible_arguments(arguments: dict[str, Any], message: str) -> None:
-    """Impossible counts, levels and powers raise a ValueError that names them."""
-    with pytest.raises(ValueError, match=message):
-        detectable_drop(**{"alpha": 0.05, **arguments})
 
 
 def test_detectable_drop_is_fast() -> None:

@@ -84,157 +84,42 @@ def test_labelled_replies_are_many_and_balanced() -> None:
         )
 
 
-def precision_and_recall(
-    pairs: list[tuple[bool, bool]], what: str, shown: pytest.CaptureFixture[str]
-) -> float:
-    """Print precision and recall of pairs (read, labelled); return the smaller."""
-    counts = Counter(pairs)
-    precision = counts[True, True] / (counts[True, True] + counts[True, False])
-    recall = counts[True, True] / (counts[True, True] + counts[False, True])
-    with shown.disabled():
-        print(f"\n{what} n={len(pairs)} precision={precision:.3f} recall={recall:.3f}", end="")
-    return min(precision, recall)
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize(("split", "least"), [("dev", 0.90), ("heldout", 0.85)])
-def test_precision_and_recall(split: str, least: float, capsys: pytest.CaptureFixture[str]) -> None:
-    """Refusals and several answers are found with the precision and recall printed here."""
-    rows = [(row, result) for row, result in readings() if row["split"] == split]
-    refused = [(result.refused, row["label"] == "refused") for row, result in rows]
-    assert precision_and_recall(refused, f"refused {split}", capsys) >= least
-    several = [(result.several, row["several"]) for row, result in rows]
-    assert precision_and_recall(several, f"several {split}", capsys) >= least
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("split", ["dev", "heldout"])
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_precision_and_recall_of_offers(
-    split: str, language: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Offered answers are found with a precision and recall of at least .95, printed next to `contains`."""
-    rows = [row for row in OFFERS if (row["split"], row["language"]) == (split, language)]
-    pairs = [(read(row).correct, row["label"] == "correct") for row in rows]
-    assert precision_and_recall(pairs, f"{split} {language} word", capsys) >= 0.95
-    if split == "heldout":
-        pairs = [(read(row, "contains").correct, row["label"] == "correct") for row in rows]
-        precision_and_recall(pairs, f"{split} {language} contains", capsys)
-
-
 def test_correct_and_empty_replies_are_never_mistaken() -> None:
     """The reader always agrees with the labels on correct and empty replies, which need no judgement."""
     for row, result in readings():
         assert (row["label"] == "correct", row["label"] == "empty") == (result.correct, result.empty), row
 
 
-# Every item
-
-
-@pytest.fixture(scope="module", params=["builtin", "published"])
-def loaded(request: pytest.FixtureRequest) -> Loaded:
-    """All items of one source."""
-    if request.param == "builtin":
-        return Homophones().load(DataFolder(builtin_data(), "builtin"))
-    folder = os.environ.get("LLMPROPS_DATA")
-    if not folder or not (Path(folder) / "homophones").is_dir():
-        pytest.skip("LLMPROPS_DATA names no folder with published homophones")
-    return Homophones().load(DataFolder(Path(folder), "published"))
-
-
-def asked(loaded: Loaded) -> list[Item]:
-    """Return the items of the main task; the controls have the same answers."""
-    return [item for item in loaded.items if item.task == "asked"]
-
-
-@pytest.mark.simulation
-def test_an_echo_never_scores(loaded: Loaded) -> None:
-    """A reply that repeats the question, the sentence or the sentence with a blank is not correct."""
-    for item in loaded.items:
-        question = ask_about(item)
-        replies = [question, question.upper()]
-        if item.task == "asked":
-            blanked = masked(item["sentence"], item["word"]) or item["sentence"]
-            replies += [item["sentence"], blanked, f"{question}\n\n{item['sentence']}"]
-        for reply in replies:
-            for match in ("word", "contains"):
-                assert not says(reply, item, match), (item.id, match, reply)
-
-
-@pytest.mark.simulation
-def test_plain_answers_score(loaded: Loaded) -> None:
-    """Each item's answer scores on its own, in bold, in quotes, and named as the homophone's meaning."""
-    for item in asked(loaded):
-        answer = item["answers"][0]
-        for reply in (
-            answer,
-            f"**{item['answers'][-1]}**",
-            f'It means "{answer}".',
-            f"The word '{item['word']}' is a homophone for '{answer}'.",
-            f'```json\n{{"answer": "{answer}"}}\n```',
-        ):
-            assert says(reply, item), (item.id, reply)
-
-
-@pytest.mark.simulation
-def test_denied_answers_do_not_score(loaded: Loaded) -> None:
-    """Each item's answer does not score where the reply denies it or cannot decide on it."""
-    for item in asked(loaded):
-        answer = item["answers"][0]
-        for reply in (
-            f'It does not mean "{answer}".',
-            f'This is not "{answer}".',
-            f'No significa "{answer}".',
-            f'I cannot tell whether it is "{answer}".',
-        ):
-            assert not says(reply, item), (item.id, reply)
-
-
-@pytest.mark.simulation
-def test_the_restored_sentence_scores(loaded: Loaded) -> None:
-    """The sentence with the answer in the homophone's place is an answer, even if the sentence has a "not"."""
-    for item in asked(loaded):
-        sentence = item["sentence"]
-        if masked(item["sentence"], item["word"]) is None:
-            continue
-        place = re.search(re.escape(item["word"]), sentence, re.IGNORECASE)
-        assert place is not None
-        restored = sentence[: place.start()] + item["answers"][0] + sentence[place.end() :]
-        assert says(restored, item), (item.id, restored)
-
-
 # Forms
 
 
 @pytest.mark.parametrize(
-    ("answer", "language", "form", "is_same"),
+    ("answer", "language", "same", "other"),
     [
-        ("driver", "en", "Drivers", True),
-        ("driver", "en", "driver's", True),
-        ("driver", "en", "driving", False),
-        ("driver", "en", "screwdriver", False),
-        ("knives", "en", "knife", True),
-        ("stop", "en", "stopped", True),
-        ("hope", "en", "hopping", False),
-        ("neighbor", "en", "neighbours", True),
-        ("glasses", "en", "glass", False),
-        ("write", "en", "wrote", True),
-        ("seat belt", "en", "seatbelts", True),
-        ("avión", "es", "AVION", True),
-        ("avión", "es", "aviones", True),
-        ("vecino", "es", "vecina", True),
-        ("libro", "es", "libra", False),
-        ("caso", "es", "casa", False),
-        ("luz", "es", "luces", True),
-        ("sembrar", "es", "siembran", True),
-        ("caña", "es", "cana", False),
-        ("厨房", "zh", "廚房", True),
-        ("厨房", "zh", "厨师", False),
+        ("driver", "en", ["Drivers", "driver's"], ["driving", "screwdriver"]),
+        ("knives", "en", ["knife"], []),
+        ("stop", "en", ["stopped"], []),
+        ("hope", "en", [], ["hopping"]),
+        ("neighbor", "en", ["neighbours"], []),
+        ("glasses", "en", [], ["glass"]),
+        ("write", "en", ["wrote"], []),
+        ("seat belt", "en", ["seatbelts"], []),
+        ("avión", "es", ["AVION", "aviones"], []),
+        ("vecino", "es", ["vecina"], []),
+        ("libro", "es", [], ["libra"]),
+        ("caso", "es", [], ["casa"]),
+        ("jefe", "es", ["jefa"], []),
+        ("vaso de agua", "es", ["vasos de agua"], []),
+        ("luz", "es", ["luces"], []),
+        ("sembrar", "es", ["siembran"], []),
+        ("caña", "es", [], ["cana"]),
+        ("厨房", "zh", ["廚房"], ["厨师"]),
     ],
 )
-def test_forms_of_an_answer(answer: str, language: str, form: str, is_same: bool) -> None:
+def test_forms_of_an_answer(answer: str, language: str, same: list[str], other: list[str]) -> None:
     """Regular inflection, accents and the Chinese script make no other word; other derivations do."""
-    assert forms_of((answer,), language, RULES.words).found_in(form) is is_same
+    forms = forms_of((answer,), language, RULES.words)
+    assert [form for form in same + other if forms.found_in(form)] == same
 
 
 def test_a_form_that_is_the_homophone_is_no_answer() -> None:
@@ -327,6 +212,8 @@ def test_status(reply: str, status: str) -> None:
     result = say(reply)
     said = [name for name in ("correct", "refused", "empty") if getattr(result, name)] or ["wrong"]
     assert [status] == said
+    # The word and the sentence may be unknown.
+    assert reading("I think it is a candle.", ["candle"], "word", "en", RULES).correct
 
 
 @pytest.mark.parametrize(
@@ -583,3 +470,116 @@ def test_rules_are_valid_and_have_a_name_of_their_own() -> None:
     for section in SECTIONS:
         names = [rule["name"] for rule in DOCUMENT[section]]
         assert len(set(names)) == len(names)
+
+
+# All labelled replies and all items: last, because coverage of these tests is not measured and forms are cached
+
+
+def precision_and_recall(
+    pairs: list[tuple[bool, bool]], what: str, shown: pytest.CaptureFixture[str]
+) -> float:
+    """Print precision and recall of pairs (read, labelled); return the smaller."""
+    counts = Counter(pairs)
+    precision = counts[True, True] / (counts[True, True] + counts[True, False])
+    recall = counts[True, True] / (counts[True, True] + counts[False, True])
+    with shown.disabled():
+        print(f"\n{what} n={len(pairs)} precision={precision:.3f} recall={recall:.3f}", end="")
+    return min(precision, recall)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize(("split", "least"), [("dev", 0.90), ("heldout", 0.85)])
+def test_precision_and_recall(split: str, least: float, capsys: pytest.CaptureFixture[str]) -> None:
+    """Refusals and several answers are found with the precision and recall printed here."""
+    rows = [(row, result) for row, result in readings() if row["split"] == split]
+    refused = [(result.refused, row["label"] == "refused") for row, result in rows]
+    assert precision_and_recall(refused, f"refused {split}", capsys) >= least
+    several = [(result.several, row["several"]) for row, result in rows]
+    assert precision_and_recall(several, f"several {split}", capsys) >= least
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("split", ["dev", "heldout"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_precision_and_recall_of_offers(
+    split: str, language: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Offered answers are found with a precision and recall of at least .95, printed next to `contains`."""
+    rows = [row for row in OFFERS if (row["split"], row["language"]) == (split, language)]
+    pairs = [(read(row).correct, row["label"] == "correct") for row in rows]
+    assert precision_and_recall(pairs, f"{split} {language} word", capsys) >= 0.95
+    if split == "heldout":
+        pairs = [(read(row, "contains").correct, row["label"] == "correct") for row in rows]
+        precision_and_recall(pairs, f"{split} {language} contains", capsys)
+
+
+@pytest.fixture(scope="module", params=["builtin", "published"])
+def loaded(request: pytest.FixtureRequest) -> Loaded:
+    """All items of one source."""
+    if request.param == "builtin":
+        return Homophones().load(DataFolder(builtin_data(), "builtin"))
+    folder = os.environ.get("LLMPROPS_DATA")
+    if not folder or not (Path(folder) / "homophones").is_dir():
+        pytest.skip("LLMPROPS_DATA names no folder with published homophones")
+    return Homophones().load(DataFolder(Path(folder), "published"))
+
+
+def asked(loaded: Loaded) -> list[Item]:
+    """Return the items of the main task; the controls have the same answers."""
+    return [item for item in loaded.items if item.task == "asked"]
+
+
+@pytest.mark.simulation
+def test_an_echo_never_scores(loaded: Loaded) -> None:
+    """A reply that repeats the question, the sentence or the sentence with a blank is not correct."""
+    for item in loaded.items:
+        question = ask_about(item)
+        replies = [question, question.upper()]
+        if item.task == "asked":
+            blanked = masked(item["sentence"], item["word"]) or item["sentence"]
+            replies += [item["sentence"], blanked, f"{question}\n\n{item['sentence']}"]
+        for reply in replies:
+            for match in ("word", "contains"):
+                assert not says(reply, item, match), (item.id, match, reply)
+
+
+@pytest.mark.simulation
+def test_plain_answers_score(loaded: Loaded) -> None:
+    """Each item's answer scores on its own, in bold, in quotes, and named as the homophone's meaning."""
+    for item in asked(loaded):
+        answer = item["answers"][0]
+        for reply in (
+            answer,
+            f"**{item['answers'][-1]}**",
+            f'It means "{answer}".',
+            f"The word '{item['word']}' is a homophone for '{answer}'.",
+            f'```json\n{{"answer": "{answer}"}}\n```',
+        ):
+            assert says(reply, item), (item.id, reply)
+
+
+@pytest.mark.simulation
+def test_denied_answers_do_not_score(loaded: Loaded) -> None:
+    """Each item's answer does not score where the reply denies it or cannot decide on it."""
+    for item in asked(loaded):
+        answer = item["answers"][0]
+        for reply in (
+            f'It does not mean "{answer}".',
+            f'This is not "{answer}".',
+            f'No significa "{answer}".',
+            f'I cannot tell whether it is "{answer}".',
+        ):
+            assert not says(reply, item), (item.id, reply)
+
+
+@pytest.mark.simulation
+def test_the_restored_sentence_scores(loaded: Loaded) -> None:
+    """The sentence with the answer in the homophone's place is an answer, even if the sentence has a "not"."""
+    for item in asked(loaded):
+        sentence = item["sentence"]
+        if masked(item["sentence"], item["word"]) is None:
+            continue
+        place = re.search(re.escape(item["word"]), sentence, re.IGNORECASE)
+        assert place is not None
+        restored = sentence[: place.start()] + item["answers"][0] + sentence[place.end() :]
+        assert says(restored, item), (item.id, restored)
