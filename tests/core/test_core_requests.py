@@ -231,6 +231,8 @@ def test_a_key_is_that_of_the_canonical_json(request_: Request) -> None:
 
 
 @given(replies(NUMBERS))
+@example(Reply("text", deviations=("no temperature",)))
+@example(Reply("text", via="batch"))
 def test_a_stored_reply_has_the_text_of_the_encoder(reply: Reply) -> None:
     """Whatever fields a reply has."""
     assert reply.to_text() == ENCODER.encode(reply.to_json())
