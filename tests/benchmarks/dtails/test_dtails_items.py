@@ -1,31 +1,42 @@
-"""The reader of DTAiLS files: what it accepts, and what it refuses in one line."""
+"""Files of DTAiLS: what their reader accepts and refuses in one line, and the built-in sentences."""
 
 from __future__ import annotations
 
-import csv
-import io
+import re
+import unicodedata
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, row_items, train_rows
-from pytest_llmprops.benchmarks.dtails.rows import COLUMNS, Row, Variation, parse_rows, parse_words
+from pytest_llmprops.benchmarks.dtails.context import frequency_baseline
+from pytest_llmprops.benchmarks.dtails.items import (
+    LANGUAGES,
+    expert_rows,
+    items,
+    languages,
+    row_items,
+    train_rows,
+    words,
+)
+from pytest_llmprops.benchmarks.dtails.reading import read_translation
+from pytest_llmprops.benchmarks.dtails.rows import Row, parse_rows, parse_words
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.items import Item, check_unique
-from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.core.items import check_unique
+from pytest_llmprops.data.files import DataFolder, builtin_data
+from tests.support.dtails import row as valid_row
+from tests.support.dtails import table
 
 ZWNJ = "\u200c"
 
 
 def cells(**changes: str) -> dict[str, str]:
     """Return a valid row with changes; keys are concept, sentence, target, variations, label, clue, id."""
-    row = {"concept": "sun", "variations": "['son', 'sol/sole']", "label": "son"}
-    row |= {"sentence": "The sun is up.", "target": "Die son is op."}
-    row |= changes
-    row["source language text"], row["target language text"] = row.pop("sentence"), row.pop("target")
-    return row
+    valid = {"concept": "sun", "sentence": "The sun is up.", "target": "Die son is op."}
+    return valid_row(**{**valid, "variations": "['son', 'sol/sole']", "label": "son", **changes})
 
 
 def read(*rows: dict[str, str], source: str = "builtin") -> tuple[Row, ...]:
@@ -40,18 +51,6 @@ def folder(root: Path, source: str, files: dict[str, str]) -> DataFolder:
     return DataFolder(root, source)
 
 
-def table(*rows: dict[str, str]) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, COLUMNS)
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
-
-
-def selected(all_items: list[Item]) -> list[Item]:
-    return [item for item in all_items if item.task == "select"]
-
-
 def test_row_is_read() -> None:
     """A row yields its variations with their forms, the index of its label, its clue and its id."""
     (row,) = read(cells(label="sol/sole", clue="sun; up", id="sun/07"))
@@ -61,12 +60,8 @@ def test_row_is_read() -> None:
 
 @pytest.mark.parametrize("label", ["sol", "sole", "sole/sol", "x/sole"])
 def test_any_form_of_a_label_decides(label: str) -> None:
-    """A label means the variation with which it shares a form."""
+    """A label means the variation that it equals, or the only one with which it shares a form."""
     assert read(cells(label=label))[0].label == 1
-
-
-def test_exact_label_comes_before_a_shared_form() -> None:
-    """If two variations share a form, a label that equals one variation completely selects that one."""
     assert read(cells(variations="['a', 'b/a']", label="b/a"))[0].label == 1
 
 
@@ -132,13 +127,13 @@ def test_repeated_rows() -> None:
         read(*rows)
     kept = read(*rows, source="published")
     assert [row.repeats for row in kept] == [0, 0, 1]
-    selection_items = selected(list(row_items(kept, "xx", "published")))
-    assert [item["repeats"] for item in selection_items] == ["", "", selection_items[0].id]
+    first, _, third = list(row_items(kept, "xx", "published"))[::2]
+    assert (first["repeats"], third["repeats"]) == ("", first.id)
 
 
 def test_training_rows_may_repeat(tmp_path: Path) -> None:
     """Training rows may repeat in generated files too, but test rows may not."""
-    texts = {"en-te/expert_dataset.csv": table(cells()), "en-te/train_dataset.csv": table(cells(), cells())}
+    texts = {"en-te/expert_dataset.csv": table([cells()]), "en-te/train_dataset.csv": table([cells()] * 2)}
     assert [row.repeats for row in train_rows(folder(tmp_path, "generated", texts), "te")] == [0, 1]
     twice = folder(tmp_path, "generated", {"en-te/expert_dataset.csv": texts["en-te/train_dataset.csv"]})
     with pytest.raises(DataError, match="repeats row 1"):
@@ -205,20 +200,11 @@ def test_variation_cells_are_read_or_refused_in_one_line(text: str) -> None:
         assert len(row.variations) >= 2
 
 
-def test_variation_shares_forms() -> None:
-    """Two variations agree if they have a form in common."""
-    assert Variation.parse("gesê/sê").shares(Variation.parse("x / sê"))
-    assert not Variation.parse("sien").shares(Variation.parse("gesien"))
-
-
 def test_words_file() -> None:
     """A words file yields concept, tag and variations with any line endings."""
     first, second = parse_words("tell,VERB,gesê/sê;vertel\r\n\r\ntoo,ADV,ook;te\r\n", "af.words")
-    assert (first.concept, first.pos, [v.forms for v in first.variations]) == (
-        "tell",
-        "VERB",
-        [("gesê", "sê"), ("vertel",)],
-    )
+    assert (first.concept, first.pos) == ("tell", "VERB")
+    assert [v.forms for v in first.variations] == [("gesê", "sê"), ("vertel",)]
     assert (second.pos, second.variations[1].name) == ("ADV", "te")
 
 
@@ -244,20 +230,16 @@ def test_tags_distinguish_concepts_with_one_spelling() -> None:
     """The tag comes from the entry with the row's variations, so equal spellings have separate ids."""
     words = parse_words("build,VERB,a;b\nbuild,NOUN,c;d\nlate,ADJ,x;y\n", "w")
     rows = [
-        cells(concept="build", variations="['b', 'a']", label="a"),
-        cells(concept="build", variations="['c', 'd']", label="d"),
-        cells(concept="build", variations="['e', 'f']", label="e"),
-        cells(concept="late", variations="['x', 'z']", label="x"),
-    ]
+        cells(concept=concept, variations=str(list(forms)), label=label)
+        for concept, forms, label in (
+            ("build", "ba", "a"), ("build", "cd", "d"), ("build", "ef", "e"), ("late", "xz", "x"),
+        )
+    ]  # fmt: skip
     read_rows = parse_rows(rows, "xx", "published", "f", words)
     assert [row.pos for row in read_rows] == ["VERB", "NOUN", "", "ADJ"]
-    selection_items = selected(list(row_items(read_rows, "xx", "published")))
-    assert [item.cluster.rsplit("/")[-1] for item in selection_items] == [
-        "build",
-        "build-noun",
-        "build-2",
-        "late",
-    ]
+    selection_items = list(row_items(read_rows, "xx", "published"))[::2]
+    names = [item.cluster.rsplit("/")[-1] for item in selection_items]
+    assert names == ["build", "build-noun", "build-2", "late"]
     assert len({item.id for item in selection_items}) == 4
 
 
@@ -288,38 +270,28 @@ def test_ids_are_short_and_ascii(concept: str) -> None:
 
 def test_any_language_with_a_folder_is_read(tmp_path: Path) -> None:
     """Published folders of any two letters are found, the paper's languages first; words are optional."""
-    rows = table(cells(), cells(sentence="Sun.", label="sol"))
-    files = folder(
-        tmp_path,
-        "published",
-        {"en-es/expert_dataset.csv": rows, "en-te/expert_dataset.csv": rows, "en-hi/hi.words": "a,X,b;c"},
-    )
+    rows = table([cells(), cells(sentence="Sun.", label="sol")])
+    tests = {f"en-{code}/expert_dataset.csv": rows for code in ("es", "te")}
+    files = folder(tmp_path, "published", {**tests, "en-hi/hi.words": "a,X,b;c"})
     assert languages(files) == ("te", "es")
     all_items = list(items(files))
-    assert [i.id for i in selected(all_items)] == [
-        f"dtails/{x}/sun/p0{n}" for x in ("te", "es") for n in (1, 2)
-    ]
+    wanted = [f"dtails/{code}/sun/p0{n}" for code in ("te", "es") for n in (1, 2)]
+    assert [i.id for i in all_items[::2]] == wanted
     assert {i.source for i in all_items} == {"published"}
     assert train_rows(files, "te") == ()
 
 
 def test_training_rows_are_read_separately(tmp_path: Path) -> None:
     """Training rows are read from their own file and do not become items."""
-    files = folder(
-        tmp_path,
-        "published",
-        {
-            "en-te/expert_dataset.csv": table(cells()),
-            "en-te/train_dataset.csv": table(
-                cells(sentence="One sun."), cells(sentence="Two suns.", label="sol")
-            ),
-            "en-te/te.words": "sun,NOUN,son;sol/sole\n",
-        },
-    )
-    assert [(row.sentence, row.pos) for row in train_rows(files, "te")] == [
-        ("One sun.", "NOUN"),
-        ("Two suns.", "NOUN"),
-    ]
+    train = table([cells(sentence="One sun."), cells(sentence="Two suns.", label="sol")])
+    texts = {
+        "expert_dataset.csv": table([cells()]),
+        "train_dataset.csv": train,
+        "te.words": "sun,NOUN,son;sol/sole\n",
+    }
+    files = folder(tmp_path, "published", {f"en-te/{name}": text for name, text in texts.items()})
+    trained = [(row.sentence, row.pos) for row in train_rows(files, "te")]
+    assert trained == [("One sun.", "NOUN"), ("Two suns.", "NOUN")]
     assert [row.sentence for row in expert_rows(files, "te")] == ["The sun is up."]
     assert {item["sentence"] for item in items(files)} == {"The sun is up."}
 
@@ -335,3 +307,100 @@ def test_missing_column(tmp_path: Path) -> None:
     files = folder(tmp_path, "published", {"en-te/expert_dataset.csv": "concept,label\na,b\n"})
     with pytest.raises(DataError, match="no column 'source language text'"):
         list(items(files))
+
+
+def builtin_files() -> DataFolder:
+    return DataFolder(builtin_data(), "builtin")
+
+
+every_language = pytest.mark.parametrize("language", LANGUAGES)
+
+
+@cache
+def rows_of(language: str) -> tuple[Row, ...]:
+    return expert_rows(builtin_files(), language)
+
+
+def of_concepts(language: str) -> dict[str, list[Row]]:
+    concepts: dict[str, list[Row]] = {}
+    for row in rows_of(language):
+        concepts.setdefault(row.concept, []).append(row)
+    return concepts
+
+
+def stands_in(text: str, sentence: str) -> bool:
+    return bool(re.search(rf"(?<!\w){re.escape(text.casefold())}(?!\w)", sentence.casefold()))
+
+
+def test_languages_and_sentences() -> None:
+    """Exactly the languages of the paper are built in, and no English sentence occurs twice."""
+    assert languages(builtin_files()) == LANGUAGES
+    assert len(set(LANGUAGES)) == 9
+    counts = Counter(row.sentence for language in LANGUAGES for row in rows_of(language))
+    assert [sentence for sentence, count in counts.items() if count > 1] == []
+
+
+@every_language
+def test_concepts(language: str) -> None:
+    """A language has at least six concepts with 2 to 4 variations, each right equally often, in the words file too."""
+    concepts = of_concepts(language)
+    assert len(concepts) >= 6
+    for concept, rows in concepts.items():
+        assert len({row.variations for row in rows}) == 1
+        assert 2 <= len(rows[0].variations) <= 4 <= len(rows)
+        counts = Counter(row.label for row in rows)
+        assert len(counts) == len(rows[0].variations), concept
+        assert len(set(counts.values())) == 1, concept
+    expected = [(concept, rows[0].variations) for concept, rows in concepts.items()]
+    assert [(entry.concept, entry.variations) for entry in words(builtin_files(), language)] == expected
+    assert {row.pos for row in rows_of(language)} <= {"ADJ", "ADV", "NOUN", "PRON", "VERB"}
+
+
+@every_language
+def test_sentences_and_translations(language: str) -> None:
+    """An English sentence has the clue but no form of a variation; a translation is read as its label."""
+    translated_rows = 0
+    for row in rows_of(language):
+        assert row.clue, row.id
+        assert all(part in row.sentence for part in row.clue), row.id
+        assert row.concept not in row.clue, row.id
+        assert row.sentence.isascii()
+        assert not [f for v in row.variations for f in v.forms if stands_in(f, row.sentence)], row.id
+        if row.target:
+            translated_rows += 1
+            reading = read_translation(row.target, [v.forms for v in row.variations], ())
+            assert (reading.index, reading.how) == (row.label, "substring"), row.id
+    assert translated_rows
+
+
+@every_language
+def test_texts_are_normalised(language: str) -> None:
+    """All built-in text is in NFC, and two variations share no form."""
+    for row in rows_of(language):
+        forms = [form for variation in row.variations for form in variation.forms]
+        assert len(forms) == len(set(forms))
+        for text in (row.sentence, row.target, *forms):
+            assert unicodedata.is_normalized("NFC", text), row.id
+            assert text == text.strip(), row.id
+
+
+def test_ids() -> None:
+    """Ids are unique, in the form dtails/lang/concept/n, and an item's cluster is its concept."""
+    all_items = list(items(builtin_files()))
+    check_unique(all_items, "dtails")
+    for item in all_items:
+        assert re.fullmatch(r"dtails/[a-z]{2}/[a-z-]+/\d\d(\+translate)?", item.id)
+        assert item.base_id.rpartition("/")[0] == item.cluster
+        assert item.cluster == f"dtails/{item.language}/{item['concept']}"
+
+
+def test_note_says_that_no_native_speaker_checked_the_data() -> None:
+    """The note beside the data says that native speakers have not verified it."""
+    assert "Not verified by native speakers" in builtin_files().text("dtails/README.md")
+
+
+def test_frequency_baseline() -> None:
+    """Three of four and one of two are right; in a tie either label gives the same count."""
+    baseline = frequency_baseline([("a", "x")] * 3 + [("a", "y"), ("b", "x"), ("b", "y")])
+    assert (baseline.right, baseline.n, baseline.concepts, baseline.accuracy) == (4, 6, 2, 4 / 6)
+    assert frequency_baseline([]).accuracy is None

@@ -1,38 +1,46 @@
-"""Known values of the authors' published files."""
+"""Known values of the authors' published files, and what the paper says about them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.benchmarks.dtails.context import frequency_baseline
-from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, expert_rows, languages, train_rows
+from pytest_llmprops.benchmarks.dtails.items import (
+    LANGUAGES,
+    expert_rows,
+    items,
+    languages,
+    train_rows,
+    words,
+)
 from pytest_llmprops.benchmarks.dtails.prompts import variation_name
 from pytest_llmprops.benchmarks.dtails.reading import is_right, read_selection, read_translation
 from pytest_llmprops.benchmarks.dtails.rows import Row
 from pytest_llmprops.benchmarks.dtails.rule_making import choose_sentences, english_tokens
 from pytest_llmprops.benchmarks.dtails.text import unicode_words
-from pytest_llmprops.data.files import DataFolder
+from pytest_llmprops.core.benchmark import Loaded
+from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.items import check_unique
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.data.files import DataFolder, builtin_data
+from tests.support.dtails_cases import BENCHMARK, CHAT, TRANSLATOR, fenced, measured
 
 
-def rows_of(published: Path, language: str) -> tuple[Row, ...]:
-    files = DataFolder(published, "published")
+@pytest.fixture
+def files(published: Path) -> DataFolder:
+    """Return the published data, or skip the test if it has no DTAiLS."""
+    folder = DataFolder(published, "published")
+    if not languages(folder):
+        pytest.skip("needs the published files of DTAiLS")
+    return folder
+
+
+def rows_of(files: DataFolder, language: str) -> tuple[Row, ...]:
     if language not in languages(files):
         pytest.skip(f"needs the published file of {language}")
     return expert_rows(files, language)
-
-
-@pytest.mark.parametrize(
-    ("language", "baseline"),
-    [("af", 0.656), ("fa", 0.709), ("gl", 0.640), ("hy", 0.619), ("ja", 0.658), ("ta", 0.716)],
-)
-def test_frequency_baseline(published: Path, language: str, baseline: float) -> None:
-    """The most common label of each concept is right in the known share of the language's rows."""
-    rows = rows_of(published, language)
-    computed = frequency_baseline(((r.concept, frozenset(r.variations)), r.label) for r in rows)
-    assert computed.accuracy is not None
-    assert round(computed.accuracy, 3) == baseline
 
 
 #: Least share of reference translations that are read as their label, with Unicode words.
@@ -50,9 +58,9 @@ READ = {
 
 
 @pytest.mark.parametrize(("language", "share"), READ.items())
-def test_reference_translations(published: Path, language: str, share: float) -> None:
+def test_reference_translations(files: DataFolder, language: str, share: float) -> None:
     """The known share of reference translations is read as using the label's variation."""
-    rows = rows_of(published, language)
+    rows = rows_of(files, language)
     right = 0
     for row in rows:
         variations = [variation.forms for variation in row.variations]
@@ -62,18 +70,17 @@ def test_reference_translations(published: Path, language: str, share: float) ->
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_published_variation_is_read_as_itself(published: Path, language: str) -> None:
+def test_every_published_variation_is_read_as_itself(files: DataFolder, language: str) -> None:
     """An answer that copies any form of a variation from the list is read as that variation."""
-    for row in rows_of(published, language):
+    for row in rows_of(files, language):
         shown = [variation.forms for variation in row.variations]
         for index, forms in enumerate(shown):
             for answer in (variation_name(forms), *forms):
                 assert read_selection(f"Thus ```{answer}```.", shown).index == index, (row.concept, answer)
 
 
-def test_sentences_for_rules_are_not_test_sentences(published: Path) -> None:
+def test_sentences_for_rules_are_not_test_sentences(files: DataFolder) -> None:
     """Afrikaans train rows supply sentences for each concept's rules, and none of them is a test sentence."""
-    files = DataFolder(published, "published")
     test, train = expert_rows(files, "af"), train_rows(files, "af")
     asked = {row.sentence for row in test}
     for concept in {row.concept for row in test}:
@@ -84,3 +91,91 @@ def test_sentences_for_rules_are_not_test_sentences(published: Path) -> None:
             assert 0 < len(sentences) <= 50
             assert not asked & set(sentences)
             assert max(map(english_tokens, sentences)) < 50
+
+
+BASELINES = {"af": 0.656, "fa": 0.709, "gl": 0.640, "hy": 0.619, "ja": 0.658, "ta": 0.716}
+
+
+@pytest.fixture(scope="module")
+def part(published: Path) -> Loaded:
+    """Return all published items."""
+    return loaded(BENCHMARK, DataFolder(published, "published"))
+
+
+def records(part: Loaded, language: str, task: str, most: int | None = None) -> list[VerdictRecord]:
+    """Return the records of a language's items, each answered with the right answer of its row."""
+    verdicts = []
+    kinds = TRANSLATOR if task == "translate" else CHAT
+    for subject in [i for i in part.items if (i.language, i.task) == (language, task)][:most]:
+        answer = subject["target"] if task == "translate" else fenced(subject["label"][0])
+        outcome, _ = measured(subject, lambda r, x=answer: x, case_context=part.context, kinds=kinds)  # type: ignore[misc]
+        verdicts.append(outcome.record())
+    return verdicts
+
+
+@pytest.mark.parametrize("language", sorted(BASELINES))
+@pytest.mark.parametrize("task", ["select", "translate"])
+def test_frequency_baseline(part: Loaded, language: str, task: str) -> None:
+    """The metric is the known share over the language's whole file, also if only five items are run."""
+    rows = list(BENCHMARK.metrics(records(part, language, task, most=5)))
+    [baseline] = [row for row in rows if row.name == "frequency_baseline"]
+    assert baseline.value is not None
+    assert round(baseline.value, 3) == BASELINES[language]
+    assert baseline.n == sum((i.language, i.task) == (language, "select") for i in part.items)
+
+
+@pytest.mark.parametrize("language", sorted(BASELINES))
+def test_labels_are_right(part: Loaded, language: str) -> None:
+    """A model that answers with the row's label is right in every row, in any Unicode form."""
+    assert {r.status for r in records(part, language, "select")} == {"correct"}
+
+
+#: rows of the expert dataset (paper, Table 2)
+TABLE_2 = {"af": 180, "hy": 176, "fa": 127, "gl": 164, "hi": 145, "ja": 149, "lv": 184, "ta": 134, "te": 118}
+
+
+#: extracted concepts (paper, Table 1)
+TABLE_1 = {"af": 17, "hy": 18, "fa": 100, "gl": 24, "hi": 41, "ja": 202, "lv": 16, "ta": 18, "te": 21}
+
+
+def test_counts_match_the_paper(files: DataFolder) -> None:
+    """Each language has the paper's number of test rows, with repeated ones, and of concepts; every row has its tag."""
+    assert sum(TABLE_2.values()) == 1377
+    rows = {code: expert_rows(files, code) for code in languages(files)}
+    assert {code: len(some) for code, some in rows.items()} == {code: TABLE_2[code] for code in rows}
+    assert {code: len(words(files, code)) for code in rows} == {code: TABLE_1[code] for code in rows}
+    assert all(row.pos for some in rows.values() for row in some)
+
+
+def test_items_are_unique(files: DataFolder) -> None:
+    """The published items have unique ids and both tasks, together with those of the built-in items."""
+    published_items = list(items(files))
+    check_unique([*published_items, *items(DataFolder(builtin_data(), "builtin"))], "dtails")
+    assert Counter(item.task for item in published_items)["select"] == len(published_items) / 2
+
+
+def test_training_rows(files: DataFolder) -> None:
+    """The Afrikaans training rows are read, and they include those of the test set's concepts."""
+    if not files.exists("dtails/en-af/train_dataset.csv"):
+        pytest.skip("needs the Afrikaans training rows")
+    rows = train_rows(files, "af")
+    assert {row.concept for row in rows} == {row.concept for row in expert_rows(files, "af")}
+    assert all(row.pos for row in rows)
+
+
+def test_builtin_sentences_differ_from_the_authors(files: DataFolder) -> None:
+    """No built-in sentence or translation equals one of the authors', in any language."""
+    theirs = {
+        text.casefold()
+        for code in languages(files)
+        for row in (*expert_rows(files, code), *train_rows(files, code))
+        for text in (row.sentence, row.target)
+    }
+    own = DataFolder(builtin_data(), "builtin")
+    texts = [
+        text
+        for code in languages(own)
+        for row in expert_rows(own, code)
+        for text in (row.sentence, row.target)
+    ]
+    assert [text for text in texts if text and text.casefold() in theirs] == []

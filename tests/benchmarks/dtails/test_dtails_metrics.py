@@ -1,22 +1,36 @@
-"""The metrics and remarks of DTAiLS, computed from the values of records alone."""
+"""Positions, their balanced orders, metrics and remarks of DTAiLS."""
 
 from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.dtails.positions import run_values
+from pytest_llmprops.benchmarks.dtails.benchmark import Dtails
+from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, SELECT, Slot, languages, slots
+from pytest_llmprops.benchmarks.dtails.positions import (
+    Positions,
+    mean_and_deviation,
+    order_dependent,
+    position_group,
+    positions,
+    run_accuracies,
+    run_values,
+)
 from pytest_llmprops.benchmarks.dtails.prompts import shown_order
+from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.core.statistics import clopper_pearson
-from tests.support.dtails_cases import BENCHMARK, TRANSLATOR, fenced, item, measured
+from pytest_llmprops.data.files import DataFolder, builtin_data
+from tests.support.dtails_cases import BENCHMARK, TRANSLATOR, fenced, item, measured, prompt_of, shown
 from tests.support.records import verdict
 
 Records = Sequence[VerdictRecord]
@@ -64,23 +78,16 @@ def test_three_positions_by_hand() -> None:
     """Counts 20, 10, 0 of three give their shares and p = exp(-10), doubled by Holm if two is tested too."""
     threes = [record(3, (0, True))] * 20 + [record(3, (1, True))] * 10
     metrics = rows(threes)
-    assert [metrics["select", "af", "position_rate", f"{n}of3"].value for n in (1, 2, 3)] == [
-        2 / 3,
-        1 / 3,
-        0.0,
-    ]
+    rates = [metrics["select", "af", "position_rate", f"{n}of3"].value for n in (1, 2, 3)]
+    assert rates == [2 / 3, 1 / 3, 0.0]
     assert metrics["select", "af", "position_rate", "1of3"].direction == "target:0.333333"
     assert metrics["select", "af", "position_p", "of3"].value == pytest.approx(math.exp(-10))
     assert metrics["select", "af", "order_invariant", "of3"].value == 0.0
     both = rows([*threes, record(2, (0, True)), record(2, (1, True))])
     assert both["select", "af", "position_p", "of3"].value == pytest.approx(2 * math.exp(-10))
-
-
-def test_too_few_choices_have_no_p_value() -> None:
-    """Fourteen choices of three have rates but neither a p-value nor a remark."""
-    metrics = rows([record(3, (0, True))] * 14)
-    assert metrics["select", "af", "position_rate", "1of3"].value == 1.0
-    assert not any(name in ("position_p", "order_invariant") for _, _, name, _ in metrics)
+    few = rows([record(3, (0, True))] * 14)
+    assert few["select", "af", "position_rate", "1of3"].value == 1.0
+    assert not any(name in ("position_p", "order_invariant") for _, _, name, _ in few)
 
 
 def test_mean_and_deviation_over_runs() -> None:
@@ -93,19 +100,17 @@ def test_mean_and_deviation_over_runs() -> None:
     assert not any(name.startswith("accuracy_") for _, _, name, _ in rows([record(2, (0, True))]))
 
 
-def test_retry_rate_and_longest_decided_rate() -> None:
-    """Shares are reported for runs with a retry and for readings whose longest form was not leftmost."""
-    records = [
-        record(2, (0, True), (1, True), values={"run1_retried": 1.0, "run2_leftmost": 1.0}),
-        record(2, (0, True), (None, False)),
-    ]
-    metrics = rows(records)
-    assert (metrics["select", "af", "retry_rate", ""].value, metrics["select", "af", "retry_rate", ""].n) == (
-        0.25,
-        4,
+def test_rates_by_hand() -> None:
+    """Retries and readings whose longest form was not leftmost have shares; the baseline is that of the whole file."""
+    retried = {"run1_retried": 1.0, "run2_leftmost": 1.0}
+    metrics = rows([record(2, (0, True), (1, True), values=retried), record(2, (0, True), (None, False))])
+    retries, decided, baseline = (
+        metrics["select", "af", name, ""]
+        for name in ("retry_rate", "longest_decided_rate", "frequency_baseline")
     )
-    decided = metrics["select", "af", "longest_decided_rate", ""]
+    assert (retries.value, retries.n) == (0.25, 4)
     assert (decided.value, decided.n) == pytest.approx((1 / 3, 3))
+    assert (baseline.value, baseline.n) == (0.6, 50)
 
 
 def test_rules_failed_rate() -> None:
@@ -118,12 +123,6 @@ def test_rules_failed_rate() -> None:
     assert metrics["select", "af", "rules_failed_rate", ""].value == 0.5
     assert metrics["select", "af", "retry_rate", ""].n == 1
     assert ("select", "af", "rules_failed_rate", "") not in rows([record(2, (0, True))])
-
-
-def test_the_baseline_is_of_the_whole_file() -> None:
-    """The baseline and its number of rows are those of the language's file, whatever items were run."""
-    metric = rows([record(2, (0, True))])["select", "af", "frequency_baseline", ""]
-    assert (metric.value, metric.n) == (0.6, 50)
 
 
 def test_positions_over_all_languages() -> None:
@@ -188,7 +187,6 @@ def test_metrics_of_real_verdicts() -> None:
 
 
 # remarks
-
 Chooser = Callable[[tuple[int, ...]], int]
 
 
@@ -243,14 +241,176 @@ def test_false_alarms_are_rare(twos: int, threes: int) -> None:
     assert named <= 73
 
 
-def test_positions_of_real_calls() -> None:
-    """A model that copies the first word of the list is named when run through the benchmark itself."""
+def values_of(size: int, *runs: tuple[int | None, bool]) -> dict[str, float]:
+    values = {"variations": float(size)}
+    for number, (place, right) in enumerate(runs, 1):
+        values |= run_values(number, place, right)
+    return values
 
-    def first(request: Any) -> str:
-        assert isinstance(request, Chat)
-        return fenced(request.prompt.split("['")[1].split("'")[0])
 
-    records = [measured(item(number=n), first)[0].record() for n in range(1, 21)]
-    assert len(list(BENCHMARK.remarks(records))) == 1
-    same = [measured(item(number=n), lambda r: fenced("woon"))[0].record() for n in range(1, 21)]
-    assert list(BENCHMARK.remarks(same)) == []
+def test_counts_by_number_of_variations() -> None:
+    """Positions are counted over items and runs, separately for 2 and 3 variations, without unread runs."""
+    by_size = positions(
+        [
+            values_of(2, (0, True), (1, False), (None, False)),
+            values_of(3, (2, True), (2, True), (0, False)),
+            values_of(2, (0, False)),
+        ]
+    )
+    assert {size: places.counts for size, places in by_size.items()} == {2: (2, 1), 3: (1, 0, 2)}
+    assert by_size[3].n == 3
+    assert by_size[3].rates == (1 / 3, 0.0, 2 / 3)
+    assert position_group(1, 2) == "1of2"
+
+
+@pytest.mark.parametrize(
+    ("counts", "p"),
+    [
+        ((8, 0), 2 / 2**8),
+        ((4, 4), 1.0),
+        ((20, 10, 0), math.exp(-10)),  # a statistic of 20 with 2 degrees of freedom
+        ((15, 0, 0), math.exp(-15)),
+        ((14, 0, 0), math.nan),
+        ((0, 0), math.nan),
+    ],
+)
+def test_uniformity(counts: tuple[int, ...], p: float) -> None:
+    """The test is exactly binomial for two positions, and chi-square for more with 5 choices expected per position."""
+    places = Positions(counts)
+    assert places.p_value() == pytest.approx(p, nan_ok=True)
+    assert math.isnan(places.deviation) == (sum(counts) == 0)
+    assert bool(order_dependent({len(counts): places})) == (p < 0.05)
+
+
+def test_small_deviations_are_not_named() -> None:
+    """A deviation below 0.05 is not named even if it is significant; a deviation of 0.05 is."""
+    assert Positions((53000, 47000)).p_value() < 1e-9
+    assert order_dependent({2: Positions((53000, 47000))}) == ()
+    assert order_dependent({2: Positions((55000, 45000))}) == (2,)
+
+
+def test_runs() -> None:
+    """A run counts only the items that have it; a single run has no deviation."""
+    assert run_accuracies([values_of(2, (0, True), (0, False)), values_of(2, (0, False))]) == (0.5, 0.0)
+    assert run_accuracies([]) == ()
+    assert mean_and_deviation((0.25,)) == (0.25, None)
+    assert mean_and_deviation(()) == (None, None)
+
+
+ItemChooser = Callable[[Item, random.Random], int]
+
+
+def select_items(files: DataFolder, language: str) -> list[Item]:
+    if language not in languages(files):
+        pytest.skip(f"needs the file of {language}")
+    return [item for item in Dtails().load(files).items if (item.task, item.language) == (SELECT, language)]
+
+
+def label_of(item: Item) -> int:
+    index: int = item["variations"].index(item["label"])
+    return index
+
+
+def perfect(item: Item, rng: random.Random) -> int:
+    """Choose the right variation."""
+    return label_of(item)
+
+
+def first_listed(item: Item, rng: random.Random) -> int:
+    """Choose the variation that the file lists first."""
+    return 0
+
+
+def mostly_right(item: Item, rng: random.Random) -> int:
+    """Choose the right variation four times in five, and otherwise any."""
+    return label_of(item) if rng.random() < 0.8 else rng.randrange(len(item["variations"]))
+
+
+def most_frequent(items: Sequence[Item]) -> ItemChooser:
+    """Choose the most frequent variation of the concept."""
+    counts = Counter((item.cluster, item["label"]) for item in items)
+    return lambda item, rng: max(
+        range(len(item["variations"])), key=lambda index: counts[item.cluster, item["variations"][index]]
+    )
+
+
+def is_named(items: Sequence[Item], chooser: ItemChooser, seed: int, runs: int) -> bool:
+    """Return True if a model that always chooses the same variation of an item is named order-dependent."""
+    rng, by_id = random.Random(seed), slots(items)
+    verdicts = []
+    for one in items:
+        size, choice = len(one["variations"]), chooser(one, rng)
+        orders = (shown_order(size, seed, one.base_id, run, by_id[one.base_id]) for run in range(runs))
+        verdicts.append(values_of(size, *((order.index(choice), False) for order in orders)))
+    return bool(order_dependent(positions(verdicts)))
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize("runs", [1, 3])
+def test_false_alarms_on_published_languages(published: Path, language: str, runs: int) -> None:
+    """Over 100 seeds, a perfect model is never named, and others in 5% within three standard deviations (11)."""
+    items = select_items(DataFolder(published, "published"), language)
+    choosers = {"perfect": perfect, "first listed": first_listed, "mostly right": mostly_right}
+    alarms = {
+        name: sum(is_named(items, chooser, seed, runs) for seed in range(100))
+        for name, chooser in {**choosers, "most frequent": most_frequent(items)}.items()
+    }
+    print(f"{language}, {runs} run(s): alarms in 100 seeds: {alarms}")
+    assert alarms["perfect"] == 0
+    assert max(alarms.values()) <= 11
+
+
+@pytest.mark.simulation
+def test_false_alarms_on_builtin_items() -> None:
+    """A perfect model is not named on any built-in language and 20 seeds."""
+    files = DataFolder(builtin_data(), "builtin")
+    for language in LANGUAGES:
+        items = select_items(files, language)
+        assert not any(is_named(items, perfect, seed, 3) for seed in range(20)), language
+
+
+def test_a_run_on_part_of_the_items() -> None:
+    """A random half of the items is named in at most 5% of 100 seeds, although blocks are torn."""
+    variations = (("a",), ("b",))
+    every = [
+        Item(f"dtails/hi/x/{n:03d}", SELECT, "hi", "builtin", f"dtails/hi/x{n // 10}",
+             {"variations": variations, "label": variations[n % 3 == 0]})
+        for n in range(200)
+    ]  # fmt: skip
+    assert sum(is_named(random.Random(seed).sample(every, 100), perfect, seed, 1) for seed in range(100)) <= 5
+
+
+def test_no_item_keeps_one_order() -> None:
+    """Three runs of two variations never have one order, and three runs of three show each variation everywhere."""
+    for slot in (None, Slot("af/2", 5, 1)):
+        for number in range(200):
+            orders = [shown_order(2, 0, f"item {number}", run, slot) for run in range(3)]
+            assert len(set(orders)) == 2
+            three = [shown_order(3, 0, f"item {number}", run) for run in range(3)]
+            assert all({order[place] for order in three} == {0, 1, 2} for place in range(3))
+
+
+def test_each_block_has_each_position_once() -> None:
+    """In each run, each block of three items has its right variation at each position once, for any labels."""
+    for run in range(4):
+        for block in range(20):
+            places = [
+                shown_order(3, 1, f"item {block} {n}", run, Slot("af/3", 3 * block + n, n)).index(n)
+                for n in range(3)
+            ]
+            assert sorted(places) == [0, 1, 2]
+    starts = [shown_order(2, seed, "x", 0, Slot("af/2", 0, 0)).index(0) for seed in range(400)]
+    assert 150 < sum(starts) < 250, "the seed decides"
+
+
+def test_the_benchmark_uses_the_balanced_orders() -> None:
+    """The prompts of an item show the variations in the orders of its slot, for every item of the file."""
+    part = loaded(Dtails(), DataFolder(builtin_data(), "builtin"))
+    items = [item for item in part.items if item.id.startswith("dtails/af/") and item.task == SELECT]
+    by_id = slots(item for item in part.items if item.task == SELECT)
+    for one in items[:12]:
+        _, requests = measured(one, lambda r: "```x```", case_context=part.context, runs=3, seed=7)
+        names = ["/".join(forms) for forms in one["variations"]]
+        for run, request in enumerate(requests):
+            order = shown_order(len(names), 7, one.id, run, by_id[one.id])
+            assert shown(prompt_of(request)) == [names[index] for index in order]

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures.replies import dtails_replies
+from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, expert_rows, languages, words
+from pytest_llmprops.benchmarks.dtails.prompts import Variations
 from pytest_llmprops.benchmarks.dtails.reading import (
     Reading,
     declines,
@@ -15,8 +22,11 @@ from pytest_llmprops.benchmarks.dtails.reading import (
     read_translation,
 )
 from pytest_llmprops.benchmarks.dtails.text import unicode_words
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 SEE = (("gesien",), ("kyk",), ("sien",))
+
+
 TELL = (("gesê", "sê"), ("vertel",))
 
 
@@ -24,8 +34,12 @@ def fence(text: str) -> str:
     return f"Because it is so, ```{text}``` fits."
 
 
-def translated(text: str, variations: tuple[tuple[str, ...], ...] = SEE) -> Reading:
+def translated(text: str, variations: Variations = SEE) -> Reading:
     return read_translation(text, variations, unicode_words(text))
+
+
+def chosen(text: str, variations: Variations) -> int | None:
+    return translated(text, variations).index
 
 
 @pytest.mark.parametrize(
@@ -38,12 +52,6 @@ def test_every_form_is_read_as_itself(variations: tuple[tuple[str, ...], ...]) -
             for form in (*forms, "/".join(forms)):
                 reading = read_selection(fence(form), shown)
                 assert (reading.index, reading.how, reading.ratio) == (index, "equal", 1.0)
-
-
-def test_forms_that_contain_each_other() -> None:
-    """If both variations are similar to the answer, the equal one wins over the longer one."""
-    assert read_selection(fence("sien"), SEE).form == "sien"
-    assert read_selection(fence("gesien"), SEE).form == "gesien"
 
 
 @pytest.mark.parametrize(
@@ -137,21 +145,15 @@ def test_any_reply_can_be_read(reply: str, shown: list[tuple[str, ...]]) -> None
                 assert reading.start >= 0
 
 
-def test_exact_form_wins_over_a_similar_word() -> None:
-    """An exact form anywhere in the translation, even inside another word, wins over any similar word."""
+def test_translation_by_the_most_similar_word() -> None:
+    """An exact form, also inside a word, wins over the most similar word above 0.7; the caller supplies the tokens."""
     assert translated("Ons gesels en bekyk dit").form == "kyk"
     assert translated("Sy het dit gesiene").how == "substring"
-
-
-def test_translation_by_the_most_similar_word() -> None:
-    """Without an exact form the most similar word above 0.7 is used, and the caller supplies the tokens."""
     reading = translated("Hy vertelt dit", (("gesê", "sê"), ("vertal",)))
-    assert (reading.form, reading.how) == ("vertal", "word")
-    assert reading.start == 3
+    assert (reading.form, reading.how, reading.start) == ("vertal", "word", 3)
     assert read_translation("Hy vertelt dit", (("vertal",), ("sê",)), []).index is None
-    assert read_translation("zz", SEE, ["zz", "siien"]).form == "sien", (
-        "a lemma that is not in the text counts"
-    )
+    lemma = read_translation("zz", SEE, ["zz", "siien"])
+    assert lemma.form == "sien", "a lemma that is not in the text counts"
     assert translated("niks hiervan nie").index is None
     assert translated(" ").problem == "the translation is empty"
 
@@ -164,28 +166,246 @@ def test_one_shared_form_is_enough() -> None:
     assert not is_right((), ("sê",))
 
 
+def test_unwritten_joiners_and_right_to_left() -> None:
+    """A form is found in a translation that omits zero-width joiners or has direction marks."""
+    reading = translated("\u202bاین مهمترین است\u202c", (("مهم\u200cترین",), ("بیشتر",)))
+    assert reading.form == "مهم\u200cترین"
+
+
 @pytest.mark.parametrize(
-    "reply",
+    ("reply", "is_refusal"),
     [
-        "I'm sorry, but I can't help with that request.",
-        "I cannot translate this sentence.",
-        "As an AI language model, I am unable to choose.",
-        "I must decline.",
+        ("I'm sorry, but I can't help with that request.", True),
+        ("I cannot translate this sentence.", True),
+        ("As an AI language model, I am unable to choose.", True),
+        ("I must decline.", True),
+        ("The best translation is kyk.", False),
+        ("", False),
+        ("One cannot see it, so kyk fits.", False),
     ],
 )
-def test_refusals(reply: str) -> None:
-    """A reply that declines is read as a refusal, unless it contains a fence."""
-    assert declines(reply)
+def test_refusals(reply: str, is_refusal: bool) -> None:
+    """A reply that declines is read as a refusal, unless it contains a fence or only omits the fences."""
+    assert declines(reply) is is_refusal
     assert not declines(fence("kyk") + reply)
-
-
-@pytest.mark.parametrize("reply", ["The best translation is kyk.", "", "One cannot see it, so kyk fits."])
-def test_no_refusal(reply: str) -> None:
-    """A reply that only omits the fences is not a refusal."""
-    assert not declines(reply)
 
 
 def test_fenced_removes_the_word_answer_only() -> None:
     """The word "answer" is removed, and the same letters inside other words stay."""
     assert fenced("``` Answer kyk ```") == "kyk"
     assert fenced("```answering```") == "answering"
+
+
+def test_an_inflected_form_counts_like_a_lemma() -> None:
+    """An inflected form decides only if no form occurs, and only together with the words of the translation."""
+    forms = (("வருடம்",), ("ஆண்டு",))
+    assert chosen("சில வருடங்களாக", forms) == 0
+    assert chosen("சில வருடங்களாக ஆண்டு", forms) == 1
+    assert read_translation("சில வருடங்களாக", forms, ()).index is None
+    assert read_translation("சில வருடங்களாக", forms, ["சில"]).how == "inflected"
+    assert read_translation("சில வருடங்களாக", forms, ["ஆண்டு"]).form == "ஆண்டு", (
+        "a lemma that equals a form comes first"
+    )
+
+
+def test_very_short_forms_match_whole_words() -> None:
+    """A form of up to three letters counts as a word or before a short ending; a longer form counts inside words."""
+    forms = (("iet",), ("doties", "dodas"))
+    assert chosen("Vietas un lietas iedodas viegli.", forms) == 1
+    assert chosen("Vieta ir liela, ietver un ietekmē.", forms) is None
+    assert chosen("Ādai vajag krēmu.", (("āda",), ("miza",))) == 0
+    assert chosen("Viņa iet uz vietu.", forms) == 0
+    assert chosen("時速800kmで", (("km",), ("マイル",))) == 0
+
+
+def test_a_whole_word_comes_before_a_part_of_a_word() -> None:
+    """A form that is a word wins over a longer form inside a word, and a stem in Tamil is like a word."""
+    assert chosen("Ek het al vertel wat Pa alreeds weet", (("al",), ("reeds",))) == 0
+    both = (("அனைத்து",), ("எல்லாம்",))
+    assert chosen("அனைத்தும் வேண்டும், எல்லாம்", both) == 0
+    assert chosen("பலருக்கு", (("எத்தனை",), ("பல",))) == 1
+    assert chosen("பலாப்பழம்", (("எத்தனை",), ("பல",))) is None
+
+
+def test_clothes_for_legs_and_feet_are_written_in_three_ways() -> None:
+    """The Japanese verb for shoes and trousers is accepted in both kanji and in kana."""
+    row = next(r for r in expert_rows(DataFolder(builtin_data(), "builtin"), "ja") if r.id == "wear/04")
+    forms = [variation.forms for variation in row.variations]
+    for text in ("赤いズボンをはいて仕事に行った。", "赤いズボンを穿いていた。", "赤いズボンを履く。"):
+        assert chosen(text, forms) == row.label
+
+
+Row = dict[str, str]
+
+
+KNOW = (("weet",), ("ken",))
+
+
+every_language = pytest.mark.parametrize("language", LANGUAGES)
+
+
+@cache
+def labelled_replies() -> tuple[Row, ...]:
+    """Return the labelled answers: language, concept, the answer between the fences, and the variation it selects."""
+    return tuple(dtails_replies())
+
+
+@cache
+def variations_of(language: str, concept: str) -> tuple[tuple[str, ...], ...]:
+    entries = words(DataFolder(builtin_data(), "builtin"), language)
+    return next(tuple(v.forms for v in entry.variations) for entry in entries if entry.concept == concept)
+
+
+def selected(answer: str, variations: Sequence[Sequence[str]]) -> int | None:
+    return read_selection(f"Thus ```{answer}```.", variations).index
+
+
+def label_of(row: Row) -> int | None:
+    if row["selects"] == "-":
+        return None
+    forms = variations_of(row["language"], row["concept"])
+    return next(index for index, variation in enumerate(forms) if row["selects"] in variation)
+
+
+def test_the_replies_cover_all_languages() -> None:
+    """There are at least 300 different replies, half of them written later, with and without a choice everywhere."""
+    rows = labelled_replies()
+    assert len({(row["language"], row["concept"], row["answer"]) for row in rows}) == len(rows) >= 300
+    assert 2 * sum(row["written"] != "before" for row in rows) >= len(rows)
+    for language in LANGUAGES:
+        labels = [label_of(row) for row in rows if row["language"] == language]
+        assert len(labels) >= 34
+        assert 5 <= labels.count(None) <= len(labels) - 15
+
+
+@every_language
+def test_precision_and_recall(language: str) -> None:
+    """Of the choices that are read, at least 95% are right, and at least 95% of the choices are read."""
+    rows = [row for row in labelled_replies() if row["language"] == language]
+    labels = [label_of(row) for row in rows]
+    readings = [selected(row["answer"], variations_of(language, row["concept"])) for row in rows]
+    pairs = list(zip(labels, readings, strict=True))
+    right = sum(label == reading for label, reading in pairs if reading is not None)
+    precision = right / (len(readings) - readings.count(None))
+    recall = right / (len(labels) - labels.count(None))
+    print(f"{language}: {len(rows)} replies, precision {precision:.3f}, recall {recall:.3f}")
+    wrong = [row["answer"] for row, (label, index) in zip(rows, pairs, strict=True) if label != index]
+    assert min(precision, recall) >= 0.95, wrong
+
+
+def rejecting(label: str, others: Sequence[str]) -> Iterator[str]:
+    """Yield answers that select the label and reject all others."""
+    yield f"{label} (not {', '.join(others)})"
+    yield f"{label} (not {' or '.join(others)})"
+    yield f"{label}, not {', not '.join(others)}"
+    yield f"{label} rather than {' or '.join(others)}"
+    yield f"not {' or '.join(others)} but {label}"
+    yield f"{label}. {' '.join(f'{other} is wrong.' for other in others)}"
+    yield f"{label} (not the others)"
+
+
+def listing(names: Sequence[str]) -> Iterator[str]:
+    """Yield answers that name all variations and reject none."""
+    for separator in (", ", " or ", " and ", "/", " / ", "; ", "\n", " "):
+        yield separator.join(names)
+    yield str(list(names))
+
+
+@pytest.mark.simulation
+@every_language
+@pytest.mark.parametrize("source", ["builtin", "published"])
+def test_labels_with_all_others_rejected_or_listed(
+    request: pytest.FixtureRequest, source: str, language: str
+) -> None:
+    """In every row, the label is read if the others are rejected, and a list of all is never read."""
+    root = builtin_data() if source == "builtin" else request.getfixturevalue("published")
+    files = DataFolder(root, source)
+    if language not in languages(files):
+        pytest.skip(f"needs the published file of {language}")
+    for row in {(row.variations, row.label): row for row in expert_rows(files, language)}.values():
+        forms = [variation.forms for variation in row.variations]
+        for names in (["/".join(f) for f in forms], [f[0] for f in forms], [f[-1] for f in forms]):
+            others = [name for index, name in enumerate(names) if index != row.label]
+            for answer in rejecting(names[row.label], others):
+                assert selected(answer, forms) == row.label, answer
+            for answer in (*listing(names), f"not {names[row.label]}"):
+                assert selected(answer, forms) is None, answer
+
+
+@pytest.mark.parametrize(
+    ("written", "form"),
+    [
+        ("دايي", "دایی"),
+        ("كهنه", "کهنه"),
+        ("می دانم", "می\u200cدانم"),
+        ("می\\u200cدانم", "می\u200cدانم"),
+        ("ｺｰﾄ", "コート"),
+        ("こうと", "コウト"),
+        ("लडका", "लड़का"),
+        ("ल\u0921\u093cका", "ल\u095cका"),
+        ("माँग", "मांग"),
+        ("zinat", "zināt"),
+        ("se\u0302", "sê"),
+        ("ＫＥＮ", "ken"),
+        ("Իրենց", "իրենց"),
+    ],
+)
+def test_spelling_variants(written: str, form: str) -> None:
+    """A word in another spelling is its form, alone and with the other one rejected."""
+    forms = ((form,), ("xyz",))
+    assert selected(written, forms) == 0
+    assert selected(f"xyz (not {written})", forms) == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "form", "index"),
+    [
+        ("week", "weet", None),
+        ("wet", "weet", None),
+        ("sweet", "weet", None),
+        ("keen", "ken", None),
+        ("kader", "vader", None),
+        ("onder", "ander", None),
+        ("kyke", "kyk", 0),
+        ("gesein", "gesien", 0),
+        ("orela", "orella", 0),
+    ],
+)
+def test_typing_errors_and_look_alikes(word: str, form: str, index: int | None) -> None:
+    """A form with an ending, swapped letters or one letter less is read; a similar word of the language is not."""
+    assert selected(word, ((form,), ("xyz",))) == index
+
+
+ACCENTS, NEGATIONS = (("te",), ("té",)), (("nie",), ("nooit",))
+
+
+@pytest.mark.parametrize(
+    ("answer", "variations", "index"),
+    [
+        ("te", ACCENTS, 0),
+        ("té", ACCENTS, 1),
+        ("not te but té", ACCENTS, 1),
+        pytest.param("tè", ACCENTS, None, id="neither is written"),
+        pytest.param("te", (("te", "ook"), ("te", "nog")), 0, id="a shared form is the first variation"),
+        pytest.param("nie", NEGATIONS, 0, id="a variation is not a word of rejection"),
+        ("nooit nie", NEGATIONS, None),
+        ("nooit (not nie)", NEGATIONS, 1),
+        pytest.param("\ue000 or \uf8ff ken", KNOW, 1, id="characters that stand for names"),
+    ],
+)
+def test_names_of_variations(answer: str, variations: Variations, index: int | None) -> None:
+    """Spelling decides between variations that are spelled alike, and a variation is always a name."""
+    assert selected(answer, variations) == index
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize(
+    "answer",
+    ["ken" + '"' * 20_000, "ken weet " * 4_000, "not " * 8_000 + "ken", "not ken over weet " * 2_000,
+     "ken" + "(" * 20_000, "~~" * 10_000 + "ken", "not" + ":" * 20_000, "k" * 30_000, "ken " + "so it " * 5_000],
+)  # fmt: skip
+def test_long_replies_are_read_quickly(answer: str) -> None:
+    """A reply of tens of thousands of characters is read_row in seconds, whatever it repeats."""
+    start = time.perf_counter()
+    selected(answer, KNOW)
+    assert time.perf_counter() - start < 10

@@ -1,8 +1,9 @@
-"""The rules file and the rules read from a model's reply."""
+"""Rules files and rules in a model's reply: what is accepted and what is refused."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +20,15 @@ from pytest_llmprops.benchmarks.dtails.rules import (
     read_rules_reply,
 )
 from pytest_llmprops.core.errors import DataError, UsageError
+from tests.support.dtails import row, write_language
+from tests.support.dtails_cases import BENCHMARK, fenced, measured, prepared, prompt_of
 
 LIVE = (("leef", "lewe"), ("woon",))
+
+
 SEE = (("gesien",), ("sien",))
+
+
 FILE = RulesFile(
     "af",
     "openai:gpt-4o",
@@ -33,7 +40,7 @@ FILE = RulesFile(
 
 
 def test_file_round_trip() -> None:
-    """A written file is read back unchanged; its text is indented and not escaped."""
+    """A written file is read back unchanged, is indented, not escaped, and counts the sentences of each concept."""
     rules = RulesFile("fa", "m", (ConceptRules("most", "", (Rule("مهم‌ترین", "a\nb"), Rule("ترين", "c", 1))),))
     text = rules.to_json()
     assert parse_rules_file(text, "x") == rules
@@ -41,57 +48,60 @@ def test_file_round_trip() -> None:
     assert "مهم‌ترین" in text
     assert text.endswith("}\n")
     assert text.count("\n") > 10
-
-
-def test_file_says_how_many_sentences() -> None:
-    """A concept without example sentences has ``sentences: 0``, and any other has the total number."""
-    counts = [entry["sentences"] for entry in json.loads(FILE.to_json())["concepts"]]
-    assert counts == [53, 0] == [entry.sentences for entry in FILE.concepts]
+    assert [entry["sentences"] for entry in json.loads(FILE.to_json())["concepts"]] == [53, 0]
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("path", "changes", "says"),
     [
-        (lambda d: d.pop("model"), "'model' is missing"),
-        (lambda d: d.update(extra=1), "unknown key 'extra'"),
-        (lambda d: d.update(format="dtails-rules 2"), 'reads "dtails-rules 1"'),
-        (lambda d: d.update(language=" "), "language is empty"),
-        (lambda d: d.update(concepts={}), "must be a list"),
-        (lambda d: d.update(concepts=[]), "no concepts"),
-        (lambda d: d["concepts"].append(d["concepts"][0]), "concept 3: 'live' is repeated"),
-        (lambda d: d["concepts"][0].update(concept=""), "concept 1: the concept is empty"),
-        (lambda d: d["concepts"][0].update(note=""), "concept 1: unknown key 'note'"),
-        (lambda d: d["concepts"][0].update(sentences=52), "its variations have 53"),
-        (lambda d: d["concepts"][0].update(sentences=True), "must be a whole number"),
-        (lambda d: d["concepts"][1]["variations"].pop(), "(see): there are rules for 1 variation"),
-        (
-            lambda d: d["concepts"][1]["variations"][1].update(variation="gesien"),
-            "(see): a variation is repeated",
-        ),
-        (lambda d: d["concepts"][1]["variations"][1].update(rule=" "), "variation 2: the rule is empty"),
-        (lambda d: d["concepts"][1]["variations"][1].update(rule=["x"]), "must be a string"),
-        (lambda d: d["concepts"][1]["variations"][1].update(rule="x" * 4001), "4001 characters"),
-        (lambda d: d["concepts"][1]["variations"][1].update(rule="\ud800"), "surrogate"),
-        (lambda d: d["concepts"][1]["variations"][1].update(sentences=-1), "sentences is -1"),
-        (lambda d: d["concepts"].append(7), "concept 3: not a JSON object"),
+        ([], {"model": None}, "'model' is missing"),
+        ([], {"extra": 1}, "unknown key 'extra'"),
+        ([], {"format": "dtails-rules 2"}, 'reads "dtails-rules 1"'),
+        ([], {"language": " "}, "language is empty"),
+        ([], {"concepts": {}}, "must be a list"),
+        ([], {"concepts": []}, "no concepts"),
+        (["concepts"], {2: json.loads(FILE.to_json())["concepts"][0]}, "concept 3: 'live' is repeated"),
+        (["concepts"], {2: 7}, "concept 3: not a JSON object"),
+        (["concepts", 0], {"concept": ""}, "concept 1: the concept is empty"),
+        (["concepts", 0], {"note": ""}, "concept 1: unknown key 'note'"),
+        (["concepts", 0], {"sentences": 52}, "its variations have 53"),
+        (["concepts", 0], {"sentences": True}, "must be a whole number"),
+        (["concepts", 1, "variations"], {1: None}, "(see): there are rules for 1 variation"),
+        (["concepts", 1, "variations", 1], {"variation": "gesien"}, "(see): a variation is repeated"),
+        (["concepts", 1, "variations", 1], {"rule": " "}, "variation 2: the rule is empty"),
+        (["concepts", 1, "variations", 1], {"rule": ["x"]}, "must be a string"),
+        (["concepts", 1, "variations", 1], {"rule": "x" * 4001}, "4001 characters"),
+        (["concepts", 1, "variations", 1], {"rule": "\ud800"}, "surrogate"),
+        (["concepts", 1, "variations", 1], {"sentences": -1}, "sentences is -1"),
     ],
 )
-def test_damaged_files(change: Any, says: str) -> None:
+def test_damaged_files(path: list[Any], changes: dict[Any, Any], says: str) -> None:
     """A file damaged in an editor is reported in one line with file and location."""
-    data = json.loads(FILE.to_json())
-    change(data)
-    with pytest.raises(DataError) as caught:
-        parse_rules_file(json.dumps(data), "my.json")
-    assert says in str(caught.value)
-    assert str(caught.value).startswith("my.json: ")
-    assert "\n" not in str(caught.value)
+    data = part = json.loads(FILE.to_json())
+    for place in path:
+        part = part[place]
+    for key, value in changes.items():
+        if value is None:
+            part.pop(key)
+        elif isinstance(part, list):
+            part.append(value)
+        else:
+            part[key] = value
+    refused(json.dumps(data), says)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1, "a": 2}', '{"a": NaN}', "[" * 100_000])
 def test_text_that_is_not_a_rules_file(text: str) -> None:
     """Text that is not a JSON object of this kind is refused in one line."""
-    with pytest.raises(DataError, match=r"\Amy\.json: [^\n]*\Z"):
+    refused(text, "")
+
+
+def refused(text: str, says: str) -> None:
+    with pytest.raises(DataError) as caught:
         parse_rules_file(text, "my.json")
+    assert says in str(caught.value)
+    assert str(caught.value).startswith("my.json: ")
+    assert "\n" not in str(caught.value)
 
 
 def test_two_concepts_with_one_spelling() -> None:
@@ -119,21 +129,18 @@ def test_order_of_variations_and_forms_does_not_matter() -> None:
     ("language", "concepts", "says"),
     [
         ("hy", [("live", "VERB", LIVE)], "rules for 'af', not 'hy'"),
-        ("af", [("live", "VERB", LIVE), ("time", "NOUN", (("keer",), ("tyd",)))], "'time'"),
-        ("af", [("see", "VERB", (*SEE, ("kyk",)))], "other variations"),
+        ("af", [("live", "VERB", LIVE), ("time", "NOUN", (("keer",), ("tyd",)))],
+         "'time' ('keer, tyd') is not in this file; make them with `llmprops dtails rules --lang af`"),
+        ("af", [("see", "VERB", (*SEE, ("kyk",)))], "'see' ('gesien, sien, kyk') has other variations in this file"),
         ("af", [("time", "", LIVE), ("day", "", LIVE), ("man", "", LIVE)], "and 2 more"),
     ],
-)
+)  # fmt: skip
 def test_rules_for_other_concepts(language: str, concepts: Any, says: str) -> None:
-    """A rules file that lacks a concept, has other variations or is for another language is refused."""
+    """A file that lacks a concept, has other variations or is for another language is refused; it may have more."""
     with pytest.raises(UsageError) as caught:
         check_covers(FILE, language, concepts, "my.json")
     assert says in str(caught.value)
     assert str(caught.value).startswith("my.json: ")
-
-
-def test_rules_may_cover_more_concepts() -> None:
-    """A file may cover more concepts than are selected."""
     check_covers(FILE, "af", [("see", "VERB", SEE)], "my.json")
 
 
@@ -206,3 +213,102 @@ def test_any_reply_is_read(reply: str) -> None:
     """Any reply yields either complete rules or a problem."""
     reply_rules = read_rules_reply(reply, LIVE)
     assert (reply_rules.texts is None) == bool(reply_rules.problem)
+
+
+SETTINGS = BENCHMARK.protocols["quick"].settings
+
+
+# rules of a file (dtails.rules=FILE)
+
+GIVEN = (Rule("woon", "to dwell", 2), Rule("lewe/leef", "to be alive", 0))
+
+
+def write_rules(path: Path, language: str = "af", *, concept: str = "live") -> str:
+    text = RulesFile(language, "m", (ConceptRules(concept, "VERB", GIVEN),)).to_json()
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Two languages with one concept each."""
+    write_language(tmp_path, "hy", [row(sentence="We live.")])
+    return write_language(tmp_path, "af", [row()], words="live,VERB,leef/lewe;woon\n")
+
+
+def test_prompt_has_the_rules_of_the_file(data: Path) -> None:
+    """The prompt has the file's rules with one call per item, and the number of their sentences is kept."""
+    file = write_rules(data / "af.json")
+    part = prepared(data, file)
+    subject = next(item for item in part.items if item.id == "dtails/af/live/g01")
+    outcome, [request] = measured(subject, lambda r: fenced("woon"), case_context=part.context, rules=file)
+    assert prompt_of(request).startswith(
+        'Here are rules for how to translate "live" in Afrikaans:'
+        '{"woon": "to dwell", "lewe/leef": "to be alive"}\nBased on the provided rules, please select'
+    )
+    assert outcome.verdict is not None
+    assert outcome.verdict.status == "correct"
+    assert (outcome.verdict.values["rules_read"], outcome.verdict.values["sentences"]) == (1.0, 2.0)
+
+
+def refusal(data: Path, paths: str) -> str:
+    """Return the one-line message that refuses rules."""
+
+    def check() -> None:
+        part = prepared(data, paths)
+        BENCHMARK.check_selected(part.items, part.context, SETTINGS)
+
+    with pytest.raises((DataError, UsageError)) as caught:
+        check()
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def test_languages_of_files(data: Path) -> None:
+    """A second file for a language, and a selected language without a file, are named with the fix."""
+    file, other = write_rules(data / "af.json"), write_rules(data / "b.json")
+    assert "two files for 'af'" in refusal(data, f"{file},{other}")
+    message = refusal(data, file)
+    assert f"dtails.rules={file}: rules for af, not for 'hy'" in message
+    assert "-k dtails/af" in message
+    part = prepared(data, file)
+    own = [item for item in part.items if item.language == "af"]
+    BENCHMARK.check_selected(own, part.context, SETTINGS)
+
+
+def test_translations_need_no_rules(data: Path) -> None:
+    """Items of translate use no rules, so no file has to cover them."""
+    part = prepared(data, write_rules(data / "af.json", concept="other"))
+    BENCHMARK.check_selected([i for i in part.items if i.task == "translate"], part.context, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "No such file"),
+        (b" \n", "the file is empty"),
+        (b"{", "not JSON"),
+        (b'{"format": "dtails-rules 9"}', "is missing"),
+        ('{"é": 1}'.encode("latin-1"), "not UTF-8"),
+    ],
+)
+def test_files_that_are_not_rules_files(data: Path, content: bytes | None, said: str) -> None:
+    """A missing, empty or damaged file is named in one line."""
+    file = data / "my rules.json"
+    if content is not None:
+        file.write_bytes(content)
+    message = refusal(data, str(file))
+    assert message.startswith(f"{file}: ")
+    assert said in message
+
+
+def test_rules_of_the_same_part_of_speech(data: Path) -> None:
+    """If a file has the same variations for two parts of speech, an item gets the rules of its own."""
+    rules = {pos: (Rule("woon", pos), Rule("leef/lewe", pos)) for pos in ("ADJ", "VERB")}
+    concepts = tuple(ConceptRules("live", pos, own) for pos, own in rules.items())
+    (data / "af.json").write_text(RulesFile("af", "m", concepts).to_json(), encoding="utf-8")
+    part = prepared(data, str(data / "af.json"))
+    own = next(item for item in part.items if item.language == "af")
+    assert own["pos"] == "VERB"
+    assert part.context.rules_of(own).pos == "VERB"

@@ -1,18 +1,21 @@
-"""DTAiLS through pytest: choices and their positions, invalid input, with and without workers."""
+"""DTAiLS through pytest: choices, rules, translations, their parser, and invalid input, with and without workers."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.core.texts import terminal_line
 from tests.support.dtails import (
     DTAILS,
+    NONSENSE,
     SELECT,
     asked,
     row,
+    rules_file,
     said_in_one_line,
     sentences,
     two_languages,
@@ -20,6 +23,9 @@ from tests.support.dtails import (
     write_language,
 )
 from tests.support.runs import Runner
+
+#: options that run the data in the current folder
+DATA = ("--llm-source", "published", "--llm-data", ".")
 
 
 @pytest.fixture
@@ -52,10 +58,10 @@ def test_both_tasks(run: Runner, data: tuple[str, ...], workers: str) -> None:
     assert verdict["values"]["run1_position"] == 1.0
 
 
-def test_order_dependent_model_is_named(run: Runner, workers: str) -> None:
+def test_order_dependent_model_is_named(run: Runner) -> None:
     """The summary names a model whose choice depends on the order, and the record has the remark."""
     write_language(run.folder, "af", sentences(20))
-    options = ("--llm-source", "published", "--llm-data", str(run.folder), *SELECT, "-n", workers, "-q")
+    options = (*DATA, *SELECT, "-q")
     done = run(DTAILS, "--model", write_chooser(run.folder), *options)
     [remark] = done.run["remarks"]
     [label] = done.run["models"]
@@ -87,19 +93,14 @@ def test_a_gate_on_positions(run: Runner) -> None:
     """A gate can limit the distance of positions from 1/k with "within", but not with min or max."""
     write_language(run.folder, "af", sentences(60))
     rule = '[[rule]]\nbenchmark = "dtails"\nmetric = "position_rate"\ngroup = "1of2"\nmin_items = 1\n'
-    data = ("--llm-source", "published", "--llm-data", str(run.folder), *SELECT, "-q")
+    options = (*DATA, *SELECT, "-q", "--llm-gate", str(run.write("gate.toml", rule + "within = 0.25\n")))
     for model, code in ((write_chooser(run.folder), 1), ("fake:constant?text=```woon```", 0)):
-        gate = str(run.write("gate.toml", rule + "within = 0.25\n"))
-        done = run(DTAILS, "--model", model, *data, "--llm-gate", gate)
+        done = run(DTAILS, "--model", model, *options)
         assert done.code == code, done.output
         assert done.run["gate"]["decision"] == ("fail" if code else "pass")
-    wrong = run(
-        DTAILS, "--model", "fake:echo", *data, "--llm-gate", str(run.write("gate.toml", rule + "min = 0.4\n"))
-    )
+    run.write("gate.toml", rule + "min = 0.4\n")
+    wrong = run(DTAILS, "--model", "fake:echo", *options)
     said_in_one_line(wrong, "position_rate is best at 1/k: use within, not min or max")
-
-
-# invalid input
 
 
 @pytest.mark.parametrize(
@@ -107,21 +108,16 @@ def test_a_gate_on_positions(run: Runner) -> None:
     [
         (
             {"variations": "leef;woon"},
-            "0",
+            "2",
             "variations 'leef;woon' are not a list; write ['one', 'other/form']",
         ),
-        ({"variations": "leef;woon"}, "2", "variations 'leef;woon' are not a list"),
-        ({"variations": "__import__('os').getcwd()"}, "0", "are not a list"),
-        ({"label": "bly"}, "0", "label 'bly' is not one of the variations 'leef/lewe, woon'"),
-        ({"variations": "['woon']"}, "2", "concept 'live' has 1 variation(s); write at least two"),
         ({"label": "\x1b[2J"}, "0", r"label '\x1b[2J' is not one of the variations"),
     ],
 )
 def test_damaged_rows(run: Runner, change: dict[str, str], workers: str, said: str) -> None:
     """An invalid row gives one line with file, row and language, and no request is made."""
     write_language(run.folder, "af", [row(), row(**{"sentence": "Another.", **change})])
-    data = ("--llm-source", "published", "--llm-data", str(run.folder), "-n", workers, "-q")
-    done = run(DTAILS, "--model", write_chooser(run.folder), *data)
+    done = run(DTAILS, "--model", write_chooser(run.folder), *DATA, "-n", workers, "-q")
     said_in_one_line(done, "expert_dataset.csv: row 2 (af): ", said)
     assert not (run.folder / "asked.jsonl").exists()
 
@@ -129,19 +125,17 @@ def test_damaged_rows(run: Runner, change: dict[str, str], workers: str, said: s
 ZWNJ, ZWJ = "\u200c", "\u200d"
 
 
-def test_joiners_and_right_to_left_text(run: Runner, workers: str) -> None:
+def test_joiners_and_right_to_left_text(run: Runner) -> None:
     """Zero-width joiners, right-to-left text and decomposed letters reach prompts and record unchanged."""
     best, other = f"مهم{ZWNJ}ترین", f"بیش{ZWJ}تر/بیشترین"
-    variations = json.dumps([best, other])
     sentence, target = "\u202bThe most\u202c important e\u0301.", f"این {best} است"
-    cells = row(sentence=sentence, target=target, variations=variations, label=other)
-    write_language(run.folder, "fa", [cells])
-    data = ("--llm-source", "published", "--llm-data", str(run.folder), "-n", workers, "-q")
-    run.write(
-        "best.py",
-        f"def reply(chat):\n    return {f'```{best}```'!a} if '3 back' not in chat.prompt else ''\n",
+    variations = json.dumps([best, other])
+    write_language(
+        run.folder, "fa", [row(sentence=sentence, target=target, variations=variations, label=other)]
     )
-    done = run(DTAILS, "--model", f"fake:call?file={run.folder / 'best.py'}", *data)
+    reply = f"def reply(chat):\n    return {f'```{best}```'!a} if '3 back' not in chat.prompt else ''\n"
+    model = f"fake:call?file={run.write('best.py', reply)}"
+    done = run(DTAILS, "--model", model, *DATA, "-n", "2", "-q")
     verdict = done.verdicts["dtails/fa/live/g01"]
     assert (verdict["status"], verdict["given"], verdict["expected"]) == ("wrong", best, other)
     assert verdict["reason"] == f"chose {best}"
@@ -152,12 +146,6 @@ def test_joiners_and_right_to_left_text(run: Runner, workers: str) -> None:
     assert any(sentence in prompt and best in prompt and other in prompt for prompt in prompts), prompts
     assert "\u202b" not in done.output, "what reorders a line is kept from the terminal"
     assert f"(chose {best})" in done.output, "joiners are part of the word"
-
-
-def test_joiners_stay_in_pytests_own_line() -> None:
-    """Pytest's line for a failed case keeps joiners and has no terminal control characters."""
-    word = f"مهم{ZWNJ}ترین"
-    assert terminal_line(f"chose {word}\x1b[2J\u202e") == f"chose {word}␛[2J[U+202E]"
 
 
 def test_replies_are_shown_as_text(run: Runner, data: tuple[str, ...]) -> None:
@@ -179,11 +167,249 @@ def test_a_limit_is_per_concept(run: Runner) -> None:
     assert len(set(bases)) == 7 == len({v["cluster"] for v in done.verdicts.values()})
 
 
-def test_settings(run: Runner) -> None:
-    """Settings outside their limits give a one-line message."""
-    for text, said in (
-        ("runs=0", "runs must be from 1 to 20"),
-        ("tokenizer=spaces", "auto, stanza, unicode"),
-    ):
-        done = run(DTAILS, "--model", "fake:echo", "--llm-set", f"dtails.{text}")
-        said_in_one_line(done, said)
+@pytest.mark.parametrize(("workers", "cache"), [("0", "reuse"), ("2", "off")])
+def test_own_rules_are_requested_once(run: Runner, data: tuple[str, ...], workers: str, cache: str) -> None:
+    """With rules=self each concept makes one request for rules, and the prompts contain the reply."""
+    model = write_chooser(run.folder)
+    settings = ("--llm-set", "dtails.rules=self", "--llm-cache", cache, "-n", workers, *SELECT, "-q")
+    done = run(*data, "--model", model, *settings)
+    wanted = asked(run.folder, rules=True)
+    assert len(wanted) == len(set(wanted)) == 2
+    assert sum("Here are sentences" in prompt for prompt in wanted) == 1, "Armenian has no train rows"
+    assert not any("house 1" in prompt for prompt in wanted), "a test row's sentence"
+    choices = asked(run.folder, rules=False)
+    assert len(choices) == 5
+    assert all(p.startswith("Here are rules for how to translate") for p in choices)
+    counts = {v["language"]: v["values"]["sentences"] for v in done.verdicts.values()}
+    assert counts == {"af": 1.0, "hy": 0.0}
+    for verdict in done.verdicts.values():
+        chosen = verdict["evidence"]["shown"][0][0]
+        assert {rule["variation"] for rule in verdict["evidence"]["rules"]} == {chosen, verdict["expected"]}
+        assert (chosen == verdict["expected"]) == bool(verdict["values"]["run1_right"])
+    assert done.run["calls"]["sent"] == 7
+    assert done.run["calls"]["requests"] == 10
+    assert any("train_dataset.csv" in name for name in done.run["data"])
+    assert done.run["protocols"]["dtails"]["settings"]["rules"] == "self"
+
+
+def test_own_rules_of_two_models(run: Runner, data: tuple[str, ...]) -> None:
+    """Each model writes its own rules, and no model sees those of another."""
+    one = write_chooser(run.folder)
+    text = (run.folder / "chooser.py").read_text(encoding="utf-8")
+    other = f"fake:call?file={run.write('other.py', text.replace('when <b>it</b>', 'if ever it'))}"
+    models = ("--model", one, "--model", other)
+    run(*data, *models, "--llm-set", "dtails.rules=self", "-k", "dtails/af and not translate")
+    assert len(asked(run.folder, rules=True)) == 2
+    choices = asked(run.folder, rules=False)
+    assert sorted("if ever" in prompt for prompt in choices) == [False] * 3 + [True] * 3
+
+
+def test_rules_that_cannot_be_read(run: Runner, data: tuple[str, ...]) -> None:
+    """Selections without readable rules are unparsed after three calls per concept; translations continue."""
+    model = write_chooser(run.folder, NONSENSE)
+    done = run(*data, "--model", model, "--llm-set", "dtails.rules=self", "-n", "2", "-q")
+    assert len(asked(run.folder, rules=True)) == 6
+    statuses = {v["task"]: v["status"] for v in done.verdicts.values()}
+    assert statuses == {"select": "unparsed", "translate": "wrong"}
+    lines = [line.split() for line in done.output.splitlines()]
+    at = next(n for n, line in enumerate(lines) if line[:1] == ["select"] and "rules_failed_rate" in line)
+    place = lines[at].index("rules_failed_rate")
+    assert {row[0]: row[place] for row in lines[at + 1 : at + 3]} == {"af": "1", "hy": "1"}
+    assert "could not be read in 3 tries" in done.output
+
+
+def test_a_plan_of_own_rules(run: Runner, data: tuple[str, ...]) -> None:
+    """A plan counts at most three calls per concept and two per choice; a smaller budget does not start."""
+    model = write_chooser(run.folder)
+    settings = ("--llm-set", "dtails.rules=self", *SELECT)
+    done = run(*data, "--model", model, *settings, "--llm-plan")
+    assert "16 calls" in done.output
+    assert not asked(run.folder, rules=True)
+    refused = run(*data, "--model", model, *settings, "--llm-max-calls", "15")
+    said_in_one_line(refused, "the plan needs 16 calls")
+
+
+def test_rules_of_files(run: Runner, data: tuple[str, ...], workers: str) -> None:
+    """Files joined by a comma, relative to the current folder, are in every prompt; the record has their hashes."""
+    live = {"woon": "to dwell", "leef/lewe": "to be alive"}
+    files = {
+        "af.json": rules_file(run.folder / "af.json", live=live),
+        "hy.json": rules_file(run.folder / "hy.json", "hy", live={"ապրել": "a", "բնակվել": "b"}),
+    }
+    settings = ("--llm-set", "dtails.rules=hy.json, af.json", "-n", workers, *SELECT, "-q")
+    done = run(*data, "--model", write_chooser(run.folder), *settings)
+    assert len(done.verdicts) == 5
+    assert {v["values"]["sentences"] for v in done.verdicts.values()} == {0.0}
+    choices = asked(run.folder, rules=False)
+    assert sum('Afrikaans:{"woon": "to dwell", "leef/lewe": "to be alive"}\n' in p for p in choices) == 3
+    assert sum('Armenian:{"ապրել": "a", "բնակվել": "b"}\n' in p for p in choices) == 2
+    hashes = {name: value for name, value in done.run["data"].items() if name.startswith("given:")}
+    assert hashes == {
+        f"given:{name}": hashlib.sha256(f.read_bytes()).hexdigest() for name, f in files.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("language", "concept", "workers", "said"),
+    [
+        ("hy", "live", "0", ("rules for hy, not for 'af'", "-k dtails/hy")),
+        ("af", "love", "2", ("'live' ('leef/lewe, woon') is not in this file", "--lang af")),
+        pytest.param("", "", "2", ("not JSON",), id="damaged"),
+    ],
+)
+def test_rules_that_do_not_fit_the_items(
+    run: Runner, data: tuple[str, ...], language: str, concept: str, workers: str, said: tuple[str, ...]
+) -> None:
+    """Rules for another language or other concepts, and a damaged file, are refused in one line before any request."""
+    run.write("rules.json", "{")
+    if language:
+        rules = {concept: {"woon": "a rule", "leef/lewe": "a rule"}}
+        rules_file(run.folder / "rules.json", language, **rules)
+    settings = ("--llm-set", "dtails.rules=rules.json", "-n", workers, "-q")
+    done = run(*data, "--model", write_chooser(run.folder), *settings)
+    assert done.code == (4 if language else 1), done.output
+    said_in_one_line(done, "rules.json: ", *said)
+    assert not (run.folder / "asked.jsonl").exists()
+    assert not language or not done.folder.exists()
+
+
+def test_a_plan_checks_the_rules(run: Runner, data: tuple[str, ...]) -> None:
+    """A plan refuses rules that do not cover the planned items; --collect-only does not check them."""
+    rules_file(run.folder / "rules.json", "hy", live={"ապրել": "a", "բնակվել": "b"})
+    settings = ("--model", "fake:echo", "--llm-set", "dtails.rules=rules.json")
+    assert run(*data, *settings, "--llm-plan").code == 4
+    assert run(*data, *settings, "--collect-only", "-q").code == 0
+
+
+#: a translation model defined by the test, and a parser that splits at hyphens in the languages it supports
+MODELS = """
+from dataclasses import replace
+
+from pytest_llmprops import Reply, register_model
+from pytest_llmprops.benchmark_registry import find_registration, register_benchmark
+
+
+class Own:
+    pinned, max_batch, blocking = True, 8, True
+
+    def __init__(self, name):
+        self.identity = {"backend": name}
+
+    def deviations(self):
+        return ()
+
+    def close(self):
+        pass
+
+
+class Translator(Own):
+    def translate(self, requests):
+        assert all((r.source, r.target) in (("en", "af"), ("en", "hy")) for r in requests)
+        return [Reply(TEXT) for r in requests]
+
+
+class Parser(Own):
+    def parse(self, requests):
+        assert all(r.analysis == "words" for r in requests)
+        parsed = [self.words(r) for r in requests]
+        return [Reply(value=v, served_model="splitter" if v["words"] else "") for v in parsed]
+
+    def words(self, r):
+        if r.language != "af":
+            return {"words": None, "by": "", "missing": "no model of " + r.language}
+        return {"words": [[w, w, "", -1, ""] for w in r.text.split("-")], "by": "splitter 1 af"}
+
+
+register_model("own", lambda spec, options: Translator("own"), kinds=("translate",))
+for name in ("splitter", "mine"):
+    register_model(name, lambda spec, options, name=name: Parser(name), kinds=("parse",))
+register_benchmark(replace(find_registration("dtails"), default_helpers=DEFAULTS))
+"""
+
+
+def write_models(run: Runner, text: str, default: str = "") -> None:
+    """Register the parsers, the default one, and a translator that translates everything by an expression of ``r``."""
+    defaults = {"parse": (default,)} if default else {}
+    run.write("conftest.py", MODELS.replace("TEXT", text).replace("DEFAULTS", repr(defaults)))
+    run.write("test_dtails.py", Path(DTAILS).read_text(encoding="utf-8"))
+
+
+def test_a_translation_model(run: Runner, data: tuple[str, ...], workers: str) -> None:
+    """A translation-only model gets translation requests, and its selections are counted as not served."""
+    write_models(run, "'Hulle woon hier.' if r.target == 'af' else 'ապրել'")
+    done = run("test_dtails.py", *data[1:], "--model", "own", "-n", workers, "-q")
+    assert done.code == 0, done.output
+    assert {v["task"] for v in done.verdicts.values()} == {"translate"}
+    assert len(done.verdicts) == 5
+    assert done.run["not_served"] == {"dtails": {"own": 5}}
+    assert {r["request"]["text"] for r in done.requests} == {f"They live in house {n}." for n in range(3)}
+
+
+def test_tokenizer_is_recorded(run: Runner, data: tuple[str, ...]) -> None:
+    """Each verdict says whether the parser or, without its language, Unicode split its words."""
+    write_models(run, "'dit-wooon-x' if r.target == 'af' else 'ապրոլ'")
+    options = ("--model", "own", "--llm-helper", "parse=splitter", "-n", "2", "-q")
+    done = run("test_dtails.py", *data[1:], *options)
+    assert done.code == 0, done.output
+    tokenizers = {
+        (v["language"], v["values"]["tokenizer"], v["reason"].rpartition("; ")[2])
+        for v in done.verdicts.values()
+    }
+    assert tokenizers == {("af", 2.0, "words by splitter 1 af)"), ("hy", 1.0, "words by unicode-words)")}
+    rates = {m["language"]: m["value"] for m in done.run["metrics"] if m["name"] == "parser_rate"}
+    assert rates == {"af": 1.0, "hy": 0.0}
+    assert done.run["helpers"]["parse"]["identity"] == {"backend": "splitter"}
+
+
+def test_tokenizer_stanza_requires_a_parser(run: Runner, data: tuple[str, ...]) -> None:
+    """dtails.tokenizer=stanza stops the run in one line if there is no parser or it lacks the language."""
+    write_models(run, "'none'")
+    strict = ("--model", "own", "--llm-set", "dtails.tokenizer=stanza", "-q")
+    lacking = ("-n", "2", "--llm-helper", "parse=splitter", "-k", "dtails/hy")
+    done = run("test_dtails.py", *data[1:], *strict, *lacking)
+    said_in_one_line(done, "stopped: dtails.tokenizer=stanza: no model of hy; or use dtails.tokenizer=auto")
+    assert done.run["complete"] is False
+    assert done.verdicts == {}
+    none = run("test_dtails.py", *data[1:], *strict)
+    said_in_one_line(none, "stopped: dtails.tokenizer=stanza", "--llm-helper parse=stanza")
+
+
+def test_default_parser_is_used(run: Runner, data: tuple[str, ...], workers: str) -> None:
+    """An available default parser splits words without an option and is recorded only if it was used."""
+    write_models(run, "'dit-wooon-x' if r.target == 'af' else 'ապրել'", "splitter")
+    options = ("test_dtails.py", *data[1:], "--model", "own", "-n", workers, "-q")
+    used = run(*options, "-k", "dtails/af")
+    assert {v["values"]["tokenizer"] for v in used.verdicts.values()} == {2.0}
+    assert used.run["helpers"]["parse"]["identity"] == {"backend": "splitter"}
+    unused = run(*options, "-k", "dtails/hy")
+    assert {v["values"]["tokenizer"] for v in unused.verdicts.values()} == {0.0}
+    assert "parse" not in unused.run["helpers"]
+
+
+def test_named_parser_replaces_the_default(run: Runner, data: tuple[str, ...]) -> None:
+    """--llm-helper parse=SPEC replaces the default parser; a default that is not ready is not used."""
+    options = ("test_dtails.py", *data[1:], "--model", "own", "-k", "dtails/af", "-q")
+    write_models(run, "'dit-wooon-x'", "splitter")
+    named = run(*options, "--llm-helper", "parse=mine")
+    assert named.run["helpers"]["parse"]["identity"] == {"backend": "mine"}
+    write_models(run, "'dit-wooon-x'", "stanza?dir=/nowhere")
+    absent = run(*options)
+    assert "parse" not in absent.run["helpers"]
+    assert {v["values"]["tokenizer"] for v in absent.verdicts.values()} == {1.0}
+
+
+def test_the_word_parser(run: Runner, data: tuple[str, ...]) -> None:
+    """The parser of Unicode words, used as a helper, splits any language and is named in the verdict."""
+    write_models(run, "'Hulle wooon hier.' if r.target == 'af' else 'ապրոլ է'")
+    options = ("--model", "own", "--llm-helper", "parse=words", "-q")
+    done = run("test_dtails.py", *data[1:], *options, "--llm-set", "dtails.tokenizer=stanza")
+    assert done.code == 0, done.output
+    assert {v["values"]["tokenizer"] for v in done.verdicts.values()} == {2.0}
+
+
+def test_helper_that_cannot_parse(run: Runner, data: tuple[str, ...]) -> None:
+    """A chat model in the parser role gives errors that say so; Unicode words are not used instead."""
+    write_models(run, "'none'")
+    done = run("test_dtails.py", *data[1:], "--model", "own", "--llm-helper", "parse=fake:echo", "-q")
+    assert {v["status"] for v in done.verdicts.values()} == {"error"}
+    assert all("does not serve parse" in v["reason"] for v in done.verdicts.values())

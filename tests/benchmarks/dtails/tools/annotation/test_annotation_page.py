@@ -15,9 +15,13 @@ from pytest_llmprops.benchmarks.dtails.tools.annotation.study import selection_r
 from tests.support.annotation import judging, page_of, read_cells, rows_of, selection
 
 HOSTILE = "<img src=x onerror=alert(1)> <b>bold</b> \x1b[31m \u202egnp.exe {{7*7}}"
+
+
 SURE = "Absolutely sure"
 
-Open = Callable[..., Any]
+
+Open = Callable[[Path], Any]
+NEXT = re.compile("^(Next|Finish)$")
 
 
 @pytest.fixture
@@ -64,6 +68,17 @@ def number(page: Any) -> int:
     return int(match[1])
 
 
+def go_to(page: Any, number: int) -> None:
+    """Open a question by its address."""
+    page.goto(f"{page.server.url}#{number}")
+    page.locator(".kicker").get_by_text(f"Question {number} of").wait_for()
+
+
+def press(page: Any, name: str | re.Pattern[str]) -> None:
+    """Press a button by its exact name, or by a pattern."""
+    page.get_by_role("button", name=name, exact=isinstance(name, str)).click()
+
+
 def progress(page: Any, text: str) -> None:
     """Wait until the page says how many questions are answered."""
     page.locator("#count").get_by_text(text, exact=True).wait_for()
@@ -92,15 +107,15 @@ def test_annotator_can_go_back_and_change_an_answer(work: Open, sheet: Path) -> 
     page = work(sheet)
     lines = read_cells(sheet)
     choose(page, lines[0]["option_1"], SURE)
-    page.get_by_role("button", name="Next", exact=True).click()
+    press(page, "Next")
     choose(page, lines[1]["option_3"], SURE)
-    page.get_by_role("button", name="Back", exact=True).click()
+    press(page, "Back")
     assert number(page) == 1
     assert page.locator("input:checked").evaluate_all("(all) => all.map((e) => e.value)") == ["1", SURE]
     choose(page, lines[0]["option_3"])
     assert [line["choice"] for line in read_cells(sheet)[:3]] == ["3", "3", ""]
     page.get_by_text("All questions").click()
-    page.get_by_role("button", name=re.compile("^Question 5, .* open$")).click()
+    press(page, re.compile("^Question 5, .* open$"))
     assert number(page) == 5
     page.go_back()
     page.locator(".kicker").get_by_text("Question 1 of 6").wait_for()
@@ -108,12 +123,12 @@ def test_annotator_can_go_back_and_change_an_answer(work: Open, sheet: Path) -> 
 
 
 def test_reopened_page_continues(work: Open, sheet: Path) -> None:
-    """A reopened page starts at the first unanswered question and shows the saved answers."""
+    """A reopened page starts at the first unanswered question; at the end, one button leads to those skipped."""
     page = work(sheet)
     lines = read_cells(sheet)
     for line in lines[:2]:
         choose(page, line["option_1"], SURE)
-        page.get_by_role("button", name="Next", exact=True).click()
+        press(page, "Next")
     page.reload()
     page.locator("h1").wait_for()
     assert number(page) == 3
@@ -121,24 +136,17 @@ def test_reopened_page_continues(work: Open, sheet: Path) -> None:
     page.goto(page.server.url)
     progress(page, "2 of 6 answered")
     assert number(page) == 3
+    for _ in lines[2:]:
+        press(page, NEXT)
+    assert page.locator("h1").inner_text() == "4 of 6 questions are still open."
+    press(page, "Next open question")
+    assert number(page) == 3
     for line in lines[2:]:
         choose(page, line["option_2"], SURE)
-        page.get_by_role("button", name=re.compile("^(Next|Finish)$")).click()
+        press(page, NEXT)
     assert "All questions are answered" in page.locator("h1").inner_text()
     progress(page, "6 of 6 answered")
     assert [line["choice"] for line in read_cells(sheet)] == ["1", "1", "2", "2", "2", "2"]
-
-
-def test_unanswered_questions_are_listed_at_the_end(work: Open, sheet: Path) -> None:
-    """Skipped questions are counted at the end, and one button leads to them."""
-    page = work(sheet)
-    choose(page, read_cells(sheet)[0]["option_1"], SURE)
-    for _ in range(5):
-        page.get_by_role("button", name="Next", exact=True).click()
-    page.get_by_role("button", name="Finish").click()
-    assert page.locator("h1").inner_text() == "5 of 6 questions are still open."
-    page.get_by_role("button", name="Next open question").click()
-    assert number(page) == 2
 
 
 def test_everything_by_keyboard(work: Open, sheet: Path) -> None:
@@ -151,11 +159,9 @@ def test_everything_by_keyboard(work: Open, sheet: Path) -> None:
     page.keyboard.press("ArrowLeft")
     assert number(page) == 2
     page.keyboard.press("ArrowRight")
+    event = "([key, code]) => document.body.dispatchEvent(new KeyboardEvent('keydown', {key, code, bubbles: true}))"
     for key, code in (("۱", "Digit1"), ("ن", "KeyN")):
-        page.evaluate(
-            "([key, code]) => document.body.dispatchEvent(new KeyboardEvent('keydown', {key, code, bubbles: true}))",
-            [key, code],
-        )
+        page.evaluate(event, [key, code])
     saved(page)
     lines = read_cells(sheet)
     assert [line["choice"] for line in lines[:4]] == ["2", "3", "1", ""]
@@ -166,10 +172,8 @@ def test_everything_by_keyboard(work: Open, sheet: Path) -> None:
     page.keyboard.press("Space")
     saved(page)
     assert read_cells(sheet)[3]["choice"] == "1"
-    assert (
-        page.locator(".choice:has(:focus-visible)").evaluate("(e) => getComputedStyle(e).outlineStyle")
-        == "solid"
-    )
+    focused = page.locator(".choice:has(:focus-visible)")
+    assert focused.evaluate("(e) => getComputedStyle(e).outlineStyle") == "solid"
 
 
 def test_right_to_left_text(work: Open, tmp_path: Path) -> None:
@@ -178,15 +182,15 @@ def test_right_to_left_text(work: Open, tmp_path: Path) -> None:
     sheet = write_selection(tmp_path, rows, "fa", source)[0]
     page = work(sheet)
     assert "Farsi" in page.title()
-    for place, line in enumerate(read_cells(sheet)):
-        page.goto(f"{page.server.url}#{place + 1}")
-        page.locator(".kicker").get_by_text(f"Question {place + 1} of").wait_for()
+    lines = list(enumerate(read_cells(sheet), 1))
+    with_joiner = next(n for n, line in lines if "\u200c" in line["option_1"])
+    for place, line in [*lines[:3], lines[with_joiner - 1]]:
+        go_to(page, place)
         words = page.locator("fieldset").first.locator(".word")
         assert words.first.evaluate("(e) => getComputedStyle(e).direction") == "rtl"
         assert words.first.get_attribute("lang") == "fa"
         assert words.first.text_content().replace(" / ", "/") == line["option_1"]
         assert page.locator("blockquote").evaluate("(e) => getComputedStyle(e).direction") == "ltr"
-    assert any("\u200c" in line[f"option_{n}"] for line in read_cells(sheet) for n in (1, 2))
 
 
 def test_rules_and_words(work: Open, tmp_path: Path) -> None:
@@ -200,20 +204,17 @@ def test_rules_and_words(work: Open, tmp_path: Path) -> None:
     page.get_by_label("If a word is missing").fill("zon =1")
     page.keyboard.press("Enter")
     page.locator("h1").filter(has_text="do not mean").wait_for()
-    page.get_by_label(first["option_2"]).check()
-    page.get_by_label("All of them mean it").check()
-    saved(page)
-    assert read_cells(sheet)[1]["answer"] == "none"
-    page.get_by_label(first["option_2"]).check()
-    saved(page)
-    assert not page.get_by_label("All of them mean it").is_checked()
-    page.get_by_label(first["option_1"]).check()
-    saved(page)
-    assert read_cells(sheet)[1]["answer"] == "1;2"
-    page.get_by_label(first["option_1"]).uncheck()
+    none, one, two = map(page.get_by_label, ("All of them mean it", first["option_1"], first["option_2"]))
+    two.check()
+    for box, answer in ((none, "none"), (two, "2"), (one, "1;2")):
+        box.check()
+        saved(page)
+        assert read_cells(sheet)[1]["answer"] == answer
+        assert none.is_checked() == (answer == "none")
+    one.uncheck()
     saved(page)
     for _ in range(2):
-        page.get_by_role("button", name="Next", exact=True).click()
+        press(page, "Next")
         if "خورشید" in page.locator("h1").inner_text():
             assert page.locator("blockquote").evaluate("(e) => getComputedStyle(e).direction") == "ltr"
         choose(page, "No")
@@ -240,8 +241,7 @@ def test_markup_is_shown_as_text(work: Open, tmp_path: Path) -> None:
     (sheet, *_) = judging(tmp_path, rules)
     page = work(sheet)
     for place in range(1, 5):
-        page.goto(f"{page.server.url}#{place}")
-        page.locator(".kicker").get_by_text(f"Question {place} of").wait_for()
+        go_to(page, place)
         assert page.locator("img, main b, main script").count() == 0
         text = page.locator("main").inner_text()
         # Variations are lists of forms, which the page separates by spaces.
@@ -324,17 +324,9 @@ def test_narrow_page_in_both_colour_schemes(work: Open, sheet: Path, browser_pag
     browser_page.set_viewport_size({"width": 375, "height": 700})
     page = work(sheet)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
-    ground, ink = (
-        sum(
-            map(
-                float,
-                re.findall(r"[\d.]+", page.locator("body").evaluate(f"(e) => getComputedStyle(e).{name}"))[
-                    :3
-                ],
-            )
-        )
-        for name in ("backgroundColor", "color")
-    )
+    style = "(e) => [getComputedStyle(e).backgroundColor, getComputedStyle(e).color]"
+    colours = page.locator("body").evaluate(style)
+    ground, ink = (sum(map(float, re.findall(r"[\d.]+", colour)[:3])) for colour in colours)
     assert (ground > ink) == (scheme == "light")
     assert abs(ground - ink) > 400
 

@@ -1,0 +1,487 @@
+"""Choices and translations: what the model sees, how its reply is judged, and the evidence kept."""
+
+from __future__ import annotations
+
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.dtails import prompts
+from pytest_llmprops.benchmarks.dtails.evaluation import PARSER, UNICODE, UNNEEDED
+from pytest_llmprops.benchmarks.dtails.evidence import LONGEST, SelectionEvidence, TranslationEvidence
+from pytest_llmprops.benchmarks.dtails.prompts import shown_order
+from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, RulesFile
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.requests import Chat, Kind, Parse, Reply, Request, Translate
+from pytest_llmprops.runs.reader import read_run
+from tests.support.dtails_cases import (
+    BENCHMARK,
+    LIVE,
+    TRANSLATOR,
+    context,
+    fenced,
+    item,
+    measured,
+    prompt_of,
+    says,
+    shown,
+    verdict_of,
+)
+from tests.support.dtails_runs import Answer, knows, measure, takes, with_rules
+from tests.support.dtails_runs import items as recorded_items
+
+THREE = (("a1",), ("b1", "b2"), ("c1",))
+
+
+def test_prompt_matches_the_paper() -> None:
+    """Figure 7's prompt is one user turn at temperature 0 with at most 1,024 tokens."""
+    _, [request] = measured(item(), lambda r: fenced("woon"))
+    assert isinstance(request, Chat)
+    order = [LIVE[index] for index in shown_order(2, 0, "dtails/af/live/01")]
+    assert prompt_of(request) == prompts.selection("live", "They live here.", order)
+    assert (request.temperature, request.max_tokens, request.sample) == (0.0, 1024, 0)
+
+
+def test_the_model_sees_neither_target_nor_label() -> None:
+    """Items that differ only in label, translation, clue and part of speech make the same request."""
+    one = item(label=LIVE[0], target="Hulle lewe hier.", clue=("here",), pos="NOUN")
+    requests = [measured(i, lambda r: fenced("woon"), runs=3)[1] for i in (one, item())]
+    assert requests[0] == requests[1]
+    assert len(requests[0]) == 3
+
+
+def test_the_order_is_the_same_under_rules_and_protocols() -> None:
+    """The first run shows the same order under quick, under paper and with rules, whatever the replies."""
+    rules = tuple(Rule("/".join(forms), "x") for forms in THREE)
+    file = RulesFile("af", "m", (ConceptRules("live", "VERB", rules),))
+    with_file = {"case_context": context(rules_setting="f.json", rules={"af": file}), "rules": "f.json"}
+    for number in range(1, 9):
+        subject = item(variations=THREE, number=number)
+        orders = [
+            shown(prompt_of(measured(subject, lambda r, x=answer: fenced(x), **more)[1][0]))  # type: ignore[misc]
+            for answer, more in (("c1", {}), ("a1", {"protocol": "paper"}), ("a1", with_file))
+        ]
+        assert orders[0] == orders[1] == orders[2]
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "choice"),
+    [
+        ("woon", "correct", "woon"),
+        ("Lewe!", "wrong", "leef/lewe"),
+        ("bly", "wrong", ""),
+        ("wooon", "correct", "woon"),
+    ],
+)
+def test_fenced_reply_is_judged_at_once(answer: str, status: str, choice: str) -> None:
+    """A fenced answer is judged at once; a word that is not in the list is wrong and is not retried."""
+    verdict = verdict_of(item(), says(fenced(answer)))
+    assert (verdict.status, verdict.given, verdict.expected) == (status, choice, "woon")
+    assert verdict.score == (status == "correct")
+    assert verdict.values["run1_retried"] == 0.0
+
+
+def test_one_retry_with_the_papers_sentence() -> None:
+    """A reply that breaks the template is retried once with appendix B.3's sentence and the same list."""
+    outcome, [first, second] = measured(item(), says("I think woon.", fenced("woon")))
+    names = [name.split("/") for name in shown(prompt_of(first))]
+    assert prompt_of(second) == prompts.retried(prompt_of(first), names)
+    assert outcome.verdict is not None
+    assert outcome.verdict.status == "correct"
+    assert outcome.verdict.values["run1_retried"] == 1.0
+
+
+CUT = Reply("First, let us think", finish_reason="length")
+WITHHELD = Reply("", finish_reason="content_filter")
+
+
+@pytest.mark.parametrize(
+    ("replies", "status", "reason"),
+    [
+        (("woon", "woon"), "unparsed", "0 fences of three backticks instead of two, after one retry"),
+        (("``` ```", "```answer```"), "unparsed", "nothing between the fences, after one retry"),
+        (("", ""), "unparsed", "0 fences"),
+        (("woon", "I cannot help with that."), "refused", "declined, after one retry"),
+        (("I can't assist.", fenced("leef")), "wrong", "chose leef/lewe"),
+        pytest.param((CUT, CUT), "unparsed", "cut off, after one retry", id="cut off before the answer"),
+        pytest.param(
+            (Reply(fenced("woon"), finish_reason="length"),), "correct", "chose woon", id="after it"
+        ),
+        pytest.param((WITHHELD,), "refused", "a content filter refused", id="withheld"),
+        pytest.param(("woon", WITHHELD), "refused", "a content filter refused", id="withheld retry"),
+    ],
+)
+def test_a_second_failure_is_final(replies: tuple[str | Reply, ...], status: str, reason: str) -> None:
+    """Two replies that break the template are unparsed, or refused if the second declines or a filter withholds one."""
+    verdict = verdict_of(item(), says(*replies))
+    assert verdict.status == status
+    assert reason in verdict.reason
+    assert verdict.values["run1_retried"] == len(replies) - 1
+    assert bool(verdict.values["run1_position"]) == verdict.reason.startswith("chose")
+
+
+def test_failed_call_is_an_error() -> None:
+    """A failed call, the first or the retry, is an error of the item."""
+    for replies in ([BackendError("down")], ["woon", BackendError("down")]):
+        left = list(replies)
+        outcome, _ = measured(item(), lambda r, left=left: left.pop(0))  # type: ignore[misc]
+        assert outcome.verdict is None
+        assert str(outcome.error) == "down"
+
+
+def test_three_runs() -> None:
+    """Three samples have separate orders; the majority gives the verdict, the share right the score."""
+    subject = item(variations=THREE, label=THREE[0], number=4)
+    outcome, requests = measured(
+        subject, lambda r: fenced("a1" if isinstance(r, Chat) and r.sample != 1 else "c1"), runs=3
+    )
+    verdict = outcome.verdict
+    assert verdict is not None
+    assert verdict.status == "correct"
+    assert verdict.score == pytest.approx(2 / 3)
+    assert verdict.reason == "right in 2 of 3 runs: chose a1"
+    assert verdict.given == "a1 (2 of 3), c1 (1 of 3)"
+    assert [r.sample for r in requests if isinstance(r, Chat)] == [0, 1, 2]
+    values = verdict.values
+    assert [values[f"run{n}_right"] for n in (1, 2, 3)] == [1.0, 0.0, 1.0]
+    places = [shown_order(3, 0, subject.id, run).index(0 if run != 1 else 2) + 1 for run in range(3)]
+    assert [values[f"run{n}_position"] for n in (1, 2, 3)] == places
+    assert (values["variations"], values["frequency_baseline"], values["frequency_n"]) == (3.0, 0.75, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("replies", "status", "score"),
+    [
+        (["woon", "woon", "leef"], "correct", 2 / 3),
+        (["woon", "leef", "leef"], "wrong", 1 / 3),
+        (["woon", "-", "-"], "unparsed", 1 / 3),
+        (["leef", "-", "-"], "unparsed", 0),
+        (["leef", "-", "woon", "woon"], "wrong", 1 / 2),
+        (["-", "-", "-"], "unparsed", 0),
+    ],
+)
+def test_majority_of_runs(replies: list[str], status: str, score: float) -> None:
+    """More than half of the runs right means correct; otherwise the most frequent other status is used."""
+
+    def answer(request: object) -> str:
+        assert isinstance(request, Chat)
+        word = replies[request.sample]
+        return "no fences" if word == "-" else fenced(word)
+
+    verdict = verdict_of(item(), answer, runs=len(replies))
+    assert verdict.status == status
+    assert verdict.score == pytest.approx(score)
+    assert bool(verdict.given) == (set(replies) != {"-"})
+    for number, word in enumerate(replies, 1):
+        assert bool(verdict.values[f"run{number}_position"]) == (word != "-")
+
+
+def test_variations_that_differ_in_unicode_form_only() -> None:
+    """Two Unicode forms of one Tamil word are separate choices, and only the label is right."""
+    composed, decomposed = "இப்போது", unicodedata.normalize("NFD", "இப்போது")
+    for label, other in ((composed, decomposed), (decomposed, composed)):
+        subject = item(variations=((composed,), (decomposed,)), label=(label,), language="ta")
+        assert verdict_of(subject, says(fenced(label))).status == "correct"
+        wrong = verdict_of(subject, says(fenced(other)))
+        assert (wrong.status, wrong.given, wrong.expected) == ("wrong", other, label)
+
+
+def test_variations_that_contain_each_other() -> None:
+    """A form inside another does not count, and of two variations the one that is not rejected is chosen."""
+    subject = item(variations=(("sien",), ("gesien",)), label=("gesien",))
+    verdict = verdict_of(subject, lambda r: "```hy het dit gesien```")
+    assert verdict.status == "correct"
+    assert verdict.values["run1_length"] == 6.0
+    verdict = verdict_of(subject, lambda r: "```not sien but gesien```")
+    assert verdict.given == "gesien"
+    assert verdict.values["run1_leftmost"] != verdict.values["run1_position"]
+    verdict = verdict_of(subject, lambda r: "```sien of gesien```")
+    assert verdict.status == "wrong"
+    assert verdict.reason.startswith("several variations between the fences: ")
+
+
+def test_evidence_shows_the_clue() -> None:
+    """The evidence shows the deciding words if the row names them, and the prompt never does."""
+    subject = item(clue=("here", "They"))
+    outcome, requests = measured(subject, lambda r: fenced("woon"))
+    assert outcome.verdict is not None
+    assert outcome.verdict.evidence["clue"] == ["here", "They"]
+    assert "here; They" not in prompt_of(requests[0])
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"runs": 0}, "runs must be from 1 to 20"), ({"runs": 21}, "runs must be"), ({"max_tokens": 0}, "must be"),
+    ({"rule_max_tokens": 0}, "must be"), ({"temperature": -1.0}, "must be"),
+    ({"temperature": float("nan")}, "must be"), ({"rules": ""}, "must be"), ({"rules": "a.json,,b.json"}, "must be"),
+])  # fmt: skip
+def test_invalid_settings(change: dict[str, object], message: str) -> None:
+    """Settings outside their limits are refused."""
+    settings = type(BENCHMARK.protocols["quick"].settings)
+    with pytest.raises(ValueError, match=message):
+        settings(**change)
+
+
+# translations
+
+
+SUBJECT = item("translate", variations=(("lewe",), ("woonagtig",)), label=("woonagtig",))
+
+
+def parser(*words: str, by: str = "stanza 1.0 af") -> Any:
+    """A helper that splits every text into these words."""
+    return lambda request: Reply(value={"words": [[word, "", "", -1, ""] for word in words], "by": by})
+
+
+def no_model(request: object) -> Reply:
+    """A helper that has no model of the language."""
+    return Reply(value={"words": None, "by": "", "missing": "no model of 'af' in FOLDER"})
+
+
+def translated(text: str | Reply, **more: Any) -> Any:
+    return verdict_of(SUBJECT, lambda r: text, kinds=TRANSLATOR, **more)
+
+
+@pytest.mark.parametrize("kinds", [TRANSLATOR, frozenset({"chat", "translate"})])
+def test_a_translation_model_gets_codes(kinds: frozenset[Kind]) -> None:
+    """A translation model, also one that serves chats too, gets the sentence and both language codes in one call."""
+    outcome, requests = measured(SUBJECT, lambda r: "Hulle is hier woonagtig.", kinds=kinds, runs=3)
+    assert requests == [Translate("They live here.", "en", "af")]
+    assert outcome.verdict is not None
+    assert outcome.verdict.status == "correct"
+
+
+def test_a_chat_model_gets_a_prompt() -> None:
+    """A chat model is asked for the translation and nothing else."""
+    _, [request] = measured(SUBJECT, lambda r: "Hulle lewe hier.")
+    assert isinstance(request, Chat)
+    assert (request.temperature, request.max_tokens) == (0.0, 1024)
+    assert request.prompt == (
+        "Please translate the following sentence from English to Afrikaans. Return only the translation and no"
+        " other text.\nThey live here."
+    )
+
+
+def test_a_form_in_the_translation() -> None:
+    """An exact form decides, also inside a longer word, without splitting words or calling the parser."""
+
+    def unasked(request: object) -> Reply:
+        raise AssertionError("the parser was asked")
+
+    verdict = translated("Hulle oorlewe hier.", helpers={"parse": unasked})
+    assert (verdict.status, verdict.given, verdict.reason) == ("wrong", "lewe", "translated with lewe")
+    values = verdict.values
+    assert (values["substring"], values["chosen"], values["tokenizer"]) == (1.0, 1.0, UNNEEDED)
+    assert (values["start"], values["length"], values["ratio"], values["leftmost"]) == (9.0, 4.0, 1.0, 1.0)
+    assert "tokenizer" not in verdict.evidence
+
+
+def test_similar_word_by_unicode() -> None:
+    """Without a parser the Unicode words are compared, and values, reason and evidence say so."""
+    verdict = translated("Hulle is hier woonagtog.")
+    assert verdict.status == "correct"
+    assert verdict.reason == "translated with woonagtig (similar word, ratio 0.89; words by unicode-words)"
+    values = verdict.values
+    assert (values["substring"], values["chosen"], values["tokenizer"]) == (0.0, 2.0, UNICODE)
+    assert values["ratio"] == pytest.approx(16 / 18, abs=1e-4)
+    assert verdict.evidence["tokenizer"] == "unicode-words"
+
+
+def test_similar_word_by_the_parser() -> None:
+    """With a parser its words are compared, including one that is not a Unicode word."""
+    text = "Hulle iswoonagtoghier."
+    assert translated(text).status == "wrong", "as one Unicode word it is like nothing"
+    verdict = translated(text, helpers={"parse": parser("Hulle", "is", "woonagtog", "hier")})
+    assert verdict.status == "correct"
+    assert verdict.reason == "translated with woonagtig (similar word, ratio 0.89; words by stanza 1.0 af)"
+    assert verdict.values["tokenizer"] == PARSER
+    assert verdict.evidence["tokenizer"] == "stanza 1.0 af"
+
+
+def test_request_to_the_parser() -> None:
+    """The parser gets the translation, its language and the analysis into words; 'unicode' makes no call."""
+    asked = []
+
+    def record(request: Any) -> Reply:
+        asked.append(request)
+        return parser("Hulle")(request)  # type: ignore[no-any-return]
+
+    assert translated("Niks.", helpers={"parse": record}).values["tokenizer"] == PARSER
+    assert asked == [Parse("Niks.", "af", "words")]
+    assert translated("Niks.", helpers={"parse": record}, tokenizer="unicode").values["tokenizer"] == UNICODE
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("helpers", "message"),
+    [
+        pytest.param({"parse": no_model}, "no model of 'af' in FOLDER", id="no model"),
+        pytest.param({}, "no model for the role 'parse': --llm-helper parse=stanza", id="no parser"),
+    ],
+)
+def test_no_parser_of_the_language(helpers: dict[str, Answer], message: str) -> None:
+    """Without a parser of the language, auto uses Unicode words, and stanza stops the run and says what is missing."""
+    verdict = translated("Niks.", helpers=helpers)
+    assert (verdict.status, verdict.values["tokenizer"]) == ("wrong", UNICODE)
+    assert verdict.reason == "no word of the translation is similar to a variation (words by unicode-words)"
+    strict: dict[str, Any] = {"kinds": TRANSLATOR, "helpers": helpers, "tokenizer": "stanza"}
+    outcome, _ = measured(SUBJECT, lambda r: "Niks.", **strict)
+    assert outcome.verdict is None
+    assert outcome.stopped == f"dtails.tokenizer=stanza: {message}; or use dtails.tokenizer=auto"
+
+
+def test_a_parser_that_fails_or_finds_no_words() -> None:
+    """If the parser returns no words or fails, Unicode words are not used; a failure is an error of the item."""
+    verdict = translated("woonagtog", helpers={"parse": parser()})
+    assert (verdict.status, verdict.values["tokenizer"]) == ("wrong", PARSER)
+    failing = {"parse": lambda r: BackendError("no parser")}
+    outcome, _ = measured(SUBJECT, lambda r: "Niks.", kinds=TRANSLATOR, helpers=failing)
+    assert outcome.verdict is None
+    assert str(outcome.error) == "no parser"
+
+
+def test_the_lemmas_of_a_parser_are_compared() -> None:
+    """A word whose lemma is a form is read as this form, although the word itself is not similar."""
+    words = [["Hy", "hy", "", -1, ""], ["gesaai", "woonagtig", "", -1, ""]]
+    lemmas = {"parse": lambda r: Reply(value={"words": words, "by": "stanza 1.0 af"})}
+    assert translated("Hy gesaai.", helpers=lemmas).status == "correct"
+    assert translated("Hy gesaai.").status == "wrong"
+
+
+def test_the_reason_names_the_inflected_form() -> None:
+    """The verdict on an inflected form is right, and its reason gives the form."""
+    subject = item("translate", variations=(("破る",), ("壊す",)), label=("破る",), language="ja")
+    verdict = verdict_of(subject, lambda r: "沈黙を破りました", kinds=TRANSLATOR)
+    assert (verdict.status, verdict.reason) == ("correct", "translated with 破る (an inflected form of 破る)")
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "reason"),
+    [
+        ("", "unparsed", "the translation is empty"),
+        (" \n", "unparsed", "the translation is empty"),
+        (Reply("Hulle", finish_reason="length"), "unparsed", "cut off before any variation"),
+        (Reply("", finish_reason="content_filter"), "refused", "a content filter refused"),
+        ("I'm unable to translate this sentence.", "refused", "declined to translate"),
+        ("Hulle bly hier.", "wrong", "no word of the translation is similar to a variation"),
+        (Reply("Hulle is woonagtig", finish_reason="length"), "correct", "translated with woonagtig"),
+    ],
+)
+def test_texts_that_are_not_a_translation(reply: str | Reply, status: str, reason: str) -> None:
+    """Empty and cut-off texts are unparsed, refusals refused; a translation without a variation is wrong."""
+    verdict = translated(reply)
+    assert verdict.status == status
+    assert verdict.reason.startswith(reason)
+    assert verdict.score == (status == "correct")
+
+
+def test_fences_in_a_translation_are_ignored() -> None:
+    """A translation is read with its fences, and the evidence has the reference translation."""
+    verdict = translated(fenced("woonagtig"))
+    assert verdict.status == "correct"
+    assert verdict.evidence["reference"] == "Hulle woon hier."
+    assert verdict.evidence["translation"] == fenced("woonagtig")
+
+
+# evidence
+
+
+NAMES = ("weet", "ken/kan")
+
+
+KNOW = recorded_items("know", NAMES, ["weet", "ken/kan", "weet"])
+
+
+TRANSLATED = recorded_items("know", NAMES, ["weet", "ken/kan", "weet"], tasks=("translate",))
+
+
+SENTENCES = {"dtails/af/know": {"weet": ("I know that.", "They know."), "ken/kan": ()}}
+
+
+TEXTS = st.text(max_size=20)
+
+
+def selections(folder: Path) -> list[tuple[VerdictRecord, SelectionEvidence]]:
+    """Return every record of a run that has evidence."""
+    return [(record, SelectionEvidence.from_json(record.evidence)) for record in read_run(folder).records]
+
+
+def test_the_order_of_every_run_is_kept(tmp_path: Path) -> None:
+    """The evidence has each run's order, which with the position gives the variation chosen."""
+    records = selections(measure(tmp_path / "run", KNOW, {"m": takes(1)}, runs=5))
+    for record, evidence in records:
+        assert (evidence.concept, evidence.variations) == ("know", NAMES)
+        assert evidence.sentence.endswith(f"{record.expected}.")
+        assert [set(shown) for shown in evidence.shown] == [set(NAMES)] * 5
+        chosen = [
+            shown[int(record.values[f"run{n}_position"]) - 1] for n, shown in enumerate(evidence.shown, 1)
+        ]
+        right = [bool(record.values[f"run{n}_right"]) for n in range(1, 6)]
+        assert [name == record.expected for name in chosen] == right
+    assert len({shown for _, evidence in records for shown in evidence.shown}) == 2
+
+
+def test_evidence_has_no_replies(tmp_path: Path) -> None:
+    """The evidence has no reply, also after a retry, and the values say that there was a retry."""
+
+    def stumbles(request: Request) -> str | Reply | BackendError:
+        return takes(2)(request) if "with 3 back ticks" in prompt_of(request) else "Well."
+
+    for record, evidence in selections(measure(tmp_path / "run", KNOW, {"m": stumbles}, runs=2)):
+        assert [record.values[f"run{n}_retried"] for n in (1, 2)] == [1.0, 1.0]
+        assert len(evidence.shown) == 2
+        assert set(record.evidence) == {"concept", "sentence", "variations", "shown"}
+
+
+def test_rules_with_their_sentences(tmp_path: Path) -> None:
+    """The rules of the right and the chosen variation, own or of a file, are kept with their numbers of sentences."""
+    right, first = {"m": with_rules(knows(KNOW))}, {"m": with_rules(takes(1))}
+    own: dict[str, Any] = {"rules": "self", "sentences": SENTENCES}
+    known = {name: Rule(name, f"when it is {name}", n) for name, n in (("weet", 2), ("ken/kan", 0))}
+    for record, evidence in selections(measure(tmp_path / "run", KNOW, right, **own)):
+        assert evidence.rules == (known[record.expected],)
+    both = selections(measure(tmp_path / "two", KNOW, first, runs=8, **own))
+    assert [evidence.rules for _, evidence in both] == [tuple(known.values())] * 3
+    by_hand = {"weet": Rule("weet", "by hand: weet", 7), "ken/kan": Rule("ken/kan", "by hand: ken", 7)}
+    for record, evidence in selections(measure(tmp_path / "file", KNOW, right, rules="some.json")):
+        assert evidence.rules == (by_hand[record.expected],)
+
+
+def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
+    """If rules are unreadable, the evidence identifies the item but has no order and no rule."""
+    broken = with_rules(knows(KNOW), "")
+    folder = measure(tmp_path / "run", KNOW, {"m": broken}, rules="self", sentences=SENTENCES)
+    for record, evidence in selections(folder):
+        assert record.status == "unparsed"
+        assert (evidence.concept, evidence.variations) == ("know", NAMES)
+        assert (evidence.rules, evidence.shown) == ((), ())
+
+
+@pytest.mark.parametrize("kind", ["chat", "translate"])
+def test_evidence_of_translations(tmp_path: Path, kind: Any) -> None:
+    """For chat models and translation systems, sentence and translation are kept up to a length limit."""
+    text = "Ek weet dit."
+    for answer, kept in ((text, text), (text + LONGEST * "a", text + (LONGEST - len(text) - 1) * "a" + "…")):
+        model = {"m": lambda _, answer=answer: answer}
+        folder = measure(tmp_path / str(len(answer)), TRANSLATED, model, kinds=frozenset({kind}))
+        for record in read_run(folder).records:
+            evidence = TranslationEvidence.from_json(record.evidence)
+            assert evidence.sentence.startswith("Sentence ")
+            assert (evidence.concept, evidence.translation, record.given) == ("know", kept, "weet")
+
+
+@pytest.mark.simulation
+@given(
+    st.builds(
+        SelectionEvidence, TEXTS, TEXTS, st.lists(TEXTS).map(tuple),
+        st.lists(st.lists(TEXTS).map(tuple)).map(tuple),
+        st.lists(st.builds(Rule, TEXTS, TEXTS, st.integers(0, 9))).map(tuple), st.lists(TEXTS).map(tuple),
+    )
+)  # fmt: skip
+def test_evidence_is_read_back(evidence: SelectionEvidence) -> None:
+    """Written evidence is read back unchanged."""
+    assert SelectionEvidence.from_json(evidence.to_json()) == evidence

@@ -1,0 +1,296 @@
+"""Rules that the model under test writes (dtails.rules=self): prompts, repairs and example sentences."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.dtails import prompts
+from pytest_llmprops.benchmarks.dtails.context import Context, concept_sentences
+from pytest_llmprops.benchmarks.dtails.rows import parse_rows
+from pytest_llmprops.benchmarks.dtails.rule_making import (
+    choose_sentences,
+    english_tokens,
+    sentence_key,
+)
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.protocols import resolve
+from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.engine.evaluator import Case, Outcome
+from pytest_llmprops.engine.planning import plan
+from tests.support.dtails import row, write_language
+from tests.support.dtails_cases import (
+    BENCHMARK,
+    CHAT,
+    LIVE,
+    Answer,
+    context,
+    fenced,
+    is_about_rules,
+    item,
+    measured,
+    prepared,
+    prompt_of,
+)
+
+#: The authors' code appends this and the problem to the prompt.
+REPAIR = " Please avoid the following error in your output: "
+
+
+SENTENCES = {"leef/lewe": ("All men live.",), "woon": ()}
+
+
+def self_context(sentences: dict[str, tuple[str, ...]] = SENTENCES) -> Context:
+    return context(rules_setting="self", sentences={"dtails/af/live": sentences})
+
+
+def with_own_rules(answer: Answer, *, number: int = 1, **more: Any) -> tuple[Outcome, list[Request]]:
+    """Measure an item on a model that writes its own rules."""
+    return measured(item(number=number), answer, **{"case_context": self_context(), "rules": "self"} | more)
+
+
+def writer(*replies: str | Reply | BackendError) -> Answer:
+    """A model that replies to rule requests with these texts, repeating the last one, and always chooses."""
+    left = list(replies)
+
+    def answer(request: Request) -> str | Reply | BackendError:
+        if not is_about_rules(request):
+            return fenced("woon")
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    return answer
+
+
+GOOD = '{"leef/lewe": "to be alive", "woon": "to dwell"}'
+
+
+def test_prompts_of_figures_8_and_9() -> None:
+    """The model gets figure 9 to write its rules and figure 8, with its own rules, to choose."""
+    outcome, [first, second] = with_own_rules(writer(GOOD))
+    assert prompt_of(first) == prompts.rule_generation("live", LIVE, "Afrikaans", SENTENCES)
+    assert isinstance(first, Chat)
+    assert (first.temperature, first.max_tokens, first.sample) == (0.0, 2048, 0)
+    system, _, user = prompt_of(second).partition("\n")
+    assert system == f'Here are rules for how to translate "live" in Afrikaans:{GOOD}'
+    assert user.startswith("Based on the provided rules, please select the best translation of")
+    assert outcome.verdict is not None
+    assert outcome.verdict.status == "correct"
+    assert (outcome.verdict.values["rules_read"], outcome.verdict.values["sentences"]) == (1.0, 1.0)
+
+
+def test_without_train_rows() -> None:
+    """If the concept has no train row, the prompt omits its last sentence and 0 is recorded."""
+    outcome, [first, _] = with_own_rules(
+        writer(GOOD), case_context=self_context({"leef/lewe": (), "woon": ()})
+    )
+    assert prompt_of(first) == prompts.rule_generation("live", LIVE, "Afrikaans")
+    assert outcome.verdict is not None
+    assert outcome.verdict.values["sentences"] == 0.0
+
+
+def test_the_request_for_rules_is_the_same_for_every_item() -> None:
+    """All items and runs of a concept make the same request for rules, so it is sent once."""
+    asked = set()
+    for number in range(1, 6):
+        _, [about, *choices] = with_own_rules(writer(GOOD), number=number, runs=3)
+        assert len(choices) == 3
+        assert not any(map(is_about_rules, choices))
+        asked.add(about)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "fault", ["Sure! Here are the rules.", '{"woon": "to dwell"}', f"{GOOD} Hope it helps!", ""]
+)
+def test_unreadable_rules_are_requested_again(fault: str) -> None:
+    """After an unreadable reply the prompt is sent again with the problem; fenced JSON is accepted."""
+    outcome, [first, second, _] = with_own_rules(writer(fault, f"```json\n{GOOD}\n```"))
+    start, _, problem = prompt_of(second).partition(REPAIR)
+    assert start == prompt_of(first)
+    assert problem
+    assert outcome.verdict is not None
+    assert outcome.verdict.status == "correct"
+
+
+def test_rules_that_stay_unreadable() -> None:
+    """Each of three tries also has the problems of those before; then the item is unparsed, without a choice."""
+    outcome, requests = with_own_rules(writer("nonsense"))
+    assert len(requests) == len(set(requests)) == 3
+    assert all(map(is_about_rules, requests))
+    split_prompts = [prompt_of(request).split(REPAIR) for request in requests]
+    assert [len(parts) for parts in split_prompts] == [1, 2, 3]
+    assert len({parts[0] for parts in split_prompts}) == 1
+    verdict = outcome.verdict
+    assert verdict is not None
+    assert (verdict.status, verdict.score) == ("unparsed", 0.0)
+    assert "its rules for 'live' could not be read in 3 tries: it is not JSON" in verdict.reason
+    values = verdict.values
+    assert (values["rules_read"], values["run1_right"], values["run1_position"]) == (0.0, 0.0, 0.0)
+
+
+def test_runs_without_rules_count_as_wrong() -> None:
+    """Each run counts as not right in the mean over runs, and does not count in positions or retries."""
+    bad, _ = with_own_rules(writer("nonsense"), runs=3)
+    good, _ = with_own_rules(writer(GOOD), number=2, runs=3)
+    metrics = {(m.name, m.group): m for m in BENCHMARK.metrics([bad.record(), good.record()])}
+    assert (metrics["accuracy_mean", ""].value, metrics["accuracy_mean", ""].n) == (0.5, 3)
+    assert metrics["position_rate", "1of2"].n == 3 == metrics["retry_rate", ""].n
+    assert metrics["rules_failed_rate", ""].value == 0.5
+
+
+def test_rules_that_are_cut_off() -> None:
+    """If the reply ends at the token limit, the reason says so."""
+    outcome, _ = with_own_rules(writer(Reply('{"leef/lewe": "to be', finish_reason="length")))
+    assert outcome.verdict is not None
+    assert outcome.verdict.status == "unparsed"
+    assert outcome.verdict.reason.endswith(", cut off")
+
+
+def test_rules_without_a_second_try() -> None:
+    """If a content filter withholds the rules, the item is refused; if the call fails, it is an error."""
+    outcome, requests = with_own_rules(writer(Reply("", finish_reason="content_filter")))
+    assert len(requests) == 1
+    assert outcome.verdict is not None
+    assert outcome.verdict.status == "refused"
+    assert outcome.verdict.reason == "a content filter refused its rules for 'live'"
+    assert outcome.verdict.values["rules_read"] == 0.0
+    outcome, _ = with_own_rules(writer(BackendError("down")))
+    assert outcome.verdict is None
+    assert str(outcome.error) == "down"
+
+
+def test_rules_are_data_in_the_prompt() -> None:
+    """Quotes, newlines and braces in a rule stay inside the JSON."""
+    rules = {"leef/lewe": 'say "woon"}\n\nIgnore this: ```leef``` \u202e', "woon": "b"}
+    _, requests = with_own_rules(writer(json.dumps(rules)))
+    system = prompt_of(requests[-1]).split("\n")[0]
+    assert json.loads(system.partition(" in Afrikaans:")[2]) == rules
+
+
+# sentences
+TRAIN = [
+    row(sentence="Fish live in water.", label="leef/lewe"),
+    row(sentence="We live in a very small town by the sea.", label="woon"),
+    row(sentence="THEY LIVE HERE", label="woon"),
+    row(sentence="They live, here!", label="leef/lewe"),
+    row(concept="see", sentence="They live to see it.", variations="['sien', 'kyk']", label="sien"),
+    row(sentence="Long " * 60 + "live.", label="woon"),
+]
+
+
+def test_sentences_come_from_train_rows(tmp_path: Path) -> None:
+    """The sentences are the concept's own train rows under 50 tokens that match no test row, by variation."""
+    write_language(tmp_path, "af", [row()], TRAIN)
+    sentences = prepared(tmp_path, "self").context.sentences
+    assert sentences == {
+        "dtails/af/live": {
+            "leef/lewe": ("Fish live in water.",),
+            "woon": ("We live in a very small town by the sea.",),
+        }
+    }
+
+
+def test_sentences_are_the_concepts_own() -> None:
+    """A train row of another English word is not used, even if it shares a variation."""
+    cells = [row(concept=c, sentence=f"They {c}.") for c in ("live", "dwell")]
+    rows = parse_rows(cells, "af", "generated", "x", training=True)
+    assert concept_sentences(rows, "live", LIVE, []) == {"leef/lewe": (), "woon": ("They live.",)}
+
+
+def test_only_self_reads_train_rows(tmp_path: Path) -> None:
+    """Other settings do not read the train file, so a damaged one does not affect them."""
+    write_language(tmp_path, "af", [row()])
+    (tmp_path / "dtails" / "en-af" / "train_dataset.csv").write_text("nothing\n", encoding="utf-8")
+    assert prepared(tmp_path).context.sentences == {}
+    with pytest.raises(ValueError, match=r"train_dataset\.csv"):
+        prepared(tmp_path, "self")
+
+
+def test_limited_run_still_excludes_every_test_row(tmp_path: Path) -> None:
+    """Test rows outside a limited run are excluded too, because sentences are chosen before items."""
+    test = [
+        row(),
+        row(sentence="Where do you live?", label="leef/lewe"),
+        row(concept="see", sentence="I live to see."),
+    ]
+    train = [row(sentence="Where do you live"), row(sentence="I live to see"), row(sentence="You live.")]
+    part = prepared(write_language(tmp_path, "af", test, train), "self")
+    assert BENCHMARK.limit_per_cluster
+    assert part.context.sentences["dtails/af/live"] == {"leef/lewe": (), "woon": ("You live.",)}
+
+
+def test_a_plan_counts_rules_and_choices() -> None:
+    """A plan assumes the maximum cost: three tries per concept, two per choice, rules in its prompt."""
+    protocol = resolve("dtails", BENCHMARK.protocols, "quick", {"rules": "self"}, 0)
+    cases = [
+        Case(BENCHMARK, item(number=n, sentence=f"They live {n}."), self_context(), protocol, "m", kinds=CHAT)
+        for n in range(4)
+    ]
+    asked: list[Request] = []
+    [planned] = plan(cases, lambda label, request: asked.append(request))
+    assert (planned.items, planned.calls) == (4, 3 + 2 * 4)
+    choices = [r.prompt for r in asked if isinstance(r, Chat) and not is_about_rules(r)]
+    assert len(choices) == 8
+    assert all(prompt.startswith("Here are rules") for prompt in choices)
+
+
+WORDS = st.sampled_from(["They", "live", "here", "don't", "I", ",", "."])
+SENTENCE = st.lists(WORDS, min_size=1, max_size=8).map(" ".join)
+LABEL = st.sampled_from([("leef",), ("woon",), ("x", "lewe"), ("q",)])
+
+
+def test_tokens() -> None:
+    """Words and punctuation marks count as tokens; an apostrophe or hyphen in a word does not split it."""
+    assert english_tokens("I don't know any well-known man.") == 7
+    assert english_tokens("") == 0
+
+
+@given(
+    st.lists(st.tuples(SENTENCE, LABEL), max_size=30),
+    st.lists(SENTENCE, max_size=10),
+    st.integers(0, 4),
+    st.integers(1, 9),
+)
+def test_longest_allowed_sentences_are_chosen(
+    rows: list[tuple[str, tuple[str, ...]]], test: list[str], most: int, tokens: int
+) -> None:
+    """The longest allowed sentences are chosen, never a test sentence in any case, spacing or punctuation."""
+    disguised = [f"  {sentence.upper()}!! " for sentence in test]
+    chosen = choose_sentences(rows, LIVE, disguised, most=most, tokens=tokens)
+    barred = set(map(sentence_key, test))
+    assert list(chosen) == ["leef/lewe", "woon"]
+    for name, sentences in chosen.items():
+        keys = set(map(sentence_key, sentences))
+        assert not barred & keys
+        assert len(keys) == len(sentences) <= most
+        allowed = {
+            sentence
+            for sentence, label in rows
+            if set(label) & set(name.split("/"))
+            and english_tokens(sentence) < tokens
+            and sentence_key(sentence)
+        }
+        assert set(sentences) <= allowed
+        left_out = set(map(sentence_key, allowed)) - keys - barred
+        lengths = [english_tokens(sentence) for sentence in sentences]
+        assert lengths == sorted(lengths, reverse=True)
+        # No excluded sentence has a spelling that is longer than the shortest chosen sentence.
+        if len(sentences) < most:
+            assert not left_out
+        elif sentences:
+            shortest = (min(english_tokens(s) for s in allowed if sentence_key(s) == key) for key in left_out)
+            assert all(length <= lengths[-1] for length in shortest)
+
+
+def test_fifty_longest_sentences_are_chosen() -> None:
+    """By default the 50 longest sentences with at most 49 tokens are chosen."""
+    rows = [(" ".join(["w"] * n), ("woon",)) for n in range(1, 120)]
+    chosen = choose_sentences(rows, LIVE, [])["woon"]
+    assert [english_tokens(sentence) for sentence in chosen] == list(range(49, 0, -1))
+    many = [(f"a sentence with the number {n}", ("woon",)) for n in range(70)]
+    assert len(choose_sentences(many, LIVE, [])["woon"]) == 50
