@@ -233,8 +233,8 @@ def test_rules_of_files(run: Runner, data: tuple[str, ...], workers: str) -> Non
     """Files joined by a comma, relative to the current folder, are in every prompt; the record has their hashes."""
     live = {"woon": "to dwell", "leef/lewe": "to be alive"}
     files = {
-        "af.json": rules_file(run.folder / "af.json", live=live),
-        "hy.json": rules_file(run.folder / "hy.json", "hy", live={"ապրել": "a", "բնակվել": "b"}),
+        "af.json": rules_file(run.folder / "af.json", {"live": live}),
+        "hy.json": rules_file(run.folder / "hy.json", {"live": {"ապրել": "a", "բնակվել": "b"}}, "hy"),
     }
     settings = ("--llm-set", "dtails.rules=hy.json, af.json", "-n", workers, *SELECT, "-q")
     done = run(*data, "--model", write_chooser(run.folder), *settings)
@@ -264,7 +264,7 @@ def test_rules_that_do_not_fit_the_items(
     run.write("rules.json", "{")
     if language:
         rules = {concept: {"woon": "a rule", "leef/lewe": "a rule"}}
-        rules_file(run.folder / "rules.json", language, **rules)
+        rules_file(run.folder / "rules.json", rules, language)
     settings = ("--llm-set", "dtails.rules=rules.json", "-n", workers, "-q")
     done = run(*data, "--model", write_chooser(run.folder), *settings)
     assert done.code == (4 if language else 1), done.output
@@ -275,7 +275,7 @@ def test_rules_that_do_not_fit_the_items(
 
 def test_a_plan_checks_the_rules(run: Runner, data: tuple[str, ...]) -> None:
     """A plan refuses rules that do not cover the planned items; --collect-only does not check them."""
-    rules_file(run.folder / "rules.json", "hy", live={"ապրել": "a", "բնակվել": "b"})
+    rules_file(run.folder / "rules.json", {"live": {"ապրել": "a", "բնակվել": "b"}}, "hy")
     settings = ("--model", "fake:echo", "--llm-set", "dtails.rules=rules.json")
     assert run(*data, *settings, "--llm-plan").code == 4
     assert run(*data, *settings, "--collect-only", "-q").code == 0

@@ -20,16 +20,34 @@ from tests.support.dtails_runs import items, knows, measure, takes, with_rules
 from tests.support.records import as_schema_1
 
 TRANSLATOR: frozenset[Kind] = frozenset({"translate"})
+
+
 KNOW = items("know", ("weet", "ken"), ["weet", "ken", "weet"], tasks=("select", "translate"))
+CHOICES = [item for item in KNOW if item.task == "select"]
+
+
 DATE = items("date", ("خرما", "رطب", "خارک"), ["خرما", "رطب"], language="fa")
+
+
 SENTENCES = {"dtails/af/know": {"weet": ("I know that.", "They know."), "ken": ()}}
+
+
 HOSTILE = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }} \x1b[31m \u202egnp"
 
 
-def pages(out: Path, *folders: Path) -> dict[str, str]:
-    """Return the concept pages of the report on these runs by file name."""
-    write_report(folders, out)
+def pages_in(out: Path) -> dict[str, str]:
+    """Return the concept pages of a report by file name."""
     return {path.name: path.read_text(encoding="utf-8") for path in sorted((out / "dtails").iterdir())}
+
+
+def pages(out: Path, *folders: Path) -> dict[str, str]:
+    """Write the report on these runs and return its concept pages by file name."""
+    write_report(folders, out)
+    return pages_in(out)
+
+
+def know_page(out: Path, *folders: Path) -> str:
+    return pages(out, *folders)["af-know.html"]
 
 
 def words(page: str) -> str:
@@ -44,12 +62,13 @@ def sentence(page: str, number: int) -> str:
 
 
 def test_report_and_pages_link_to_each_other(tmp_path: Path) -> None:
-    """Every concept in the table has a page that links to the section and the neighbouring concepts."""
+    """Every concept in the table has a page that only links to the section and the neighbouring concepts."""
     out = tmp_path / "out"
-    run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)})
-    concept_pages = pages(out, run)
+    written = write_report([measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)})], out)
+    assert [path.name for path in written if path.suffix == ""] == ["dtails"], "the folder is listed once"
+    assert not [path for path in written if path.parent.name == "dtails"]
+    concept_pages = pages_in(out)
     report = (out / "report.html").read_text(encoding="utf-8")
-    assert concept_pages.keys() == {"af-know.html", "fa-date.html"}
     assert set(re.findall(r'href="(dtails/[^"]+)"', report)) == {f"dtails/{name}" for name in concept_pages}
     links = {name: re.findall(r'href="([^#"][^"]*)"', page) for name, page in concept_pages.items()}
     assert links == {
@@ -57,14 +76,7 @@ def test_report_and_pages_link_to_each_other(tmp_path: Path) -> None:
         "fa-date.html": ["../report.html#1-section", "af-know.html"],
     }
     assert 'id="1-section"' in report
-
-
-def test_written_files_list_the_folder_once(tmp_path: Path) -> None:
-    """The command's output does not grow with the number of concepts."""
-    run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)})
-    written = write_report([run], tmp_path / "out")
-    assert [path.name for path in written if path.suffix == ""] == ["dtails"]
-    assert not [path for path in written if path.parent.name == "dtails"]
+    assert not re.search(r"\w+://|url\(|@import|<link|src=", "".join(concept_pages.values()))
 
 
 def test_a_page_has_every_choice_in_the_order_shown(tmp_path: Path) -> None:
@@ -88,37 +100,29 @@ def test_a_page_has_every_choice_in_the_order_shown(tmp_path: Path) -> None:
 
 def test_models_and_settings_are_shown_together(tmp_path: Path) -> None:
     """Each sentence lists every model and rules setting, and each translation with its reading."""
-    runs = [
-        measure(tmp_path / rules, KNOW, {"m": with_rules(knows(KNOW))}, rules=rules)
-        for rules in ("none", "self")
-    ]
+    model = {"m": with_rules(knows(KNOW))}
+    runs = [measure(tmp_path / rules, KNOW, model, rules=rules) for rules in ("none", "self")]
     runs.append(measure(tmp_path / "nllb", KNOW, {"nllb": lambda r: "Ek weett dit."}, kinds=TRANSLATOR))
-    first = sentence(pages(tmp_path / "out", *runs)["af-know.html"], 1)
+    page = know_page(tmp_path / "out", *runs)
+    first, second = sentence(page, 1), sentence(page, 2)
     assert first.index("m (no rules)") < first.index("m (own rules)") < first.index("nllb translates")
     assert "Ek weett dit. ✓ right translated with weet" in first
-    second = sentence(pages(tmp_path / "out", *runs)["af-know.html"], 2)
     assert "Ek weett dit. ✗ wrong translated with weet" in second
 
 
 def test_rules_with_their_number_of_sentences(tmp_path: Path) -> None:
     """A page shows each distinct set of rules once, with the number of sentences behind each rule."""
     model = {"a": with_rules(knows(KNOW)), "b": with_rules(takes(1))}
-    choices = [item for item in KNOW if item.task == "select"]
-    own = measure(tmp_path / "own", choices, model, rules="self", sentences=SENTENCES)
-    from_file = measure(tmp_path / "file", choices, {"a": knows(KNOW)}, rules="x/rules-af-gpt-4o.json")
-    text = words(pages(tmp_path / "out", own, from_file)["af-know.html"])
-    assert (
-        "Own rules of a and b sentences: 2 weet 2 sentences when it is weet ken 0 sentences when it is ken"
-        in text
-    )
-    assert (
-        "Rules of gpt-4o, given to a sentences: 14 weet 7 sentences by hand: weet ken 7 sentences by hand: ken"
-        in text
-    )
-    without_sentences = measure(tmp_path / "none", choices, model, rules="self")
-    assert "Own rules of a and b sentences: 0 (no examples" in words(
-        pages(tmp_path / "out2", without_sentences)["af-know.html"]
-    )
+    own = measure(tmp_path / "own", CHOICES, model, rules="self", sentences=SENTENCES)
+    from_file = measure(tmp_path / "file", CHOICES, {"a": knows(KNOW)}, rules="x/rules-af-gpt-4o.json")
+    bare = measure(tmp_path / "none", CHOICES, model, rules="self")
+    text = words(know_page(tmp_path / "out", own, from_file))
+    for said in (
+        "Own rules of a and b sentences: 2 weet 2 sentences when it is weet ken 0 sentences when it is ken",
+        "Rules of gpt-4o, given to a sentences: 14 weet 7 sentences by hand: weet ken 7 sentences by hand: ken",
+    ):
+        assert said in text
+    assert "Own rules of a and b sentences: 0 (no examples" in words(know_page(tmp_path / "out2", bare))
 
 
 def test_rules_that_the_record_lacks_are_counted(tmp_path: Path) -> None:
@@ -132,34 +136,34 @@ def test_rules_that_the_record_lacks_are_counted(tmp_path: Path) -> None:
 
 def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
     """The page says why there are no rules and that the sentences were not sent to the model."""
-    choices = [item for item in KNOW if item.task == "select"]
-    run = measure(tmp_path / "run", choices, {"m": with_rules(knows(KNOW), "")}, rules="self")
-    page = pages(tmp_path / "out", run)["af-know.html"]
-    assert words(page).count("could not be read in 3 tries") == 1 + len(choices)
+    run = measure(tmp_path / "run", CHOICES, {"m": with_rules(knows(KNOW), "")}, rules="self")
+    page = know_page(tmp_path / "out", run)
+    assert words(page).count("could not be read in 3 tries") == 1 + len(CHOICES)
     assert "? unparsed its rules" in sentence(page, 1)
     assert "the record has no evidence" not in words(page)
 
 
 def test_a_page_needs_no_requests(tmp_path: Path) -> None:
     """Without requests.jsonl the page is the same, because all of it comes from the verdicts."""
-    runs = [
-        measure(tmp_path / str(replies), KNOW, {"m": with_rules(takes(1))}, rules="self", replies=replies)
-        for replies in (True, False)
-    ]
-    first, second = (pages(tmp_path / f"out-{run.name}", run)["af-know.html"] for run in runs)
+    model = {"m": with_rules(takes(1))}
+    first, second = (
+        know_page(
+            tmp_path / f"out-{kept}", measure(tmp_path / str(kept), KNOW, model, rules="self", replies=kept)
+        )
+        for kept in (True, False)
+    )
     assert 'class="shown"' in first
     assert first == second
 
 
 def test_page_of_a_schema_1_record_says_what_is_missing(tmp_path: Path) -> None:
     """For schema 1 the page shows positions and outcomes, and says that the sentence is missing."""
-    choices = [item for item in KNOW if item.task == "select"]
-    run = as_schema_1(measure(tmp_path / "run", choices, {"m": with_rules(takes(1))}, rules="self", runs=2))
-    page = pages(tmp_path / "out", run)["af-know.html"]
+    model = {"m": with_rules(takes(1))}
+    run = as_schema_1(measure(tmp_path / "run", CHOICES, model, rules="self", runs=2))
+    page = know_page(tmp_path / "out", run)
     assert "m (own rules): the record has no evidence for 3 items" in words(page)
-    assert "Sentence 1 on know" not in page
-    assert "when it is" not in page
-    assert 'class="shown"' not in page
+    for missing in ("Sentence 1 on know", "when it is", 'class="shown"'):
+        assert missing not in page
     assert "The record does not have this sentence." in sentence(page, 1)
     assert re.search(r"[✓✗] (right|wrong), position 1", sentence(page, 1))
     assert "Chose " in sentence(page, 1)
@@ -167,12 +171,8 @@ def test_page_of_a_schema_1_record_says_what_is_missing(tmp_path: Path) -> None:
 
 def test_sentence_is_taken_from_another_run(tmp_path: Path) -> None:
     """If one of two runs has evidence, the page shows the sentence for both."""
-    choices = [item for item in KNOW if item.task == "select"]
-    runs = [
-        as_schema_1(measure(tmp_path / "cut", choices, {"a": takes(1)})),
-        measure(tmp_path / "whole", choices, {"b": takes(1)}),
-    ]
-    page = pages(tmp_path / "out", *runs)["af-know.html"]
+    cut = as_schema_1(measure(tmp_path / "cut", CHOICES, {"a": takes(1)}))
+    page = know_page(tmp_path / "out", cut, measure(tmp_path / "whole", CHOICES, {"b": takes(1)}))
     assert "Sentence 1 on know, weet." in sentence(page, 1)
     assert "a (no rules): the record has no evidence" in words(page)
     assert "b (no rules): the record has no evidence" not in words(page)
@@ -180,7 +180,6 @@ def test_sentence_is_taken_from_another_run(tmp_path: Path) -> None:
 
 def test_errors_and_refusals_are_shown(tmp_path: Path) -> None:
     """A failed call and a refusal are shown with their reasons."""
-    choices = [item for item in KNOW if item.task == "select"]
     answers: dict[str, str | BackendError] = {
         "Sentence 1": BackendError("timed out <b>twice</b>", kind="timeout"),
         "Sentence 2": "I cannot help with that.",
@@ -189,7 +188,7 @@ def test_errors_and_refusals_are_shown(tmp_path: Path) -> None:
     def answer(request: Request) -> str | BackendError:
         return next((a for t, a in answers.items() if t in prompt_of(request)), "Well.")
 
-    page = pages(tmp_path / "out", measure(tmp_path / "run", choices, {"m": answer}))["af-know.html"]
+    page = know_page(tmp_path / "out", measure(tmp_path / "run", CHOICES, {"m": answer}))
     assert "! error timed out <b>twice</b>" in sentence(page, 1)
     assert "no choice read, after a retry" in sentence(page, 2)
     assert "declined" in sentence(page, 2)
@@ -204,22 +203,11 @@ def test_hostile_texts_are_text(tmp_path: Path) -> None:
     ]
     model = {f"m{HOSTILE}": with_rules(lambda request: HOSTILE, HOSTILE + "{}")}
     [page] = pages(tmp_path / "out", measure(tmp_path / "run", hostile, model, rules="self")).values()
-    assert "<img" not in page
-    assert "<script" not in page
-    assert "\x1b" not in page
-    assert "\u202e" not in page
-    assert "{{ 7 * 7 }}" in page
-    assert "␛[31m" in page
-    assert "[U+202E]" in page
+    for text in ("<img", "<script", "\x1b", "\u202e", "script-src"):
+        assert text not in page
+    for text in ("{{ 7 * 7 }}", "␛[31m", "[U+202E]", "default-src 'none'"):
+        assert text in page
     assert words(page).count("<img src=x onerror=alert(1)>") > 8
-    assert "default-src 'none'" in page
-    assert "script-src" not in page
-
-
-def test_page_loads_nothing_from_outside(tmp_path: Path) -> None:
-    """Styles are inline, and the only links lead to the neighbouring pages and back to the report."""
-    for page in pages(tmp_path / "out", measure(tmp_path / "run", KNOW, {"m": takes(1)})).values():
-        assert not re.search(r"\w+://|url\(|@import|<link|src=", page)
 
 
 def test_pages_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,13 +237,6 @@ def test_concepts_that_would_share_a_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "run"]
 
 
-@pytest.mark.simulation
-def test_equal_records_give_equal_bytes(tmp_path: Path) -> None:
-    """Two reports on the same run have identical pages."""
-    run = measure(tmp_path / "run", KNOW + DATE, {"m": takes(1)}, runs=2)
-    assert pages(tmp_path / "a", run) == pages(tmp_path / "b", run)
-
-
 @pytest.mark.parametrize(
     "path", ["../x.html", "a/b/c.html", "x.html", "a/x.htm", "a/ü.html", "/a/x.html", "a/..html"]
 )
@@ -268,13 +249,9 @@ def test_a_page_stays_in_a_folder_of_the_report(path: str) -> None:
 
 def test_file_with_the_name_of_the_page_folder(tmp_path: Path) -> None:
     """If a file has the name of the folder, a one-line message says so."""
-    run = measure(tmp_path / "run", KNOW, {"m": takes(1)})
-    out = tmp_path / "out"
-    write_report([run], out)
-    for path in (out / "dtails").iterdir():
-        path.unlink()
-    (out / "dtails").rmdir()
-    (out / "dtails").write_text("mine", encoding="utf-8")
+    run, file = measure(tmp_path / "run", KNOW, {"m": takes(1)}), tmp_path / "out" / "dtails"
+    file.parent.mkdir()
+    file.write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match="--out"):
-        write_report([run], out)
-    assert (out / "dtails").read_text(encoding="utf-8") == "mine"
+        write_report([run], file.parent)
+    assert file.read_text(encoding="utf-8") == "mine"

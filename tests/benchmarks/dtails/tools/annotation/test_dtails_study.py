@@ -43,10 +43,10 @@ from tests.support.annotation import (
     original_choice,
     read_cells,
     rows_of,
-    rules_file,
     selection,
     write_cells,
 )
+from tests.support.dtails import rules_file
 
 CONCEPTS = {f"word{n}": [f"{n}{letter}" for letter in "abc"] for n in range(12)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,14 +31,10 @@ class InOrder:
     """Link the first word to the first, the second to the second and so on: known alignments."""
 
     words: Literal["written", "lemmas"] = "written"
-    independent = True
 
     def __init__(self, *, nothing: bool = False, independent: bool = True) -> None:
-        self.identity: Mapping[str, Any] = {
-            "aligner": "in order",
-            "nothing": nothing,
-            "independent": independent,
-        }
+        identity = {"aligner": "in order", "nothing": nothing, "independent": independent}
+        self.identity: Mapping[str, Any] = identity
         self.nothing, self.independent = nothing, independent
         self.seen = 0
 
@@ -73,14 +70,25 @@ CORPUS = lines(
     (55, "see # one", "ver # uno"),
     (55, "see # two", "mirar # uno"),
 )
+
+
 TAGS = {"green": "ADJ", "red": "ADJ", "see": "VERB", "one": "NUM", "two": "NUM"}
 
 
-def run(root: Path, corpus: Sequence[tuple[str, str]] = CORPUS, **changes: Any) -> Extraction:
+class Silent(Tagger):
+    """A parser that returns no words."""
+
+    def words(self, text: str) -> list[Word]:
+        return []
+
+
+def run(
+    root: Path, corpus: Sequence[tuple[str, str]] = CORPUS, language: str = "es", **changes: Any
+) -> Extraction:
     files = write(root, list(corpus))
     tagger = Tagger(TAGS, {"houses": "house", **LEMMAS})
     parts: dict[str, Any] = {"source": tagger, "target": Tagger({}, LEMMAS), "aligner": InOrder()} | changes
-    return extract(open_corpus(files, "es"), "es", root / "out", **parts)
+    return extract(open_corpus(files, language), language, root / "out", **parts)
 
 
 def data(root: Path) -> DataFolder:
@@ -97,11 +105,7 @@ def test_concepts_with_known_counts_and_entropies(tmp_path: Path) -> None:
     # Each pair has three links, of which number words do not count; # is a different noun in each pair.
     assert statistics["links"] == 3 * len(CORPUS)
     assert statistics["lexemes"] == 4 + len(CORPUS)
-    assert (statistics["with_two_variations"], statistics["with_entropy"], statistics["of_one_sense"]) == (
-        3,
-        2,
-        2,
-    )
+    assert [statistics[name] for name in ("with_two_variations", "with_entropy", "of_one_sense")] == [3, 2, 2]
 
 
 def test_entropy_over_all_translations_admits_more_concepts(tmp_path: Path) -> None:
@@ -126,22 +130,16 @@ def test_files_are_read_back(tmp_path: Path) -> None:
     assert (len(test), len(train)) == (20, 230 - 20)
     assert extraction.facts["rows"] == {"test": 20, "train": 210, "test_concepts": 2}
     for row in (*test, *train):
-        label = row.variations[row.label].name
-        wanted = {"casa": "casa", "ver": "ver", "mirar": "mirar"}.get(
-            row.target.split()[0], "hacienda/Haciendas"
-        )
-        assert label == wanted
+        first = row.target.split()[0]
+        wanted = first if first in ("casa", "ver", "mirar") else "hacienda/Haciendas"
+        assert row.variations[row.label].name == wanted
         assert row.pos == ("VERB" if row.concept == "see" else "NOUN")
     for concept in ("house", "see"):
         assert Counter(row.concept for row in test)[concept] == 10
         assert {row.label for row in test if row.concept == concept} == {0, 1}
     assert len(list(items(files))) == 40
-    assert [path.name for path in extraction.paths] == [
-        "SOURCE.json",
-        "es.words",
-        "expert_dataset.csv",
-        "train_dataset.csv",
-    ]
+    names = ["SOURCE.json", "es.words", "expert_dataset.csv", "train_dataset.csv"]
+    assert [path.name for path in extraction.paths] == names
 
 
 def test_no_test_row_is_a_train_row(tmp_path: Path) -> None:
@@ -162,11 +160,10 @@ def test_ambiguous_sentences_are_not_test_rows(tmp_path: Path) -> None:
     """A sentence with two translations is not a test row, and one with both variations gives no row."""
     twice = [("house one", "casa uno"), ("House one.", "hacienda uno")] * 300
     both = [("house house one", "casa hacienda uno")] * 30
-    extraction = run(
-        tmp_path, [*CORPUS, *twice, *both], settings=ExtractionSettings(selection=Selection(per_concept=100))
-    )
-    test = expert_rows(data(tmp_path), "es")
-    assert len([row for row in test if row.concept == "house"]) == 100
+    settings = ExtractionSettings(selection=Selection(per_concept=100))
+    extraction = run(tmp_path, [*CORPUS, *twice, *both], settings=settings)
+    test = [row for row in expert_rows(data(tmp_path), "es") if row.concept == "house"]
+    assert len(test) == 100
     assert not [row for row in test if row.sentence.lower().startswith("house one")]
     (house,) = (c for c in extraction.facts["statistics"]["concepts"] if c["concept"] == "house")
     assert house["pairs_with_two"] == 30
@@ -197,13 +194,12 @@ def test_the_same_seed_selects_the_same_rows(tmp_path: Path) -> None:
 
 def test_more_than_twenty_concepts_are_reduced_to_twenty(tmp_path: Path) -> None:
     """Of 24 concepts two uneven ones are dropped and 20 drawn; all stay in list and train rows."""
-    groups = []
-    for n in range(24):
-        shares = (120, 50) if n < 2 else (60, 50)
-        groups += [
-            (shares[0], f"noun{n}k # one", f"a{n} # uno"),
-            (shares[1], f"noun{n}k # one", f"b{n} # uno"),
-        ]
+    shares = [(120, 50)] * 2 + [(60, 50)] * 22
+    groups = [
+        (share, f"noun{n}k # one", f"{letter}{n} # uno")
+        for n, both in enumerate(shares)
+        for share, letter in zip(both, "ab", strict=True)
+    ]
     settings = ExtractionSettings(thresholds=Thresholds(min_entropy=0.5))
     extraction = run(tmp_path, lines(*groups), settings=settings)
     asked = {row.concept for row in expert_rows(data(tmp_path), "es")}
@@ -244,7 +240,6 @@ def test_polysemy_is_dropped(tmp_path: Path) -> None:
 def test_verb_with_a_particle_is_another_word(tmp_path: Path) -> None:
     """A verb with a particle does not count as the verb, unless compounds are kept."""
     corpus = lines((60, "look # one", "ver # uno"), (60, "look # +up", "buscar # uno"))
-    tagger = Tagger({"look": "VERB", "one": "NUM"})
 
     class HeadFirst(Tagger):
         """A tagger that makes the first word the head of the particle."""
@@ -270,55 +265,55 @@ def test_notes_say_what_the_parsers_lack(tmp_path: Path) -> None:
             return [word._replace(relation="", head=-1) for word in super().words(text)]
 
     extraction = run(tmp_path, source=Flat(TAGS, {"houses": "house"}), target=Tagger(forms_only=True))
-    assert [c["concept"] for c in extraction.facts["statistics"]["concepts"]] == [
-        "see"
-    ]  # haciendas is a separate word
+    concepts = [c["concept"] for c in extraction.facts["statistics"]["concepts"]]
+    assert concepts == ["see"], "haciendas is a separate word"
     written = json.loads((tmp_path / "out/dtails/SOURCE.json").read_text(encoding="utf-8"))
     assert written["languages"]["es"]["notes"] == list(extraction.notes)
     assert any("gives no lemmas" in note for note in extraction.notes)
     assert any("gives no dependencies" in note for note in extraction.notes)
 
 
+class Stopped(Tagger):
+    """Raise Ctrl-C in the second part."""
+
+    def parse(self, texts: Sequence[str]) -> list[list[Word]]:
+        if self.calls >= 1_000:
+            raise KeyboardInterrupt
+        return super().parse(texts)
+
+
+class StoppedAligner(InOrder):
+    """Raise Ctrl-C in the second part."""
+
+    def align(self, pairs: Any) -> Iterator[frozenset[tuple[int, int]]]:
+        for links in super().align(pairs):
+            if self.seen == 1_500:
+                raise KeyboardInterrupt
+            yield links
+
+
 @pytest.mark.simulation
 @pytest.mark.parametrize("independent", [True, False])
 def test_interrupted_run_is_resumed(tmp_path: Path, independent: bool) -> None:
     """A run resumed after Ctrl-C does not repeat finished work and has the result of an uninterrupted run."""
-    corpus = CORPUS * 6  # 2,694 pairs: three parts
-    whole = tmp_path / "whole"
+    corpus = CORPUS * 5  # 2,245 pairs: three parts
+    whole, aligner = tmp_path / "whole", InOrder(independent=independent)
     whole.mkdir()
-    run(whole, corpus, aligner=InOrder(independent=independent))
-
-    class Stopped(Tagger):
-        """Raise Ctrl-C in the second part."""
-
-        def parse(self, texts: Sequence[str]) -> list[list[Word]]:
-            if self.calls >= 1_000:
-                raise KeyboardInterrupt
-            return super().parse(texts)
-
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, corpus, target=Stopped({}, LEMMAS), aligner=InOrder(independent=independent))
-    assert not (tmp_path / "out/dtails").exists()
-    assert not list((tmp_path / "out/work").rglob("*.part"))
-
-    class StoppedAligner(InOrder):
-        """Raise Ctrl-C in the second part."""
-
-        def align(self, pairs: Any) -> Iterator[frozenset[tuple[int, int]]]:
-            for links in super().align(pairs):
-                if self.seen == 1_500:
-                    raise KeyboardInterrupt
-                yield links
-
-    second = Tagger({}, LEMMAS)
-    with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, corpus, target=second, aligner=StoppedAligner(independent=independent))
+    run(whole, corpus, aligner=aligner)
+    second, third, last = Tagger({}, LEMMAS), Tagger({}, LEMMAS), InOrder(independent=independent)
+    stopped = StoppedAligner(independent=independent)
+    for parts in (
+        {"target": Stopped({}, LEMMAS), "aligner": aligner},
+        {"target": second, "aligner": stopped},
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, corpus, **parts)
+        assert not (tmp_path / "out/dtails").exists()
+        assert not list((tmp_path / "out/work").rglob("*.part"))
     assert second.calls == len(corpus) - 1_000
-    assert not list((tmp_path / "out/work").rglob("*.part"))
-    third, aligner = Tagger({}, LEMMAS), InOrder(independent=independent)
-    run(tmp_path, corpus, target=third, aligner=aligner)
+    run(tmp_path, corpus, target=third, aligner=last)
     assert third.calls == 0
-    assert aligner.seen == len(corpus) - (1_000 if independent else 0)
+    assert last.seen == len(corpus) - (1_000 if independent else 0)
     for name in ("es.words", "expert_dataset.csv", "train_dataset.csv"):
         paths = (root / "out/dtails/en-es" / name for root in (whole, tmp_path))
         assert len({path.read_bytes() for path in paths}) == 1
@@ -348,58 +343,29 @@ def test_damaged_stored_part_is_named(tmp_path: Path) -> None:
         run(tmp_path)
     part.unlink()
     (links,) = (tmp_path / "out/work").rglob("links-*")
-    run(tmp_path)
-    import gzip
-
     links.write_bytes(gzip.compress(b"0-0\n"))
     with pytest.raises(DataError, match=r"links-.*: too short; delete it"):
         run(tmp_path)
 
 
-def test_alignment_without_links_is_an_error(tmp_path: Path) -> None:
-    """An alignment without links is an error, and nothing is written."""
-    with pytest.raises(UsageError, match="links no words in any of the 449 pairs"):
-        run(tmp_path, aligner=InOrder(nothing=True))
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"aligner": InOrder(nothing=True)}, "links no words in any of the 449 pairs"),
+        ({"settings": ExtractionSettings(thresholds=Thresholds(500))},
+         "two translations that are each aligned 500 times"),
+        ({"settings": ExtractionSettings(thresholds=Thresholds(min_entropy=2))}, "has an entropy of at least 2"),
+        ({"settings": ExtractionSettings(Counting(tags=("DET",)))}, "has a source word with the tag DET"),
+        ({"target": Silent()}, "the parsers find no words"),
+        *(({"language": code}, "--lang") for code in ("a", "afr", "AF", "a1", "", "en", "../")),
+    ],
+)  # fmt: skip
+def test_no_concept_is_left(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    """An invalid language, and links, thresholds, tags or parsers that leave no concept, are reported in one line."""
+    with pytest.raises(UsageError, match=message) as error:
+        run(tmp_path, **changes)
+    assert "\n" not in str(error.value)
     assert not (tmp_path / "out/dtails").exists()
-
-
-def test_settings_that_leave_no_concept(tmp_path: Path) -> None:
-    """Thresholds, tags or parsers that leave no concept are each reported in one line."""
-    cases: list[tuple[str, dict[str, Any]]] = [
-        (
-            "two translations that are each aligned 500 times",
-            {"settings": ExtractionSettings(thresholds=Thresholds(500))},
-        ),
-        (
-            "has an entropy of at least 2",
-            {"settings": ExtractionSettings(thresholds=Thresholds(min_entropy=2))},
-        ),
-        ("has a source word with the tag DET", {"settings": ExtractionSettings(Counting(tags=("DET",)))}),
-    ]
-
-    class Silent(Tagger):
-        """A parser that returns no words."""
-
-        def words(self, text: str) -> list[Word]:
-            return []
-
-    silent = Silent()
-    silent.identity = {"tagger": "silent"}
-    cases.append(("the parsers find no words", {"target": silent}))
-    for message, changes in cases:
-        with pytest.raises(UsageError, match=message) as error:
-            run(tmp_path, **changes)
-        assert "\n" not in str(error.value)
-    assert not (tmp_path / "out/dtails").exists()
-
-
-@pytest.mark.parametrize("code", ["a", "afr", "AF", "a1", "", "en", "../"])
-def test_language_codes_are_checked(tmp_path: Path, code: str) -> None:
-    """A target language must be two lower-case letters and not English."""
-    files = write(tmp_path, CORPUS)
-    tagger = Tagger()
-    with pytest.raises(UsageError, match="--lang"):
-        extract(open_corpus(files, "es"), code, tmp_path, source=tagger, target=tagger, aligner=InOrder())
 
 
 def test_published_data_is_not_overwritten(tmp_path: Path) -> None:
@@ -415,11 +381,7 @@ def test_published_data_is_not_overwritten(tmp_path: Path) -> None:
 def test_several_languages_share_a_folder(tmp_path: Path) -> None:
     """SOURCE.json keeps its entry for a language when another language is added."""
     run(tmp_path)
-    files = write(tmp_path, CORPUS)
-    tagger = Tagger(TAGS)
-    extract(
-        open_corpus(files, "pt"), "pt", tmp_path / "out", source=tagger, target=Tagger(), aligner=InOrder()
-    )
+    run(tmp_path, language="pt")
     facts = json.loads((tmp_path / "out/dtails/SOURCE.json").read_text(encoding="utf-8"))
     assert facts["source"] == "generated"
     assert list(facts["languages"]) == ["es", "pt"]
@@ -438,19 +400,16 @@ def test_a_language_without_train_rows_has_no_train_file(tmp_path: Path) -> None
 
 def test_odd_words_are_read_back(tmp_path: Path) -> None:
     """Quotes, joiners, brackets, right-to-left letters and nested variations are read back unchanged."""
-    odd = {"a": ["o'clock", 'dit"s', "[x]", "\\n"], "b": ["می\u200cروم", "روم", "میروم\u200f"]}
-    corpus = lines(
-        *((60, f"noun{n} # one", f"{word} # uno") for n, many in enumerate(odd.values()) for word in many)
-    )
-    run(tmp_path, corpus, settings=ExtractionSettings(thresholds=Thresholds(min_entropy=0.6)))
-    concepts = {
-        e.concept: {form for v in e.variations for form in v.forms} for e in words(data(tmp_path), "es")
-    }
+    odd = [["o'clock", 'dit"s', "[x]", "\\n"], ["می\u200cروم", "روم", "میروم\u200f"]]
+    groups = ((60, f"noun{n} # one", f"{word} # uno") for n, many in enumerate(odd) for word in many)
+    run(tmp_path, lines(*groups), settings=ExtractionSettings(thresholds=Thresholds(min_entropy=0.6)))
+    entries = words(data(tmp_path), "es")
+    concepts = {entry.concept: {form for v in entry.variations for form in v.forms} for entry in entries}
     # The third Farsi form is the first without its joiner: one word, listed in its most frequent spelling.
-    assert concepts["noun0"] == set(odd["a"])
+    assert concepts["noun0"] == set(odd[0])
     assert "روم" in concepts["noun1"]
     assert len(concepts["noun1"]) == 2
     text = (tmp_path / "out/dtails/en-es/expert_dataset.csv").read_text(encoding="utf-8")
     rows = list(csv.DictReader(text.splitlines()))
-    assert {row["label"] for row in rows if row["concept"] == "noun0"} == set(odd["a"])
+    assert {row["label"] for row in rows if row["concept"] == "noun0"} == set(odd[0])
     assert len(expert_rows(data(tmp_path), "es")) == 20
