@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from fixtures.replies import dtails_replies
 from pytest_llmprops.benchmarks.dtails.reading import declines, read_selection, read_translation
 from pytest_llmprops.benchmarks.dtails.rules import read_rules_reply
-from pytest_llmprops.benchmarks.dtails.text import unicode_words
 from pytest_llmprops.benchmarks.eras.chat_sentiment import read_answer as read_sentiment
 from pytest_llmprops.benchmarks.eras.explicit import read_segmentation
 from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
@@ -32,7 +31,7 @@ from pytest_llmprops.benchmarks.oracle.extraction import read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.data.files import DataFolder, builtin_data
+from pytest_llmprops.core.texts import unicode_words
 
 if TYPE_CHECKING:
     from bench.suite import Bench

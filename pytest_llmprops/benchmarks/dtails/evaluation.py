@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.dtails.context import NONE, SELF, Context
 from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence, TranslationEvidence
-from pytest_llmprops.benchmarks.dtails.items import TRANSLATE, Slot
+from pytest_llmprops.benchmarks.dtails.items import TRANSLATE
 from pytest_llmprops.benchmarks.dtails.positions import run_values
 from pytest_llmprops.benchmarks.dtails.prompts import (
     language_name,
@@ -24,11 +24,11 @@ from pytest_llmprops.benchmarks.dtails.reading import Reading, declines, read_se
 from pytest_llmprops.benchmarks.dtails.rule_making import RulesOutcome, make_rules
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules
 from pytest_llmprops.benchmarks.dtails.settings import DtailsSettings
-from pytest_llmprops.benchmarks.dtails.text import TOKENIZER, unicode_words
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Parse, Reply, Translate
+from pytest_llmprops.core.texts import TOKENIZER, unicode_words
 from pytest_llmprops.core.verdicts import Status, Verdict
 
 # Have a sentence translated and judge which variation the translation uses (Barua et al., appendix B.2).
@@ -38,25 +38,27 @@ PARSE = "parse"
 UNNEEDED, UNICODE, PARSER = 0.0, 1.0, 2.0
 
 
-async def translate(
-    item: Item, ask: Ask, *, temperature: float, max_tokens: int, tokenizer: str, more: dict[str, float]
-) -> Verdict:
+async def translate(item: Item, ask: Ask, settings: DtailsSettings, more: dict[str, float]) -> Verdict:
     """Have the sentence translated and search the translation for a variation.
 
-    :param tokenizer: ``auto``, ``stanza`` or ``unicode``. :param more: Further values of the verdict.
+    :param more: Further values of the verdict.
     :raises RunStopped: The tokenizer is ``stanza``, and no model of the language is available.
     """
     if "translate" in ask.kinds:
         reply = await ask(Translate(item["sentence"], "en", item.language))
     else:
         prompt = translation(item["sentence"], language_name(item.language))
-        reply = await ask(Chat.user(prompt, temperature=temperature, max_tokens=max_tokens))
+        reply = await ask(_chat(prompt, settings))
     variations: Sequence[tuple[str, ...]] = item["variations"]
     reading, how, name = read_translation(reply.text, variations, ()), UNNEEDED, ""
     if reading.index is None and reply.text.strip():
-        words, how, name = await _words(reply.text, item.language, ask, tokenizer)
+        words, how, name = await _words(reply.text, item.language, ask, settings.tokenizer)
         reading = read_translation(reply.text, variations, words)
-    return judge_translation(item, reply, reading, how, name, more)
+    return _translation_verdict(item, reply, reading, how, name, more)
+
+
+def _chat(prompt: str, settings: DtailsSettings, run: int = 0) -> Chat:
+    return Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens, sample=run)
 
 
 async def _words(text: str, language: str, ask: Ask, tokenizer: str) -> tuple[list[str], float, str]:
@@ -73,7 +75,7 @@ async def _words(text: str, language: str, ask: Ask, tokenizer: str) -> tuple[li
     return unicode_words(text), UNICODE, TOKENIZER
 
 
-def judge_translation(
+def _translation_verdict(
     item: Item, reply: Reply, reading: Reading, how: float, name: str, more: dict[str, float]
 ) -> Verdict:
     """Return the verdict on one translation. A translation without any variation is wrong, as in the paper."""
@@ -99,15 +101,8 @@ def judge_translation(
     }
     evidence = TranslationEvidence(item["concept"], item["sentence"], reply.text, item["target"], name)
     answer = variation_name(chosen) if chosen is not None else reply.text
-    return Verdict(
-        status,
-        variation_name(item["label"]),
-        answer,
-        reason,
-        float(status == "correct"),
-        values,
-        evidence.to_json(),
-    )
+    score = float(status == "correct")
+    return Verdict(status, variation_name(item["label"]), answer, reason, score, values, evidence.to_json())
 
 
 def _judged_translation(
@@ -152,31 +147,21 @@ class Choice:
 
 
 async def choose(
-    item: Item,
-    ask: Ask,
-    *,
-    run: int,
-    seed: int,
-    temperature: float,
-    max_tokens: int,
-    rules: str,
-    language: str,
-    slot: Slot | None = None,
+    item: Item, ask: Ask, settings: DtailsSettings, order: tuple[int, ...], *, run: int, rules: str
 ) -> Choice:
     """Ask for one choice, and ask again if the reply does not follow the template.
 
-    :param run: From 0; with ``slot``, sets the order of the variations. :param rules: In the prompt; may be empty.
+    :param order: Of the variations. :param run: From 0. :param rules: In the prompt; may be empty.
     """
-    variations: Sequence[tuple[str, ...]] = item["variations"]
-    order = shown_order(len(variations), seed, item.base_id, run, slot)
-    shown = [variations[index] for index in order]
+    shown = [item["variations"][index] for index in order]
+    language = language_name(item.language)
     prompt = selection(item["concept"], item["sentence"], shown, language=language, rules=rules)
-    reply = await ask(Chat.user(prompt, temperature=temperature, max_tokens=max_tokens, sample=run))
+    reply = await ask(_chat(prompt, settings, run))
     reading = read_selection(reply.text, shown)
     again = not reading.obeyed and reply.finish_reason != "content_filter"
     if again:
         prompt = retried(prompt, shown)
-        reply = await ask(Chat.user(prompt, temperature=temperature, max_tokens=max_tokens, sample=run))
+        reply = await ask(_chat(prompt, settings, run))
         reading = read_selection(reply.text, shown)
     status, reason = _judged(item, shown, reading, reply)
     return Choice(status, order, reading, reason, again)
@@ -200,44 +185,6 @@ def _judged(
     return "unparsed", f"{reading.problem}{cut}, after one retry"
 
 
-async def select_in_runs(
-    item: Item,
-    ask: Ask,
-    *,
-    runs: int,
-    seed: int,
-    temperature: float,
-    max_tokens: int,
-    rules: ConceptRules | None,
-    language: str,
-    slot: Slot | None,
-    more: dict[str, float],
-) -> Verdict:
-    """Ask for all runs of an item and return its verdict.
-
-    :param rules: The rules in the prompt; None without rules. :param slot: Balances the order over items, if known.
-    :param more: Further values of the verdict.
-    """
-    text = "" if rules is None else shown_rules(rules.texts())
-    choices = await asyncio.gather(
-        *(
-            choose(
-                item,
-                ask,
-                run=run,
-                seed=seed,
-                temperature=temperature,
-                max_tokens=max_tokens,
-                rules=text,
-                language=language,
-                slot=slot,
-            )
-            for run in range(runs)
-        )
-    )
-    return judge_choices(item, choices, rules, more)
-
-
 def judge_choices(
     item: Item, choices: Sequence[Choice], rules: ConceptRules | None, more: dict[str, float]
 ) -> Verdict:
@@ -250,27 +197,10 @@ def judge_choices(
     status: Status = "correct" if 2 * right > len(choices) else _most_common(failed)
     first = next(choice for choice in choices if choice.status == status)
     reason = first.reason if len(choices) == 1 else f"right in {right} of {len(choices)} runs: {first.reason}"
-    return Verdict(
-        status,
-        variation_name(item["label"]),
-        _answer(item, choices),
-        reason,
-        right / len(choices),
-        values,
-        SelectionEvidence.of(
-            item,
-            [choice.order for choice in choices],
-            [choice.chosen for choice in choices if choice.chosen is not None],
-            rules,
-        ).to_json(),
-    )
-
-
-def runs_without_choice(runs: int) -> dict[str, float]:
-    """Return the values of runs in which nothing could be asked: no run is right or has a position."""
-    return {
-        name: value for run in range(1, runs + 1) for name, value in _reading_values(run, Reading()).items()
-    }
+    chosen = [choice.chosen for choice in choices if choice.chosen is not None]
+    evidence = SelectionEvidence.of(item, [choice.order for choice in choices], chosen, rules).to_json()
+    answer, score = _answer(item, choices), right / len(choices)
+    return Verdict(status, variation_name(item["label"]), answer, reason, score, values, evidence)
 
 
 def _values(run: int, choice: Choice) -> dict[str, float]:
@@ -315,14 +245,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, settings: DtailsSetti
     baseline = context.baselines[item.language]
     more = {"frequency_baseline": round(baseline.accuracy or 0.0, 6), "frequency_n": float(baseline.n)}
     if item.task == TRANSLATE:
-        return await translate(
-            item,
-            ask,
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-            tokenizer=settings.tokenizer,
-            more=more,
-        )
+        return await translate(item, ask, settings, more)
     rules: ConceptRules | None = None
     if settings.rules != NONE:
         outcome = await _rules(item, context, ask, settings)
@@ -331,18 +254,11 @@ async def evaluate(item: Item, context: Context, ask: Ask, settings: DtailsSetti
             return _without_rules(item, outcome, more, settings.runs)
         more["sentences"] = float(outcome.rules.sentences)
         rules = outcome.rules
-    return await select_in_runs(
-        item,
-        ask,
-        runs=settings.runs,
-        seed=seed,
-        temperature=settings.temperature,
-        max_tokens=settings.max_tokens,
-        rules=rules,
-        language=language_name(item.language),
-        slot=context.slots.get(item.base_id),
-        more=more,
-    )
+    text = "" if rules is None else shown_rules(rules.texts())
+    count, slot = len(item["variations"]), context.slots.get(item.base_id)
+    orders = [shown_order(count, seed, item.base_id, run, slot) for run in range(settings.runs)]
+    runs = (choose(item, ask, settings, order, run=run, rules=text) for run, order in enumerate(orders))
+    return judge_choices(item, await asyncio.gather(*runs), rules, more)
 
 
 async def _rules(item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:
@@ -370,11 +286,14 @@ def _without_rules(item: Item, outcome: RulesOutcome, more: dict[str, float], ru
     )
     if outcome.refused:
         reason = f"a content filter refused its rules for {item['concept']!r}"
+    values = {"variations": float(len(item["variations"])), **more}
+    for run in range(1, runs + 1):
+        values |= _reading_values(run, Reading())
     return Verdict(
         "refused" if outcome.refused else "unparsed",
         variation_name(item["label"]),
         "",
         reason,
-        values={"variations": float(len(item["variations"])), **more, **runs_without_choice(runs)},
+        values=values,
         evidence=SelectionEvidence.of(item).to_json(),
     )

@@ -64,24 +64,6 @@ def slots(items: Iterable[Item]) -> Mapping[str, Slot]:
     }
 
 
-__all__ = [
-    "COLUMNS",
-    "LANGUAGES",
-    "SELECT",
-    "TRANSLATE",
-    "Entry",
-    "Row",
-    "Variation",
-    "expert_rows",
-    "items",
-    "languages",
-    "parse_rows",
-    "parse_words",
-    "row_items",
-    "train_rows",
-    "words",
-]
-
 SELECT, TRANSLATE = "select", "translate"
 #: The paper's languages: Afrikaans, Armenian, Farsi, Galician, Hindi, Japanese, Latvian, Tamil, Telugu
 LANGUAGES = ("af", "hy", "fa", "gl", "hi", "ja", "lv", "ta", "te")
@@ -157,9 +139,8 @@ def items(files: DataFiles) -> Iterator[Item]:
     """
     codes = languages(files)
     if not codes:
-        files.text(
-            _path(files, LANGUAGES[0])
-        )  # Raises the error that names a missing file and how to get it.
+        # Raises the error that names a missing file and how to get it.
+        files.text(_path(files, LANGUAGES[0]))
     for language in codes:
         yield from row_items(expert_rows(files, language), language, files.source)
 

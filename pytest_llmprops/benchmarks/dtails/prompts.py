@@ -26,16 +26,9 @@ from pytest_llmprops.core.protocols import generator
 Variations = Sequence[Sequence[str]]
 
 LANGUAGE_NAMES = {
-    "af": "Afrikaans",
-    "fa": "Farsi",
-    "gl": "Galician",
-    "hi": "Hindi",
-    "hy": "Armenian",
-    "ja": "Japanese",
-    "lv": "Latvian",
-    "ta": "Tamil",
-    "te": "Telugu",
-}
+    "af": "Afrikaans", "fa": "Farsi", "gl": "Galician", "hi": "Hindi", "hy": "Armenian", "ja": "Japanese",
+    "lv": "Latvian", "ta": "Tamil", "te": "Telugu",
+}  # fmt: skip
 
 
 def language_name(code: str) -> str:

@@ -32,16 +32,15 @@ from pytest_llmprops.benchmarks.dtails.rejections import (
     has_rejection,
 )
 from pytest_llmprops.benchmarks.dtails.text import (
-    folded,
     indel_ratio,
     inflected,
     is_stem,
     is_whole,
-    is_word_character,
     simplified,
     starts,
     trimmed,
 )
+from pytest_llmprops.core.texts import folded, is_word_character
 
 #: Minimum ratio of similar texts. The paper says "exceeds 0.7"; the authors' code includes 0.7.
 THRESHOLD = 0.7

@@ -124,24 +124,8 @@ _VERB = "(?:to|be|use|using|choose|choosing|pick|picking|select|say|mean|with|as
 FILLER = f"(?:{ARTICLE}{_VERB}\\s+)*{ARTICLE}"
 COMMA = "[,、،・]"
 OR = (
-    "or",
-    "nor",
-    "of",
-    "یا",
-    "ou",
-    "nin",
-    "या",
-    "կամ",
-    "vai",
-    "அல்லது",
-    "లేదా",
-    "か",
-    "や",
-    "も",
-    "でも",
-    "/",
-    "&",
-)
+    "or", "nor", "of", "یا", "ou", "nin", "या", "կամ", "vai", "அல்லது", "లేదా", "か", "や", "も", "でも", "/", "&",
+)  # fmt: skip
 AND = ("and", "en", "و", "e", "और", "եւ", "եվ", "ու", "un", "மற்றும்", "మరియు", "と", "および")
 ALSO_NOT = ("not", "nor", "never", "nie", "non", "nin", "نه", "न", "ոչ", "ne", "nevis", "neither")
 CROSSES, TICKS = "❌✗✘✖🚫", "✅✓✔"

@@ -15,14 +15,9 @@ from pytest_llmprops.benchmarks.dtails.prompts import (
 )
 from pytest_llmprops.benchmarks.dtails.reading import is_right
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, read_rules_reply
-from pytest_llmprops.benchmarks.dtails.text import (
-    folded,
-    is_word_character,
-    occurrences,
-    trimmed,
-    unicode_words,
-)
+from pytest_llmprops.benchmarks.dtails.text import occurrences, trimmed
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
+from pytest_llmprops.core.texts import folded, is_word_character, unicode_words
 
 # Example sentences for a prompt for rules: for each variation, the 50 longest under 50 tokens (section 3).
 
@@ -72,16 +67,12 @@ def choose_sentences(
         for forms in variations:
             if is_right(forms, label):
                 sentences[variation_name(forms)].setdefault(key, sentence)
-    return {name: tuple(_longest(texts)[:most]) for name, texts in sentences.items()}
 
+    def length(text: str) -> tuple[int, int]:
+        return english_tokens(text), len(text)
 
-def sentence_counts(sentences: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Return the number of sentences of each variation: ``sentences`` in a rules file."""
-    return {name: len(texts) for name, texts in sentences.items()}
-
-
-def _longest(texts: Mapping[str, str]) -> list[str]:
-    return sorted(texts.values(), key=lambda text: (english_tokens(text), len(text)), reverse=True)
+    longest = {name: sorted(texts.values(), key=length, reverse=True) for name, texts in sentences.items()}
+    return {name: tuple(texts[:most]) for name, texts in longest.items()}
 
 
 def english_forms(word: str) -> frozenset[str]:
@@ -181,11 +172,8 @@ async def make_rules(
             return RulesOutcome(None, "a content filter refused", number + 1, refused=True)
         parsed = read_rules_reply(reply.text, variations)
         if parsed.texts is not None:
-            counts = sentence_counts(sentences)
-            rules = tuple(
-                Rule(name, parsed.texts[name], counts.get(name, 0))
-                for name in map(variation_name, variations)
-            )
+            names = map(variation_name, variations)
+            rules = tuple(Rule(name, parsed.texts[name], len(sentences.get(name, ()))) for name in names)
             return RulesOutcome(ConceptRules(concept, pos, rules), "", number + 1, parsed.fenced)
         problem = f"{parsed.problem}, cut off" if reply.finish_reason == "length" else parsed.problem
         prompt = repaired(prompt, problem)

@@ -32,9 +32,9 @@ from typing import Any, NoReturn
 
 from pytest_llmprops.benchmarks.dtails.prompts import Variations, variation_name
 from pytest_llmprops.benchmarks.dtails.reading import FENCE
-from pytest_llmprops.benchmarks.dtails.text import folded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.strict_json import is_unicode, short, strict_json
+from pytest_llmprops.core.texts import folded
 
 # Read a model's rules for one concept from its reply: strict JSON with one string per variation.
 

@@ -12,25 +12,7 @@ from functools import lru_cache
 
 from rapidfuzz.distance import Indel
 
-from pytest_llmprops.core.texts import TOKENIZER, folded, is_word_character, unicode_words
-
-__all__ = [
-    "TOKENIZER",
-    "begins_word",
-    "folded",
-    "indel_ratio",
-    "is_boundary",
-    "is_sign",
-    "is_stem",
-    "is_whole",
-    "is_word_character",
-    "occurrences",
-    "quoted",
-    "quoted_list",
-    "starts",
-    "trimmed",
-    "unicode_words",
-]
+from pytest_llmprops.core.texts import folded, is_word_character
 
 #: Scripts without spaces between words: kana, Han, Thai, Lao, Myanmar, Khmer.
 _UNSPACED = re.compile(
@@ -212,16 +194,9 @@ def _simplified_cluster(cluster: str) -> str:
 
 #: What replaces the last hiragana of a verb in its inflected forms.
 _ENDINGS = {
-    "う": "わいうえおっ",
-    "く": "かきくけこい",
-    "ぐ": "がぎぐげごい",
-    "す": "さしすせそ",
-    "つ": "たちつてとっ",
-    "ぬ": "なにぬねのん",
-    "ぶ": "ばびぶべぼん",
-    "む": "まみむめもん",
-    "る": "らりるれろっ",
-}
+    "う": "わいうえおっ", "く": "かきくけこい", "ぐ": "がぎぐげごい", "す": "さしすせそ", "つ": "たちつてとっ",
+    "ぬ": "なにぬねのん", "ぶ": "ばびぶべぼん", "む": "まみむめもん", "る": "らりるれろっ",
+}  # fmt: skip
 #: Before "る", these end the stem of a verb that drops "る" (ichidan), so anything may follow.
 _DROPPING = frozenset("いきぎしちじにびみりえけげせぜてでねへべめれ")
 _KANJI = re.compile("[\u3005\u3400-\u9fff]")

@@ -97,6 +97,8 @@ def test_one_retry_with_the_papers_sentence() -> None:
 
 
 CUT = Reply("First, let us think", finish_reason="length")
+
+
 WITHHELD = Reply("", finish_reason="content_filter")
 
 
@@ -227,8 +229,6 @@ def test_invalid_settings(change: dict[str, object], message: str) -> None:
 
 
 # translations
-
-
 SUBJECT = item("translate", variations=(("lewe",), ("woonagtig",)), label=("woonagtig",))
 
 
@@ -388,8 +388,6 @@ def test_fences_in_a_translation_are_ignored() -> None:
 
 
 # evidence
-
-
 NAMES = ("weet", "ken/kan")
 
 
@@ -449,16 +447,6 @@ def test_rules_with_their_sentences(tmp_path: Path) -> None:
     by_hand = {"weet": Rule("weet", "by hand: weet", 7), "ken/kan": Rule("ken/kan", "by hand: ken", 7)}
     for record, evidence in selections(measure(tmp_path / "file", KNOW, right, rules="some.json")):
         assert evidence.rules == (by_hand[record.expected],)
-
-
-def test_rules_that_could_not_be_read(tmp_path: Path) -> None:
-    """If rules are unreadable, the evidence identifies the item but has no order and no rule."""
-    broken = with_rules(knows(KNOW), "")
-    folder = measure(tmp_path / "run", KNOW, {"m": broken}, rules="self", sentences=SENTENCES)
-    for record, evidence in selections(folder):
-        assert record.status == "unparsed"
-        assert (evidence.concept, evidence.variations) == ("know", NAMES)
-        assert (evidence.rules, evidence.shown) == ((), ())
 
 
 @pytest.mark.parametrize("kind", ["chat", "translate"])

@@ -19,11 +19,11 @@ from pytest_llmprops.benchmarks.dtails.prompts import variation_name
 from pytest_llmprops.benchmarks.dtails.reading import is_right, read_selection, read_translation
 from pytest_llmprops.benchmarks.dtails.rows import Row
 from pytest_llmprops.benchmarks.dtails.rule_making import choose_sentences, english_tokens
-from pytest_llmprops.benchmarks.dtails.text import unicode_words
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.items import check_unique
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.dtails_cases import BENCHMARK, CHAT, TRANSLATOR, fenced, measured
 

@@ -21,7 +21,7 @@ from pytest_llmprops.benchmarks.dtails.reading import (
     read_selection,
     read_translation,
 )
-from pytest_llmprops.benchmarks.dtails.text import unicode_words
+from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data
 
 SEE = (("gesien",), ("kyk",), ("sien",))
@@ -69,17 +69,11 @@ def test_untidy_answers(text: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "says"),
     [
-        ("kyk", "0 fences"),
-        ("```kyk", "1 fences"),
-        ("```kyk``` or ```sien```", "4 fences"),
-        ("", "0 fences"),
-        ("``````", "nothing"),
-        ("```answer```", "nothing"),
-        ("``` ... ```", "nothing"),
-        ("```something else```", "none of the variations"),
-        ("```beteken```", "none of the variations"),
+        ("kyk", "0 fences"), ("```kyk", "1 fences"), ("```kyk``` or ```sien```", "4 fences"),
+        ("", "0 fences"), ("``````", "nothing"), ("```answer```", "nothing"), ("``` ... ```", "nothing"),
+        ("```something else```", "none of the variations"), ("```beteken```", "none of the variations"),
     ],
-)
+)  # fmt: skip
 def test_unreadable_replies(reply: str, says: str) -> None:
     """Anything except two fences with a variation between them is unreadable, and the reading says why."""
     reading = read_selection(reply, (("kyk",), ("sien",), ("te",)))
@@ -335,21 +329,11 @@ def test_labels_with_all_others_rejected_or_listed(
 @pytest.mark.parametrize(
     ("written", "form"),
     [
-        ("دايي", "دایی"),
-        ("كهنه", "کهنه"),
-        ("می دانم", "می\u200cدانم"),
-        ("می\\u200cدانم", "می\u200cدانم"),
-        ("ｺｰﾄ", "コート"),
-        ("こうと", "コウト"),
-        ("लडका", "लड़का"),
-        ("ल\u0921\u093cका", "ल\u095cका"),
-        ("माँग", "मांग"),
-        ("zinat", "zināt"),
-        ("se\u0302", "sê"),
-        ("ＫＥＮ", "ken"),
-        ("Իրենց", "իրենց"),
+        ("دايي", "دایی"), ("كهنه", "کهنه"), ("می دانم", "می\u200cدانم"), ("می\\u200cدانم", "می\u200cدانم"),
+        ("ｺｰﾄ", "コート"), ("こうと", "コウト"), ("लडका", "लड़का"), ("ल\u0921\u093cका", "ल\u095cका"),
+        ("माँग", "मांग"), ("zinat", "zināt"), ("se\u0302", "sê"), ("ＫＥＮ", "ken"), ("Իրենց", "իրենց"),
     ],
-)
+)  # fmt: skip
 def test_spelling_variants(written: str, form: str) -> None:
     """A word in another spelling is its form, alone and with the other one rejected."""
     forms = ((form,), ("xyz",))
@@ -360,17 +344,11 @@ def test_spelling_variants(written: str, form: str) -> None:
 @pytest.mark.parametrize(
     ("word", "form", "index"),
     [
-        ("week", "weet", None),
-        ("wet", "weet", None),
-        ("sweet", "weet", None),
-        ("keen", "ken", None),
-        ("kader", "vader", None),
-        ("onder", "ander", None),
-        ("kyke", "kyk", 0),
-        ("gesein", "gesien", 0),
+        ("week", "weet", None), ("wet", "weet", None), ("sweet", "weet", None), ("keen", "ken", None),
+        ("kader", "vader", None), ("onder", "ander", None), ("kyke", "kyk", 0), ("gesein", "gesien", 0),
         ("orela", "orella", 0),
     ],
-)
+)  # fmt: skip
 def test_typing_errors_and_look_alikes(word: str, form: str, index: int | None) -> None:
     """A form with an ending, swapped letters or one letter less is read; a similar word of the language is not."""
     assert selected(word, ((form,), ("xyz",))) == index

@@ -148,17 +148,6 @@ def test_joiners_and_right_to_left_text(run: Runner) -> None:
     assert f"(chose {best})" in done.output, "joiners are part of the word"
 
 
-def test_replies_are_shown_as_text(run: Runner, data: tuple[str, ...]) -> None:
-    """Escapes and markup in a reply are recorded unchanged and shown as visible marks in the terminal."""
-    run.write("evil.py", "def reply(chat):\n    return '```\\x1b[2J<script>alert(1)</script>```'\n")
-    done = run(*data, "--model", f"fake:call?file={run.folder / 'evil.py'}", "-q")
-    assert done.code == 1
-    assert "\x1b[2J" not in done.output
-    translation = done.verdicts["dtails/af/live/g01+translate"]
-    assert translation["given"] == "```\x1b[2J<script>alert(1)</script>```"
-    assert translation["status"] == "wrong"
-
-
 def test_a_limit_is_per_concept(run: Runner) -> None:
     """--llm-limit 1 selects one row per concept, the same for both tasks."""
     done = run(DTAILS, "--model", "fake:echo", "--llm-limit", "1", "-k", "dtails/af", "-q")
@@ -372,18 +361,6 @@ def test_tokenizer_stanza_requires_a_parser(run: Runner, data: tuple[str, ...]) 
     assert done.verdicts == {}
     none = run("test_dtails.py", *data[1:], *strict)
     said_in_one_line(none, "stopped: dtails.tokenizer=stanza", "--llm-helper parse=stanza")
-
-
-def test_default_parser_is_used(run: Runner, data: tuple[str, ...], workers: str) -> None:
-    """An available default parser splits words without an option and is recorded only if it was used."""
-    write_models(run, "'dit-wooon-x' if r.target == 'af' else 'ապրել'", "splitter")
-    options = ("test_dtails.py", *data[1:], "--model", "own", "-n", workers, "-q")
-    used = run(*options, "-k", "dtails/af")
-    assert {v["values"]["tokenizer"] for v in used.verdicts.values()} == {2.0}
-    assert used.run["helpers"]["parse"]["identity"] == {"backend": "splitter"}
-    unused = run(*options, "-k", "dtails/hy")
-    assert {v["values"]["tokenizer"] for v in unused.verdicts.values()} == {0.0}
-    assert "parse" not in unused.run["helpers"]
 
 
 def test_named_parser_replaces_the_default(run: Runner, data: tuple[str, ...]) -> None:

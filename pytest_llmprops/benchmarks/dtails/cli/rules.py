@@ -21,25 +21,20 @@ def add_annotation(commands: Groups) -> None:
         description="Write annotator_1.csv ... and key.json. Each annotator fills in one sheet, in a"
         " spreadsheet or with `llmprops dtails page`. Do not show key.json to annotators.",
     )
-    annotate.add_argument("--task", required=True, choices=("selection", "rules"), help="study")
-    annotate.add_argument(
-        "--lang", required=True, metavar="XX", help="code of the target language, such as af"
-    )
-    annotate.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
-    annotate.add_argument("--rules", type=Path, metavar="FILE", help="rules file to judge (task rules)")
-    annotate.add_argument(
+    add = annotate.add_argument
+    add("--task", required=True, choices=("selection", "rules"), help="study")
+    add("--lang", required=True, metavar="XX", help="code of the target language, such as af")
+    add("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
+    add("--rules", type=Path, metavar="FILE", help="rules file to judge (task rules)")
+    add(
         "--data",
         type=Path,
         metavar="DIR",
         help="data in the authors' layout (task selection; default: built-in)",
     )
-    annotate.add_argument(
-        "--annotators", type=int, default=3, metavar="N", help="number of sheets (default: 3)"
-    )
-    annotate.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)"
-    )
-    annotate.add_argument(
+    add("--annotators", type=int, default=3, metavar="N", help="number of sheets (default: 3)")
+    add("--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)")
+    add(
         "--separator",
         choices=tuple(_SEPARATORS),
         default="comma",
@@ -61,13 +56,12 @@ def add_annotation(commands: Groups) -> None:
         description="Print accuracy, total agreement, Fleiss' kappa and PABAK, from the sheets listed in"
         " DIR/key.json.",
     )
-    agreement.add_argument(
-        "folder", type=Path, metavar="DIR", help="folder of the filled sheets and key.json"
-    )
-    agreement.add_argument(
+    add = agreement.add_argument
+    add("folder", type=Path, metavar="DIR", help="folder of the filled sheets and key.json")
+    add(
         "--without", action="append", default=[], metavar="SHEET.csv", help="leave this sheet out; repeatable"
     )
-    agreement.add_argument(
+    add(
         "--write",
         type=Path,
         metavar="DIR",
@@ -133,28 +127,23 @@ def add_rules(commands: Groups) -> None:
         " The sentences come from train rows or a corpus, never from test rows. The rules file is editable JSON;"
         " use it with --llm-set dtails.rules=FILE.",
     )
-    command.add_argument("--model", required=True, metavar="SPEC", help="a chat model, as for pytest --model")
-    command.add_argument("--lang", required=True, metavar="XX", help="code of the target language")
-    command.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
-    command.add_argument(
-        "--data", type=Path, metavar="DIR", help="published or extracted data (default: built-in)"
-    )
-    command.add_argument(
+    add = command.add_argument
+    add("--model", required=True, metavar="SPEC", help="a chat model, as for pytest --model")
+    add("--lang", required=True, metavar="XX", help="code of the target language")
+    add("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
+    add("--data", type=Path, metavar="DIR", help="published or extracted data (default: built-in)")
+    add(
         "--corpus",
         type=Path,
         nargs="+",
         metavar="FILE",
         help="parallel corpus for example sentences, English first",
     )
-    command.add_argument("--all", action="store_true", help="include concepts of XX.words without a test row")
-    command.add_argument("--out", type=Path, metavar="FILE", help="rules file (default: rules-XX-MODEL.json)")
-    command.add_argument(
-        "--max-tokens", type=int, default=2048, metavar="N", help="maximum length of a reply (default: 2048)"
-    )
-    command.add_argument(
-        "--temperature", type=float, default=0.0, metavar="T", help="sampling temperature (default: 0)"
-    )
-    command.add_argument("--store", metavar="FILE|URL", help="reply store (default: the same as pytest)")
+    add("--all", action="store_true", help="include concepts of XX.words without a test row")
+    add("--out", type=Path, metavar="FILE", help="rules file (default: rules-XX-MODEL.json)")
+    add("--max-tokens", type=int, default=2048, metavar="N", help="maximum length of a reply (default: 2048)")
+    add("--temperature", type=float, default=0.0, metavar="T", help="sampling temperature (default: 0)")
+    add("--store", metavar="FILE|URL", help="reply store (default: the same as pytest)")
     command.set_defaults(command=_rules)
 
 

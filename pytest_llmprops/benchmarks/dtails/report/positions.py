@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 from pytest_llmprops.benchmarks.dtails.items import SELECT
 from pytest_llmprops.benchmarks.dtails.metrics import ALL
@@ -124,7 +123,7 @@ def _figure(measured: Measured, lines: list[Line], rates: RatesBySize, sizes: li
         "How often each position of the list was chosen (figures 5 and 6)",
         f"Share of choices at each position of the list of {joined([line.name for line in lines])}, with 95%"
         " intervals and the uniform share; the numbers are in the table below.",
-        _drawn(panels, rows),
+        lambda: position_panels(panels, rows),
         "The order is a new shuffle for every item and run. A model that ignores the order therefore chooses every"
         " position equally often, for any accuracy. Intervals are 95% (Clopper-Pearson); choices in"
         f" {joined(sorted({_over(measured, lines, source) for source in sources}))}.",
@@ -135,10 +134,6 @@ def _shares(rates: Rates | None) -> tuple[tuple[float, float, float], ...] | Non
     if rates is None:
         return None
     return tuple((r.value or 0.0, r.ci_low or 0.0, 1.0 if r.ci_high is None else r.ci_high) for r in rates)
-
-
-def _drawn(panels: list[Positions], rows: list[Row]) -> Callable[[], Any]:
-    return lambda: position_panels(panels, rows)
 
 
 def _notes(measured: Measured, lines: list[Line], rates: RatesBySize) -> list[Block]:

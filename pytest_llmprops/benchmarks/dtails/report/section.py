@@ -5,9 +5,6 @@ The paper prints these figures without numbers, so the report shows no published
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
 from pytest_llmprops.benchmarks.dtails.report.concepts import concept_pages, concept_table
 from pytest_llmprops.benchmarks.dtails.report.figures import (
@@ -126,15 +123,11 @@ def _figure(measured: Measured, lines: list[Line]) -> Figure:
         "Accuracy by language and rules (figure 2)",
         f"Accuracy of {names} in {joined([panel.title for panel in panels])}, with 95% intervals and the frequency"
         " baseline; the numbers are in the table below.",
-        _drawn(panels, rows),
+        lambda: accuracy_panels(panels, rows),
         f"{note}{INTERVALS} The baseline always chooses a concept's most common variation. It is in-sample: it is"
         " counted and scored on the same rows, the language's whole file. The paper prints this figure without"
         " numbers, so its models are not shown.",
     )
-
-
-def _drawn(panels: list[Panel], rows: list[Row]) -> Callable[[], Any]:
-    return lambda: accuracy_panels(panels, rows)
 
 
 def _table(measured: Measured, lines: list[Line]) -> Table:
@@ -157,13 +150,7 @@ def _table(measured: Measured, lines: list[Line]) -> Table:
             value = None if baseline is None else baseline.value
             cells.append(Cell(percent(value), value))
             shown.append(tuple(cells))
-    columns = [
-        ("Language", False),
-        ("Items from", False),
-        ("Task", False),
-        ("Model", False),
-        ("Rules", False),
-    ]
+    columns = [(name, False) for name in ("Language", "Items from", "Task", "Model", "Rules")]
     columns += [("Accuracy (95% interval)", True)]
     columns += [("Mean ± deviation over runs", True)] if over_runs else []
     columns += [("Answered items", True), ("Concepts", True), ("Frequency baseline, in-sample", True)]

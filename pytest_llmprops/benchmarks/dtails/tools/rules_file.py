@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 from pytest_llmprops.benchmarks.dtails.context import concept_sentences
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, languages, train_rows, words
@@ -67,39 +67,23 @@ def concepts_of(
     test = expert_rows(files, language)
     test_sentences = [row.sentence for row in test]
     by_key: dict[tuple[str, frozenset[object]], tuple[str, str, Variations]] = {}
-    for row in test:
-        key = (row.concept, frozenset(row.variations))
-        by_key.setdefault(key, (row.concept, row.pos, tuple(v.forms for v in row.variations)))
-    for entry in words(files, language) if every else ():
+    for entry in (*test, *(words(files, language) if every else ())):
         key = (entry.concept, frozenset(entry.variations))
         by_key.setdefault(key, (entry.concept, entry.pos, tuple(v.forms for v in entry.variations)))
     concepts = list(by_key.values())
     if corpus is not None:
-        sentences = _from_corpus(corpus, concepts, test_sentences)
-    else:
-        sentences = _from_train(train_rows(files, language), concepts, test_sentences)
-    return [Concept(*concept, examples) for concept, examples in zip(concepts, sentences, strict=True)]
-
-
-def _from_train(
-    rows: Sequence[Row], concepts: Sequence[tuple[str, str, Variations]], test_sentences: Sequence[str]
-) -> list[dict[str, tuple[str, ...]]]:
+        corpus_sentences = corpus_rows(corpus(), [(name, variations) for name, _, variations in concepts])
+        return [
+            Concept(*concept, choose_sentences(rows, concept[2], test_sentences))
+            for concept, rows in zip(concepts, corpus_sentences, strict=True)
+        ]
     by_concept: dict[str, list[Row]] = {}
-    for row in rows:
+    for row in train_rows(files, language):
         by_concept.setdefault(row.concept, []).append(row)
     return [
-        dict(concept_sentences(by_concept.get(name, ()), name, variations, test_sentences))
-        for name, _, variations in concepts
-    ]
-
-
-def _from_corpus(
-    corpus: Pairs, concepts: Sequence[tuple[str, str, Variations]], test_sentences: Sequence[str]
-) -> list[dict[str, tuple[str, ...]]]:
-    rows_by_concept = corpus_rows(corpus(), [(name, variations) for name, _, variations in concepts])
-    return [
-        choose_sentences(rows, variations, test_sentences)
-        for rows, (_, _, variations) in zip(rows_by_concept, concepts, strict=True)
+        Concept(*concept, concept_sentences(by_concept.get(name, ()), name, variations, test_sentences))
+        for concept in concepts
+        for name, _, variations in [concept]
     ]
 
 
@@ -118,43 +102,27 @@ def write_rules(
     :return: The rules that could be read, in the order of ``concepts``, and (concept, problem) of the others.
     :raises RunStopped: No call can succeed.
     """
-    outcomes = asyncio.run(_all(model, concepts, language, temperature, max_tokens, progress))
-    rules = tuple(outcome.rules for outcome in outcomes if outcome.rules is not None)
-    failures = [(c.name, o.problem) for c, o in zip(concepts, outcomes, strict=True) if o.rules is None]
-    return RulesFile(language, model.label, rules), failures
-
-
-async def _all(
-    model: AskableModel,
-    concepts: Sequence[Concept],
-    language: str,
-    temperature: float,
-    max_tokens: int,
-    progress: Callable[[int], None],
-) -> list[RulesOutcome]:
+    limits: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     done = 0
 
-    async def one(concept: Concept) -> RulesOutcome:
+    async def one(ask: AskableModel, c: Concept) -> RulesOutcome:
         nonlocal done
         try:
-            outcome = await make_rules(
-                ask,
-                concept.name,
-                concept.pos,
-                concept.variations,
-                language,
-                concept.sentences,
-                temperature=temperature,
-                max_tokens=max_tokens,
-            )
+            outcome = await make_rules(ask, c.name, c.pos, c.variations, language, c.sentences, **limits)
         except BackendError as error:
             outcome = RulesOutcome(None, error.message)
         done += 1
         progress(done)
         return outcome
 
-    async with model as ask:
-        return await asyncio.gather(*map(one, concepts))
+    async def every() -> list[RulesOutcome]:
+        async with model as ask:
+            return await asyncio.gather(*(one(ask, concept) for concept in concepts))
+
+    outcomes = asyncio.run(every())
+    rules = tuple(outcome.rules for outcome in outcomes if outcome.rules is not None)
+    failures = [(c.name, o.problem) for c, o in zip(concepts, outcomes, strict=True) if o.rules is None]
+    return RulesFile(language, model.label, rules), failures
 
 
 def save_rules(file: RulesFile, path: Path) -> None:

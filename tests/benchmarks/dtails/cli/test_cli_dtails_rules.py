@@ -265,8 +265,6 @@ def test_a_wrong_key_stops(tmp_path: Path, data: Path, capsys: pytest.CaptureFix
 
 
 # annotation
-
-
 RULES = {"sun": {"son": "the star", "sol": "sunlight"}}
 
 
@@ -342,12 +340,3 @@ def test_a_page_ends_with_ctrl_c(tmp_path: Path) -> None:
     assert (process.returncode, err) == (0, "")
     assert out.splitlines()[-1] == f"{sheet}: 1 of 4 questions answered"
     assert read_cells(sheet)[0]["answer"] == "no"
-
-
-def test_missing_sheet_and_unusable_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A missing sheet and an unusable port each give a one-line message."""
-    assert dtails("page", tmp_path / "none.csv") == 2
-    assert "none.csv: No such file" in one_error(capsys)
-    (sheet, *_) = judging(tmp_path, RULES)
-    assert dtails("page", sheet, "--port", -1) == 2
-    assert "--port -1: not a port" in one_error(capsys)

@@ -18,11 +18,10 @@ from dataclasses import dataclass, replace
 
 from pytest_llmprops.benchmarks.dtails.rows import Row
 from pytest_llmprops.benchmarks.dtails.rules import RulesFile
-from pytest_llmprops.benchmarks.dtails.text import folded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.strict_json import short
-from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.core.texts import folded, one_line
 
 SELECTION, RULES = "selection", "rules"
 TASKS = (SELECTION, RULES)

@@ -5,22 +5,154 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.benchmarks.dtails.rows import COLUMNS, SENTENCE, TARGET, parse_rows, parse_words
-from pytest_llmprops.benchmarks.dtails.tools.annotation import agreement as statistics
-from pytest_llmprops.benchmarks.dtails.tools.annotation import questions as sheet_questions
-from pytest_llmprops.benchmarks.dtails.tools.annotation.agreement import Agreement
+from pytest_llmprops.benchmarks.dtails.tools.annotation.questions import (
+    CONFIDENCE,
+    MISSING,
+    RULE,
+    RULES,
+    SELECTION,
+    WRONG,
+    YES,
+    places_of,
+)
 from pytest_llmprops.benchmarks.dtails.tools.annotation.study import Study
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.data.whole_files import write_text
+
+# Agreement between annotators (appendix A.3), and shares from their answers (tables 1 to 3).
+#
+# Ratings have one sequence per question with one answer per annotator. Every question has the same number of answers,
+# at least two. Shares are in [0, 1].
+
+Answer = Hashable
+Ratings = Sequence[Sequence[Answer]]
+
+
+def total_agreement(ratings: Ratings) -> float:
+    """Return the share of questions on which all annotators agree; NaN without questions.
+
+    :raises DataError: Questions have different numbers of answers, or only one answer.
+    """
+    _check(ratings)
+    if not ratings:
+        return math.nan
+    return sum(len(set(answers)) == 1 for answers in ratings) / len(ratings)
+
+
+def fleiss_kappa(ratings: Ratings) -> float:
+    """Return Fleiss' kappa (1971); NaN without answers, or if all are the same (chance agreement is then 1).
+
+    :raises DataError: See :func:`total_agreement`.
+    """
+    _check(ratings)
+    totals = Counter(answer for answers in ratings for answer in answers)
+    if len(totals) < 2:
+        return math.nan
+    size = len(ratings[0])
+    agreeing = sum(n * (n - 1) for answers in ratings for n in Counter(answers).values())
+    observed = agreeing / (len(ratings) * size * (size - 1))
+    chance = sum(n * n for n in totals.values()) / totals.total() ** 2
+    return (observed - chance) / (1 - chance)
+
+
+def pabak(ratings: Ratings, *, categories: int = 2) -> float:
+    """Return the prevalence-adjusted bias-adjusted kappa (Byrt et al. 1993): ``(k p - 1) / (k - 1)``.
+
+    p is the total agreement, as in tables 4 to 6 (0.975 gives 0.950), and k is the number of possible answers. NaN
+    without questions.
+
+    :raises DataError: See :func:`total_agreement`; or there are fewer than two categories, or more different answers
+        than categories.
+    """
+    distinct = {answer for answers in ratings for answer in answers}
+    if categories < max(2, len(distinct)):
+        raise DataError(
+            f"pabak: {len(distinct)} different answers, but {categories} categories; use the number of possible answers"
+        )
+    return (categories * total_agreement(ratings) - 1) / (categories - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """A row of tables 4 to 6: the number of questions and three statistics, NaN if undefined."""
+
+    questions: int
+    total: float
+    kappa: float
+    pabak: float
+
+
+def agreement(ratings: Ratings) -> Agreement:
+    """Return the three statistics for questions with two possible answers; all NaN for one annotator.
+
+    :raises DataError: See :func:`total_agreement`.
+    """
+    if ratings and all(len(answers) == 1 for answers in ratings):
+        return Agreement(len(ratings), math.nan, math.nan, math.nan)
+    return Agreement(len(ratings), total_agreement(ratings), fleiss_kappa(ratings), pabak(ratings))
+
+
+def judged_share(ratings: Sequence[Sequence[bool]]) -> float:
+    """Return the share of yes over the judgements of all annotators; NaN without judgements.
+
+    For "does this variation mean the concept?", this is the *precision*. For "are all key variations there?", asked
+    once per concept, it is the *recall* (section 2.1, table 1). For "is the rule correct?", it is the *accuracy* of
+    rules (table 3). The printed values show that judgements are pooled, without a vote: Farsi's recall of 72.3% cannot
+    be a share of 100 concepts, but it is 217 of 300 judgements.
+    """
+    judgements = [judgement for answers in ratings for judgement in answers]
+    return sum(judgements) / len(judgements) if judgements else math.nan
+
+
+def majority(answers: Sequence[Answer]) -> Answer | None:
+    """Return the answer of more than half of the annotators; None without a majority."""
+    if not answers:
+        return None
+    answer, count = Counter(answers).most_common(1)[0]
+    return answer if 2 * count > len(answers) else None
+
+
+def expert_set(choices: Mapping[str, Sequence[Answer]], originals: Mapping[str, Answer]) -> tuple[str, ...]:
+    """Return the rows for which a majority chose the original translation's variation (section 2.2), in order.
+
+    :param choices: Each row's answers. :param originals: The variation in each row's translation.
+    :raises DataError: A row has no original.
+    """
+    for row in choices:
+        if row not in originals:
+            raise DataError(f"row '{row}': no original variation; use the sheet of the same rows")
+    return tuple(row for row, answers in choices.items() if answers and majority(answers) == originals[row])
+
+
+def sufficient_context_share(
+    choices: Mapping[str, Sequence[Answer]], originals: Mapping[str, Answer]
+) -> float:
+    """Return the share of the annotated sentences in the expert set (table 2); NaN without sentences.
+
+    :raises DataError: See :func:`expert_set`.
+    """
+    return len(expert_set(choices, originals)) / len(choices) if choices else math.nan
+
+
+def _check(ratings: Ratings) -> None:
+    sizes = {len(answers) for answers in ratings}
+    if len(sizes) > 1:
+        raise DataError(
+            f"questions have {min(sizes)} to {max(sizes)} answers; every annotator answers each question"
+        )
+    if sizes and min(sizes) < 2:
+        raise DataError("agreement needs at least two annotators; add their sheets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +207,23 @@ def rules_result(study: Study) -> RulesResult:
     rejected: list[tuple[str, str, str]] = []
     for name, question in study.questions.items():
         sheet_answers = [sheet[name] for sheet in study.answers.values()]
-        if question.kind == sheet_questions.WRONG:
-            wrong = [sheet_questions.places_of(answers["answer"]) for answers in sheet_answers]
+        if question.kind == WRONG:
+            wrong = [places_of(answers["answer"]) for answers in sheet_answers]
             for place, option in enumerate(question.options):
                 meanings.append([place not in places for places in wrong])
-                if statistics.majority(meanings[-1]) is False:
-                    rejected.append((question.concept, option, sheet_questions.WRONG))
+                if majority(meanings[-1]) is False:
+                    rejected.append((question.concept, option, WRONG))
             continue
-        yes = [answers["answer"] == sheet_questions.YES for answers in sheet_answers]
-        if question.kind == sheet_questions.MISSING:
+        yes = [answers["answer"] == YES for answers in sheet_answers]
+        if question.kind == MISSING:
             complete.append([not missing for missing in yes])
             named_missing += [
                 (question.concept, answers["which"]) for answers in sheet_answers if answers["which"]
             ]
         else:
             rules.append(yes)
-            if statistics.majority(yes) is False:
-                rejected.append((question.concept, question.about, sheet_questions.RULE))
+            if majority(yes) is False:
+                rejected.append((question.concept, question.about, RULE))
     return RulesResult(
         len(complete),
         _judged(rules),
@@ -105,7 +237,7 @@ def rules_result(study: Study) -> RulesResult:
 def selection_result(study: Study) -> SelectionResult:
     """Return the result of a study of the task ``selection``."""
     choices = {
-        name: [sheet_questions.places_of(sheet[name]["choice"])[0] for sheet in study.answers.values()]
+        name: [places_of(sheet[name]["choice"])[0] for sheet in study.answers.values()]
         for name in study.questions
     }
     labels = {name: original.label for name, original in study.originals.items()}
@@ -116,11 +248,11 @@ def selection_result(study: Study) -> SelectionResult:
     several = len(study.answers) > 1
     return SelectionResult(
         concepts=len({question.group for question in study.questions.values()}),
-        expert=statistics.expert_set(choices, labels),
-        sufficient=statistics.sufficient_context_share(choices, labels),
-        total=statistics.total_agreement(list(choices.values())) if several else float("nan"),
+        expert=expert_set(choices, labels),
+        sufficient=sufficient_context_share(choices, labels),
+        total=total_agreement(list(choices.values())) if several else float("nan"),
         original=_judged(list(right.values())),
-        confidence={phrase: confidence[phrase] / confidence.total() for phrase in sheet_questions.CONFIDENCE},
+        confidence={phrase: confidence[phrase] / confidence.total() for phrase in CONFIDENCE},
         annotators={
             name: sum(answers[place] for answers in right.values()) / len(right)
             for place, name in enumerate(study.answers)
@@ -129,12 +261,12 @@ def selection_result(study: Study) -> SelectionResult:
 
 
 def _judged(ratings: Sequence[Sequence[bool]]) -> Judged:
-    return Judged(statistics.judged_share(ratings), statistics.agreement(ratings))
+    return Judged(judged_share(ratings), agreement(ratings))
 
 
 def result_lines(study: Study) -> list[str]:
     """Return the result as lines of text, with the paper's figures for the language."""
-    return _rules_lines(study) if study.task == sheet_questions.RULES else _selection_lines(study)
+    return _rules_lines(study) if study.task == RULES else _selection_lines(study)
 
 
 def _rules_lines(study: Study) -> list[str]:
@@ -167,7 +299,7 @@ def _rules_lines(study: Study) -> list[str]:
         )
         lines.append(f"{label:<20}{stats.questions:>5}  {cells[0]:<32}{cells[1]:<20}{cells[2]:<22}{cells[3]}")
     for concept, variation, kind in result.rejected:
-        what = "the rule is not correct" if kind == sheet_questions.RULE else "does not mean it"
+        what = "the rule is not correct" if kind == RULE else "does not mean it"
         lines.append(f"a majority: {one_line(concept)}, {one_line(variation)}: {what}")
     lines += [f"named as missing: {one_line(concept)}: {one_line(text)}" for concept, text in result.missing]
     return lines
@@ -186,15 +318,13 @@ def _selection_lines(study: Study) -> list[str]:
         )
     )
     kept = f"{len(result.expert)} of {len(study.questions)}"
-    agreement = (
-        f"{_decimal(stats.total)}, Fleiss kappa {_decimal(stats.kappa)}, PABAK {_decimal(stats.pabak)}"
-    )
+    agreed = f"{_decimal(stats.total)}, Fleiss kappa {_decimal(stats.kappa)}, PABAK {_decimal(stats.pabak)}"
     context = f"{_percent(result.sufficient)}{_paper(share, _percent)}"
     lines = [
         f"data {one_line(study.of)}, {study.language}: {sizes}",
         f"sufficient context  {context}: for {kept} the majority chose the original's variation",
         f"total agreement     {_decimal(result.total)} on the variation",
-        f"original or not     agreement {agreement}",
+        f"original or not     agreement {agreed}",
         f"confidence          {confidence}",
     ]
     for name, value in result.annotators.items():
@@ -242,7 +372,7 @@ def write_expert_set(out: Path, study: Study) -> list[Path]:
     :raises UsageError: The sheets are of the other task, the set is empty, or the folder has other data or cannot be
         written.
     """
-    if study.task != sheet_questions.SELECTION:
+    if study.task != SELECTION:
         raise UsageError(
             "--write: the expert set needs sheets of --task selection; these are of --task rules"
         )

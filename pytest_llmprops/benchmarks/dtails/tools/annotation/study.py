@@ -11,7 +11,23 @@ from typing import Any, NoReturn
 from pytest_llmprops.benchmarks.dtails.items import expert_rows
 from pytest_llmprops.benchmarks.dtails.rows import Row
 from pytest_llmprops.benchmarks.dtails.rules import parse_rules_file
-from pytest_llmprops.benchmarks.dtails.tools.annotation import questions as sheet_questions
+from pytest_llmprops.benchmarks.dtails.tools.annotation.questions import (
+    KINDS,
+    RULES,
+    SELECTION,
+    TASKS,
+    Question,
+    arranged,
+    cells,
+    header,
+    is_answered,
+    question_of,
+    read_answer,
+    rules_questions,
+    selection_questions,
+    task_of,
+    unshuffled,
+)
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.data.files import DataFolder, builtin_data
@@ -26,7 +42,7 @@ class Line:
 
     number: int
     line: int
-    question: sheet_questions.Question
+    question: Question
     cells: Mapping[str, str]
 
 
@@ -61,7 +77,7 @@ class Study:
     task: str
     language: str
     of: str
-    questions: Mapping[str, sheet_questions.Question]
+    questions: Mapping[str, Question]
     originals: Mapping[str, Original]
     answers: Mapping[str, Mapping[str, Mapping[str, str]]]
 
@@ -74,7 +90,7 @@ def read_sheet(path: Path) -> Sheet:
     """
     table = read_table(path, "question")
     try:
-        task = sheet_questions.task_of(table.columns)
+        task = task_of(table.columns)
     except DataError as error:
         raise DataError(f"{path}: line 1: {error}") from None
     seen: dict[int, int] = {}
@@ -88,7 +104,7 @@ def read_sheet(path: Path) -> Sheet:
             _fail(path, record.line, f"question {number} is also on line {seen[number]}; remove one")
         seen[number] = record.line
         try:
-            question = sheet_questions.question_of(record.cells, task)
+            question = question_of(record.cells, task)
         except DataError as error:
             _fail(path, record.line, f"question {number}: {error}")
         lines.append(Line(number, record.line, question, record.cells))
@@ -121,10 +137,10 @@ def _key(where: Path) -> tuple[Study, dict[str, list[tuple[str, tuple[int, ...]]
     text = text_of(where, "use the folder with the filled sheets and their key")
     try:
         key: dict[str, Any] = strict_json(text)
-        if key["format"] != FORMAT or key["task"] not in sheet_questions.TASKS:
+        if key["format"] != FORMAT or key["task"] not in TASKS:
             raise ValueError
         questions = {
-            name: sheet_questions.Question(**(fields | {"options": tuple(fields["options"])}))
+            name: Question(**(fields | {"options": tuple(fields["options"])}))
             for name, fields in key["questions"].items()
         }
         originals = {name: Original(**fields) for name, fields in key["originals"].items()}
@@ -139,13 +155,9 @@ def _key(where: Path) -> tuple[Study, dict[str, list[tuple[str, tuple[int, ...]]
                 raise ValueError
         for name, question in questions.items():
             texts = (question.concept, question.text, question.about, *question.options)
-            if question.kind not in sheet_questions.KINDS[key["task"]] or not all(
-                type(text) is str for text in texts
-            ):
+            if question.kind not in KINDS[key["task"]] or not all(type(text) is str for text in texts):
                 raise ValueError
-            if key["task"] == sheet_questions.SELECTION and originals[name].label not in range(
-                len(question.options)
-            ):
+            if key["task"] == SELECTION and originals[name].label not in range(len(question.options)):
                 raise ValueError
         study = Study(key["task"], str(key["language"]), str(key["of"]), questions, originals, {})
     except (KeyError, TypeError, ValueError, AttributeError, IndexError):
@@ -179,9 +191,9 @@ def _sheet_answers(
                 f"question {line.number}: its texts were changed; copy the line from an unfilled sheet",
             )
         answers = answers_of(path, line)
-        if not sheet_questions.is_answered(line.question, answers):
+        if not is_answered(line.question, answers):
             open_lines.append((line, next(c for c in line.question.required if not answers[c])))
-        by_question[name] = sheet_questions.unshuffled(line.question, answers, places)
+        by_question[name] = unshuffled(line.question, answers, places)
     missing = [number for number, (name, _) in enumerate(order, 1) if name not in by_question]
     if missing:
         raise DataError(f"{path}: question {missing[0]} is missing ({len(missing)} in all); restore its line")
@@ -203,8 +215,7 @@ def answers_of(path: Path, line: Line) -> dict[str, str]:
     """
     try:
         return {
-            column: sheet_questions.read_answer(line.question, column, line.cells[column])
-            for column in line.question.columns
+            column: read_answer(line.question, column, line.cells[column]) for column in line.question.columns
         }
     except DataError as error:
         _fail(path, line.line, f"question {line.number}: {error}")
@@ -245,14 +256,12 @@ def write_selection(
     delimiter: str = ",",
 ) -> list[Path]:
     """Write the sheets of study 2 and their key. :raises UsageError: See :func:`_write`."""
-    questions = sheet_questions.selection_questions(rows)
+    questions = selection_questions(rows)
     by_name = {f"r{row.number:04d}": row for row in rows}
     originals = {
         name: Original(by_name[name].label, by_name[name].target, by_name[name].pos) for name in questions
     }
-    return _write(
-        out, sheet_questions.SELECTION, language, source, questions, originals, annotators, seed, delimiter
-    )
+    return _write(out, SELECTION, language, source, questions, originals, annotators, seed, delimiter)
 
 
 def write_rules(
@@ -274,10 +283,8 @@ def write_rules(
         raise UsageError(
             f"{rules}: rules for '{file.language}', not '{language}'; use the file for '{language}'"
         )
-    questions = sheet_questions.rules_questions(file)
-    return _write(
-        out, sheet_questions.RULES, language, file.model, questions, {}, annotators, seed, delimiter
-    )
+    questions = rules_questions(file)
+    return _write(out, RULES, language, file.model, questions, {}, annotators, seed, delimiter)
 
 
 def _write(
@@ -285,7 +292,7 @@ def _write(
     task: str,
     language: str,
     of: str,
-    questions: Mapping[str, sheet_questions.Question],
+    questions: Mapping[str, Question],
     originals: Mapping[str, Original],
     annotators: int,
     seed: int,
@@ -297,14 +304,14 @@ def _write(
     """
     if annotators < 1:
         raise UsageError("--annotators must be at least 1")
-    columns = sheet_questions.header(task, max(len(question.options) for question in questions.values()))
+    columns = header(task, max(len(question.options) for question in questions.values()))
     orders: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
     files: dict[str, str] = {}
     for annotator in range(1, annotators + 1):
         name = _SHEETS.replace("*", str(annotator))
-        orders[name] = sheet_questions.arranged(questions, seed=seed, annotator=annotator)
+        orders[name] = arranged(questions, seed=seed, annotator=annotator)
         records = tuple(
-            SheetRecord(number + 1, sheet_questions.cells(number, language, questions[question].shown(order)))
+            SheetRecord(number + 1, cells(number, language, questions[question].shown(order)))
             for number, (question, order) in enumerate(orders[name], 1)
         )
         files[name] = sheet_text(Table(columns, records, delimiter))

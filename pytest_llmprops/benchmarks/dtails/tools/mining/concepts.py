@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from pytest_llmprops.benchmarks.dtails.text import folded
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.texts import folded
 
 #: Parts of speech of content words; 94% of the authors' published concepts have one of them.
 CONTENT_TAGS = ("NOUN", "VERB", "ADJ", "ADV")

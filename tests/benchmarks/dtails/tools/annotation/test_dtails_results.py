@@ -18,7 +18,7 @@ from statsmodels.stats.inter_rater import aggregate_raters
 from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
 
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, items, languages, words
-from pytest_llmprops.benchmarks.dtails.tools.annotation.agreement import (
+from pytest_llmprops.benchmarks.dtails.tools.annotation.results import (
     Agreement,
     agreement,
     expert_set,
@@ -26,13 +26,11 @@ from pytest_llmprops.benchmarks.dtails.tools.annotation.agreement import (
     judged_share,
     majority,
     pabak,
-    sufficient_context_share,
-    total_agreement,
-)
-from pytest_llmprops.benchmarks.dtails.tools.annotation.results import (
     result_lines,
     rules_result,
     selection_result,
+    sufficient_context_share,
+    total_agreement,
     write_expert_set,
 )
 from pytest_llmprops.benchmarks.dtails.tools.annotation.study import (

@@ -149,26 +149,16 @@ def test_question_is_read_back_from_its_line(question: Question) -> None:
 @pytest.mark.parametrize(
     ("question", "column", "text", "expected"),
     [
-        (SELECT, "choice", "2", "2"),
-        (SELECT, "choice", " ２ ", "2"),
-        (SELECT, "choice", "۳", "3"),
-        (SELECT, "choice", "芸術", "2"),
-        (SELECT, "choice", "ｱｰﾄ", "3"),
-        (SELECT, "choice", "", ""),
+        (SELECT, "choice", "2", "2"), (SELECT, "choice", " ２ ", "2"), (SELECT, "choice", "۳", "3"),
+        (SELECT, "choice", "芸術", "2"), (SELECT, "choice", "ｱｰﾄ", "3"), (SELECT, "choice", "", ""),
         (SELECT, "confidence", "absolutely SURE", CONFIDENCE[0]),
-        (SELECT, "confidence", "3", CONFIDENCE[2]),
-        (WRONG, "answer", "None", "none"),
-        (WRONG, "answer", "3;1", "1;3"),
-        (WRONG, "answer", "1, 3", "1;3"),
-        (WRONG, "answer", "1；2", "1;2"),
-        (WRONG, "answer", "芸術", "2"),
-        (WRONG, "answer", "芸術; 美術", "1;2"),
-        (MISSING, "answer", "Y", "yes"),
-        (MISSING, "answer", "NO", "no"),
-        (MISSING, "which", " 工芸\n と\x1b[31m", "工芸 と␛[31m"),
+        (SELECT, "confidence", "3", CONFIDENCE[2]), (WRONG, "answer", "None", "none"),
+        (WRONG, "answer", "3;1", "1;3"), (WRONG, "answer", "1, 3", "1;3"), (WRONG, "answer", "1；2", "1;2"),
+        (WRONG, "answer", "芸術", "2"), (WRONG, "answer", "芸術; 美術", "1;2"), (MISSING, "answer", "Y", "yes"),
+        (MISSING, "answer", "NO", "no"), (MISSING, "which", " 工芸\n と\x1b[31m", "工芸 と␛[31m"),
         (RULE, "answer", "yes", "yes"),
     ],
-)
+)  # fmt: skip
 def test_equivalent_answers(question: Question, column: str, text: str, expected: str) -> None:
     """Numbers in any script, the text of an option, and any case give the same answer."""
     assert read_answer(question, column, text) == expected
@@ -430,12 +420,8 @@ def test_published_rows_become_questions(published: Path) -> None:
 
 
 def test_rules_of_another_language(tmp_path: Path) -> None:
-    """Rules for another language, zero annotators and a missing rules file each give a one-line message."""
-    rules = rules_file(tmp_path / "rules.json", JUDGED, language="af")
+    """Rules for another language give a one-line message."""
+    rules = rules_file(tmp_path / "rules.json", JUDGED)
     with pytest.raises(UsageError, match="rules for 'af', not 'ta'"):
         write_rules(tmp_path / "out", rules, "ta")
-    with pytest.raises(UsageError, match="--annotators must be at least 1"):
-        write_rules(tmp_path / "out", rules, "af", annotators=0)
-    with pytest.raises(DataError, match="use a file by `llmprops dtails rules`"):
-        write_rules(tmp_path / "out", tmp_path / "none.json", "af")
     assert not (tmp_path / "out").exists()
