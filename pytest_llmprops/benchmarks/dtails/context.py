@@ -139,31 +139,31 @@ def check_rules(selected: Sequence[Item], context: Context) -> None:
 
 
 def concept_sentences(
-    train: Iterable[Row], concept: str, variations: Variations, test_sentences: Iterable[str]
-) -> Sentences:
-    """Return the sentences for one concept's rules, from its train rows with one of these variations."""
+    train: Iterable[Row], concepts: Iterable[tuple[str, Variations]], test_sentences: Sequence[str]
+) -> list[Sentences]:
+    """Return the sentences for each concept's rules, from its train rows with one of its variations.
+
+    :param concepts: (concept, variations). :param test_sentences: All sentences of the language's test rows.
+    """
     from pytest_llmprops.benchmarks.dtails.rule_making import choose_sentences
 
-    forms = {form for variation in variations for form in variation}
-    rows = [
-        (row.sentence, row.variations[row.label].forms)
-        for row in train
-        if row.concept == concept and not forms.isdisjoint(row.variations[row.label].forms)
-    ]
-    return choose_sentences(rows, variations, test_sentences)
+    rows: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for row in train:
+        rows.setdefault(row.concept, []).append((row.sentence, row.variations[row.label].forms))
+    examples: list[Sentences] = []
+    for name, variations in concepts:
+        forms = {form for variation in variations for form in variation}
+        own = [row for row in rows.get(name, ()) if not forms.isdisjoint(row[1])]
+        examples.append(choose_sentences(own, variations, test_sentences))
+    return examples
 
 
 def _sentences(every: Sequence[Item], files: DataFiles) -> dict[str, Sentences]:
     sentences: dict[str, Sentences] = {}
     for language in dict.fromkeys(item.language for item in every):
         own = [item for item in every if item.language == language and item.task == SELECT]
+        concepts = {item.cluster: (item["concept"], item["variations"]) for item in own}
         test = [item["sentence"] for item in own]
-        train = train_rows(files, language)
-        by_concept: dict[str, list[Row]] = {}
-        for row in train:
-            by_concept.setdefault(row.concept, []).append(row)
-        for item in own:
-            if item.cluster not in sentences:
-                rows = by_concept.get(item["concept"], [])
-                sentences[item.cluster] = concept_sentences(rows, item["concept"], item["variations"], test)
+        examples = concept_sentences(train_rows(files, language), concepts.values(), test)
+        sentences |= zip(concepts, examples, strict=True)
     return sentences

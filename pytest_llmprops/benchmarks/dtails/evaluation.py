@@ -192,7 +192,7 @@ def judge_choices(
     right = sum(choice.status == "correct" for choice in choices)
     values = {"variations": float(len(item["variations"])), **more}
     for run, choice in enumerate(choices, 1):
-        values |= _values(run, choice)
+        values |= _reading_values(run, choice.reading, choice.status == "correct", choice.retried)
     failed = [choice for choice in choices if choice.status != "correct"]
     status: Status = "correct" if 2 * right > len(choices) else _most_common(failed)
     first = next(choice for choice in choices if choice.status == status)
@@ -203,19 +203,14 @@ def judge_choices(
     return Verdict(status, variation_name(item["label"]), answer, reason, score, values, evidence)
 
 
-def _values(run: int, choice: Choice) -> dict[str, float]:
-    outcome = run_values(run, choice.reading.index, choice.status == "correct")
-    return _reading_values(run, choice.reading) | outcome | {f"run{run}_retried": float(choice.retried)}
-
-
-def _reading_values(run: int, reading: Reading) -> dict[str, float]:
+def _reading_values(run: int, reading: Reading, right: bool, retried: bool) -> dict[str, float]:
     leftmost = 0 if reading.leftmost is None else reading.leftmost + 1
-    return run_values(run, reading.index, right=False) | {
+    return run_values(run, reading.index, right) | {
         f"run{run}_ratio": round(reading.ratio, 4),
         f"run{run}_start": float(reading.start),
         f"run{run}_length": float(len(reading.form)),
         f"run{run}_leftmost": float(leftmost),
-        f"run{run}_retried": 0.0,
+        f"run{run}_retried": float(retried),
     }
 
 
@@ -288,7 +283,7 @@ def _without_rules(item: Item, outcome: RulesOutcome, more: dict[str, float], ru
         reason = f"a content filter refused its rules for {item['concept']!r}"
     values = {"variations": float(len(item["variations"])), **more}
     for run in range(1, runs + 1):
-        values |= _reading_values(run, Reading())
+        values |= _reading_values(run, Reading(), right=False, retried=False)
     return Verdict(
         "refused" if outcome.refused else "unparsed",
         variation_name(item["label"]),

@@ -117,7 +117,5 @@ class TranslationEvidence:
 
     def to_json(self) -> Evidence:
         """Return the object for the record, without its empty parts."""
-        text = self.translation
         texts = {key: getattr(self, key) for key in self.__slots__}
-        texts["translation"] = shortened(text, LONGEST)
-        return without_empty(texts)
+        return without_empty(texts | {"translation": shortened(self.translation, LONGEST)})

@@ -53,12 +53,10 @@ def remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
 
 
 def _baseline(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
-    known = [v for v in values if "frequency_baseline" in v]
-    if known:
+    known = next((v for v in values if "frequency_baseline" in v), None)
+    if known is not None:
         # In-sample: over the language's whole file, even if only part of it was asked.
-        yield Metric(
-            *place, "frequency_baseline", known[0]["frequency_baseline"], int(known[0]["frequency_n"])
-        )
+        yield Metric(*place, "frequency_baseline", known["frequency_baseline"], int(known["frequency_n"]))
 
 
 def _selected(place: Place, values: Sequence[Values], asked: Sequence[Values]) -> Iterator[Metric]:
@@ -84,17 +82,9 @@ def _positions(place: Place, asked: Sequence[Values]) -> Iterator[Metric]:
     dependent = order_dependent(by_size)
     for size, places in by_size.items():
         for number, count in enumerate(places.counts, 1):
-            interval = clopper_pearson(count, places.n)
-            yield Metric(
-                *place,
-                "position_rate",
-                count / places.n,
-                places.n,
-                position_group(number, size),
-                interval.low,
-                interval.high,
-                f"target:{1 / size:.6g}",
-            )
+            limits, group = clopper_pearson(count, places.n), position_group(number, size)
+            share, target = count / places.n, f"target:{1 / size:.6g}"
+            yield Metric(*place, "position_rate", share, places.n, group, limits.low, limits.high, target)
         group = f"of{size}"
         if size in adjusted:
             yield Metric(*place, "position_p", adjusted[size], places.n, group)

@@ -10,6 +10,7 @@ form of a word are data. In the authors' Tamil list, two variations differ only 
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -135,10 +136,10 @@ def parse_rows(
         place = f"{where}: row {number} ({language})"
         concept, sentence = cells["concept"].strip(), cells[SENTENCE].strip()
         if not concept:
-            raise DataError(f"{place}: the concept is empty; write the English word")
+            _fail(place, "the concept is empty", "write the English word")
         if not sentence:
-            raise DataError(
-                f"{place}: the {SENTENCE} of {short(concept)} is empty; write the sentence or remove the row"
+            _fail(
+                place, f"the {SENTENCE} of {short(concept)} is empty", "write the sentence or remove the row"
             )
         key = (concept, cells["variations"])
         if key not in lists:
@@ -149,7 +150,7 @@ def parse_rows(
         mark = (concept, sentence, frozenset(variations[label].forms))
         earlier = first.setdefault(mark, number)
         if earlier != number and source != "published" and not training:
-            raise DataError(f"{place}: repeats row {earlier} (same concept, sentence and label); remove one")
+            _fail(place, f"repeats row {earlier} (same concept, sentence and label)", "remove one")
         parsed.append(
             Row(
                 number,
@@ -186,11 +187,8 @@ def _variations(texts: Sequence[str], concept: str, place: str) -> tuple[Variati
     except DataError as error:
         raise DataError(f"{place}: {error}") from None
     if len(variations) < 2:
-        _fail(
-            place,
-            f"concept {short(concept)} has {len(variations)} variation(s)",
-            "write at least two, or remove the concept",
-        )
+        what = f"concept {short(concept)} has {len(variations)} variation(s)"
+        _fail(place, what, "write at least two, or remove the concept")
     repeated = next((v for index, v in enumerate(variations) if v in variations[:index]), None)
     if repeated is not None:
         _fail(place, f"variation {short(repeated.name)} of {short(concept)} is repeated", "remove one")
@@ -219,23 +217,14 @@ def _clue(text: str, sentence: str, place: str) -> tuple[str, ...]:
     clue = tuple(part.strip() for part in text.split(";") if part.strip())
     for part in clue:
         if not _has_words(sentence, part):
-            _fail(
-                place,
-                f"clue {short(part)} is not in the sentence",
-                "copy words of the sentence and join them by ;",
-            )
+            fix = "copy words of the sentence and join them by ;"
+            _fail(place, f"clue {short(part)} is not in the sentence", fix)
     return clue
 
 
 def _has_words(sentence: str, part: str) -> bool:
     r"""Return True if ``part`` occurs in the sentence, not inside a longer word (``\w``)."""
-    start = sentence.find(part)
-    while start >= 0:
-        around = sentence[start - 1 : start] + sentence[start + len(part) :][:1]
-        if not any(character.isalnum() or character == "_" for character in around):
-            return True
-        start = sentence.find(part, start + 1)
-    return False
+    return bool(re.search(rf"(?<!\w){re.escape(part)}(?!\w)", sentence))
 
 
 def _pos(concept: str, variations: Sequence[Variation], words: Sequence[Entry]) -> str:

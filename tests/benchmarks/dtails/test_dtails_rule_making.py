@@ -51,7 +51,8 @@ def self_context(sentences: dict[str, tuple[str, ...]] = SENTENCES) -> Context:
 
 def with_own_rules(answer: Answer, *, number: int = 1, **more: Any) -> tuple[Outcome, list[Request]]:
     """Measure an item on a model that writes its own rules."""
-    return measured(item(number=number), answer, **{"case_context": self_context(), "rules": "self"} | more)
+    more = {"case_context": self_context(), "rules": "self", **more}
+    return measured(item(number=number), answer, **more)
 
 
 def writer(*replies: str | Reply | BackendError) -> Answer:
@@ -199,7 +200,8 @@ def test_sentences_are_the_concepts_own() -> None:
     """A train row of another English word is not used, even if it shares a variation."""
     cells = [row(concept=c, sentence=f"They {c}.") for c in ("live", "dwell")]
     rows = parse_rows(cells, "af", "generated", "x", training=True)
-    assert concept_sentences(rows, "live", LIVE, []) == {"leef/lewe": (), "woon": ("They live.",)}
+    [sentences] = concept_sentences(rows, [("live", LIVE)], [])
+    assert sentences == {"leef/lewe": (), "woon": ("They live.",)}
 
 
 def test_only_self_reads_train_rows(tmp_path: Path) -> None:

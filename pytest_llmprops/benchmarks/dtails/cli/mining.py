@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Word
     from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import Progress
     from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extraction, ExtractionSettings
-    from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import WordNetSenses
     from pytest_llmprops.models.base import Model
 
 
@@ -205,6 +204,7 @@ _ENTROPY = (
 def _extract(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import open_corpus
     from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import check_language, check_out, extract
+    from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import word_senses
 
     # Check all options before the slow work starts.
     check_language(options.lang)
@@ -212,7 +212,9 @@ def _extract(options: argparse.Namespace) -> int:
     settings = _settings(options)
     corpus = open_corpus(options.corpus, options.lang)
     aligner, aligner_model = _aligner(options)
-    senses, notes = _senses(options.senses)
+    senses, notes = word_senses(options.senses), []
+    if senses is None and options.senses == "auto":
+        notes.append("word senses were not checked: WordNet or nltk is not installed (see --senses)")
     if options.target_parser.partition("?")[0] == "words":
         notes.append("variations are written forms: the target parser 'words' gives no lemmas")
     models: list[Model] = [] if aligner_model is None else [aligner_model]
@@ -288,15 +290,6 @@ def _settings(options: argparse.Namespace) -> ExtractionSettings:
         Selection(options.concepts, options.per_concept, options.uniform, options.seed),
         options.forms,
     )
-
-
-def _senses(choice: str) -> tuple[WordNetSenses | None, list[str]]:
-    from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import word_senses
-
-    senses = word_senses(choice)
-    if senses is None and choice == "auto":
-        return None, ["word senses were not checked: WordNet or nltk is not installed (see --senses)"]
-    return senses, []
 
 
 def _progress() -> Progress:

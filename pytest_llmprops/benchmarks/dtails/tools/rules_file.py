@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from pytest_llmprops.benchmarks.dtails.context import concept_sentences
 from pytest_llmprops.benchmarks.dtails.items import expert_rows, languages, train_rows, words
 from pytest_llmprops.benchmarks.dtails.prompts import Variations
-from pytest_llmprops.benchmarks.dtails.rows import Row
+from pytest_llmprops.benchmarks.dtails.rows import Entry, Row
 from pytest_llmprops.benchmarks.dtails.rule_making import (
     RulesOutcome,
     choose_sentences,
@@ -67,24 +67,18 @@ def concepts_of(
     test = expert_rows(files, language)
     test_sentences = [row.sentence for row in test]
     by_key: dict[tuple[str, frozenset[object]], tuple[str, str, Variations]] = {}
-    for entry in (*test, *(words(files, language) if every else ())):
+    entries: list[Row | Entry] = [*test, *(words(files, language) if every else ())]
+    for entry in entries:
         key = (entry.concept, frozenset(entry.variations))
         by_key.setdefault(key, (entry.concept, entry.pos, tuple(v.forms for v in entry.variations)))
     concepts = list(by_key.values())
-    if corpus is not None:
-        corpus_sentences = corpus_rows(corpus(), [(name, variations) for name, _, variations in concepts])
-        return [
-            Concept(*concept, choose_sentences(rows, concept[2], test_sentences))
-            for concept, rows in zip(concepts, corpus_sentences, strict=True)
-        ]
-    by_concept: dict[str, list[Row]] = {}
-    for row in train_rows(files, language):
-        by_concept.setdefault(row.concept, []).append(row)
-    return [
-        Concept(*concept, concept_sentences(by_concept.get(name, ()), name, variations, test_sentences))
-        for concept in concepts
-        for name, _, variations in [concept]
-    ]
+    names = [(name, variations) for name, _, variations in concepts]
+    if corpus is None:
+        sentences = concept_sentences(train_rows(files, language), names, test_sentences)
+    else:
+        rows_by_concept = zip(corpus_rows(corpus(), names), names, strict=True)
+        sentences = [choose_sentences(rows, forms, test_sentences) for rows, (_, forms) in rows_by_concept]
+    return [Concept(*concept, examples) for concept, examples in zip(concepts, sentences, strict=True)]
 
 
 def write_rules(

@@ -14,8 +14,8 @@ import pytest
 
 from pytest_llmprops.benchmarks.dtails.rules import RulesFile, parse_rules_file
 from pytest_llmprops.cli.main import main
-from tests.support.annotation import fill, judging, read_cells, rules_file
-from tests.support.dtails import DTAILS, GOOD, NONSENSE, asked, row, write_chooser, write_language
+from tests.support.annotation import fill, judging, read_cells
+from tests.support.dtails import DTAILS, GOOD, NONSENSE, asked, row, rules_file, write_chooser, write_language
 from tests.support.runs import Runner
 
 TRAIN = [

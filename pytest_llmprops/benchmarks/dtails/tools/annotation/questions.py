@@ -38,11 +38,8 @@ ASK = {
 }
 #: The answer columns of each kind of question.
 _COLUMNS = {
-    SELECT: ("choice", "confidence"),
-    MISSING: ("answer", "which"),
-    WRONG: ("answer",),
-    RULE: ("answer",),
-}
+    SELECT: ("choice", "confidence"), MISSING: ("answer", "which"), WRONG: ("answer",), RULE: ("answer",),
+}  # fmt: skip
 _FIXED = {
     SELECTION: (("question", "concept", "language", "sentence"), _COLUMNS[SELECT]),
     RULES: (("question", "ask", "concept", "language", "variation", "rule"), _COLUMNS[MISSING]),
@@ -139,10 +136,8 @@ def arranged(
         random.shuffle(options)
 
         def rank(name: str, options: list[str] = options) -> tuple[int, int]:
-            question = questions[name]
-            return list(_COLUMNS).index(question.kind), (
-                options.index(question.about) if question.kind == RULE else 0
-            )
+            kind, about = questions[name].kind, questions[name].about
+            return list(_COLUMNS).index(kind), options.index(about) if kind == RULE else 0
 
         for name in sorted(names, key=rank):  # The sort is stable, so sentences stay shuffled.
             places = questions[name].options
@@ -192,11 +187,8 @@ def question_of(row: Mapping[str, str], task: str) -> Question:
     kind = next((kind for kind, text in ASK.items() if folded(text) == ask), "")
     if not kind:
         raise DataError(f"ask is {short(row['ask'])}; restore the question's text")
-    if kind != RULE:
-        return Question(kind, concept, tuple(options))
-    return Question(
-        kind, concept, tuple(options), _required_cell(row, "rule"), _required_cell(row, "variation")
-    )
+    texts = (_required_cell(row, "rule"), _required_cell(row, "variation")) if kind == RULE else ()
+    return Question(kind, concept, tuple(options), *texts)
 
 
 def read_answer(question: Question, column: str, text: str) -> str:

@@ -272,30 +272,25 @@ def result_lines(study: Study) -> list[str]:
 def _rules_lines(study: Study) -> list[str]:
     result = rules_result(study)
     printed = _printed(study.language)
-    rows = [
-        ("rule is correct", "accuracy", result.accuracy, "rules", printed("3", "rules", "rule_accuracy")),
-        (
-            "variation means it",
-            "precision",
-            result.precision,
-            "precision",
-            printed("1", "concepts", "precision"),
-        ),
-        ("none is missing", "recall", result.recall, "recall", printed("1", "concepts", "recall")),
-    ]
-    tables = {"rules": "4", "precision": "5", "recall": "6"}
+    # Question, its share, the tables of agreement and share, and what they call it.
+    rows = (
+        ("rule is correct", "accuracy", "4", "rules", ("3", "rules", "rule_accuracy")),
+        ("variation means it", "precision", "5", "precision", ("1", "concepts", "precision")),
+        ("none is missing", "recall", "6", "recall", ("1", "concepts", "recall")),
+    )
     head = f"rules of {one_line(study.of)}, {study.language}: {_counted(result.concepts, 'concept')}"
     lines = [
         f"{head}, {_counted(len(study.answers), 'annotator')}",
         f"{'question':<20}{'n':>5}  {'share of yes':<32}{'agreement':<20}{'Fleiss kappa':<22}PABAK",
     ]
-    for label, name, judged, task, share in rows:
+    for label, name, table, task, share in rows:
+        judged: Judged = getattr(result, name)
         stats = judged.agreement
         cells = (
-            f"{name} {_percent(judged.share)}{_paper(share, _percent)}",
-            f"{_decimal(stats.total)}{_paper(printed(tables[task], task, 'total_agreement'))}",
-            f"{_decimal(stats.kappa)}{_paper(printed(tables[task], task, 'fleiss_kappa'))}",
-            f"{_decimal(stats.pabak)}{_paper(printed(tables[task], task, 'pabak'))}",
+            f"{name} {_percent(judged.share)}{_paper(printed(*share), _percent)}",
+            f"{_decimal(stats.total)}{_paper(printed(table, task, 'total_agreement'))}",
+            f"{_decimal(stats.kappa)}{_paper(printed(table, task, 'fleiss_kappa'))}",
+            f"{_decimal(stats.pabak)}{_paper(printed(table, task, 'pabak'))}",
         )
         lines.append(f"{label:<20}{stats.questions:>5}  {cells[0]:<32}{cells[1]:<20}{cells[2]:<22}{cells[3]}")
     for concept, variation, kind in result.rejected:
@@ -310,13 +305,8 @@ def _selection_lines(study: Study) -> list[str]:
     share = _printed(study.language)("2", "dataset", "sufficient_context_rate")
     stats = result.original.agreement
     confidence = ", ".join(f"{phrase} {_percent(value)}" for phrase, value in result.confidence.items())
-    sizes = ", ".join(
-        (
-            _counted(len(study.questions), "sentence"),
-            _counted(result.concepts, "concept"),
-            _counted(len(study.answers), "annotator"),
-        )
-    )
+    numbers = {"sentence": len(study.questions), "concept": result.concepts, "annotator": len(study.answers)}
+    sizes = ", ".join(_counted(number, name) for name, number in numbers.items())
     kept = f"{len(result.expert)} of {len(study.questions)}"
     agreed = f"{_decimal(stats.total)}, Fleiss kappa {_decimal(stats.kappa)}, PABAK {_decimal(stats.pabak)}"
     context = f"{_percent(result.sufficient)}{_paper(share, _percent)}"

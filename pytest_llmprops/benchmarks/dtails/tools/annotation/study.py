@@ -246,22 +246,15 @@ def selection_rows(data: Path | None, language: str) -> tuple[tuple[Row, ...], s
 
 
 def write_selection(
-    out: Path,
-    rows: Sequence[Row],
-    language: str,
-    source: str,
-    *,
-    annotators: int = ANNOTATORS,
-    seed: int = 0,
-    delimiter: str = ",",
-) -> list[Path]:
+    out: Path, rows: Sequence[Row], language: str, source: str,
+    *, annotators: int = ANNOTATORS, seed: int = 0, delimiter: str = ",",
+) -> list[Path]:  # fmt: skip
     """Write the sheets of study 2 and their key. :raises UsageError: See :func:`_write`."""
     questions = selection_questions(rows)
-    by_name = {f"r{row.number:04d}": row for row in rows}
-    originals = {
-        name: Original(by_name[name].label, by_name[name].target, by_name[name].pos) for name in questions
-    }
-    return _write(out, SELECTION, language, source, questions, originals, annotators, seed, delimiter)
+    originals = {f"r{row.number:04d}": Original(row.label, row.target, row.pos) for row in rows}
+    originals = {name: originals[name] for name in questions}
+    study = Study(SELECTION, language, source, questions, originals, {})
+    return _write(out, study, annotators, seed, delimiter)
 
 
 def write_rules(
@@ -283,40 +276,32 @@ def write_rules(
         raise UsageError(
             f"{rules}: rules for '{file.language}', not '{language}'; use the file for '{language}'"
         )
-    questions = rules_questions(file)
-    return _write(out, RULES, language, file.model, questions, {}, annotators, seed, delimiter)
+    study = Study(RULES, language, file.model, rules_questions(file), {}, {})
+    return _write(out, study, annotators, seed, delimiter)
 
 
-def _write(
-    out: Path,
-    task: str,
-    language: str,
-    of: str,
-    questions: Mapping[str, Question],
-    originals: Mapping[str, Original],
-    annotators: int,
-    seed: int,
-    delimiter: str,
-) -> list[Path]:
+def _write(out: Path, study: Study, annotators: int, seed: int, delimiter: str) -> list[Path]:
     """Write ``annotator_1.csv`` ... and ``key.json``; return the files, the key last.
 
     :raises UsageError: There are no annotators, or the folder already has sheets or cannot be written.
     """
     if annotators < 1:
         raise UsageError("--annotators must be at least 1")
-    columns = header(task, max(len(question.options) for question in questions.values()))
+    questions = study.questions
+    columns = header(study.task, max(len(question.options) for question in questions.values()))
     orders: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
     files: dict[str, str] = {}
     for annotator in range(1, annotators + 1):
         name = _SHEETS.replace("*", str(annotator))
         orders[name] = arranged(questions, seed=seed, annotator=annotator)
         records = tuple(
-            SheetRecord(number + 1, cells(number, language, questions[question].shown(order)))
+            SheetRecord(number + 1, cells(number, study.language, questions[question].shown(order)))
             for number, (question, order) in enumerate(orders[name], 1)
         )
         files[name] = sheet_text(Table(columns, records, delimiter))
-    key = {"format": FORMAT, "task": task, "language": language, "of": of, "seed": seed, "sheets": orders}
+    key: dict[str, Any] = {"format": FORMAT, "task": study.task, "language": study.language, "of": study.of}
+    key |= {"seed": seed, "sheets": orders}
     key["questions"] = {name: asdict(question) for name, question in questions.items()}
-    key["originals"] = {name: asdict(original) for name, original in originals.items()}
+    key["originals"] = {name: asdict(original) for name, original in study.originals.items()}
     files[KEY] = json.dumps(key, ensure_ascii=False) + "\n"
     return write_new(out, files, taken=(KEY, _SHEETS))

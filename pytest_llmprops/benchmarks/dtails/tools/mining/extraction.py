@@ -1,8 +1,7 @@
 """Extract concepts and a test set from a parallel corpus (Barua et al., section 2.1, appendices A.2 and B.1).
 
-:func:`extract` runs these steps: analyse and align (``corpus_parts.py``), count and filter (``concepts.py``), drop
-variations of other word senses (``mined_concepts.py``), select the test set (``item_selection.py``), write
-(``dataset.py``).
+:func:`extract` runs these steps: analyse and align (``corpus.py``), count and filter (``occurrences.py``,
+``concepts.py``), drop variations of other word senses and select the test set (``mined_concepts.py``), write.
 """
 
 from __future__ import annotations
@@ -18,11 +17,7 @@ from typing import Any
 
 from pytest_llmprops.benchmarks.dtails.rows import COLUMNS
 from pytest_llmprops.benchmarks.dtails.tools.mining.alignment.aligner import Aligner
-from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import (
-    Counting,
-    Thresholds,
-    find_concepts,
-)
+from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Counting, Thresholds, find_concepts
 from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import Corpus, Parser, Parts, Progress, no_progress
 from pytest_llmprops.benchmarks.dtails.tools.mining.mined_concepts import (
     MinedConcept,
@@ -33,7 +28,7 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.mined_concepts import (
     select,
 )
 from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import (
-    Senses,
+    WordNetSenses,
     collect,
     count_links,
     in_corpus_order,
@@ -70,15 +65,12 @@ def write_source(out: Path, language: str, facts: Mapping[str, Any]) -> Path:
     return path
 
 
-def write_words(path: Path, entries: Iterable[tuple[str, str, Sequence[str]]]) -> Path:
-    """Write a ``.words`` file of (concept, part of speech, names of its variations)."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _replace(path, (f"{concept},{tag},{';'.join(names)}\n" for concept, tag, names in entries))
-    return path
+#: Concept, sentence, translation, variation names, label.
+_Row = tuple[str, str, str, Sequence[str], str]
 
 
-def write_rows(path: Path, rows: Iterable[tuple[str, str, str, Sequence[str], str]]) -> int:
-    """Write a dataset file of (concept, sentence, translation, variation names, label); return its number of rows.
+def write_rows(path: Path, rows: Iterable[_Row]) -> int:
+    """Write a dataset file; return its number of rows.
 
     Without rows, no file is written, and an outdated file from an earlier run is removed.
     """
@@ -169,7 +161,7 @@ def extract(
     source: Parser,
     target: Parser,
     aligner: Aligner,
-    senses: Senses | None = None,
+    senses: WordNetSenses | None = None,
     settings: ExtractionSettings | None = None,
     notes: Sequence[str] = (),
     progress: Progress = no_progress,
@@ -208,11 +200,9 @@ def extract(
         lines.append(f"{failed:,} pairs could not be aligned: the model does not accept them")
     facts = {
         "corpus": {
-            "sha256": corpus.sha256,
-            "files": [file.name for file in corpus.files],
-            "lines": corpus.lines,
-        }
-        | {"empty": corpus.empty, "too_long": corpus.long, "without_words": analysis.empty},
+            "sha256": corpus.sha256, "files": [file.name for file in corpus.files], "lines": corpus.lines,
+            "empty": corpus.empty, "too_long": corpus.long, "without_words": analysis.empty,
+        },
         "source_parser": dict(source.identity),
         "target_parser": dict(target.identity),
         "aligner": dict(aligner.identity),
@@ -220,7 +210,7 @@ def extract(
         "settings": asdict(chosen),
         "statistics": numbers(counted, concepts, mined, chosen.thresholds),
         "notes": lines,
-    }
+    }  # fmt: skip
     return _write(out, language, corpus, mined, test, facts)
 
 
@@ -235,15 +225,14 @@ def _write(
     folder = out / "dtails" / f"en-{language}"
     # Written first: it marks the folder as generated, so that a run after an interruption may write it again.
     source = write_source(out, language, facts)
-    words = write_words(
-        folder / f"{language}.words",
-        ((item.concept.lemma, item.concept.tag, item.listing) for item in mined),
-    )
+    words = folder / f"{language}.words"
+    folder.mkdir(parents=True, exist_ok=True)
+    _replace(words, (f"{item.concept.lemma},{item.concept.tag},{';'.join(item.listing)}\n" for item in mined))
     test_rows = {(number, place) for number, places in test.items() for place in places}
     test_keys = {mined[number].rows.keys[place] for number, place in test_rows}
-    expert: list[tuple[int, int, tuple[str, str, str, Sequence[str], str]]] = []
+    expert: list[tuple[int, int, _Row]] = []
 
-    def training() -> Iterator[tuple[str, str, str, Sequence[str], str]]:
+    def training() -> Iterator[_Row]:
         pairs = corpus.pairs()
         pair = next(pairs)
         for line, number, place in in_corpus_order([item.rows for item in mined]):

@@ -148,8 +148,9 @@ def of_one_sense(
         places = {lemma: place for place, lemma in enumerate(kept.counts)}
         before = list(concept.counts)
         listed = {lemma: {form.casefold() for form in written[lemma]} for lemma in kept.counts}
-        texts = [text.casefold() for text in occurrences.names]
-        for line, label, form, sentence in zip(*_columns(occurrences.rows), strict=True):
+        texts = [text.casefold() for text in occurrences.spellings]
+        rows = occurrences.rows
+        for line, label, form, sentence in zip(rows.lines, rows.labels, rows.forms, rows.keys, strict=True):
             lemma = before[label]
             if lemma in places:
                 item.rows.add(line, places[lemma], form, sentence)
@@ -157,10 +158,6 @@ def of_one_sense(
         if all(item.per_variation):
             mined.append(item)
     return mined
-
-
-def _columns(rows: CorpusRows) -> tuple[Any, ...]:
-    return rows.lines, rows.labels, rows.forms, rows.keys
 
 
 def select(mined: Sequence[MinedConcept], selection: Selection, language: str) -> dict[int, tuple[int, ...]]:

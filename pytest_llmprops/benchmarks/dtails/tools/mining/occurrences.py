@@ -14,12 +14,13 @@ import re
 import warnings
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import count, repeat
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_llmprops.benchmarks.dtails.rule_making import sentence_key
 from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import (
@@ -54,17 +55,6 @@ _WORD = re.compile(r"[a-z]+")
 _SHORTEST = 3
 
 
-class Senses(Protocol):
-    """Determines the sense of a word in its sentence."""
-
-    #: Everything that affects the result, as JSON values.
-    identity: Mapping[str, Any]
-
-    def sense(self, words: Sequence[Word], index: int) -> str | None:
-        """Return a name of the sense of ``words[index]``; None if no sense is known."""
-        ...
-
-
 class WordNetSenses:
     """Simplified Lesk over a folder of WordNet's dictionary files. A sense has a name such as ``plane.n.01``.
 
@@ -91,7 +81,7 @@ class WordNetSenses:
             file.close()
 
     def sense(self, words: Sequence[Word], index: int) -> str | None:
-        """Return the sense of a noun, verb, adjective or adverb; see :class:`Senses`."""
+        """Return the sense of a noun, verb, adjective or adverb; None if no sense is known."""
         word = words[index]
         if word.tag not in _PARTS:
             return None
@@ -314,8 +304,9 @@ class Occurrences:
     """The occurrences of one concept in the corpus.
 
     :param senses: Counts by sense, by variation. :param lemmas: Counts by the parser's spelling, by variation.
-    :param words: Counts by written form, by variation. :param both: Number of pairs with two of the variations. They
-        are not rows, because it is unknown which variation is right.
+    :param words: Counts by written form, by variation. :param spellings: Their numbers in ``rows.forms``.
+    :param both: Number of pairs with two of the variations. They are not rows, because it is unknown which variation is
+        right.
     """
 
     concept: Concept
@@ -330,17 +321,12 @@ class Occurrences:
         for table in (self.senses, self.lemmas, self.words):
             table.update({lemma: Counter() for lemma in self.concept.counts})
 
-    @property
-    def names(self) -> list[str]:
-        """The spellings, by the numbers in ``rows.forms``."""
-        return list(self.spellings)
-
 
 def collect(
     parts: Parts,
     concepts: Sequence[Concept],
     counting: Counting,
-    senses: Senses | None,
+    senses: WordNetSenses | None,
     progress: Progress,
     size: int,
 ) -> dict[Lexeme, Occurrences]:
@@ -376,14 +362,9 @@ def collect(
     return by_lexeme
 
 
-def in_corpus_order(rows: Sequence[CorpusRows]) -> Iterator[tuple[int, int, int]]:
-    """Yield (line, index of the concept, index of the row) of all concepts' rows, by line."""
-    yield from heapq.merge(*(_places(number, row) for number, row in enumerate(rows)))
-
-
-def _places(number: int, row: CorpusRows) -> Iterator[tuple[int, int, int]]:
-    for place, line in enumerate(row.lines):
-        yield line, number, place
+def in_corpus_order(rows: Sequence[CorpusRows]) -> Iterable[tuple[int, int, int]]:
+    """Return (line, index of the concept, index of the row) of all concepts' rows, by line."""
+    return heapq.merge(*(zip(row.lines, repeat(number), count()) for number, row in enumerate(rows)))
 
 
 def _hash(sentence: str) -> int:

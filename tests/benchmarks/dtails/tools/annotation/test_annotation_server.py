@@ -47,10 +47,9 @@ def ask(
     connection = http.client.HTTPConnection("127.0.0.1", page.server_port, timeout=10)
     try:
         sent = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        own: dict[str, str | None] = (
-            {} if body is None else JSON | {"Origin": f"http://127.0.0.1:{page.server_port}"}
-        )
-        own |= {name.replace("_", "-"): text for name, text in headers.items()}
+        own: dict[str, str | None] = {name.replace("_", "-"): text for name, text in headers.items()}
+        if body is not None:
+            own = {**JSON, "Origin": f"http://127.0.0.1:{page.server_port}", **own}
         target = f"/{page.token if token is None else token}/{path}"
         kept = {name: text for name, text in own.items() if text is not None}
         connection.request("GET" if body is None else "POST", target, sent, kept)

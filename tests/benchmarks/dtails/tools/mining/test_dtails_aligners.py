@@ -48,7 +48,7 @@ def right_links(source: Sequence[str], target: Sequence[str]) -> set[tuple[int, 
     return links
 
 
-def counts(name: str, pairs: list[Sentences], *symmetry: Any) -> tuple[int, int, int]:
+def counts(name: str, pairs: Sequence[Sentences], *symmetry: Any) -> tuple[int, int, int]:
     """Return the numbers of planted links, of those that an aligner finds, and of others at their words."""
     alignments = list(statistical(name, *symmetry).align(iter(pairs)))
     assert len(alignments) == len(pairs)

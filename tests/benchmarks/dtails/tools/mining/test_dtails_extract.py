@@ -302,12 +302,9 @@ def test_interrupted_run_is_resumed(tmp_path: Path, independent: bool) -> None:
     run(whole, corpus, aligner=aligner)
     second, third, last = Tagger({}, LEMMAS), Tagger({}, LEMMAS), InOrder(independent=independent)
     stopped = StoppedAligner(independent=independent)
-    for parts in (
-        {"target": Stopped({}, LEMMAS), "aligner": aligner},
-        {"target": second, "aligner": stopped},
-    ):
+    for target, stops in ((Stopped({}, LEMMAS), aligner), (second, stopped)):
         with pytest.raises(KeyboardInterrupt):
-            run(tmp_path, corpus, **parts)
+            run(tmp_path, corpus, target=target, aligner=stops)
         assert not (tmp_path / "out/dtails").exists()
         assert not list((tmp_path / "out/work").rglob("*.part"))
     assert second.calls == len(corpus) - 1_000

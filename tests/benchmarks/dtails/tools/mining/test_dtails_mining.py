@@ -201,7 +201,7 @@ def test_links_of_content_words_count() -> None:
 
 def test_parts_of_expressions_do_not_count() -> None:
     """Verbs with particles and noun compounds do not count, with the labels of Stanza and of spaCy."""
-    words = [
+    words: list[tuple[str, str, int, str]] = [
         ("look", "VERB", 0, "root"),
         ("up", "ADP", 1, "compound:prt"),
         ("school", "NOUN", 4, "compound"),
@@ -210,7 +210,7 @@ def test_parts_of_expressions_do_not_count() -> None:
         ("off", "ADP", 5, "prt"),
         ("tree", "NOUN", 1, "obj"),
     ]
-    source = [Word(text, text, *rest) for text, *rest in words]
+    source = [Word(text, text, tag, head, relation) for text, tag, head, relation in words]
     assert expression_parts(source) == {0, 1, 2, 3, 4, 5}
     links, target = {(i, i) for i in range(7)}, sentence(*"abcdefg")
     assert counted_links(source, target, links, Counting()) == [(6, 6)]

@@ -39,10 +39,13 @@ from pytest_llmprops.core.errors import MissingExtra, UsageError
 
 #: The package to import, by name; the first installed one is the default.
 PACKAGES = {"fast_align": "systran_align", "eflomal": "eflomal", "nltk": "nltk"}
-_DISTRIBUTIONS = {"fast_align": "systran-align", "eflomal": "eflomal", "nltk": "nltk"}
 _SEPARATOR = " ||| "
 _BATCH = 1_000
 _ITERATIONS = 5
+
+
+def _distribution(name: str) -> str:
+    return PACKAGES[name].replace("_", "-")
 
 
 class _Spooled:
@@ -55,7 +58,7 @@ class _Spooled:
         self._name = name
         self.identity: Mapping[str, Any] = {
             "aligner": name,
-            "version": version(_DISTRIBUTIONS[name]),
+            "version": version(_distribution(name)),
             **settings,
         }
 
@@ -167,7 +170,7 @@ def statistical(name: str, symmetry: Symmetry | None = None) -> FastAlign | Eflo
         raise UsageError(f"--aligner {name}: choose from statistical, {', '.join(PACKAGES)} and hf:FOLDER")
     if importlib.util.find_spec(PACKAGES[name]) is None:
         extra = "align" if name == "nltk" else ""
-        raise MissingExtra(f"--aligner {name}", package=_DISTRIBUTIONS[name], extra=extra)
+        raise MissingExtra(f"--aligner {name}", package=_distribution(name), extra=extra)
     if name == "fast_align":
         if symmetry not in (None, "grow-diag-final-and"):
             raise UsageError(
