@@ -1,8 +1,9 @@
-"""Choices and translations: what the model sees, how its reply is judged, and the evidence kept."""
+"""The paper's prompts, choices and translations: what a model sees, how its reply is judged, the evidence kept."""
 
 from __future__ import annotations
 
 import unicodedata
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.support.dtails_cases import (
     context,
     fenced,
     item,
+    judged,
     measured,
     prompt_of,
     says,
@@ -34,6 +36,103 @@ from tests.support.dtails_cases import (
 )
 from tests.support.dtails_runs import Answer, knows, measure, takes, with_rules
 from tests.support.dtails_runs import items as recorded_items
+
+NAMED = (("woon",), ("leef", "lewe"))
+
+
+def test_selection_without_rules() -> None:
+    """Figure 7: concept, sentence and list, reasoning first, the answer between three backticks."""
+    assert prompts.selection("live", "They live here.", NAMED) == (
+        'Please select the best translation of "live" in "They live here." from the following list:'
+        " ['woon', 'leef/lewe']. Carefully explain your reasoning first and then enclose your final answer like"
+        " this ```answer```."
+    )
+
+
+def test_selection_with_rules() -> None:
+    """Figure 8: the rules come directly after a colon and before the question, which refers to them."""
+    rules = prompts.shown_rules({"leef/lewe": "to be alive", "woon": "to dwell"})
+    prompt = prompts.selection("live", "They live here.", NAMED, language="Afrikaans", rules=rules)
+    system, user = prompt.split("\n")
+    assert system == (
+        'Here are rules for how to translate "live" in Afrikaans:'
+        '{"leef/lewe": "to be alive", "woon": "to dwell"}'
+    )
+    assert user.startswith(
+        'Based on the provided rules, please select the best translation of "live" in "They'
+    )
+    assert user.endswith("```answer```.")
+
+
+def test_retry() -> None:
+    """The retry is the prompt followed by the paper's sentence."""
+    first = prompts.selection("live", "They live here.", NAMED)
+    assert prompts.retried(first, NAMED) == (
+        first + " Please enclose your selected translation from ['woon', 'leef/lewe'] with 3 back ticks."
+    )
+
+
+def test_rule_generation() -> None:
+    """Figure 9, with and without sentences; without them its last sentence is omitted."""
+    without_sentences = prompts.rule_generation("live", NAMED, "Afrikaans")
+    assert without_sentences.startswith(
+        "Please only return a json with the following keys ['woon', 'leef/lewe'] and no other text. For each key"
+        " the value should be a string in English explaining how the meaning and usage of that Afrikaans word is"
+        " different from the others. The string should also include a brief example in Afrikaans of the word"
+        " being used with an English translation. Please include the transliteration from Afrikaans to Latin"
+        " characters if necessary. "
+    )
+    assert without_sentences.endswith(
+        'When translating the concept "live" from English to Afrikaans, what is the difference in meaning between'
+        ' "woon" and "leef/lewe" and in which contexts should they be used?'
+    )
+    assert (
+        prompts.rule_generation("live", NAMED, "Afrikaans", {"woon": (), "leef/lewe": ()})
+        == without_sentences
+    )
+    full = prompts.rule_generation("live", NAMED, "Afrikaans", {"woon": ("We live in 'Paris'.",)})
+    assert full == (
+        without_sentences + " Here are sentences where each word is used in context to help you:"
+        " {'woon': [\"We live in 'Paris'.\"], 'leef/lewe': []}"
+    )
+
+
+def test_names_and_sentences_in_the_prompt_for_rules() -> None:
+    """Three names are joined by commas and "and"; a sentence with both kinds of quotes is escaped as in Python."""
+    prompt = prompts.rule_generation("x", [["a"], ["b"], ["c"]], "Afrikaans", {"a": ['It\'s "a".']})
+    assert ' between "a", "b", and "c" and in which contexts' in prompt
+    assert prompt.endswith(""" to help you: {'a': ['It\\'s "a".'], 'b': [], 'c': []}""")
+
+
+def test_prompts_are_not_escaped() -> None:
+    """A zero-width non-joiner, right-to-left and Japanese text reach the model unescaped."""
+    shown = prompts.selection("most", "Most of it", [["مهم‌ترین"], ["美術"]])
+    rules = prompts.shown_rules({"مهم‌ترین": "美術"})
+    for text in (shown, rules):
+        assert "مهم‌ترین" in text
+        assert "美術" in text
+        assert "\\" not in text
+
+
+def test_orders_are_seeded_and_uniform() -> None:
+    """Equal keys give equal orders, different keys and seeds different ones; all orders are equally frequent."""
+    order = prompts.shown_order
+    assert order(4, 1, "dtails/af/see/01", 2) == order(4, 1, "dtails/af/see/01", 2)
+    runs = Counter(order(3, 7, f"dtails/af/see/{i}", run) for i in range(400) for run in range(3))
+    assert len(runs) == 6
+    assert all(150 < count < 250 for count in runs.values())
+    assert not any(order(2, 0, str(i), 0) == order(2, 0, str(i), 1) for i in range(400)), (
+        "the next run turns it"
+    )
+    assert 150 < sum(order(2, 0, str(i)) == order(2, 1, str(i)) for i in range(400)) < 250
+
+
+def test_language_names() -> None:
+    """The nine languages of the paper have names, and any other language is called by its code."""
+    assert prompts.language_name("fa") == "Farsi"
+    assert prompts.language_name("el") == "el"
+    assert len(prompts.LANGUAGE_NAMES) == 9
+
 
 THREE = (("a1",), ("b1", "b2"), ("c1",))
 
@@ -88,12 +187,11 @@ def test_fenced_reply_is_judged_at_once(answer: str, status: str, choice: str) -
 
 def test_one_retry_with_the_papers_sentence() -> None:
     """A reply that breaks the template is retried once with appendix B.3's sentence and the same list."""
-    outcome, [first, second] = measured(item(), says("I think woon.", fenced("woon")))
+    verdict, [first, second] = judged(item(), says("I think woon.", fenced("woon")))
     names = [name.split("/") for name in shown(prompt_of(first))]
     assert prompt_of(second) == prompts.retried(prompt_of(first), names)
-    assert outcome.verdict is not None
-    assert outcome.verdict.status == "correct"
-    assert outcome.verdict.values["run1_retried"] == 1.0
+    assert verdict.status == "correct"
+    assert verdict.values["run1_retried"] == 1.0
 
 
 CUT = Reply("First, let us think", finish_reason="length")
@@ -139,11 +237,9 @@ def test_failed_call_is_an_error() -> None:
 def test_three_runs() -> None:
     """Three samples have separate orders; the majority gives the verdict, the share right the score."""
     subject = item(variations=THREE, label=THREE[0], number=4)
-    outcome, requests = measured(
+    verdict, requests = judged(
         subject, lambda r: fenced("a1" if isinstance(r, Chat) and r.sample != 1 else "c1"), runs=3
     )
-    verdict = outcome.verdict
-    assert verdict is not None
     assert verdict.status == "correct"
     assert verdict.score == pytest.approx(2 / 3)
     assert verdict.reason == "right in 2 of 3 runs: chose a1"
@@ -210,9 +306,8 @@ def test_variations_that_contain_each_other() -> None:
 def test_evidence_shows_the_clue() -> None:
     """The evidence shows the deciding words if the row names them, and the prompt never does."""
     subject = item(clue=("here", "They"))
-    outcome, requests = measured(subject, lambda r: fenced("woon"))
-    assert outcome.verdict is not None
-    assert outcome.verdict.evidence["clue"] == ["here", "They"]
+    verdict, requests = judged(subject, lambda r: fenced("woon"))
+    assert verdict.evidence["clue"] == ["here", "They"]
     assert "here; They" not in prompt_of(requests[0])
 
 
@@ -249,10 +344,9 @@ def translated(text: str | Reply, **more: Any) -> Any:
 @pytest.mark.parametrize("kinds", [TRANSLATOR, frozenset({"chat", "translate"})])
 def test_a_translation_model_gets_codes(kinds: frozenset[Kind]) -> None:
     """A translation model, also one that serves chats too, gets the sentence and both language codes in one call."""
-    outcome, requests = measured(SUBJECT, lambda r: "Hulle is hier woonagtig.", kinds=kinds, runs=3)
+    verdict, requests = judged(SUBJECT, lambda r: "Hulle is hier woonagtig.", kinds=kinds, runs=3)
     assert requests == [Translate("They live here.", "en", "af")]
-    assert outcome.verdict is not None
-    assert outcome.verdict.status == "correct"
+    assert verdict.status == "correct"
 
 
 def test_a_chat_model_gets_a_prompt() -> None:

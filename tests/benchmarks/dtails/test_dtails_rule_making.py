@@ -21,6 +21,7 @@ from pytest_llmprops.benchmarks.dtails.rule_making import (
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.verdicts import Verdict
 from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.planning import plan
 from tests.support.dtails import row, write_language
@@ -67,31 +68,33 @@ def writer(*replies: str | Reply | BackendError) -> Answer:
     return answer
 
 
+def judged_rules(answer: Answer, **more: Any) -> tuple[Verdict, list[Request]]:
+    outcome, requests = with_own_rules(answer, **more)
+    assert outcome.verdict is not None
+    return outcome.verdict, requests
+
+
 GOOD = '{"leef/lewe": "to be alive", "woon": "to dwell"}'
 
 
 def test_prompts_of_figures_8_and_9() -> None:
     """The model gets figure 9 to write its rules and figure 8, with its own rules, to choose."""
-    outcome, [first, second] = with_own_rules(writer(GOOD))
+    verdict, [first, second] = judged_rules(writer(GOOD))
     assert prompt_of(first) == prompts.rule_generation("live", LIVE, "Afrikaans", SENTENCES)
     assert isinstance(first, Chat)
     assert (first.temperature, first.max_tokens, first.sample) == (0.0, 2048, 0)
     system, _, user = prompt_of(second).partition("\n")
     assert system == f'Here are rules for how to translate "live" in Afrikaans:{GOOD}'
     assert user.startswith("Based on the provided rules, please select the best translation of")
-    assert outcome.verdict is not None
-    assert outcome.verdict.status == "correct"
-    assert (outcome.verdict.values["rules_read"], outcome.verdict.values["sentences"]) == (1.0, 1.0)
+    assert verdict.status == "correct"
+    assert (verdict.values["rules_read"], verdict.values["sentences"]) == (1.0, 1.0)
 
 
 def test_without_train_rows() -> None:
     """If the concept has no train row, the prompt omits its last sentence and 0 is recorded."""
-    outcome, [first, _] = with_own_rules(
-        writer(GOOD), case_context=self_context({"leef/lewe": (), "woon": ()})
-    )
+    verdict, [first, _] = judged_rules(writer(GOOD), case_context=self_context({"leef/lewe": (), "woon": ()}))
     assert prompt_of(first) == prompts.rule_generation("live", LIVE, "Afrikaans")
-    assert outcome.verdict is not None
-    assert outcome.verdict.values["sentences"] == 0.0
+    assert verdict.values["sentences"] == 0.0
 
 
 def test_the_request_for_rules_is_the_same_for_every_item() -> None:
@@ -110,24 +113,21 @@ def test_the_request_for_rules_is_the_same_for_every_item() -> None:
 )
 def test_unreadable_rules_are_requested_again(fault: str) -> None:
     """After an unreadable reply the prompt is sent again with the problem; fenced JSON is accepted."""
-    outcome, [first, second, _] = with_own_rules(writer(fault, f"```json\n{GOOD}\n```"))
+    verdict, [first, second, _] = judged_rules(writer(fault, f"```json\n{GOOD}\n```"))
     start, _, problem = prompt_of(second).partition(REPAIR)
     assert start == prompt_of(first)
     assert problem
-    assert outcome.verdict is not None
-    assert outcome.verdict.status == "correct"
+    assert verdict.status == "correct"
 
 
 def test_rules_that_stay_unreadable() -> None:
     """Each of three tries also has the problems of those before; then the item is unparsed, without a choice."""
-    outcome, requests = with_own_rules(writer("nonsense"))
+    verdict, requests = judged_rules(writer("nonsense"))
     assert len(requests) == len(set(requests)) == 3
     assert all(map(is_about_rules, requests))
     split_prompts = [prompt_of(request).split(REPAIR) for request in requests]
     assert [len(parts) for parts in split_prompts] == [1, 2, 3]
     assert len({parts[0] for parts in split_prompts}) == 1
-    verdict = outcome.verdict
-    assert verdict is not None
     assert (verdict.status, verdict.score) == ("unparsed", 0.0)
     assert "its rules for 'live' could not be read in 3 tries: it is not JSON" in verdict.reason
     values = verdict.values
@@ -146,10 +146,9 @@ def test_runs_without_rules_count_as_wrong() -> None:
 
 def test_rules_that_are_cut_off() -> None:
     """If the reply ends at the token limit, the reason says so."""
-    outcome, _ = with_own_rules(writer(Reply('{"leef/lewe": "to be', finish_reason="length")))
-    assert outcome.verdict is not None
-    assert outcome.verdict.status == "unparsed"
-    assert outcome.verdict.reason.endswith(", cut off")
+    verdict, _ = judged_rules(writer(Reply('{"leef/lewe": "to be', finish_reason="length")))
+    assert verdict.status == "unparsed"
+    assert verdict.reason.endswith(", cut off")
 
 
 def test_rules_without_a_second_try() -> None:

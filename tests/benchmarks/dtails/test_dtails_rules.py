@@ -22,7 +22,7 @@ from pytest_llmprops.benchmarks.dtails.rules import (
 )
 from pytest_llmprops.core.errors import DataError, UsageError
 from tests.support.dtails import row, write_language
-from tests.support.dtails_cases import BENCHMARK, fenced, measured, prepared, prompt_of
+from tests.support.dtails_cases import BENCHMARK, fenced, judged, prepared, prompt_of
 
 LIVE = (("leef", "lewe"), ("woon",))
 
@@ -235,14 +235,13 @@ def test_prompt_has_the_rules_of_the_file(data: Path) -> None:
     file = write_rules(data / "af.json")
     part = prepared(data, file)
     subject = next(item for item in part.items if item.id == "dtails/af/live/g01")
-    outcome, [request] = measured(subject, lambda r: fenced("woon"), case_context=part.context, rules=file)
+    verdict, [request] = judged(subject, lambda r: fenced("woon"), case_context=part.context, rules=file)
     assert prompt_of(request).startswith(
         'Here are rules for how to translate "live" in Afrikaans:'
         '{"woon": "to dwell", "lewe/leef": "to be alive"}\nBased on the provided rules, please select'
     )
-    assert outcome.verdict is not None
-    assert outcome.verdict.status == "correct"
-    assert (outcome.verdict.values["rules_read"], outcome.verdict.values["sentences"]) == (1.0, 2.0)
+    assert verdict.status == "correct"
+    assert (verdict.values["rules_read"], verdict.values["sentences"]) == (1.0, 2.0)
 
 
 def refusal(data: Path, paths: str) -> str:
