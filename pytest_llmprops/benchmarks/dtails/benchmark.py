@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pytest_llmprops.benchmarks.dtails.context import Context, check_rules, load_items, with_rules
+from pytest_llmprops.benchmarks.dtails.context import (
+    Context,
+    DtailsSettings,
+    check_rules,
+    load_items,
+    with_rules,
+)
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
-from pytest_llmprops.benchmarks.dtails.settings import DtailsSettings
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric

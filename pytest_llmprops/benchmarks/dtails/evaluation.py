@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_llmprops.benchmarks.dtails.context import NONE, SELF, Context
+from pytest_llmprops.benchmarks.dtails.context import NONE, SELF, Context, DtailsSettings
 from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence, TranslationEvidence
 from pytest_llmprops.benchmarks.dtails.items import TRANSLATE
 from pytest_llmprops.benchmarks.dtails.positions import run_values
@@ -23,7 +23,6 @@ from pytest_llmprops.benchmarks.dtails.prompts import (
 from pytest_llmprops.benchmarks.dtails.reading import Reading, declines, read_selection, read_translation
 from pytest_llmprops.benchmarks.dtails.rule_making import RulesOutcome, make_rules
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules
-from pytest_llmprops.benchmarks.dtails.settings import DtailsSettings
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import RunStopped
 from pytest_llmprops.core.items import Item

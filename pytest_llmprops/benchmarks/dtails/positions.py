@@ -34,7 +34,6 @@ class Positions:
 
     @property
     def n(self) -> int:
-        """The number of choices."""
         return sum(self.counts)
 
     @property

@@ -42,11 +42,8 @@ class ModelParser:
             self.model.close()
             raise UsageError(f"{option} {spec}: not a parser; use stanza, spacy:MODEL or words")
         self._option, self._spec, self._language, self._analysis = option, spec, language, analysis
-        self.identity: Mapping[str, Any] = {
-            **self.model.identity,
-            "language": language,
-            "analysis": analysis,
-        }
+        identity = {**self.model.identity, "language": language, "analysis": analysis}
+        self.identity: Mapping[str, Any] = identity
         self.failed = 0
 
     def parse(self, texts: Sequence[str]) -> list[list[Word]]:

@@ -50,7 +50,6 @@ class Member:
 
     @property
     def key(self) -> Key:
-        """The concept."""
         return self.record.source, self.record.language, self.record.cluster
 
     @property
@@ -104,7 +103,6 @@ class Outcome:
 
     @property
     def label(self) -> str:
-        """The status with its glyph."""
         return outcome_label(self.status)
 
 

@@ -189,12 +189,7 @@ def accuracy_panels(panels: Sequence[Panel], rows: Sequence[Row]) -> Plot:
         column, line = number % across, number // across
         start = left + column * (width + _GAP)
         up = top + line * (above + height) + above
-        axes = figure.add_axes(
-            margins(
-                figure, left=start, right=WIDTH - start - width, top=up,
-                bottom=figure.get_size_inches()[1] - up - height,
-            )
-        )  # fmt: skip
+        axes = _axes(figure, start, width, up, height)
         _accuracy_panel(axes, panel, rows, names if not column else None, numbers=across == 1)
         share_axis(axes, "x", few=across > 1)
         if number + across < len(panels):
@@ -202,6 +197,12 @@ def accuracy_panels(panels: Sequence[Panel], rows: Sequence[Row]) -> Plot:
         axes.set_ylim(lines + 0.2, 0)
     _legend(figure, handles)
     return figure
+
+
+def _axes(figure: Plot, left: float, width: float, top: float, height: float) -> Axes:
+    """Add axes whose sides are at distances in inches from the left and the top of the figure."""
+    bottom = figure.get_size_inches()[1] - top - height
+    return figure.add_axes(margins(figure, left=left, right=WIDTH - left - width, top=top, bottom=bottom))
 
 
 def _accuracy_panel(
@@ -283,11 +284,7 @@ def position_panels(panels: Sequence[Positions], rows: Sequence[Row]) -> Plot:
         up = top + number * (above + height + below) + above
         for panel in line:
             width = each * panel.size
-            box = margins(
-                figure, left=start, right=WIDTH - start - width, top=up,
-                bottom=figure.get_size_inches()[1] - up - height,
-            )  # fmt: skip
-            _positions_panel(figure.add_axes(box), panel, rows)
+            _positions_panel(_axes(figure, start, width, up, height), panel, rows)
             start += width + 0.45
     _legend(figure, handles)
     return figure

@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -271,7 +272,7 @@ def result_lines(study: Study) -> list[str]:
 
 def _rules_lines(study: Study) -> list[str]:
     result = rules_result(study)
-    printed = _printed(study.language)
+    printed = partial(_printed, study.language)
     # Question, its share, the tables of agreement and share, and what they call it.
     rows = (
         ("rule is correct", "accuracy", "4", "rules", ("3", "rules", "rule_accuracy")),
@@ -302,7 +303,7 @@ def _rules_lines(study: Study) -> list[str]:
 
 def _selection_lines(study: Study) -> list[str]:
     result = selection_result(study)
-    share = _printed(study.language)("2", "dataset", "sufficient_context_rate")
+    share = _printed(study.language, "2", "dataset", "sufficient_context_rate")
     stats = result.original.agreement
     confidence = ", ".join(f"{phrase} {_percent(value)}" for phrase, value in result.confidence.items())
     numbers = {"sentence": len(study.questions), "concept": result.concepts, "annotator": len(study.answers)}
@@ -322,14 +323,10 @@ def _selection_lines(study: Study) -> list[str]:
     return lines
 
 
-def _printed(language: str) -> Callable[[str, str, str], float | None]:
-    """Return a function that looks up the paper's figure for this language; None if the paper has none."""
-
-    def look_up(table: str, task: str, metric: str) -> float | None:
-        results = find(paper="dtails", table=table, task=task, metric=metric, language=language)
-        return results[0].value if results else None
-
-    return look_up
+def _printed(language: str, table: str, task: str, metric: str) -> float | None:
+    """Return the paper's figure for a language; None if the paper has none."""
+    results = find(paper="dtails", table=table, task=task, metric=metric, language=language)
+    return results[0].value if results else None
 
 
 def _percent(value: float) -> str:

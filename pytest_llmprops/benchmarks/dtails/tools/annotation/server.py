@@ -201,12 +201,7 @@ class AnnotationPage(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """The page's address."""
         return f"http://127.0.0.1:{self.server_port}/{self.token}/"
-
-    def hosts(self) -> tuple[str, str]:
-        """Return the valid Host headers. Another one means that another site tries to reach this page."""
-        return f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Print an error, except when a tab was closed during a response."""
@@ -305,7 +300,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Return the requested name below the secret address; None if the request was refused."""
         if self.server.is_closed:
             raise ConnectionAbortedError
-        if self.headers.get("Host") not in self.server.hosts():
+        # Another host name means that another site tries to reach this page.
+        if self.headers.get("Host") not in {
+            f"{host}:{self.server.server_port}" for host in ("127.0.0.1", "localhost")
+        }:
             self._refuse(403, "wrong host name")
             return None
         parts = self.path.partition("?")[0].split("/", 2)

@@ -180,16 +180,12 @@ def _sheet_answers(
     open_lines = []
     for line in sheet.lines:
         if not 1 <= line.number <= len(order):
-            _fail(
-                path, line.line, f"question {line.number} is not one of 1 to {len(order)}; restore its number"
-            )
+            what = f"question {line.number} is not one of 1 to {len(order)}"
+            _fail(path, line.line, f"{what}; restore its number")
         name, places = order[line.number - 1]
         if not line.question.same_as(study.questions[name].shown(places)):
-            _fail(
-                path,
-                line.line,
-                f"question {line.number}: its texts were changed; copy the line from an unfilled sheet",
-            )
+            what = f"question {line.number}: its texts were changed"
+            _fail(path, line.line, f"{what}; copy the line from an unfilled sheet")
         answers = answers_of(path, line)
         if not is_answered(line.question, answers):
             open_lines.append((line, next(c for c in line.question.required if not answers[c])))
@@ -199,12 +195,8 @@ def _sheet_answers(
         raise DataError(f"{path}: question {missing[0]} is missing ({len(missing)} in all); restore its line")
     if open_lines:
         line, column = open_lines[0]
-        _fail(
-            path,
-            line.line,
-            f"question {line.number}: {column} is empty ({len(open_lines)} of {len(order)} questions are open);"
-            " finish the sheet",
-        )
+        what = f"{column} is empty ({len(open_lines)} of {len(order)} questions are open)"
+        _fail(path, line.line, f"question {line.number}: {what}; finish the sheet")
     return by_question
 
 

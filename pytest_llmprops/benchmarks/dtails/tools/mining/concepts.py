@@ -34,7 +34,6 @@ TAGS = (
 #: Relations between the parts of one expression, in Universal Dependencies and spaCy's English labels.
 EXPRESSION_RELATIONS = frozenset({"compound", "prt", "flat", "fixed", "goeswith", "mwe"})
 
-MIN_COUNT, MIN_ENTROPY = 50, 0.69
 #: Rarer translations do not count in the entropy, because they are alignment errors (Chaudhary et al.).
 NOISE = 5
 
@@ -88,8 +87,8 @@ class Thresholds:
         as shares of all links of the lexeme (Chaudhary et al.'s published code); more lexemes pass.
     """
 
-    min_count: int = MIN_COUNT
-    min_entropy: float = MIN_ENTROPY
+    min_count: int = 50
+    min_entropy: float = 0.69
     entropy_over: Literal["variations", "all"] = "variations"
 
     def __post_init__(self) -> None:
@@ -199,7 +198,8 @@ def find_concepts(
         else:
             value = entropy((n for n in linked.values() if n >= thresholds.floor), totals[lexeme])
         if value >= thresholds.min_entropy:
-            concepts.append(Concept(*lexeme, _by_count(frequent), value))
+            by_count = sorted(frequent.items(), key=lambda pair: (-pair[1], pair[0]))
+            concepts.append(Concept(*lexeme, dict(by_count), value))
     return tuple(sorted(concepts, key=lambda c: (-sum(c.counts.values()), c.lexeme)))
 
 
@@ -264,7 +264,3 @@ def surface_forms(
 
 def _spelling(spellings: Mapping[str, int]) -> str:
     return min(spellings, key=lambda text: (-spellings[text], text))
-
-
-def _by_count(counts: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))

@@ -111,8 +111,6 @@ def _replace(path: Path, texts: Iterable[str]) -> None:
         file.writelines(texts)
 
 
-#: Default maximum number of written forms of a variation, including its lemma.
-FORMS = 6
 _CODE = re.compile("[a-z]{2}")
 
 
@@ -123,7 +121,7 @@ class ExtractionSettings:
     counting: Counting = field(default_factory=Counting)
     thresholds: Thresholds = field(default_factory=Thresholds)
     selection: Selection = field(default_factory=Selection)
-    forms: int = FORMS
+    forms: int = 6
 
     def __post_init__(self) -> None:
         if self.forms < 1:

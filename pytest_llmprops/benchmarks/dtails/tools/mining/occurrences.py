@@ -76,7 +76,6 @@ class WordNetSenses:
         self._signature = lru_cache(maxsize=4096)(_signature)
 
     def close(self) -> None:
-        """Close the files."""
         for file in self._files:
             file.close()
 
@@ -292,7 +291,6 @@ class CorpusRows:
         return len(self.lines)
 
     def add(self, line: int, label: int, form: int, sentence: int) -> None:
-        """Add a row."""
         self.lines.append(line)
         self.labels.append(label)
         self.forms.append(form)

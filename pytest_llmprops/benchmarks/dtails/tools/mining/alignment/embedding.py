@@ -187,15 +187,7 @@ def _joined(words: Sequence[str]) -> tuple[str, list[Span]]:
 
 def _words_of(tokens: Sequence[Span], words: Sequence[Span]) -> list[list[int]]:
     """Return, for each token, the indexes of the words that it overlaps; none for a token of spaces only."""
-    indexes: list[list[int]] = []
-    first = 0
-    for start, end in tokens:
-        while first < len(words) and words[first][1] <= start:
-            first += 1
-        covered = []
-        for index in range(first, len(words)):
-            if words[index][0] >= end:
-                break
-            covered.append(index)
-        indexes.append(covered)
-    return indexes
+    return [
+        [index for index, (first, last) in enumerate(words) if first < end and last > start]
+        for start, end in tokens
+    ]
