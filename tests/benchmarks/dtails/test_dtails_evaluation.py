@@ -538,6 +538,10 @@ def test_rules_with_their_sentences(tmp_path: Path) -> None:
         assert evidence.rules == (known[record.expected],)
     both = selections(measure(tmp_path / "two", KNOW, first, runs=8, **own))
     assert [evidence.rules for _, evidence in both] == [tuple(known.values())] * 3
+    once = selections(measure(tmp_path / "one", KNOW, first, **own))
+    assert any(record.expected != evidence.shown[0][0] for record, evidence in once)
+    for record, evidence in once:
+        assert {rule.variation for rule in evidence.rules} == {record.expected, evidence.shown[0][0]}
     by_hand = {"weet": Rule("weet", "by hand: weet", 7), "ken/kan": Rule("ken/kan", "by hand: ken", 7)}
     for record, evidence in selections(measure(tmp_path / "file", KNOW, right, rules="some.json")):
         assert evidence.rules == (by_hand[record.expected],)
