@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_llmprops.benchmarks.oracle.items import Whole
@@ -200,6 +200,8 @@ def _complete(tree: Tree, spans: Sequence[Span]) -> bool:
 #   same (``But he``, ``Another`` and ``Meanwhile`` are left over).
 # - Punctuation counts as covered, and so does a leftover preposition (``Tree.must_be_covered``).
 
+#: returns the mappings from one sentence to another, from the cosines of their nodes
+Mapped = Callable[[Parsed, Parsed, Array], tuple[NodeMapping, ...]]
 #: cosines closer than this are ties, because means of equal token vectors may differ by rounding
 TIE = 1e-6
 
@@ -211,19 +213,20 @@ def align(
     second_vectors: Array,
     *,
     whole: Whole = "allow",
+    mapped: Mapped | None = None,
 ) -> Alignments:
-    """Return the potential alignments of two sentences by Algorithm 1, in both directions.
+    """Return the potential alignments of two sentences in both directions, by default by Algorithm 1.
 
     :param first_vectors: of the first sentence's tokens, shape (tokens, size); ``second_vectors`` likewise.
     :param whole: whether a phrase may be mapped to the whole other sentence, as in Algorithm 1.
+    :param mapped: returns the mappings of one direction, which must then cover both sentences.
     :raises ValueError: if there is not one vector per token.
     """
     similarity = cosines(node_vectors(first.tree, first_vectors), node_vectors(second.tree, second_vectors))
+    forward, backward = targets(similarity, second.tree, whole), targets(similarity.T, first.tree, whole)
+    found = mapped or mappings
     return Alignments(
-        first,
-        second,
-        mappings(first.tree, second.tree, targets(similarity, second.tree, whole)),
-        mappings(second.tree, first.tree, targets(similarity.T, first.tree, whole)),
+        first, second, found(first, second, forward), found(second, first, backward), both=mapped is not None
     )
 
 
@@ -242,20 +245,25 @@ def targets(similarity: Array, target: Tree, whole: Whole) -> Array:
     return np.where(np.array(barred), np.nan, similarity)
 
 
-def mappings(source: Tree, target: Tree, similarity: Array) -> tuple[NodeMapping, ...]:
+def mappings(source: Parsed, target: Parsed, similarity: Array) -> tuple[NodeMapping, ...]:
     """Return the distinct phrase mappings at the tops of all matching paths, by start, the longer first.
 
     :param similarity: shape (source nodes, target nodes); NaN is never the most similar.
     """
+    return in_order(
+        {mapping for path, mapping in path_tops(source.tree, target.tree, similarity) if len(path) >= 2}
+    )
+
+
+def path_tops(source: Tree, target: Tree, similarity: Array) -> Iterator[tuple[tuple[int, ...], NodeMapping]]:
+    """Yield the matching path of each leaf that has an edge, and the mapping at its top."""
     edges = most_similar(similarity, target)
-    distinct: set[NodeMapping] = set()
     for leaf in source.leaves:
         path = matching_path(source, target, edges, leaf)
-        if len(path) >= 2:
+        if path:
             top, match = source.nodes[path[-1]], target.nodes[edges[path[-1]]]
             cosine = float(similarity[path[-1], edges[path[-1]]])
-            distinct.add(NodeMapping((top.start, top.end), (match.start, match.end), cosine))
-    return in_order(distinct)
+            yield path, NodeMapping((top.start, top.end), (match.start, match.end), cosine)
 
 
 def in_order(distinct: Iterable[NodeMapping]) -> tuple[NodeMapping, ...]:

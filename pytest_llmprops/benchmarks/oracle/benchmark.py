@@ -18,7 +18,7 @@ from pytest_llmprops.benchmarks.oracle.items import (
     sanity_items,
 )
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, RANDOM
-from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
+from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonym_rules import (
     POOL_FILE,
     RULES_FILE,
@@ -77,24 +77,7 @@ class OracleChecker(Benchmark):
     protocols = {
         "paper": NamedSettings(OracleSettings(), assumed=_ASSUMED),
         "quick": NamedSettings(
-            OracleSettings(
-                samples=3,
-                tests=3,
-                rule="majority",
-                draw="informative",
-                synonym_votes=1,
-                named_votes=1,
-                alignment="covering",
-                whole="bar",
-                indifferentiable="potential",
-                source="even",
-                ask_identical=False,
-                reference=False,
-                askings=3,
-                max_tokens=400,
-                shrink_calls=200,
-                replications=5,
-            ),
+            QUICK,
             gives_up=(
                 "samples (3 of 11), tests (3 of 5) and votes: at most 27 calls per sentence instead of 165, because"
                 " equal vectors share their replies; sentences with one entity; proofs of pairs that need none;"

@@ -21,26 +21,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from pytest_llmprops.benchmarks.oracle.alignment import (
-    Alignments,
-    NodeMapping,
-    align,
-    in_order,
-    matching_path,
-    most_similar,
-    targets,
-)
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, align, in_order, path_tops
 from pytest_llmprops.benchmarks.oracle.items import EMBED, PARSE, Matching, Whole
-from pytest_llmprops.benchmarks.oracle.trees import (
-    Array,
-    Node,
-    Parsed,
-    Span,
-    Tree,
-    cosines,
-    node_vectors,
-    token_vectors,
-)
+from pytest_llmprops.benchmarks.oracle.trees import Array, Node, Parsed, Span, Tree, token_vectors
 from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.requests import PLANNED, Embed, Parse, Reply, Request
 
@@ -56,30 +39,11 @@ _CLAUSES = frozenset({"S", "SINV", "SQ"})
 #: last words of noun phrases that say when, such as "next week"; they are not objects
 _TIMES = frozenset(
     [
-        "afternoon",
-        "day",
-        "earlier",
-        "evening",
-        "friday",
-        "later",
-        "monday",
-        "month",
-        "morning",
-        "night",
-        "saturday",
-        "sunday",
-        "thursday",
-        "time",
-        "times",
-        "today",
-        "tomorrow",
-        "tuesday",
-        "wednesday",
-        "week",
-        "year",
-        "yesterday",
+        "afternoon", "day", "earlier", "evening", "friday", "later", "monday", "month", "morning", "night",
+        "saturday", "sunday", "thursday", "time", "times", "today", "tomorrow", "tuesday", "wednesday", "week",
+        "year", "yesterday",
     ]
-)
+)  # fmt: skip
 _NOUN_PHRASES = frozenset({"NP", "NML"})
 
 
@@ -162,68 +126,29 @@ NEGATIONS = frozenset(
 )
 #: "one" is left out, because it is often a pronoun
 NUMBER_WORDS = [
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-    "twenty",
-]
+    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
+    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+]  # fmt: skip
 _NUMBERS = {word: str(number) for number, word in enumerate(NUMBER_WORDS, 2)}
 _NOT_NUMERIC = re.compile(r"[^\d.]")
 
 
 def align_covering(
-    first: Parsed,
-    second: Parsed,
-    first_vectors: Array,
-    second_vectors: Array,
-    *,
-    whole: Whole = "bar",
+    first: Parsed, second: Parsed, first_vectors: Array, second_vectors: Array, *, whole: Whole = "bar"
 ) -> Alignments:
-    """Return the potential alignments that cover both sentences, in both directions.
-
-    :param first_vectors: of the first sentence's tokens, shape (tokens, size); ``second_vectors`` likewise.
-    :param whole: whether a phrase may be mapped to the whole other sentence.
-    :raises ValueError: if there is not one vector per token.
-    """
-    similarity = cosines(node_vectors(first.tree, first_vectors), node_vectors(second.tree, second_vectors))
-    return Alignments(
-        first,
-        second,
-        _mappings(first, second, targets(similarity, second.tree, whole)),
-        _mappings(second, first, targets(similarity.T, first.tree, whole)),
-        both=True,
-    )
+    """Return the potential alignments that cover both sentences, in both directions; see :func:`align`."""
+    return align(first, second, first_vectors, second_vectors, whole=whole, mapped=_mappings)
 
 
 def _mappings(source: Parsed, target: Parsed, similarity: Array) -> tuple[NodeMapping, ...]:
     tree, goal = source.tree, target.tree
-    edges = most_similar(similarity, goal)
     roles = arguments(tree), arguments(goal)
     distinct: set[NodeMapping] = set()
-    for leaf in tree.leaves:
-        path = matching_path(tree, goal, edges, leaf)
+    for path, mapping in path_tops(tree, goal, similarity):
         # Nothing is asked about a single preposition or punctuation mark, which need not be covered.
-        if not path or (len(path) == 1 and not tree.must_be_covered(tree.nodes[leaf].start)):
+        if len(path) == 1 and not tree.must_be_covered(tree.nodes[path[0]].start):
             continue
-        top, match = tree.nodes[path[-1]], goal.nodes[edges[path[-1]]]
-        cosine = float(similarity[path[-1], edges[path[-1]]])
-        mapping = NodeMapping((top.start, top.end), (match.start, match.end), cosine)
-        if cosine >= MIN_SIMILARITY and not contradicts(source, target, mapping, roles):
+        if mapping.similarity >= MIN_SIMILARITY and not contradicts(source, target, mapping, roles):
             distinct.add(mapping)
     return in_order(m for m in distinct if not any(m != other and _includes(other, m) for other in distinct))
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
-from pytest_llmprops.benchmarks.oracle.extraction import Names, Samples, contains_words
+from pytest_llmprops.benchmarks.oracle.extraction import Samples, contains_words
 from pytest_llmprops.benchmarks.oracle.items import Rule
 from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject, deciding_set
 from pytest_llmprops.core.linearity import failing_bits
@@ -436,13 +436,9 @@ def _extraction(place: int, x: int, replies: Samples, subject: Subject) -> _Extr
     forms: dict[str, int] = {}
     for names in sets:
         if due not in names:
-            for form in _other_forms(due, names):
+            for form in sorted(n for n in names if contains_words(n, due) or contains_words(due, n)):
                 forms[form] = forms.get(form, 0) + 1
     return _Extraction(bool(x >> place & 1), hits / len(sets), hits, len(sets), forms)
-
-
-def _other_forms(due: str, names: Names) -> list[str]:
-    return sorted(name for name in names if contains_words(name, due) or contains_words(due, name))
 
 
 def _kinds(extractions: Sequence[_Extraction], original: _Extraction | None) -> dict[Kind, str]:

@@ -260,27 +260,10 @@ _SYMMETRIC = re.compile(
 )
 _AUXILIARIES = frozenset(
     [
-        "are",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "had",
-        "has",
-        "have",
-        "is",
-        "may",
-        "might",
-        "must",
-        "shall",
-        "should",
-        "was",
-        "were",
-        "will",
-        "would",
+        "are", "can", "could", "did", "do", "does", "had", "has", "have", "is", "may", "might", "must", "shall",
+        "should", "was", "were", "will", "would",
     ]
-)
+)  # fmt: skip
 _BE = frozenset({"are", "is", "was", "were"})
 _DIGITS = re.compile(r"[\d.,]*\d\Z")
 

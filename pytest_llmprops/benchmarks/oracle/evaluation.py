@@ -26,7 +26,6 @@ from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
 from pytest_llmprops.core.benchmark import Ask, Measured, Searched
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
-from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.verdicts import Verdict
 
 
@@ -65,12 +64,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
 
 
 async def search(
-    item: Item,
-    context: Context,
-    ask: Ask,
-    protocol: Protocol[OracleSettings],
-    measured: Measured,
-    name: str,
+    item: Item, context: Context, ask: Ask, protocol: Protocol[OracleSettings], measured: Measured, name: str
 ) -> Searched | str:
     """Return the search for a counterexample, or the reason why there is none."""
     settings = protocol.settings
@@ -101,10 +95,7 @@ async def _pair_search(
 
 
 def _oracle(ask: Ask, settings: OracleSettings) -> Oracle:
-    async def to_model(chat: Chat) -> Reply:
-        return await ask(chat)
-
-    return Oracle(to_model, temperature=settings.temperature, max_tokens=settings.max_tokens)
+    return Oracle(ask, temperature=settings.temperature, max_tokens=settings.max_tokens)
 
 
 def _verdict(acceptance: Acceptance, more_values: dict[str, float] | None = None) -> Verdict:

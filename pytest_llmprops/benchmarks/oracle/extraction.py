@@ -42,18 +42,10 @@ _SAYS_NONE = re.compile(
 )
 _NONE = frozenset(
     {
-        "none",
-        "none found",
-        "n/a",
-        "na",
-        "nothing",
-        "empty",
-        "no entities",
-        "no entity",
-        "no named entities",
+        "none", "none found", "n/a", "na", "nothing", "empty", "no entities", "no entity", "no named entities",
         "-",
     }
-)
+)  # fmt: skip
 _AFTER = re.compile(r"\s+[-–—]+\s+|\s*[(\[]")
 _CLOSING = re.compile(r"(?<=[\"”»])[.,;]\Z")
 _SPLIT = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+")

@@ -25,12 +25,7 @@ from itertools import compress
 
 from pytest_llmprops.benchmarks.oracle.dependence import OUTCOMES, culprits, explanation, losses
 from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES, locate
-from pytest_llmprops.benchmarks.oracle.extraction import (
-    PROMPT,
-    Extracted,
-    Samples,
-    most_frequent,
-)
+from pytest_llmprops.benchmarks.oracle.extraction import PROMPT, Extracted, Samples, most_frequent
 from pytest_llmprops.benchmarks.oracle.linear_tests import (
     PARAPHRASE_TRIES,
     OneTest,
@@ -52,11 +47,7 @@ from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
     test_evidence,
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Oracle, Prompt, fill
-from pytest_llmprops.benchmarks.oracle.settings import (
-    NO_POWER,
-    LinearitySettings,
-    reached_bound,
-)
+from pytest_llmprops.benchmarks.oracle.settings import NO_POWER, LinearitySettings, reached_bound
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules
 from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Synonym
 from pytest_llmprops.core.linearity import expected_vectors, needed_tests
@@ -271,11 +262,7 @@ class LinearityChecker:
         return Prepared(Subject(sentence.text, (), ()), original, stopped, values, evidence)
 
     def _decide(
-        self,
-        prepared: Prepared,
-        replies: Replies,
-        by_rule: Sequence[OneTest],
-        by_any: Sequence[OneTest],
+        self, prepared: Prepared, replies: Replies, by_rule: Sequence[OneTest], by_any: Sequence[OneTest]
     ) -> Acceptance:
         settings, subject = self.settings, prepared.subject
         sentences = sentences_of(by_rule, settings.rule)

@@ -19,7 +19,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair, holds
@@ -62,7 +62,14 @@ async def _ask_repeatedly(pair: Pair, oracle: Oracle, askings: int) -> tuple[Acc
     """Return the decision of :func:`self_consistency`, without evidence, and the answers."""
     prompt = sentences_prompt(pair.first, pair.second)
     answers = await asyncio.gather(*(ask_answer(oracle, prompt, sample=n) for n in range(askings)))
-    values = _counts(answers)
+    said = [answer.said for answer in answers]
+    values = {
+        "askings": float(askings),
+        "answers_yes": float(said.count(True)),
+        "answers_no": float(said.count(False)),
+        "answers_unreadable": float(said.count(None)),
+        "consistent": float(len(set(said)) == 1 and None not in said),
+    }
     consistent = bool(values["consistent"])
     counts = f"{values['answers_yes']:.0f} yes, {values['answers_no']:.0f} no"
     if values["answers_unreadable"]:
@@ -118,17 +125,6 @@ async def own_paraphrase(
 def random_checker(settings: ParaphraseSettings, align: Align) -> ParaphraseChecker:
     """Return the checker of random pairs: p is any of the ten paraphrases, and every pair gets a proof attempt."""
     return ParaphraseChecker(replace(settings, indifferentiable="random", reference=True), align)
-
-
-def _counts(answers: Sequence[Answer]) -> dict[str, float]:
-    said = [answer.said for answer in answers]
-    return {
-        "askings": float(len(said)),
-        "answers_yes": float(said.count(True)),
-        "answers_no": float(said.count(False)),
-        "answers_unreadable": float(said.count(None)),
-        "consistent": float(len(set(said)) == 1 and None not in said),
-    }
 
 
 #: answers whether two texts are equivalent

@@ -50,7 +50,7 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from pytest_llmprops.benchmarks.oracle.alignment import Rho
 from pytest_llmprops.benchmarks.oracle.items import PHIS, Phi
@@ -168,13 +168,7 @@ class TrustTestEvidence:
 
     def to_json(self) -> Evidence:
         """Return the object for the record."""
-        return {
-            "outcome": self.outcome,
-            "source": self.source,
-            "paraphrase": self.paraphrase,
-            "other": self.other,
-            "own": self.own,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)

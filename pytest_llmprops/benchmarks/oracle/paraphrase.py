@@ -232,12 +232,7 @@ class ParaphraseChecker:
         return Acceptance(accepted, outcome, why, shown, None, values)
 
     async def _no(
-        self,
-        x: Pair,
-        oracle: Oracle,
-        rng: random.Random,
-        values: dict[str, float],
-        evidence: PairEvidence,
+        self, x: Pair, oracle: Oracle, rng: random.Random, values: dict[str, float], evidence: PairEvidence
     ) -> Acceptance:
         (rho, alignment_values), paraphrases = await asyncio.gather(
             self._own_alignment(x, oracle),
@@ -312,10 +307,7 @@ class ParaphraseChecker:
         if self.settings.indifferentiable == "random":
             trust = await run_trust_tests(x.sentences, candidates, oracle, rng, self.settings.tests)
             return {"or": trust, "and": trust}
-        pools = {
-            "or": [c for c in candidates if c.phi_or],
-            "and": [c for c in candidates if c.phi_and],
-        }
+        pools = {"or": [c for c in candidates if c.phi_or], "and": [c for c in candidates if c.phi_and]}
         results: dict[Phi, Trust] = {}
         pool: list[Candidate] = []
         for phi in PHIS:

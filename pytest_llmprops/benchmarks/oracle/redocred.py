@@ -13,7 +13,7 @@ The text of a mention is the text of its tokens: in a few mentions, ``name`` als
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
@@ -163,11 +163,9 @@ def _em_dash_joins(words: Sequence[str], i: int) -> bool:
     return words[i - 1][-1].isalpha() and words[i + 1][0].isalpha()
 
 
-def _slash_joins(words: Sequence[str], i: int) -> bool:
-    return True
-
-
-_JOINERS = {"-": _hyphen_joins, "–": _en_dash_joins, "—": _em_dash_joins, "/": _slash_joins}
+_JOINERS: Mapping[str, Callable[[Sequence[str], int], bool]] = {
+    "-": _hyphen_joins, "–": _en_dash_joins, "—": _em_dash_joins, "/": lambda words, i: True,
+}  # fmt: skip
 
 
 def _same_type(last: str, first: str) -> bool:

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal, get_args
 
-from pytest_llmprops.benchmarks.oracle.items import (
-    Draw,
-    Indifferentiable,
-    Matching,
-    Phi,
-    Rule,
-    Source,
-    Whole,
-)
-from pytest_llmprops.benchmarks.oracle.scheme import AskChat, Bound, Oracle
+from pytest_llmprops.benchmarks.oracle.items import Draw, Indifferentiable, Matching, Phi, Rule, Source, Whole
+from pytest_llmprops.benchmarks.oracle.scheme import Bound
 from pytest_llmprops.core.linearity import (
     all_pass,
     different_draws,
@@ -110,23 +102,6 @@ class LinearitySettings:
             return different_draws(rng, m, needed_tests(m, *self.target))
         return (draws if self.draw == "uniform" else informative_draws)(rng, m, self.tests)
 
-    def oracle(self, ask: AskChat) -> Oracle:
-        """Return an oracle with the temperature and maximum length of these settings."""
-        return Oracle(ask, temperature=self.temperature, max_tokens=self.max_tokens)
-
-
-PAPER = LinearitySettings()
-#: at most 27 samples of tested sentences instead of 165, a rule with a bound, and no test that cannot fail
-LINEARITY_QUICK = LinearitySettings(
-    samples=3,
-    tests=3,
-    rule="majority",
-    draw="informative",
-    synonym_votes=1,
-    named_votes=1,
-    max_tokens=400,
-)
-
 
 def bound_of(settings: LinearitySettings) -> Bound:
     """Return the bound of an acceptance under these settings (Theorem 3.1 over the tests of one sentence).
@@ -203,12 +178,6 @@ class ParaphraseSettings:
                 raise ValueError(f"{name} must be at least 1")
 
 
-#: no questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof; a fair coin
-PARAPHRASE_QUICK = ParaphraseSettings(
-    indifferentiable="potential", source="even", ask_identical=False, reference=False
-)
-
-
 @dataclass(frozen=True, slots=True)
 class OracleSettings:
     """How sentences and pairs are checked. ``LinearitySettings`` and ``ParaphraseSettings`` explain the other settings.
@@ -268,31 +237,23 @@ class OracleSettings:
 
         :raises ValueError: if a number is out of range.
         """
-        return LinearitySettings(
-            self.samples,
-            self.tests,
-            self.rule,
-            self.draw,
-            self.synonym_votes,
-            self.named_votes,
-            self.paraphrase,
-            self.temperature,
-            self.max_tokens,
-            self.epsilon,
-            self.delta,
-        )
+        return LinearitySettings(**{f.name: getattr(self, f.name) for f in fields(LinearitySettings)})
 
     def pairs(self) -> ParaphraseSettings:
         """Return the settings of the paraphrase checker.
 
         :raises ValueError: if a number is out of range.
         """
-        return ParaphraseSettings(
-            self.phi,
-            self.no_tests,
-            self.paraphrases,
-            self.indifferentiable,
-            self.source,
-            self.ask_identical,
-            self.reference,
-        )
+        names = {f.name for f in fields(ParaphraseSettings)} - {"tests"}
+        return ParaphraseSettings(tests=self.no_tests, **{name: getattr(self, name) for name in names})
+
+
+PAPER = LinearitySettings()
+#: for sentences, at most 27 samples instead of 165, a rule with a bound, and no test that cannot fail; for pairs, no
+#: questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof; a fair coin
+QUICK = OracleSettings(
+    samples=3, tests=3, rule="majority", draw="informative", synonym_votes=1, named_votes=1, alignment="covering",
+    whole="bar", indifferentiable="potential", source="even", ask_identical=False, reference=False, askings=3,
+    max_tokens=400, shrink_calls=200, replications=5,
+)  # fmt: skip
+LINEARITY_QUICK, PARAPHRASE_QUICK = QUICK.linearity(), QUICK.pairs()

@@ -38,21 +38,10 @@ _PREPOSITION_TAGS = frozenset({"IN", "TO", "ADP"})
 #: conjunctions that the Penn Treebank also tags IN; they are not prepositions
 _SUBORDINATORS = frozenset(
     [
-        "although",
-        "because",
-        "if",
-        "lest",
-        "once",
-        "so",
-        "that",
-        "though",
-        "unless",
-        "whereas",
-        "whether",
-        "while",
-        "whilst",
+        "although", "because", "if", "lest", "once", "so", "that", "though", "unless", "whereas", "whether",
+        "while", "whilst",
     ]
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

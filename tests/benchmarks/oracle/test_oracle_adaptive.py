@@ -42,12 +42,8 @@ from tests.support.records import verdict as record
 ORACLE = OracleChecker()
 PAGE = (Path(__file__).parents[3] / "docs" / "oracle.md").read_text("utf-8")
 TARGET: dict[str, Any] = {
-    "rule": "majority",
-    "draw": "informative",
-    "samples": 1,
-    "epsilon": 0.1,
-    "delta": 0.05,
-}
+    "rule": "majority", "draw": "informative", "samples": 1, "epsilon": 0.1, "delta": 0.05,
+}  # fmt: skip
 
 
 def tabled(table: list[int], m: int = 3) -> Fake:
@@ -299,11 +295,8 @@ def test_document_is_accepted_if_all_tested_sentences_are() -> None:
     ]  # fmt: skip
     documents = {d.name[-1]: d for d in documents_of(records)}
     assert {name: d.is_accepted for name, d in documents.items()} == {
-        "a": True,
-        "b": False,
-        "c": False,
-        "d": True,
-    }
+        "a": True, "b": False, "c": False, "d": True,
+    }  # fmt: skip
     assert [(d.accepted, d.tests) for d in documents.values()] == [(3, 21), (1, 8), (1, 7), (1, 7)]
     one, three = documents["d"].bound(), documents["a"].bound()
     assert one.all_pass(0.1) == pytest.approx(all_pass(4, 7, 2))

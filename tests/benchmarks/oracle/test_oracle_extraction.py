@@ -34,13 +34,10 @@ def read(reply: str, text: str = TEXT) -> list[tuple[str, str]] | None:
 def test_prompt_matches_the_paper() -> None:
     """Prompt 1 equals the paper's word for word, including its example list and quotation marks."""
     assert PROMPT.replace("{text}", "TEXT").splitlines() == [
-        'Please perform entity recognition for all entities in the following sentence: "TEXT"',
-        "",
-        "Present the result as a strictly formatted numbered list e.g.",
-        "",
-        '"1. movie: Wizard of Oz',
+        'Please perform entity recognition for all entities in the following sentence: "TEXT"', "",
+        "Present the result as a strictly formatted numbered list e.g.", "", '"1. movie: Wizard of Oz',
         '2. animal: tiger"',
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -69,9 +66,7 @@ def test_prompt_matches_the_paper() -> None:
     ],
 )
 def test_equivalent_lists(reply: str) -> None:
-    """Numbers, bullets, bold, quotes, fences, preambles, classes and repeats all give the same two
-    entities.
-    """
+    """Numbers, bullets, bold, quotes, fences, preambles, classes and repeats all give the same two entities."""
     assert read(reply) == ONE
 
 
@@ -106,17 +101,11 @@ def test_form_decides_without_the_sentence() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        "None",
-        "none.",
-        "1. None",
-        "1. none: none",
-        "N/A",
-        "There are no entities in this sentence.",
-        "The sentence doesn’t contain any named entities.",
-        "I could not find any entities.",
+        "None", "none.", "1. None", "1. none: none", "N/A", "There are no entities in this sentence.",
+        "The sentence doesn’t contain any named entities.", "I could not find any entities.",
         "No named entities were found.",
     ],
-)
+)  # fmt: skip
 def test_no_entities_is_an_answer(reply: str) -> None:
     """A reply that says there are no entities is the empty set."""
     assert read(reply) == []
@@ -209,18 +198,11 @@ def test_long_replies_are_read_quickly() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("The Hague", "hague"),
-        ("“Tom Cruise”", "tom cruise"),
-        ("Tom  Cruise's", "TOM CRUISE"),
-        ("Cruise’s", "cruise"),
-        ("an actor.", "Actor"),
-        ("Jean–Luc", "Jean-Luc"),
-        ("Ｔｏｋｙｏ", "tokyo"),
-        ("cafe\u0301", "café"),
-        ("**Belgium**,", "belgium"),
-        ("soft\u00adware", "software"),
+        ("The Hague", "hague"), ("“Tom Cruise”", "tom cruise"), ("Tom  Cruise's", "TOM CRUISE"),
+        ("Cruise’s", "cruise"), ("an actor.", "Actor"), ("Jean–Luc", "Jean-Luc"), ("Ｔｏｋｙｏ", "tokyo"),
+        ("cafe\u0301", "café"), ("**Belgium**,", "belgium"), ("soft\u00adware", "software"),
     ],
-)
+)  # fmt: skip
 def test_names_that_are_the_same(one: str, other: str) -> None:
     """Names ignore case, quotes, possessives, leading articles, outer punctuation and Unicode form."""
     assert normalised(one) == normalised(other)

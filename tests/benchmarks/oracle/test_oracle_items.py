@@ -84,18 +84,6 @@ def entity(*names: str) -> dict[str, Any]:
         (entity("Oslo", "Oslo"), "'Oslo' is listed twice"),
         ({"id": "001", "text": "Ann left."}, "has no 'entities'"),
         ([SENTENCE, SENTENCE], "repeats the id '001'"),
-    ],
-)
-def test_bad_sentences(row: Any, said: str, tmp_path: Path) -> None:
-    """An error about a row that is not a labelled sentence names its file."""
-    message = refusal(builtin(tmp_path, general=row))
-    assert "oracle/general.jsonl" in message
-    assert said in message
-
-
-@pytest.mark.parametrize(
-    ("row", "said"),
-    [
         (PAIR | {"label": 2}, "row '001': the label is 2"),
         (PAIR | {"label": "1"}, "the label is '1'"),
         (PAIR | {"label": True}, "the label is True"),
@@ -105,10 +93,11 @@ def test_bad_sentences(row: Any, said: str, tmp_path: Path) -> None:
         ([PAIR, PAIR], "repeats the id '001'"),
     ],
 )
-def test_bad_pairs(row: Any, said: str, tmp_path: Path) -> None:
-    """An error about a row that is not a labelled pair names its file."""
-    message = refusal(builtin(tmp_path, pair=row))
-    assert "oracle/pairs.jsonl" in message
+def test_bad_rows(row: Any, said: str, tmp_path: Path) -> None:
+    """An error about a row that is not a labelled sentence or pair names its file."""
+    name = "pairs" if "first" in str(row) else "general"
+    message = refusal(builtin(tmp_path, **{"pair" if name == "pairs" else name: row}))
+    assert f"oracle/{name}.jsonl" in message
     assert said in message
 
 

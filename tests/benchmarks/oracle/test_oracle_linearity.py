@@ -5,33 +5,47 @@ from __future__ import annotations
 import asyncio
 import math
 import random
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, chisquare, spearmanr
 
-from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
-from pytest_llmprops.benchmarks.oracle.linear_tests import Answers, linear_at
-from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
+from pytest_llmprops.benchmarks.oracle.entities import locate
+from pytest_llmprops.benchmarks.oracle.extraction import Extracted, contains_words, normalised
+from pytest_llmprops.benchmarks.oracle.items import RULES as DECISIONS
+from pytest_llmprops.benchmarks.oracle.items import Rule
+from pytest_llmprops.benchmarks.oracle.linear_tests import Subject
+from pytest_llmprops.benchmarks.oracle.linearity import (
+    NAMES,
+    LinearityChecker,
+    Sentence,
+    extraction_null_values,
+)
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
+from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
+from pytest_llmprops.benchmarks.oracle.sentence_metrics import null_remarks
 from pytest_llmprops.benchmarks.oracle.settings import LINEARITY_QUICK, PAPER, LinearitySettings, bound_of
+from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.linearity import (
     complement,
+    draws,
     failure_bound,
+    informative_draws,
+    is_informative,
     rejection_bound,
 )
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 from tests.support.linear_functions import distance_to_homomorphisms, failure_rate
 from tests.support.oracle_fakes import (
-    ENTITIES,
     POOL,
     RULES,
     SENTENCE,
-    SMALL_POOL,
     Fake,
     check,
     listed,
@@ -39,8 +53,9 @@ from tests.support.oracle_fakes import (
     present,
     sentence_in,
 )
-
-RULES_OF_DECISION = ("any", "majority", "single")
+from tests.support.oracle_runs import Subject as Model
+from tests.support.oracle_runs import sentence, verdict_on
+from tests.support.records import verdict as record
 
 
 def a_rate(acceptance: Acceptance) -> float:
@@ -49,30 +64,24 @@ def a_rate(acceptance: Acceptance) -> float:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(1, 5), st.integers(0, 10_000), st.sampled_from(RULES_OF_DECISION))
+@given(st.integers(1, 5), st.integers(0, 10_000), st.sampled_from(DECISIONS))
 def test_ideal_extractor_is_always_accepted(m: int, seed: int, rule: str) -> None:
     """An ideal extractor passes every test in every combination and is always faithful."""
     acceptance = check(Fake(lambda x, _: present(x, m), m), seed, rule=rule, samples=3)
     values = acceptance.values
-    assert acceptance.accepted
-    assert acceptance.outcome == "accepted"
+    assert (acceptance.accepted, acceptance.outcome) == (True, "accepted")
     assert acceptance.why.startswith("5 of 5 tests passed")
-    assert values["tests_passed"] == values["tests"] == 5
-    assert values["combinations"] == 5 * 27
-    assert a_rate(acceptance) == 1
+    expected = {"tests": 5, "tests_passed": 5, "combinations": 5 * 27, "combinations_passed": 5 * 27}
+    expected |= {"lost": 0, "both": 0, "extra": 0, "unread": 0, "con_o": 3, "con_rs": 3}
+    expected |= {"entities": m, "tested": m, "named": m}
+    assert expected.items() <= values.items()
     assert values["identity"] == values["sentences"]
     assert values["linear_not_faithful"] == (values["changed"] == 0)
-    assert values["lost"] == values["both"] == values["extra"] == 0
-    assert values["entities"] == values["tested"] == values["named"] == m
-    assert values["con_o"] == values["con_rs"] == 3
-    assert values["unread"] == 0
 
 
+FLIPS = ({1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111})
 #: tables f(x) of three entities with f(0) = 111, by their distance from every homomorphism
-FAR: dict[float, list[int]] = {}
-for flips in ({1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111}):
-    table = [complement(x, 3) ^ flips.get(x, 0) for x in range(8)]
-    FAR[len(flips) / 8] = table
+FAR = {len(flips) / 8: [complement(x, 3) ^ flips.get(x, 0) for x in range(8)] for flips in FLIPS}
 
 
 @pytest.mark.simulation
@@ -92,18 +101,6 @@ def test_far_extractors_fail_as_often_as_the_theorem_says(epsilon: float) -> Non
     rejected = sum(not result.accepted for result in results)
     assert binomtest(rejected, n, rejection_bound(epsilon, 5), alternative="less").pvalue > 0.001
     assert binomtest(rejected, n, 1 - (1 - failure_rate(table, 3)) ** 5).pvalue > 0.001
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("rule", RULES_OF_DECISION)
-def test_rules_agree_on_a_deterministic_extractor(rule: str) -> None:
-    """If all samples are equal, every rule decides a sentence the same way, for any f."""
-    table = FAR[0.375]
-    for seed in range(20):
-        first = check(Fake(lambda x, _: names_of(table[x], 3)), seed, rule="single", samples=1)
-        other = check(Fake(lambda x, _: names_of(table[x], 3)), seed, rule=rule, samples=4)
-        assert other.accepted == first.accepted
-        assert a_rate(other) == a_rate(first)
 
 
 @pytest.mark.simulation
@@ -155,29 +152,22 @@ def test_a_rate_follows_the_dropping_probability(p: float) -> None:
     assert abs(mean - expected) < 3.5 * error
 
 
-def nothing_after_first() -> Any:
-    """Extract everything from the original sentence and nothing from any other."""
-    return lambda x, _: present(0) if x == 0 else []
-
-
-def always_the_same() -> Any:
-    """Extract the original's entities from any sentence."""
-    return lambda x, _: present(0)
-
-
-def swapping() -> Any:
-    """Swap the first two entities: return the synonym of one if the other is replaced."""
-    return lambda x, _: present(x & 4 | (x & 1) << 1 | x >> 1 & 1)
+#: extractors that are linear, but not faithful
+UNFAITHFUL: dict[str, Any] = {
+    "nothing from a changed sentence": lambda x, _: present(0) if x == 0 else [],
+    "always the same": lambda x, _: present(0),
+    "the synonym of one entity for another": lambda x, _: present(x & 4 | (x & 1) << 1 | x >> 1 & 1),
+}
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("rule", RULES_OF_DECISION)
-@pytest.mark.parametrize("make", [nothing_after_first, always_the_same, swapping])
-def test_linear_but_not_faithful(make: Any, rule: str) -> None:
+@pytest.mark.parametrize("rule", DECISIONS)
+@pytest.mark.parametrize("name", UNFAITHFUL)
+def test_linear_but_not_faithful(name: str, rule: str) -> None:
     """Maps that are linear but not faithful are accepted by the rule and labelled as unfaithful."""
     labelled = 0
     for seed in range(30):
-        acceptance = check(Fake(make()), seed, rule=rule, samples=3)
+        acceptance = check(Fake(UNFAITHFUL[name]), seed, rule=rule, samples=3)
         assert acceptance.accepted
         assert a_rate(acceptance) == 1
         faithful = acceptance.values["identity"] == acceptance.values["sentences"]
@@ -190,83 +180,45 @@ def test_linear_but_not_faithful(make: Any, rule: str) -> None:
 
 def test_lost_duplicate_and_extra_entities_are_counted() -> None:
     """Lost entities, entities in both forms and extra names are counted over the askings of changed sentences."""
-    fake = Fake(nothing_after_first())
+    fake = Fake(UNFAITHFUL["nothing from a changed sentence"])
     empty = check(fake, 3)
     vectors = [fake.vector(text) for text, _ in fake.asked[::11]]
     other = len(vectors) - vectors.count(0)
     assert 0 < other < 15
-    assert empty.values["lost"] == 3 * other
-    assert empty.values["both"] == 0
+    assert (empty.values["lost"], empty.values["both"]) == (3 * other, 0)
     twice = check(Fake(lambda x, _: present(x) if x == 0 else [*present(x), "Adriana", "Ghost", "Echo"]), 3)
-    assert twice.values["extra"] == 2 * other
-    assert twice.values["both"] == sum(x & 1 for x in vectors)
+    assert (twice.values["extra"], twice.values["both"]) == (2 * other, sum(x & 1 for x in vectors))
 
 
-@pytest.mark.simulation
-def test_extractor_that_changes_its_answer() -> None:
-    """If every other reply to a changed sentence is empty, ``any`` accepts without a bound.
-
-    Half of the combinations pass or fail as counted; ``single`` and ``majority`` use only the replies that
-    decide for them.
-    """
-
-    def wavering(x: int, sample: int) -> list[str]:
-        return present(x) if x == 0 or sample % 2 == 0 else []
-
-    def random_mind(x: int, sample: int) -> list[str]:
-        return present(x) if x == 0 or rng.random() < 0.5 else present(x)[:1]
-
-    acceptance = check(Fake(wavering), 5)
+def test_any_accepts_an_extractor_that_changes_its_answer() -> None:
+    """If every other reply to a changed sentence is empty, ``any`` accepts without a bound."""
+    acceptance = check(Fake(lambda x, sample: present(x) if x == 0 or sample % 2 == 0 else []), 5)
     assert acceptance.accepted
-    assert acceptance.values["linear_not_faithful"] == 0
+    assert {"linear_not_faithful": 0, "con_o": 11, "con_rs": 6}.items() <= acceptance.values.items()
     assert acceptance.bound is not None
     assert acceptance.bound.probability is None
-    assert acceptance.values["con_o"] == 11
-    assert acceptance.values["con_rs"] == 6
     assert 0.3 < a_rate(acceptance) < 0.9
-    rng = random.Random(11)
-    results = {
-        rule: [check(Fake(random_mind), seed, rule=rule, samples=5) for seed in range(40)]
-        for rule in RULES_OF_DECISION
-    }
-    share = {rule: sum(map(bool, acceptance)) / 40 for rule, acceptance in results.items()}
-    assert share["any"] > 0.8 > 0.5 > share["single"]
-    assert share["any"] > share["majority"]
-
-
-def test_paper_protocol_makes_165_requests() -> None:
-    """The original and each of fifteen transformed sentences get eleven requests each, and none is repeated."""
-    for seed in range(6):
-        fake = Fake(lambda x, _: present(x, 5), 5)
-        check(fake, seed)
-        assert len(fake.asked) == len(set(fake.asked)) == 11 + 165
 
 
 def test_all_requests_of_the_tests_are_sent_at_once() -> None:
     """All requests about transformed sentences are sent before the first answer is read."""
+    most = flying = 0
+    fake = Fake(lambda x, _: present(x))
 
-    async def run() -> Acceptance:
-        most = flying = 0
+    async def ask(chat: Chat) -> Reply:
+        nonlocal most, flying
+        changed = sentence_in(chat) != SENTENCE
+        flying += changed
+        most = max(most, flying)
+        await asyncio.sleep(0.01)
+        flying -= changed
+        return await fake(chat)
 
-        async def ask(chat: Chat) -> Reply:
-            text = sentence_in(chat)
-            if text != SENTENCE:
-                nonlocal most, flying
-                flying += 1
-                most = max(most, flying)
-                await asyncio.sleep(0.01)
-                flying -= 1
-            return Reply(listed(present(fake.vector(text))))
-
-        fake = Fake(lambda x, _: present(x))
-        checker = LinearityChecker(PAPER, RULES, SMALL_POOL)
-        acceptance = await checker.check(SENTENCE, Oracle(ask), random.Random(1))
-        # number of distinct sentences, without the original if some vector is 0
-        assert most % 11 == 0
-        assert most >= 11 * (acceptance.values["sentences"] - 1)
-        return acceptance
-
-    assert asyncio.run(run()).accepted
+    acceptance = check(ask, 1)
+    assert acceptance.accepted
+    # number of distinct sentences, without the original if some vector is 0
+    assert most % 11 == 0
+    assert most >= 11 * (acceptance.values["sentences"] - 1)
 
 
 def test_same_seed_same_measurement() -> None:
@@ -280,19 +232,14 @@ def test_same_seed_same_measurement() -> None:
 def test_empty_answers_are_accepted_and_counted_separately() -> None:
     """An empty answer is accepted without tests or a bound, and counted separately."""
     acceptance = check(Fake(lambda x, _: []))
-    assert acceptance.accepted
-    assert acceptance.outcome == "accepted"
+    assert (acceptance.accepted, acceptance.outcome, acceptance.bound) == (True, "accepted", None)
     assert "no entities" in acceptance.why
-    assert acceptance.values["no_entities"] == 1
-    assert acceptance.values["entities"] == 0
-    assert acceptance.bound is None
+    assert {"no_entities": 1, "entities": 0}.items() <= acceptance.values.items()
     assert "tests" not in acceptance.values
 
 
 def test_more_than_twelve_entities_are_unmeasurable() -> None:
-    """Thirteen entities are refused with their number before any test or synonym request; twelve
-    are tested.
-    """
+    """Thirteen entities are refused with their number before any test or synonym request; twelve are tested."""
     sentence = "alder birch cedar dogwood elm fir ginkgo hazel ivy juniper larch maple nutmeg"
     words = sentence.split()
     prompts: list[str] = []
@@ -310,44 +257,33 @@ def test_more_than_twelve_entities_are_unmeasurable() -> None:
         return ask
 
     acceptance = check(extractor(13), sentence=sentence)
-    assert acceptance.outcome == "unmeasurable"
-    assert not acceptance.accepted
+    assert (acceptance.accepted, acceptance.outcome) == (False, "unmeasurable")
     assert acceptance.why == "13 entities, and at most 12 can be tested"
-    assert acceptance.values["unmeasurable"] == 1
-    assert acceptance.values["entities"] == 13
-    assert acceptance.values["no_synonym"] == 0
+    assert {"unmeasurable": 1, "entities": 13, "no_synonym": 0}.items() <= acceptance.values.items()
     assert len(prompts) == 11
     twelve = check(extractor(12), sentence=sentence)
     assert twelve.accepted
-    assert twelve.values["tested"] == 12
-    assert twelve.values["named"] == 0
+    assert {"tested": 12, "named": 0}.items() <= twelve.values.items()
 
 
-def test_entities_that_are_not_in_the_sentence_are_left_out() -> None:
-    """Entities not in the sentence are counted, not tested; without others it is unmeasurable."""
-    acceptance = check(Fake(lambda x, _: [*present(x), "Twilight"]))
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [("Twilight", "not_literal", "not in the sentence"), ("Season", "contained", "inside 'rain season'")],
+)
+def test_entities_that_cannot_be_replaced_are_left_out(name: str, value: str, why: str) -> None:
+    """An entity that is not in the sentence, or only inside another one, is counted, but has no bit in the vectors."""
+    acceptance = check(Fake(lambda x, _: [*present(x, 5), name], 5))
     assert acceptance.accepted
-    assert acceptance.values["entities"] == 4
-    assert acceptance.values["tested"] == 3
-    assert acceptance.values["not_literal"] == 1
-    assert acceptance.values["extra"] == 0
+    assert {"entities": 6, "tested": 5, value: 1, "extra": 0}.items() <= acceptance.values.items()
     entities = SentenceEvidence.from_json(acceptance.evidence).entities
-    assert ("Twilight", "not in the sentence") in [(e["name"], e.get("left_out")) for e in entities]
+    assert (name, why) in [(e["name"], e.get("left_out")) for e in entities]
+
+
+def test_no_entity_is_in_the_sentence() -> None:
+    """A sentence is unmeasurable if none of its entities is in it."""
     none = check(Fake(lambda x, _: ["Twilight", "Moby Dick"]))
     assert none.outcome == "unmeasurable"
     assert "none of 2 entities is in the sentence" in none.why
-
-
-def test_contained_entities_are_left_out() -> None:
-    """An entity that occurs only inside another has no bit in the vectors."""
-    acceptance = check(Fake(lambda x, _: [*present(x, 5), "Season"], 5))
-    assert acceptance.accepted
-    assert acceptance.values["contained"] == 1
-    assert acceptance.values["extra"] == 0
-    assert acceptance.values["entities"] == 6
-    assert acceptance.values["tested"] == 5
-    entities = SentenceEvidence.from_json(acceptance.evidence).entities
-    assert ("Season", "inside 'rain season'") in [(e["name"], e.get("left_out")) for e in entities]
 
 
 @pytest.mark.parametrize(
@@ -372,7 +308,7 @@ def test_no_readable_reply(reply: Reply, outcome: str, why: str) -> None:
     assert acceptance.bound is None
 
 
-@pytest.mark.parametrize("rule", RULES_OF_DECISION)
+@pytest.mark.parametrize("rule", DECISIONS)
 def test_content_filter_on_changed_sentences(rule: str) -> None:
     """If a content filter withholds every changed sentence, the sentence is refused and counts in no rate.
 
@@ -406,48 +342,43 @@ def test_unread_replies_never_pass() -> None:
         text = sentence_in(chat)
         return Reply(listed(present(0)) if text == SENTENCE else "Sorry.")
 
-    for rule in RULES_OF_DECISION:
+    for rule in DECISIONS:
         acceptance = check(ask, 2, rule=rule)
+        values = acceptance.values
         assert acceptance.outcome == "rejected"
         assert "could not be read" in acceptance.why
-        assert acceptance.values["con_rs"] == 0
-        assert acceptance.values["unread"] > 0
-        assert acceptance.values["combinations"] == 5 * 11**3
-        assert (
-            acceptance.values["identity"]
-            == acceptance.values["sentences"]
-            == 0
-            < acceptance.values["changed"]
-        )
+        assert {
+            "con_rs": 0, "combinations": 5 * 11**3, "identity": 0, "sentences": 0,
+        }.items() <= values.items()  # fmt: skip
+        assert min(values["unread"], values["changed"]) > 0
 
 
 def test_unread_replies_are_counted_once() -> None:
     """Unread replies about the original sentence count once, even if several drawn vectors are 0."""
 
+    fake = Fake(lambda x, _: present(x, 1), 1)
+
     async def ask(chat: Chat) -> Reply:
-        text = sentence_in(chat)
-        names = present(sum((s in text) << i for i, (_, _, s) in enumerate(ENTITIES[:1])), 1)
-        return Reply("Sorry." if text == SENTENCE and chat.sample < 3 else listed(names))
+        return Reply("Sorry.") if sentence_in(chat) == SENTENCE and chat.sample < 3 else await fake(chat)
 
     for seed in range(5):
         acceptance = check(ask, seed)
         assert acceptance.accepted
-        assert acceptance.values["unread"] == 3
-        assert acceptance.values["con_o"] == 8
+        assert {"unread": 3, "con_o": 8}.items() <= acceptance.values.items()
 
 
-def test_errors_of_a_call_pass_through() -> None:
+@pytest.mark.parametrize("original", [True, False])
+def test_errors_of_a_call_pass_through(original: bool) -> None:
     """A call error in any stage reaches the caller."""
-    for stage in ("original", "changed"):
+    fake = Fake(lambda x, _: present(x))
 
-        async def ask(chat: Chat, stage: str = stage) -> Reply:
-            text = sentence_in(chat)
-            if (text == SENTENCE) == (stage == "original") and chat.sample == 2:
-                raise BackendError("status 500")
-            return Reply(listed(present(sum((s in text) << i for i, (_, _, s) in enumerate(ENTITIES[:3])))))
+    async def ask(chat: Chat) -> Reply:
+        if (sentence_in(chat) == SENTENCE) == original and chat.sample == 2:
+            raise BackendError("status 500")
+        return await fake(chat)
 
-        with pytest.raises(BackendError, match="500"):
-            check(ask)
+    with pytest.raises(BackendError, match="500"):
+        check(ask)
 
 
 TRICKY = (
@@ -501,21 +432,46 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
 
 def test_groups_of_equal_answers() -> None:
     """The answer is that of the largest group; the other sizes are kept in descending order."""
-    groups = [4, 6, 1]
-    lists = [present(0)[:1], present(0), present(0)[:2]]
-    replies = [names for size, names in zip(groups, lists, strict=True) for _ in range(size)]
+    replies = [present(0)[:1]] * 4 + [present(0)] * 6 + [present(0)[:2]]
     values = check(Fake(lambda x, sample: replies[sample % 11] if x == 0 else present(x))).values
-    assert [values["con_o"], values["con_o_2"], values["con_o_3"]] == [6, 4, 1]
-    assert values["entities"] == 3
+    assert {"con_o": 6, "con_o_2": 4, "con_o_3": 1, "entities": 3}.items() <= values.items()
     assert "con_o_4" not in values
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "bound"),
+    [
+        (
+            PAPER,
+            "no bound: best of 1,331 combinations; the rule any has no power against noise",
+            (None, None),
+        ),
+        (
+            LinearitySettings(tests=10, rule="single"),
+            "; ".join(
+                f"an extractor {far}-far from linear would have been rejected with probability at least {p}"
+                for far, p in ((0.1, 0.936), (0.05, 0.765))
+            ),
+            (0.1, 0.936),
+        ),
+        (LinearitySettings(rule="majority"), "0.746", (0.1, 0.746)),
+        (LINEARITY_QUICK, "0.561", (0.1, 0.561)),
+    ],
+)
+def test_wording_of_the_bounds(
+    settings: LinearitySettings, text: str, bound: tuple[float | None, ...]
+) -> None:
+    """The printed bound uses the run's n and samples, and ``any`` has no number."""
+    said = bound_of(settings)
+    assert (said.text == text) if len(text) > 10 else (text in said.text)
+    assert (said.epsilon, said.probability and round(said.probability, 3)) == bound
 
 
 def test_labels_are_matched_by_normalised_name() -> None:
     """Labels match the answer by normalised name, and unlabelled sentences have no such values."""
     sentence = Sentence(SENTENCE, ("adriana's", "The Lisbon", "Berlin"))
     acceptance = check(Fake(lambda x, _: present(x)), sentence=sentence)
-    assert acceptance.values["labelled"] == 3
-    assert acceptance.values["labelled_extracted"] == 2
+    assert {"labelled": 3, "labelled_extracted": 2}.items() <= acceptance.values.items()
     assert "labelled" not in check(Fake(lambda x, _: present(x))).values
 
 
@@ -567,41 +523,194 @@ def test_plan_counts_requests_of_a_typical_sentence() -> None:
     assert len(set(rest)) > 5
 
 
-def test_wording_of_the_bounds() -> None:
-    """The printed bound uses the run's n and samples, and ``any`` has no number."""
-    paper = bound_of(PAPER)
-    assert paper.text == "no bound: best of 1,331 combinations; the rule any has no power against noise"
-    assert paper.epsilon is None
-    assert paper.probability is None
-    ten = bound_of(LinearitySettings(tests=10, rule="single"))
-    assert ten.text == (
-        "an extractor 0.1-far from linear would have been rejected with probability at least 0.936; "
-        "an extractor 0.05-far from linear would have been rejected with probability at least 0.765"
+# ---- tests that no extractor fails
+
+
+def erratic(seed: int, m: int) -> Callable[[int, int], list[str]]:
+    """Extract anything from a changed sentence."""
+    rng = random.Random(seed)
+    return lambda x, _: present(0, m) if x == 0 else names_of(rng.getrandbits(m), m)
+
+
+def dropping(seed: int, m: int, p: float) -> Callable[[int, int], list[str]]:
+    """Drop each entity of a changed sentence with probability ``p``, whatever the others are."""
+    rng = random.Random(seed)
+    return lambda x, _: [name for name in present(x, m) if not x or rng.random() >= p]
+
+
+@pytest.mark.parametrize(("m", "share"), [(1, 1.0), (2, 10 / 16), (3, 22 / 64), (5, 94 / 1024)])
+def test_share_of_uniform_draws_that_cannot_fail(m: int, share: float) -> None:
+    """The shares are exact over all pairs; uniform draws have them, and informative draws have none."""
+    every = [(x, y) for x in range(2**m) for y in range(2**m)]
+    assert sum(not is_informative(x, y) for x, y in every) / len(every) == share
+    vacuous = sum(not is_informative(x, y) for x, y in draws(random.Random(1), m, 4000))
+    assert binomtest(vacuous, 4000, share).pvalue > 0.001
+    pairs = informative_draws(random.Random(1), m, 4000)
+    assert len(pairs) == (4000 if m > 1 else 0)
+    assert all(is_informative(x, y) for x, y in pairs)
+
+
+def test_informative_draws_are_uniform() -> None:
+    """Every informative pair is equally likely, also with repetitions."""
+    times = Counter(informative_draws(random.Random(2), 3, 8400))
+    assert len(times) == 42
+    assert chisquare(list(times.values())).pvalue > 0.001
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("epsilon", sorted(FAR))
+def test_bound_holds_for_informative_draws(epsilon: float) -> None:
+    """With f(0) = 111, informative tests fail more often than uniform ones, so the bound stays valid."""
+    # 1,000 tests, as for uniform draws
+    table, n = FAR[epsilon], 200
+    settings: dict[str, Any] = {"rule": "single", "samples": 1, "draw": "informative"}
+    results = [check(Fake(lambda x, _: names_of(table[x], 3)), seed, **settings) for seed in range(n)]
+    failed = sum(5 - int(result.values["tests_passed"]) for result in results)
+    assert binomtest(failed, 5 * n, failure_rate(table, 3) / (42 / 64)).pvalue > 0.001
+    assert binomtest(failed, 5 * n, failure_bound(epsilon), alternative="less").pvalue > 0.001
+    assert all(result.values["informative_tests"] == 5 for result in results)
+
+
+def test_one_entity_cannot_fail_in_the_papers_protocol() -> None:
+    """With one entity, the paper's draw accepts any extractor; the acceptance says that no test could fail."""
+    for seed in range(20):
+        acceptance = check(Fake(erratic(seed, 1), 1), seed)
+        assert acceptance.accepted
+        assert {"informative_tests": 0, "no_informative_test": 1}.items() <= acceptance.values.items()
+        assert acceptance.why.startswith("5 of 5 tests passed, 0 of which could fail")
+
+
+def test_one_entity_is_unmeasurable_with_informative_draws() -> None:
+    """``quick`` does not accept what it cannot test, and asks nothing about changed sentences."""
+    assert LINEARITY_QUICK.draw == "informative"
+    fake = Fake(erratic(0, 1), 1)
+    acceptance = check(fake, draw="informative", rule="majority", samples=3)
+    assert (acceptance.accepted, acceptance.outcome) == (False, "unmeasurable")
+    assert acceptance.why == "one entity can be tested, and a test that can fail needs two"
+    assert acceptance.values["unmeasurable"] == acceptance.values["no_informative_test"] == 1
+    assert "tests" not in acceptance.values
+    assert {text for text, _ in fake.asked} == {SENTENCE}
+
+
+def test_sentence_without_a_changed_sentence_is_not_faithful() -> None:
+    """If every drawn vector is 0, nothing is known about replacements, even of an ideal extractor."""
+    unchanged = 0
+    for seed in range(40):
+        acceptance = check(Fake(lambda x, _: present(x, 1), 1), seed, tests=1)
+        is_unchanged = not acceptance.values["changed"]
+        unchanged += is_unchanged
+        assert acceptance.accepted
+        assert acceptance.values["linear_not_faithful"] == is_unchanged
+        assert acceptance.why.endswith("no sentence was changed") == is_unchanged
+    assert unchanged > 3
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 5])
+def test_any_asks_about_every_sentence_afresh(m: int) -> None:
+    """The paper's protocol sends 165 requests about transformed sentences, equal ones and R(0) included."""
+    for seed in range(6):
+        fake = Fake(lambda x, _: present(x, m), m)
+        check(fake, seed)
+        assert len(fake.asked) == len(set(fake.asked)) == 11 + 165
+        times = Counter(text for text, _ in fake.asked)
+        assert all(count % 11 == 0 for count in times.values())
+        for text, count in times.items():
+            assert sorted(sample for sent, sample in fake.asked if sent == text) == list(range(count))
+
+
+@pytest.mark.parametrize("rule", ["majority", "single"])
+def test_rules_that_need_a_function_ask_about_equal_vectors_once(rule: str) -> None:
+    """f has one value per vector, and that of R(0) is the answer itself."""
+    for seed in range(6):
+        fake = Fake(lambda x, _: present(x, 2), 2)
+        check(fake, seed, rule=rule)
+        times = Counter(text for text, _ in fake.asked)
+        assert set(times.values()) == {11}
+        assert len(times) <= 4
+
+
+@pytest.mark.simulation
+def test_consistency_does_not_depend_on_the_number_of_entities() -> None:
+    """For an extractor without dependence, Con_rs is not correlated with #E (it was when replies were reused).
+
+    Every reply is complete with probability 0.7, whatever the number of entities.
+    """
+    sizes, con_rs = [], []
+    for seed in range(400):
+        m = 1 + seed % 5
+        rng = random.Random(seed)
+
+        def noisy(x: int, _: int, rng: random.Random = rng, m: int = m) -> list[str]:
+            return present(x, m) if rng.random() < 0.7 else [*present(x, m), "Ghost"]
+
+        sizes.append(m)
+        con_rs.append(check(Fake(noisy, m), seed, tests=3).values["con_rs"])
+    correlation = spearmanr(sizes, con_rs)
+    assert abs(correlation.statistic) < 0.1
+    assert correlation.pvalue > 0.05
+
+
+@pytest.mark.simulation
+def test_any_has_no_power_against_noise_and_says_so() -> None:
+    """An extractor that drops 30% is accepted under ``any``, with that remark, and rarely under ``majority``."""
+    accepted = {"any": 0, "majority": 0}
+    for seed in range(60):
+        for rule in accepted:
+            acceptance = check(Fake(dropping(seed, 4, 0.3), 4), seed, rule=rule, draw="informative")
+            accepted[rule] += acceptance.accepted
+            no_power = "the rule any has no power against noise"
+            assert (no_power in acceptance.why) == (rule == "any" and acceptance.accepted)
+    assert accepted["any"] == 60
+    assert accepted["majority"] < 45
+
+
+# ---- null extractors
+
+
+TEXT = "Then Oslo wrote to Lima about Quito and Cairo."
+
+
+def played(rule: Rule, samples: int, times: int = 1) -> dict[str, float]:
+    """Return the mean values of the null extractors on a sentence with four entities."""
+    answer = locate([Extracted(name) for name in ("Oslo", "Lima", "Quito", "Cairo")], TEXT)
+    texts = ("Paris", "Rome", "Bonn", "Bern")
+    subject = Subject(
+        TEXT, answer, tuple(Synonym(e, t, "pool", "") for e, t in zip(answer, texts, strict=True))
     )
-    assert (ten.epsilon, round(ten.probability or 0, 3)) == (0.1, 0.936)
-    assert "0.746" in bound_of(LinearitySettings(rule="majority")).text
-    assert "0.561" in bound_of(LINEARITY_QUICK).text
+    settings = LinearitySettings(samples=samples, tests=5, rule=rule)
+    pairs = [(1, 2), (3, 5), (7, 8), (15, 1), (6, 9)]
+    rng = random.Random(0)
+    runs = [asyncio.run(extraction_null_values(subject, settings, pairs, rng)) for _ in range(times)]
+    return {name: sum(run[name] for run in runs) / times for name in runs[0]}
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"samples": 0}, {"tests": 101}, {"rule": "all"}, {"max_tokens": 0}, {"named_votes": -1}]
-)
-def test_settings_are_checked(wrong: dict[str, Any]) -> None:
-    """An error about an invalid setting names it."""
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        LinearitySettings(**wrong)
+@pytest.mark.parametrize("rule", DECISIONS)
+def test_the_same_list_is_linear_but_not_faithful(rule: Rule) -> None:
+    """An empty and a constant list pass all tests and are never faithful."""
+    values = played(rule, 3)
+    assert values["null_empty"] == values["null_list"] == 1
+    assert values["null_empty_faithful"] == values["null_list_faithful"] == 0
 
 
-def test_linear_at_is_shared_by_measurement_and_search() -> None:
-    """The property accepts any f, and a violation by a custom function is found only at its x and y."""
-    table = {x: complement(x, 2) for x in range(4)} | {3: 0b10}
+def test_noise_is_rejected_except_under_any() -> None:
+    """Dropping 30% fails a single-sample test, and passes the best of 1,331 combinations."""
+    assert played("single", 1, 40)["null_drop30"] < 0.1
+    assert played("any", 11)["null_drop30"] == 1
+    majority = played("majority", 11, 20)
+    assert majority["null_drop10"] > majority["null_drop30"] >= majority["null_coin"]
 
-    async def f(x: int) -> Answers:
-        return Answers({table[x]: 1}, 1)
 
-    async def all_tests() -> list[bool]:
-        return [(await linear_at(x, y, f, 2)).passed for x in range(4) for y in range(4)]
-
-    passed = asyncio.run(all_tests())
-    assert passed == [table[x ^ y] == complement(table[x] ^ table[y], 2) for x in range(4) for y in range(4)]
-    assert 0 < passed.count(False) < 16
+def test_null_extractors_are_recorded_and_shown() -> None:
+    """A verdict has their values without a call of the model, and the metrics have their rates."""
+    item = sentence("Then Oslo wrote to Lima about Quito.", 1)
+    verdict = verdict_on(item, Model())
+    assert {name for name in NAMES if name in verdict.values} == set(NAMES)
+    rows = list(metric_rows([record("linearity", 1, benchmark="oracle", values=dict(verdict.values))]))
+    shown = {(m.name, m.group): m.value for m in rows}
+    assert shown["null_acceptance_rate", "constant list"] == 1
+    assert shown["null_faithful_rate", "constant list"] == 0
+    [remark] = null_remarks([verdict.values])
+    assert remark.startswith(
+        "sentences: 100.0% accepted (100.0% also faithful); of null extractors on the same 1"
+    )
+    assert "constant list 100.0% (0.0%)" in remark

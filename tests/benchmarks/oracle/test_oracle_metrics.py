@@ -30,13 +30,8 @@ BAD = {
 }  # fmt: skip
 EMPTY = {"accepted": 1, "no_entities": 1, "entities": 0, "tested": 0, "labelled": 2, "labelled_extracted": 0}
 UNMEASURABLE = {
-    "accepted": 0,
-    "unmeasurable": 1,
-    "entities": 13,
-    "tested": 0,
-    "labelled": 4,
-    "labelled_extracted": 4,
-}
+    "accepted": 0, "unmeasurable": 1, "entities": 13, "tested": 0, "labelled": 4, "labelled_extracted": 4,
+}  # fmt: skip
 UNREAD = {"accepted": 0, "samples": 10, "unread": 10}
 
 
@@ -99,6 +94,7 @@ def test_vacuous_tests_are_counted_apart() -> None:
     measured = values(sentences(good, unfaithful, vacuous, single, EMPTY), "linearity")
     assert measured["acceptance_rate"] == 1
     assert measured["faithful_acceptance_rate"] == 1 / 2
+    assert values(sentences(GOOD, BAD, vacuous), "linearity")["informative_acceptance_rate"] == 1 / 2
     assert measured["vacuous_test_rate"] == (1 + 1 + 5) / 15
     assert measured["no_informative_test_rate"] == 2 / 4
 
@@ -146,9 +142,7 @@ def test_entities_left_out_of_the_test_are_in_no_acceptance() -> None:
 
 
 def test_domains_have_separate_rows() -> None:
-    """General and technical sentences have rows in addition to the total; a single domain has only
-    the total.
-    """
+    """General and technical sentences have rows in addition to the total; a single domain has only the total."""
     both = [*sentences(GOOD), *sentences(BAD, EMPTY, domain="technical")]
     measured = values(both, "linearity")
     assert measured["acceptance_rate"] == 0.5
@@ -245,11 +239,6 @@ def test_undecided_yes_is_in_no_acceptance_rate() -> None:
     assert (failed.value, failed.n) == (1 / 2, 2)
 
 
-def test_unreadable_answers_to_prompt_5_have_a_rate() -> None:
-    """A pair without an answer is in no task's acceptance, but in the rate over all pairs."""
-    assert rows([yes(0), no(1, (1, 1)), unreadable(2)])["pairs", "unreadable_rate", ""].value == 1 / 3
-
-
 def test_what_the_papers_rule_counts() -> None:
     """ "Yes" about the other sentence only is accepted by the paper's rule; ``other_only_rate`` is their share."""
     some = [no(0, (1, 1)), no(1, (3, 3), other_only_or=1.0), no(2, (3, 3)), no(3, (2, 2), other_only_or=1.0)]
@@ -262,11 +251,7 @@ def test_answers_tested_with_one_source_have_a_rate() -> None:
     """The share of tested answers of "no" whose source could only be one sentence, by kind of alignment."""
     coin: dict[str, Any] = {"tests_or": 1.0, "tests_and": 1.0, "fair_coin_or": 1.0, "fair_coin_and": 1.0}
     untested: dict[str, Any] = {"tests_or": 0.0, "tests_and": 0.0, "fair_coin_or": 0.0, "fair_coin_and": 0.0}
-    some = [
-        no(0, (1, 1), **coin),
-        no(1, (1, 1), **{**coin, "fair_coin_and": 0.0}),
-        no(2, (5, 5), **untested),
-    ]
+    some = [no(0, (1, 1), **coin), no(1, (1, 1), **{**coin, "fair_coin_and": 0.0}), no(2, (5, 5), **untested)]
     measured = values(some, "no")
     assert (measured["one_source_rate/or"], measured["one_source_rate/and"]) == (0.0, 1 / 2)
 
@@ -308,10 +293,7 @@ def test_unreadable_tests_are_excluded_from_both_rules() -> None:
         ours = metrics["no", "acceptance_rate", group]
         assert (ours.value, ours.n) == (1 / 2, 2)
     # Decided by "and": the first is unreadable. By "or", both are.
-    by_and = [
-        no(0, (3, 4), phi=1.0, accepted=0.0),
-        no(1, (4, 3), phi=1.0, accepted=0.0),
-    ]
+    by_and = [no(0, (3, 4), phi=1.0, accepted=0.0), no(1, (4, 3), phi=1.0, accepted=0.0)]
     by_and = [
         replace(r, values={**r.values, "accepted_paper": float(r.values["trust_and"] == 3)}) for r in by_and
     ]
@@ -381,10 +363,7 @@ def test_sanity_checks_by_hand() -> None:
     assert rows(asked)["consistency", "consistency_rate", ""].n == 4
     own = [
         record(
-            "own_paraphrase",
-            n,
-            {**result, "said_yes": said, "phi_or": phi_or, "phi_and": phi_and},
-            "pair",
+            "own_paraphrase", n, {**result, "said_yes": said, "phi_or": phi_or, "phi_and": phi_and}, "pair"
         )
         for n, (result, said, phi_or, phi_and) in enumerate(
             [
@@ -422,9 +401,3 @@ def test_outcomes_of_entities() -> None:
     assert [(share.value, share.n) for share in shares] == [(5 / 8, 8), (1 / 8, 8), (1 / 8, 8), (1 / 8, 8)]
     assert all(share.ci_low is not None for share in shares)
     assert ("linearity", "dependent_entity_rate", "") not in rows(sentences(GOOD))
-
-
-def test_acceptance_of_sentences_with_a_test_that_can_fail() -> None:
-    """The acceptance next to null extractors leaves out sentences without a test that can fail."""
-    vacuous = {**GOOD, "no_informative_test": 1}
-    assert values(sentences(GOOD, BAD, vacuous), "linearity")["informative_acceptance_rate"] == 0.5

@@ -7,14 +7,24 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmarks.oracle.items import random_pairs
 from pytest_llmprops.benchmarks.oracle.metrics import all_pairs_metrics, pair_remarks, yes_metrics
-from pytest_llmprops.benchmarks.oracle.nulls import NAMES, null_oracle, null_values, overlap
+from pytest_llmprops.benchmarks.oracle.nulls import (
+    NAMES,
+    null_oracle,
+    null_values,
+    overlap,
+    own_paraphrase,
+    random_checker,
+    self_consistency,
+)
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
+from pytest_llmprops.benchmarks.oracle.scheme import Acceptance
 from pytest_llmprops.benchmarks.oracle.settings import PARAPHRASE_QUICK, ParaphraseSettings
 from pytest_llmprops.core.protocols import generator
 from tests.support.oracle_runs import Subject, pair, verdict_on
-from tests.support.paraphrase_oracles import CAT, DOG, PAIR, Stub
+from tests.support.paraphrase_oracles import CAT, DOG, OF_DOG, PAIR, PARAPHRASES, FakeOracle, Stub, perfect
 
 DOGS, MOVED = "red dogs barked loudly last night.", "last night red dogs barked loudly."
 PLACE = ("pairs", "en", "builtin")
@@ -77,15 +87,8 @@ def test_a_verdict_has_the_null_values_and_no_more_calls() -> None:
 
 
 YES = {
-    "said_yes": 1,
-    "label": 1,
-    "phi": 0,
-    "accepted": 1,
-    "potential_or": 1,
-    "phi_or": 1,
-    "null_yes": 1,
-    "null_no": 0,
-}
+    "said_yes": 1, "label": 1, "phi": 0, "accepted": 1, "potential_or": 1, "phi_or": 1, "null_yes": 1, "null_no": 0,
+}  # fmt: skip
 UNPROVED = {**YES, "accepted": 0, "potential_or": 0, "phi_or": 0, "null_yes": 0}
 REFUSED = {**YES, "accepted": 0, "phi_or": 0, "label": 0}
 UNREAD = {"said_yes": -1, "label": 0, "null_yes": 1, "null_no": 0}
@@ -109,3 +112,80 @@ def test_metrics_tell_the_prover_from_the_model() -> None:
         "pairs: 50.0% of the answers are accepted; of other oracles on the same 4 pairs: constant yes 75.0%,"
         " constant no 0.0%"
     )
+
+
+# ---- sanity checks
+
+PAPER = ParaphraseSettings()
+
+
+def saying(*answers: bool | str) -> FakeOracle:
+    """Return an oracle that gives these answers in turn."""
+    said = iter(answers)
+    return FakeOracle(lambda *_: next(said), paraphrases=lambda _: OF_DOG)
+
+
+def own(fake: FakeOracle, table: Any = None) -> Acceptance:
+    """Return the decision on the oracle's own paraphrase."""
+    return asyncio.run(own_paraphrase(DOG, fake.oracle, ParaphraseChecker(PAPER, Stub(table))))
+
+
+def test_self_consistency() -> None:
+    """In the first sanity check five repeated answers, each its own sample, must agree and be readable."""
+    fake = saying(*[False] * 5)
+    acceptance = asyncio.run(self_consistency(PAIR, fake.oracle))
+    assert (acceptance.accepted, acceptance.outcome) == (True, "consistent")
+    assert acceptance.why == "0 yes, 5 no in 5 askings"
+    assert [chat.sample for chat in fake.chats] == [0, 1, 2, 3, 4]
+    acceptance = asyncio.run(self_consistency(PAIR, saying(True, True, False, True, True).oracle))
+    assert (acceptance.outcome, acceptance.values["answers_yes"]) == ("inconsistent", 4)
+    assert not asyncio.run(self_consistency(PAIR, saying(*["?"] * 10).oracle)).accepted
+
+
+def test_own_paraphrases() -> None:
+    """The second sanity check asks about the first distinct paraphrase five times and proves it (table 4)."""
+    fake = FakeOracle(perfect, paraphrases=lambda _: [DOG, *OF_DOG])
+    acceptance = own(fake, {(DOG, OF_DOG[0]): "or"})
+    assert acceptance.accepted
+    assert acceptance.evidence["paraphrase"] == OF_DOG[0]
+    assert acceptance.evidence["answers"] == ["yes"] * 5
+    assert fake.asked("sentences") == [(DOG, OF_DOG[0])] * 5
+    assert {"said_yes": 1, "phi_or": 1, "phi_and": 0}.items() <= acceptance.values.items()
+    nothing = own(FakeOracle(perfect, paraphrases=lambda _: [DOG]))
+    assert (nothing.outcome, nothing.accepted) == ("untested", False)
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome", "consistent"),
+    [
+        ([False] * 5, "denied", 1),
+        ([True] * 5, "consistent", 1),
+        ([True] * 4 + [False], "inconsistent", 0),
+        ([False] * 4 + [True], "inconsistent", 0),
+        ([False, "eh", "eh", False, False, False], "unreadable", 0),
+        ([False, "eh", "eh", False, True, False], "inconsistent", 0),
+        (["eh"] * 10, "unreadable", 0),
+    ],
+)
+def test_a_denied_paraphrase_is_not_accepted(
+    answers: list[bool | str], outcome: str, consistent: int
+) -> None:
+    """Only five "yes" answers are accepted: five "no" answers are consistent, but deny the own paraphrase."""
+    acceptance = own(saying(*answers))
+    assert (acceptance.outcome, acceptance.accepted) == (outcome, outcome == "consistent")
+    assert acceptance.values["consistent"] == consistent
+    assert ("denies its own paraphrase" in acceptance.why) == (outcome == "denied")
+
+
+def test_random_pairs() -> None:
+    """The third sanity check aligns and tests different sentences, labelled not equivalent."""
+    pairs = random_pairs([*PARAPHRASES, *PARAPHRASES], generator(0), 20)
+    assert len(pairs) == 20
+    assert set(pairs) == {(DOG, CAT), (CAT, DOG)}
+    oracle = FakeOracle(perfect, paraphrases=lambda s: list(PARAPHRASES[s])).oracle
+    checker = random_checker(PAPER, Stub())
+    acceptance = asyncio.run(checker.check(Pair(*pairs[0], label=False), oracle, generator(0)))
+    assert acceptance.accepted
+    assert {"phi_or": 0, "asked_phrases": 0, "category_or": 0}.items() <= acceptance.values.items()
+    with pytest.raises(ValueError, match="two different sentences"):
+        random_pairs([DOG, DOG], generator(0), 1)

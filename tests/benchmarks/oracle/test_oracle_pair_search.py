@@ -148,8 +148,7 @@ def test_a_judge_by_word_overlap_contradicts_its_no(make: Make) -> None:
     searching = make(NO, overlap(0.5), first, second, paraphrases=paraphrases)
     counterexample = searching.hypothesis()
     assert read(counterexample) == PairCounterexample(
-        (first.text, second.text, "red loudly"),
-        ((1, 2, "no"), (3, 2, "yes"), (3, 1, "yes")),
+        (first.text, second.text, "red loudly"), ((1, 2, "no"), (3, 2, "yes"), (3, 1, "yes"))
     )
     assert counterexample is not None
     assert counterexample.why == (

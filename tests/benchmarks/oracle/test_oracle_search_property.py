@@ -6,6 +6,7 @@ import asyncio
 import random
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -43,6 +44,8 @@ from tests.support.oracle_fakes import (
 )
 
 Table = Callable[[int], int]
+ORACLE = OracleChecker()
+OWN = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": ()})
 #: every pool name that may occur in the sentence, as one list line each
 KNOWN = [
     "person: Adriana",
@@ -104,14 +107,6 @@ def fragile(places: tuple[int, ...], m: int) -> Table:
     return f
 
 
-@given(st.data(), st.integers(1, 12))
-def test_vectors_are_drawn_over_the_entities(data: st.DataObject, m: int) -> None:
-    """Both vectors have at most m bits."""
-    x, y = data.draw(replacements(m))
-    assert 0 <= x < 1 << m
-    assert 0 <= y < 1 << m
-
-
 @pytest.mark.parametrize("m", [1, 2])
 def test_every_pair_of_vectors_can_be_drawn(m: int) -> None:
     """The search can draw every x and y."""
@@ -164,9 +159,8 @@ def test_order_of_violations() -> None:
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     """An event loop for one search, with a cache of its replies."""
-    event_loop = asyncio.new_event_loop()
-    yield event_loop
-    event_loop.close()
+    with closing(asyncio.new_event_loop()) as event_loop:
+        yield event_loop
 
 
 class Searching:
@@ -222,13 +216,6 @@ def lisbon_and_globex(x: int, sample: int) -> list[str]:
     return [name for i, name in enumerate(present(x, 5)) if not (apart and i in (1, 3))]
 
 
-def test_ideal_extractor_satisfies_the_property_everywhere(loop: asyncio.AbstractEventLoop) -> None:
-    """An ideal extractor satisfies the property everywhere, as in the measurement."""
-    searching = Searching(loop, ideal, m=5)
-    assert set(searching.all_points()) == {True}
-    assert searching.counterexample is None
-
-
 @pytest.mark.parametrize("rule", ["any", "majority", "single"])
 def test_counterexample_names_the_inseparable_entities(loop: asyncio.AbstractEventLoop, rule: str) -> None:
     """The smallest violation is kept, with its two entities, their kind and both sentences."""
@@ -237,10 +224,10 @@ def test_counterexample_names_the_inseparable_entities(loop: asyncio.AbstractEve
     assert False in searching.all_points()
     counterexample = searching.counterexample
     assert counterexample is not None
-    assert (counterexample.values["x"], counterexample.values["y"]) == (["Lisbon"], ["Globex"])
-    assert (counterexample.values["replaced"], counterexample.values["entities"]) == (2, 5)
-    assert [c["name"] for c in counterexample.values["culprits"]] == ["Lisbon", "Globex"]
-    assert all(c["kinds"] == ["assumed knowledge"] for c in counterexample.values["culprits"])
+    smallest = {"x": ["Lisbon"], "y": ["Globex"], "replaced": 2, "entities": 5}
+    assert {name: counterexample.values[name] for name in smallest} == smallest
+    culprits = [(c["name"], c["kinds"]) for c in counterexample.values["culprits"]]
+    assert culprits == [("Lisbon", ["assumed knowledge"]), ("Globex", ["assumed knowledge"])]
     assert '2 of 5 entities replaced (x: "Lisbon"; y: "Globex")' in counterexample.why
     [test] = SentenceEvidence.from_json(counterexample.evidence).tests
     assert object_in(test, "x")["sentence"] == SENTENCE.replace("Lisbon", "Nairobi")
@@ -248,9 +235,7 @@ def test_counterexample_names_the_inseparable_entities(loop: asyncio.AbstractEve
 
 
 def test_each_sentence_is_requested_once(loop: asyncio.AbstractEventLoop) -> None:
-    """Each sentence is requested once per sample, however often its vector is drawn; the original
-    is known.
-    """
+    """Each sentence is requested once per sample, however often its vector is drawn; the original is known."""
     searching = Searching(loop, ideal, samples=3)
     for x, y in ((0, 0), (1, 2), (1, 2), (3, 2), (3, 1), (2, 2)):
         assert searching.holds(x, y)
@@ -263,21 +248,18 @@ def test_each_sentence_is_requested_once(loop: asyncio.AbstractEventLoop) -> Non
 @settings(deadline=None)
 def test_requests_stay_within_the_limit(most: int, points: list[tuple[int, int]]) -> None:
     """Requests stay within the limit, and a point whose sentences are known is still decided."""
-    loop = asyncio.new_event_loop()
-    try:
+    with closing(asyncio.new_event_loop()) as loop:
         searching = Searching(loop, ideal, most=most)
         results = [searching.holds(x, y) for x, y in points]
-        assert len(searching.asked) == searching.search.asked <= most
-        assert False not in results
-        known = {0}
-        for (x, y), held in zip(points, results, strict=True):
-            new = {x, y, x ^ y} - known
-            if held is None:
-                assert 3 * len(new) + 3 * (len(known) - 1) > most
-            else:
-                known |= new
-    finally:
-        loop.close()
+    assert len(searching.asked) == searching.search.asked <= most
+    assert False not in results
+    known = {0}
+    for (x, y), held in zip(points, results, strict=True):
+        new = {x, y, x ^ y} - known
+        if held is None:
+            assert 3 * len(new) + 3 * (len(known) - 1) > most
+        else:
+            known |= new
 
 
 def test_counterexample_is_kept_when_calls_run_out(loop: asyncio.AbstractEventLoop) -> None:
@@ -297,31 +279,17 @@ def test_paraphrase_retries_count_as_requests(loop: asyncio.AbstractEventLoop) -
             SENTENCE, Oracle(Fake(ideal, 5)), 0
         )
     )
-    asked = []
 
     async def unwilling(chat: Chat) -> Reply:
-        text = chat.messages[-1].content
-        asked.append(text)
-        return Reply("1. city: Lisbon" if text.startswith("Please perform") else "no")
+        return Reply("1. city: Lisbon" if chat.messages[-1].content.startswith("Please perform") else "no")
 
-    searching = LinearitySearch(checker, prepared, Oracle(unwilling), most=2 * (2 + PARAPHRASE_TRIES))
+    oracle = Oracle(unwilling)
+    searching = LinearitySearch(checker, prepared, oracle, most=2 * (2 + PARAPHRASE_TRIES))
     assert loop.run_until_complete(searching.holds(0, 1)) is not None
     # The original's extraction is known, because no paraphrase of the original could be made.
-    assert len(asked) == PARAPHRASE_TRIES + PARAPHRASE_TRIES + 2
+    assert oracle.asked == 2 * PARAPHRASE_TRIES + 2
     assert searching.asked == 2 * (2 + PARAPHRASE_TRIES)
     assert loop.run_until_complete(searching.holds(0, 2)) is None
-
-
-def test_flaky_extractor_keeps_its_first_answer(loop: asyncio.AbstractEventLoop) -> None:
-    """For an extractor that changes its answer at each call, a repeated point gives the first answer."""
-    rng = random.Random(1)
-    searching = Searching(loop, lambda x, sample: [n for n in present(x, 5) if rng.random() < 0.7])
-    size = 1 << searching.search.size
-    points = [(x, y) for x in range(size) for y in range(size)]
-    first = [searching.holds(x, y) for x, y in points]
-    assert False in first
-    assert [searching.holds(x, y) for x, y in points] == first
-    assert len(searching.asked) == 3 * (size - 1)
 
 
 @pytest.mark.parametrize("rule", ["any", "majority", "single"])
@@ -374,18 +342,10 @@ def test_half_of_the_replications_are_enough(loop: asyncio.AbstractEventLoop) ->
         assert (counterexample.replicated, counterexample.is_noise) == (repeats, is_noise)
 
 
-def test_a_failed_replication_is_an_error(loop: asyncio.AbstractEventLoop) -> None:
-    """A replication whose call fails raises the error."""
-
-    def behave(x: int, sample: int) -> list[str]:
-        if sample >= 500_000:
-            raise BackendError("the server broke")
-        return lisbon_and_globex(x, sample)
-
-    searching = Searching(loop, behave, replications=2)
-    assert searching.holds(0b00010, 0b01000) is False
-    with pytest.raises(BackendError, match="the server broke"):
-        _ = searching.counterexample
+async def prepared_search(ask: Any) -> LinearitySearch | str:
+    """Return a search with one sample per sentence, or why there is none."""
+    checker = LinearityChecker(LinearitySettings(samples=1), RULES, SMALL_POOL)
+    return await linearity_search(checker, SENTENCE, Oracle(ask), 0, 100)
 
 
 def test_replies_that_cannot_be_read(loop: asyncio.AbstractEventLoop) -> None:
@@ -395,8 +355,7 @@ def test_replies_that_cannot_be_read(loop: asyncio.AbstractEventLoop) -> None:
         known = SENTENCE in chat.messages[-1].content
         return Reply("1. city: Lisbon\n2. company: Globex" if known else "I would rather not say.")
 
-    checker = LinearityChecker(LinearitySettings(samples=1), RULES, SMALL_POOL)
-    search = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
+    search = loop.run_until_complete(prepared_search(ask))
     assert isinstance(search, LinearitySearch)
     assert loop.run_until_complete(search.holds(1, 2)) is False
     smallest = loop.run_until_complete(search.counterexample())
@@ -414,8 +373,7 @@ def test_sentences_that_cannot_be_searched(loop: asyncio.AbstractEventLoop, repl
     async def ask(chat: Chat) -> Reply:
         return Reply(reply)
 
-    checker = LinearityChecker(LinearitySettings(samples=1), RULES, SMALL_POOL)
-    reason = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
+    reason = loop.run_until_complete(prepared_search(ask))
     assert isinstance(reason, str)
     assert why in reason
 
@@ -428,8 +386,7 @@ def test_failed_call_is_passed_through(loop: asyncio.AbstractEventLoop) -> None:
             raise BackendError("the server broke")
         return Reply("1. city: Lisbon")
 
-    checker = LinearityChecker(LinearitySettings(samples=1), RULES, SMALL_POOL)
-    search = loop.run_until_complete(linearity_search(checker, SENTENCE, Oracle(ask), 0, 100))
+    search = loop.run_until_complete(prepared_search(ask))
     assert isinstance(search, LinearitySearch)
     with pytest.raises(BackendError, match="the server broke"):
         loop.run_until_complete(search.holds(0, 1))
@@ -451,9 +408,8 @@ def test_search_and_measurement_agree(loop: asyncio.AbstractEventLoop) -> None:
 @pytest.mark.parametrize("which", ["rejected", "all"])
 def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
     """The benchmark's preparation sends no new requests and uses the same synonyms as its measurement."""
-    benchmark, context = OracleChecker(), Context(RULES, POOL)
-    protocol = resolve("oracle", benchmark.protocols, "quick", {"search": which, "tests": "9"}, 0)
-    item = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": ()})
+    context = Context(RULES, POOL)
+    protocol = resolve("oracle", ORACLE.protocols, "quick", {"search": which, "tests": "9"}, 0)
     asked: list[Request] = []
 
     async def reply(label: str, role: str, request: Request) -> Reply:
@@ -466,7 +422,7 @@ def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
         return Reply("\n".join(f"{n}. {line}" for n, line in enumerate(names, 1)) or "None")
 
     async def both() -> tuple[Verdict, LinearitySearch | str, int]:
-        case = Case(benchmark, item, context, protocol, "m")
+        case = Case(ORACLE, OWN, context, protocol, "m")
         verdict = (await evaluate(case, reply)).verdict
         assert verdict is not None
 
@@ -475,7 +431,7 @@ def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
             return verdict
 
         before = len(asked)
-        search = await benchmark.search(item, context, Asking(case, reply), protocol, measured, "linearity")
+        search = await ORACLE.search(OWN, context, Asking(case, reply), protocol, measured, "linearity")
         assert isinstance(search, LinearitySearch | str)
         return verdict, search, before
 
@@ -493,10 +449,8 @@ def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
 )
 def test_only_rejected_sentences_are_searched(outcome: str, searched: bool) -> None:
     """With oracle.search=rejected, other sentences are skipped before any request."""
-    benchmark = OracleChecker()
-    protocol = resolve("oracle", benchmark.protocols, "quick", {}, 0)
-    item = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": ()})
-    case = Case(benchmark, item, Context(RULES, SMALL_POOL), protocol, "m")
+    protocol = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
+    case = Case(ORACLE, OWN, Context(RULES, SMALL_POOL), protocol, "m")
     fake = Fake(ideal, 5)
 
     async def measured() -> Verdict:
@@ -506,7 +460,7 @@ def test_only_rejected_sentences_are_searched(outcome: str, searched: bool) -> N
         assert isinstance(request, Chat)
         return await fake(request)
 
-    searching = benchmark.search(item, case.context, Asking(case, reply), protocol, measured, "linearity")
+    searching = ORACLE.search(OWN, case.context, Asking(case, reply), protocol, measured, "linearity")
     search = asyncio.run(searching)
     assert isinstance(search, LinearitySearch) == searched
     assert bool(fake.asked) == searched
@@ -514,13 +468,11 @@ def test_only_rejected_sentences_are_searched(outcome: str, searched: bool) -> N
         assert search == f"its measurement is {outcome}"
 
 
-def test_items_that_are_searched() -> None:
+@pytest.mark.parametrize(
+    ("task", "which", "wanted"),
+    [("linearity", "all", True), ("linearity", "none", False), ("yes", "all", False)],
+)
+def test_items_that_are_searched(task: str, which: str, wanted: bool) -> None:
     """Only linearity items are searched, and none if the settings turn the search off."""
-    benchmark = OracleChecker()
-    for task, which, wanted in (
-        ("linearity", "all", True),
-        ("linearity", "none", False),
-        ("yes", "all", False),
-    ):
-        protocol = resolve("oracle", benchmark.protocols, "quick", {"search": which}, 0)
-        assert benchmark.searches(Item("i", task, "en"), protocol.settings, "linearity") == wanted
+    settings = resolve("oracle", ORACLE.protocols, "quick", {"search": which}, 0).settings
+    assert ORACLE.searches(Item("i", task, "en"), settings, "linearity") == wanted

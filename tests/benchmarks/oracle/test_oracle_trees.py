@@ -1,6 +1,4 @@
-"""Constituency trees: bracket parsing, unary chains, tokens that an alignment must cover, and positions in
-the text.
-"""
+"""Constituency trees: bracket parsing, unary chains, tokens that an alignment must cover, and positions in the text."""
 
 from __future__ import annotations
 
@@ -38,16 +36,9 @@ def test_walking() -> None:
     """Nodes are in pre-order with their parents, and siblings are the other parts of the parent."""
     tree = Tree.from_brackets("(S (NP (DT a) (NN b)) (VP (V c) (NP (DT d) (NN e))))")
     assert [(node.label, node.start, node.end) for node in tree.nodes] == [
-        ("S", 0, 5),
-        ("NP", 0, 2),
-        ("DT", 0, 1),
-        ("NN", 1, 2),
-        ("VP", 2, 5),
-        ("V", 2, 3),
-        ("NP", 3, 5),
-        ("DT", 3, 4),
-        ("NN", 4, 5),
-    ]
+        ("S", 0, 5), ("NP", 0, 2), ("DT", 0, 1), ("NN", 1, 2), ("VP", 2, 5), ("V", 2, 3), ("NP", 3, 5),
+        ("DT", 3, 4), ("NN", 4, 5),
+    ]  # fmt: skip
     assert tree.parents == (-1, 0, 1, 1, 0, 4, 4, 6, 6)
     assert tree.leaves == (2, 3, 5, 7, 8)
     assert [node.label for node in tree.siblings(5)] == ["NP"]
@@ -69,9 +60,7 @@ def test_several_trees_are_placed_under_one_root() -> None:
 
 
 def test_one_word() -> None:
-    """A one-word sentence is a single node, both root and leaf, and an unlabelled outer bracket
-    adds no node.
-    """
+    """A one-word sentence is a single node, both root and leaf, and an unlabelled outer bracket adds no node."""
     tree = Tree.from_brackets("( (NP (NN Rain)))")
     assert tree.nodes == (Node("NP+NN", 0, 1),)
     assert tree.leaves == (0,)
@@ -89,16 +78,12 @@ def test_whole_sentence_may_lack_punctuation() -> None:
 @pytest.mark.parametrize(
     ("brackets", "problem"),
     [
-        ("", "it is empty"),
-        ("(S (NP a)", "not closed"),
-        ("(S (NP a)))", "closes that was not opened"),
-        ("(S (NP a) b)", "either nodes or one token"),
-        ("(S (NP a b))", "either nodes or one token"),
-        ("(S ())", "either nodes or one token"),
-        ("a (S (NP b))", "outside all brackets"),
+        ("", "it is empty"), ("(S (NP a)", "not closed"), ("(S (NP a)))", "closes that was not opened"),
+        ("(S (NP a) b)", "either nodes or one token"), ("(S (NP a b))", "either nodes or one token"),
+        ("(S ())", "either nodes or one token"), ("a (S (NP b))", "outside all brackets"),
         ("None", "outside all brackets"),
     ],
-)
+)  # fmt: skip
 def test_malformed_brackets(brackets: str, problem: str) -> None:
     """Text that is not a tree is refused in one line with the reason."""
     with pytest.raises(DataError, match=problem) as error:
@@ -136,20 +121,11 @@ def test_leaves_must_be_the_tokens() -> None:
 @pytest.mark.parametrize(
     ("tag", "token", "must"),
     [
-        ("IN", "of", False),
-        ("TO", "to", False),
-        ("ADP", "In", False),
-        ("IN", "if", True),
-        ("IN", "Because", True),
-        ("RB", "not", True),
-        ("RP", "up", True),
-        (".", ".", False),
-        ("``", "``", False),
-        ("NN", "%", True),
-        ("$", "$", True),
-        ("-LRB-", "-LRB-", False),
+        ("IN", "of", False), ("TO", "to", False), ("ADP", "In", False), ("IN", "if", True),
+        ("IN", "Because", True), ("RB", "not", True), ("RP", "up", True), (".", ".", False), ("``", "``", False),
+        ("NN", "%", True), ("$", "$", True), ("-LRB-", "-LRB-", False),
     ],
-)
+)  # fmt: skip
 def test_words_that_must_be_covered(tag: str, token: str, must: bool) -> None:
     """Prepositions and punctuation need no cover; conjunctions with the same tag, signs and words do."""
     assert Tree.from_brackets(f"({tag} {token})").must_be_covered(0) is must
@@ -205,9 +181,7 @@ def test_one_span_per_token() -> None:
 
 
 def test_leftover_words() -> None:
-    """Leftover words are runs of the text without punctuation at their ends, and exclude single
-    prepositions.
-    """
+    """Leftover words are runs of the text without punctuation at their ends, and exclude single prepositions."""
     sentence = Parsed.of(TEXT, BRACKETS)
     assert sentence.uncovered([False] * 10) == ("The old dog, tired of barking, slept",)
     assert sentence.uncovered([True] * 3 + [False] * 2 + [True] * 5) == ("tired",)

@@ -6,6 +6,7 @@ import asyncio
 import itertools
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,9 +17,9 @@ from pytest_llmprops.benchmarks.oracle.replies import Paraphrases
 from pytest_llmprops.benchmarks.oracle.trust import (
     Candidate,
     Trust,
-    category_of,
     draw_candidate,
     outcome_of,
+    pool_of,
     run_trust_tests,
     usable,
 )
@@ -53,9 +54,7 @@ def _trust(judge: Judge, tests: int = 1, seed: int = 0, candidates: list[Candida
 
 
 def _passed(judge: Judge, tests: int, trials: int = TRIALS) -> list[int]:
-    """Return the number of cases in which the judge passes the first test, the first two, and so on
-    to all.
-    """
+    """Return the number of cases in which the judge passes the first test, the first two, and so on to all."""
 
     async def run() -> list[int]:
         fake, rng, passed = FakeOracle(sentences=judge), generator("trials", tests), [0] * tests
@@ -73,19 +72,13 @@ def _passed(judge: Judge, tests: int, trials: int = TRIALS) -> list[int]:
 @pytest.mark.parametrize(
     ("other", "own", "outcome"),
     [
-        (False, True, "accepted"),
-        (True, True, "triangular"),
-        (False, False, "inconsistent"),
-        (True, False, "inconsistent"),
-        (None, True, "unreadable"),
-        (False, None, "unreadable"),
+        (False, True, "accepted"), (True, True, "triangular"), (False, False, "inconsistent"),
+        (True, False, "inconsistent"), (None, True, "unreadable"), (False, None, "unreadable"),
         (None, None, "unreadable"),
     ],
-)
+)  # fmt: skip
 def test_one_test(other: bool | None, own: bool | None, outcome: str) -> None:
-    """A "no" then a "yes" passes, two "yes" are triangular evidence, others are inconsistent or
-    unreadable.
-    """
+    """A "no" then a "yes" passes, two "yes" are triangular evidence, others are inconsistent or unreadable."""
     assert outcome_of(other, own) == outcome
 
 
@@ -102,6 +95,20 @@ def test_questions() -> None:
     assert [chat.sample for chat in fake.chats] == [n // 2 for n in range(40)]
 
 
+@pytest.mark.parametrize(
+    ("said", "outcome", "by_paper"),
+    [(True, "triangular", False), (False, "inconsistent", True), ("hm", "unreadable", False)],
+)
+def test_constant_answers(said: Any, outcome: str, by_paper: bool) -> None:
+    """No constant answer passes; the paper's rule accepts a constant "no", which denies its own paraphrases."""
+    trust = _trust(lambda first, second: said, tests=3)
+    assert (trust.outcome, trust.accepted_by_paper) == (outcome, by_paper)
+    counts = {name: trust.values[name] for name in ("passed", "triangular", "inconsistent")}
+    assert counts == {"passed": 0, "triangular": 0, "inconsistent": 0} | (
+        {} if said == "hm" else {outcome: 3}
+    )
+
+
 def test_a_perfect_judge_passes() -> None:
     """An oracle that knows the source passes every test, for any coin."""
     for seed in range(20):
@@ -109,22 +116,6 @@ def test_a_perfect_judge_passes() -> None:
         assert trust.outcome == "accepted"
         assert trust.accepted_by_paper
         assert trust.values["passed"] == 10
-
-
-def test_constant_yes_is_triangular_evidence() -> None:
-    """An oracle that always says "yes" is rejected under both rules."""
-    trust = _trust(lambda first, second: True)
-    assert trust.outcome == "triangular"
-    assert not trust.accepted_by_paper
-
-
-def test_constant_no_is_inconsistent() -> None:
-    """A constant "no" denies its own paraphrases and is rejected, but the paper's rule accepts it."""
-    trust = _trust(lambda first, second: False, tests=3)
-    assert trust.outcome == "inconsistent"
-    assert trust.accepted_by_paper
-    assert trust.values["inconsistent"] == 3
-    assert trust.values["triangular"] == 0
 
 
 @pytest.mark.simulation
@@ -143,49 +134,24 @@ def test_a_one_sided_guesser_reaches_the_bound(source: int) -> None:
         assert binomtest(passed, trials, _trust(_perfect, count).bound.probability).pvalue > 0.001
 
 
-def test_learning_from_earlier_tests_does_not_help() -> None:
-    """Guessing the source that came up more often is no better than the bound, because draws are
-    independent.
-    """
-    seen: Counter[int] = Counter()
-    questions = itertools.count()
-    named = 1
-
-    def judge(first: str, second: str) -> bool:
-        nonlocal named
-        if next(questions) % 2 == 0:
-            named = 1 if seen[1] >= seen[2] else 2
-        else:
-            seen[int(first[0])] += 1
-        return second == SENTENCES[named - 1]
-
-    trials = 4_000
-    assert binomtest(_passed(judge, 1, trials)[0], trials, 0.5).pvalue > 0.001
-    assert sum(seen.values()) == trials
-
-
 @given(st.lists(st.integers(0, 1000), min_size=4, max_size=4).filter(any))
 def test_no_answers_that_ignore_the_coin_pass_more_than_half(weights: list[int]) -> None:
-    """For any joint distribution of (answer on s1, answer on s2), the pass probability is at most
-    one half.
-    """
-    pairs = list(itertools.product((False, True), repeat=2))
+    """For any joint distribution of (answer on s1, answer on s2), the pass probability is at most one half."""
     passed = 0
-    for (on_first, on_second), weight in zip(pairs, weights, strict=True):
-        answers = (on_first, on_second)
+    for answers, weight in zip(itertools.product((False, True), repeat=2), weights, strict=True):
         for source in (1, 2):
             passed += weight * (outcome_of(answers[2 - source], answers[source - 1]) == "accepted")
     assert passed <= sum(weights)  # of 2 * sum(weights)
 
 
-def test_wording_of_the_bound() -> None:
+@pytest.mark.parametrize(("tests", "many", "limit"), [(1, "a test", "0.5"), (4, "4 tests", "0.0625")])
+def test_wording_of_the_bound(tests: int, many: str, limit: str) -> None:
     """The printed bound is 2^-n for the run's n, for an oracle whose answers do not depend on the coin."""
-    assert _trust(_perfect).bound.text == (
-        "an oracle whose answers do not depend on the coin passes a test with probability at most 0.5"
+    bound = _trust(_perfect, tests).bound
+    assert bound.text == (
+        f"an oracle whose answers do not depend on the coin passes {many} with probability at most {limit}"
     )
-    bound = _trust(_perfect, tests=4).bound
-    assert "passes 4 tests with probability at most 0.0625" in bound.text
-    assert bound.probability == 2**-4
+    assert bound.probability == 2**-tests
 
 
 def test_no_bound_without_a_choice() -> None:
@@ -204,8 +170,7 @@ def test_no_paraphrase() -> None:
     fake = FakeOracle()
     trust = asyncio.run(run_trust_tests(SENTENCES, [], fake.oracle, generator(0), 3))
     assert fake.log == []
-    assert trust.outcome == "untested"
-    assert not trust.accepted_by_paper
+    assert (trust.outcome, trust.accepted_by_paper) == ("untested", False)
     assert trust.bound.probability is None
     assert trust.values["trust"] == 5
     with pytest.raises(ValueError, match="no paraphrase"):
@@ -227,14 +192,6 @@ def test_the_worst_test_decides() -> None:
     assert Trust(None, tests["unreadable"] + tests["inconsistent"], True).outcome == "inconsistent"
 
 
-def test_unreadable_answers() -> None:
-    """Replies that are not JSON pass no test under either rule."""
-    trust = _trust(lambda first, second: "hm")  # type: ignore[arg-type, return-value]
-    assert trust.outcome == "unreadable"
-    assert trust.values["passed"] == 0
-    assert not trust.accepted_by_paper, "it cannot be known whether there is triangular evidence"
-
-
 def test_coin_is_fair_for_any_number_of_candidates() -> None:
     """Each source is drawn equally often, even with five candidates against one, and so is each candidate."""
     candidates = [c for c in CANDIDATES if c.source == 1 or c.text == "2-3"]
@@ -245,29 +202,19 @@ def test_coin_is_fair_for_any_number_of_candidates() -> None:
         assert binomtest(counts[f"1-{number}"], TRIALS, 0.1).pvalue > 0.001
 
 
-def test_draws_are_with_replacement() -> None:
-    """A paraphrase may be drawn again, and is then asked about as another sample."""
-    fake = FakeOracle(sentences=_perfect)
-    asyncio.run(run_trust_tests(SENTENCES, CANDIDATES[:1], fake.oracle, generator(0), 2))
-    assert len(fake.log) == 4
-    assert len({chat.sample for chat in fake.chats}) == 2
-
-
-def test_the_same_generator_gives_the_same_tests() -> None:
-    first, second = ([test.candidate for test in _trust(_perfect, tests=8, seed=5).tests] for _ in range(2))
-    assert first == second
-
-
-def test_categories() -> None:
-    """In the categories of table 5, A is an alignment of the sentences and I an indifferentiable
-    paraphrase.
-    """
-    result = [category_of(a, i) for a, i in ((True, True), (False, True), (True, False), (False, False))]
-    assert result == ["AI", "ĀI", "AĪ", "ĀĪ"]
-
-
 def test_usable_paraphrases() -> None:
     """Paraphrases that repeat the sentence or each other, have no words, or exceed five are not usable."""
     texts = ("the dog slept!", "A dog slept.", "“A dog slept”", "...", "Sleep came.", "Too late.")
     assert usable(Paraphrases(texts), "The dog slept.", 5) == ("A dog slept.", "Sleep came.")
     assert usable(Paraphrases(("The dog slept.",)), "The dog slept.", 5) == ()
+
+
+def test_pool_of_a_sentence_without_paraphrases() -> None:
+    """A sentence without any paraphrase cannot be a source; the pool then has the other's only."""
+    one = [Candidate("a", 1, phi_or=True), Candidate("b", 1)]
+    two = Candidate("c", 2)
+    assert pool_of(one, one[:1], even=True) == one[:1]
+    assert pool_of([*one, two], one[:1], even=True) == [one[0], two]
+    assert pool_of([*one, two], one[:1], even=False) == one[:1]
+    assert pool_of([*one, two], [], even=False) == pool_of([*one, two], [], even=True) == [*one, two]
+    assert pool_of([], [], even=True) == []

@@ -129,12 +129,7 @@ def own_table(measured: Measured) -> Table:
     for s, place in _each(measured, OWN, "yes_rate"):
         said = measured.metric(s, "yes_rate", place)
         assert said is not None
-        cells = [
-            Cell(s.starred),
-            Cell(visible(place[2])),
-            Cell(f"{said.n:,}", said.n),
-            share_cell(said),
-        ]
+        cells = [Cell(s.starred), Cell(visible(place[2])), Cell(f"{said.n:,}", said.n), share_cell(said)]
         cells += [
             own(measured, s, "provable_rate", place, f"{phi}, answer {answer}")
             for answer in ("yes", "no")

@@ -81,24 +81,26 @@ def rule_of(measured: Measured, s: Series, place: Place) -> str:
     return ", ".join(RULES[code] for code in codes) or "–"
 
 
-def linearity_table(measured: Measured, places: list[Place]) -> Table:
-    """Return the table of acceptances and tests, by source and domain (section 5.1, figure 6)."""
-    rows: list[Row] = []
+def _each(measured: Measured, places: list[Place]) -> Iterator[tuple[Series, Place, str, str]]:
+    """Yield series, place, domain and the prefix of the domain's groups."""
     for place in places:
         for s in measured.series:
             for group in domains(measured, s, place):
-                tested = measured.metric(s, "acceptance_rate", place, group)
-                assert tested is not None
-                accepted = f"{group}, accepted" if group else "accepted"
-                cells = [
-                    Cell(s.starred),
-                    Cell(domain_name(place, group)),
-                    Cell(rule_of(measured, s, place)),
-                    Cell(f"{tested.n:,}", tested.n),
-                ]
-                cells += [own(measured, s, name, place, group) for name in _SHARES]
-                cells.insert(len(cells) - 1, own(measured, s, "a_rate", place, accepted))
-                rows.append((*cells, *(own(measured, s, name, place, group) for name in _FURTHER)))
+                prefix = f"{group}, " if group else ""
+                yield s, place, group, prefix
+
+
+def linearity_table(measured: Measured, places: list[Place]) -> Table:
+    """Return the table of acceptances and tests, by source and domain (section 5.1, figure 6)."""
+    rows: list[Row] = []
+    for s, place, group, prefix in _each(measured, places):
+        tested = measured.metric(s, "acceptance_rate", place, group)
+        assert tested is not None
+        texts = (s.starred, domain_name(place, group), rule_of(measured, s, place))
+        cells = [*map(Cell, texts), Cell(f"{tested.n:,}", tested.n)]
+        cells += [own(measured, s, name, place, group) for name in _SHARES]
+        cells.insert(len(cells) - 1, own(measured, s, "a_rate", place, f"{prefix}accepted"))
+        rows.append((*cells, *(own(measured, s, name, place, group) for name in _FURTHER)))
     rows += [_printed_linearity(corpus) for corpus in ("DOCRED", "RISC-V")]
     columns = (
         "Sentences", "Accepted", "Linear and faithful", "Entities in accepted", "Labelled in accepted",
@@ -149,16 +151,13 @@ def _printed_linearity(corpus: str) -> Row:
 def correlation_table(measured: Measured, places: list[Place]) -> Table:
     """Return table 1: Spearman's rank correlations over sentences."""
     rows: list[Row] = []
-    for place in places:
-        for s in measured.series:
-            for group in domains(measured, s, place):
-                prefix = f"{group}, " if group else ""
-                metrics = [measured.metric(s, "spearman", place, f"{prefix}{name}") for name in CORRELATIONS]
-                if any(metrics):
-                    cells = [DASH if r is None else Cell(_signed(r.value), r.value) for r in metrics]
-                    n = next(r.n for r in metrics if r)
-                    texts = (s.starred, domain_name(place, group), rule_of(measured, s, place))
-                    rows.append((*map(Cell, texts), Cell(f"{n:,}", n), *cells))
+    for s, place, group, prefix in _each(measured, places):
+        metrics = [measured.metric(s, "spearman", place, f"{prefix}{name}") for name in CORRELATIONS]
+        if any(metrics):
+            cells = [DASH if r is None else Cell(_signed(r.value), r.value) for r in metrics]
+            n = next(r.n for r in metrics if r)
+            texts = (s.starred, domain_name(place, group), rule_of(measured, s, place))
+            rows.append((*map(Cell, texts), Cell(f"{n:,}", n), *cells))
     for corpus in ("DOCRED", "RISC-V"):
         first = find(paper="oracle", table="1", setting=f"{corpus}; A_test and Con_o")[0]
         cells = [
@@ -198,15 +197,6 @@ def extraction_tables(measured: Measured, places: list[Place]) -> list[Block]:
     """Return the tables whose metrics the runs have; records of earlier versions lack them."""
     floor, losses = _floor_table(measured, places), _losses_table(measured, places)
     return [table for table in (floor, losses) if table.rows]
-
-
-def _each(measured: Measured, places: list[Place]) -> Iterator[tuple[Series, Place, str, str]]:
-    """Yield series, place, domain and the prefix of the domain's groups."""
-    for place in places:
-        for s in measured.series:
-            for group in domains(measured, s, place):
-                prefix = f"{group}, " if group else ""
-                yield s, place, group, prefix
 
 
 def _floor_table(measured: Measured, places: list[Place]) -> Table:

@@ -120,16 +120,11 @@ def test_paraphrases() -> None:
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
-        ("It rains.", "not a list"),
-        ([], "not a list"),
-        ({"1": "It rains."}, "not a list"),
-        (["It rains.", ""], "element 2"),
-        (["It rains.", {"text": "Rain."}], "element 2"),
-        ([None], "element 1"),
-        (["\ud800"], "element 1"),
-        (["x" * (LONGEST_PARAPHRASE + 1)], "longer than"),
+        ("It rains.", "not a list"), ([], "not a list"), ({"1": "It rains."}, "not a list"),
+        (["It rains.", ""], "element 2"), (["It rains.", {"text": "Rain."}], "element 2"), ([None], "element 1"),
+        (["\ud800"], "element 1"), (["x" * (LONGEST_PARAPHRASE + 1)], "longer than"),
     ],
-)
+)  # fmt: skip
 def test_unreadable_paraphrases(value: object, problem: str) -> None:
     """A reply that is not a list of texts yields no paraphrase, and has a reason."""
     paraphrases = read_paraphrases(json.dumps({"paraphrases": value}))

@@ -1,13 +1,17 @@
-"""Neutral edits: what each changes, and the guards that keep the meaning."""
+"""Neutral edits and minimal edits: what each changes, and the guards of the neutral ones."""
 
 from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from pytest_llmprops.benchmarks.oracle import edits as module
-from pytest_llmprops.benchmarks.oracle.edits import EDITS, edited, neutral_edits
+from pytest_llmprops.benchmarks.oracle.covering import align_covering
+from pytest_llmprops.benchmarks.oracle.edits import EDITS, edited, minimal_edits, neutral_edits
+from pytest_llmprops.benchmarks.oracle.trees import Parsed, Tree
+from tests.support.paraphrase_oracles import parsed
 from tests.support.runs import ROOT
 
 #: edit -> sentences before and after
@@ -69,51 +73,26 @@ GUARDS = {
     "title": ["Mr", "Dr. of the ship"],
     "initials": ["He left the U.S. Army.", "He left the U.S.", "a U.S.S. ship"],
     "comma after a date": [
-        "Today was fine.",
-        "On Monday Ann left.",
-        "In May people left.",
-        "On Monday the 5 dogs ran.",
+        "Today was fine.", "On Monday Ann left.", "In May people left.", "On Monday the 5 dogs ran.",
         "In 1999 12 people left.",
     ],
     "percent": ["a 5%-owned firm", "five percent of it"],
     "thousands separator": ["It cost 1,23 euros.", "1,234.50 euros", "the numbers 1,2,3"],
     "number": [
-        "two-year terms",
-        "a hundred and two days",
-        "two thirds of it",
-        "2 percent",
-        "13 years",
-        "Seven Samurai",
-        "one of two men",
-        "5.2 years",
-        "chapter 2",
-        "$2 coins",
-        "Bus 7 leaves",
-        "thirty-two days",
+        "two-year terms", "a hundred and two days", "two thirds of it", "2 percent", "13 years", "Seven Samurai",
+        "one of two men", "5.2 years", "chapter 2", "$2 coins", "Bus 7 leaves", "thirty-two days",
     ],
     "date": [
-        "on 5 June 1999",
-        "on June 5, 1999",
-        "between 5 and 7 June",
-        "on 5 June or later",
-        "on June 5-7",
+        "on 5 June 1999", "on June 5, 1999", "between 5 and 7 June", "on 5 June or later", "on June 5-7",
         "the 5 June attack",
     ],
     "contraction": [
-        "Did it not rain?",
-        "It may not rain.",
-        "That is not Oslo.",
-        "nor hadn't he gone",
-        "Is not",
+        "Did it not rain?", "It may not rain.", "That is not Oslo.", "nor hadn't he gone", "Is not",
     ],
     "spelling": [
-        "The Labour party won.",
-        "a colourful bird",
-        "The meter stopped.",
-        "a program",
-        "an emphasis",
+        "The Labour party won.", "a colourful bird", "The meter stopped.", "a program", "an emphasis",
     ],
-}
+}  # fmt: skip
 
 
 def test_every_edit_has_examples() -> None:
@@ -150,3 +129,43 @@ def test_several_edits() -> None:
         == "the cat and the dog were not fed for 3 days"
     )
     assert edited(text, []) == text
+
+
+# ---- minimal edits
+
+CHASE = "(S (NP (DT The) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat))) (. .))"
+SWAPPED = "(S (NP (DT A) (NN cat)) (VP (VBD chased) (NP (DT the) (NN dog))) (. .))"
+
+
+def test_minimal_edits_change_one_thing() -> None:
+    """Numbers change by one, subject and object are swapped, and an auxiliary verb is negated."""
+    text = "The old dog has chased 12 cats."
+    brackets = (
+        "(S (NP (DT The) (JJ old) (NN dog)) (VP (VBZ has) (VP (VBN chased) (NP (CD 12) (NNS cats)))) (. .))"
+    )
+    assert minimal_edits(Parsed.of(text, brackets)) == {
+        "numbers": "The old dog has chased 13 cats.",
+        "negation": "The old dog has not chased 12 cats.",
+    }
+    assert minimal_edits(Parsed.of("The dog chased a cat.", CHASE)) == {"roles": "A cat chased the dog."}
+
+
+def test_no_edit_without_a_place_for_it() -> None:
+    """A symmetric verb, a pronoun and a main verb ``had`` are left alone."""
+    for brackets in (
+        "(S (NP (NNP Ann)) (VP (VBD met) (NP (NNP Bob))))",
+        "(S (NP (PRP She)) (VP (VBD saw) (NP (NNP Bob))))",
+        "(S (NP (NNP Ann)) (VP (VBD had) (ADVP (RB once))))",
+    ):
+        assert "roles" not in minimal_edits(parsed(brackets))
+    had = "(S (NP (NNP Ann)) (VP (VBD had) (NP (NNP Bob))))"
+    assert "negation" not in minimal_edits(parsed(had))
+
+
+def test_no_edit_is_proved() -> None:
+    """No edit has a covering alignment with its sentence, even if all its words are as similar as can be."""
+    negated = "(S (NP (DT The) (NN dog)) (VP (VBD did) (RB not) (VP (VB chase) (NP (DT a) (NN cat)))))"
+    for edit in (SWAPPED, negated):
+        one, two = Tree.from_brackets(CHASE), Tree.from_brackets(edit)
+        same = np.ones((len(one.tokens), 2)), np.ones((len(two.tokens), 2))
+        assert not align_covering(parsed(CHASE), parsed(edit), *same).rho.phi_or
