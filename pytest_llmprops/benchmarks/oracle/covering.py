@@ -30,7 +30,7 @@ from pytest_llmprops.core.requests import PLANNED, Embed, Parse, Reply, Request
 # Subjects, objects and agents of verbs, read from a constituency tree in the style of the Penn Treebank.
 #
 # They say who does something to whom. Phrase mappings must not change this (``covering``), and a minimal edit
-# swaps it (``minimal_edits``). Clauses of other shapes (questions, relative clauses without a subject) have
+# swaps it (``edits.minimal_edits``). Clauses of other shapes (questions, relative clauses without a subject) have
 # no arguments here.
 
 Role = Literal["agent", "patient"]

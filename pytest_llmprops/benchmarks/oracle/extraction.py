@@ -76,7 +76,7 @@ class ListReading:
 def normalised(name: str) -> str:
     """Return the form in which names are compared.
 
-    - Unicode NFKC, folded case, no invisible characters, one space between words (``core.words.folded``)
+    - Unicode NFKC, folded case, no invisible characters, one space between words (``core.texts.folded``)
     - one kind of apostrophe, quotation mark and hyphen
     - no quotes, brackets, emphasis and punctuation at the ends, and no possessive ``'s``
     - no leading articles, as long as a word remains

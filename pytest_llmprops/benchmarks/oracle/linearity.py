@@ -12,7 +12,7 @@ refused        a content filter withheld every reply about the original sentence
                reply about one of its changed sentences
 =============  ======================================================================================================
 
-``linearity_values`` documents ``Acceptance.values``.
+``linear_tests`` documents ``Acceptance.values``.
 """
 
 from __future__ import annotations

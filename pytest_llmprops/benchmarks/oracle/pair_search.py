@@ -1,7 +1,7 @@
 """The search for answers about sentences that contradict each other.
 
 A *contradiction* is a list of answers that cannot all be right, whatever the sentences mean. The caller draws a point
-(hypothesis, in ``suites/test_oracle.py``), the property builds sentences from it (``pair_properties``), and asks prompt
+(hypothesis, in ``suites/test_oracle.py``), the property builds sentences from it (``PAIR_PROPERTIES``), and asks prompt
 5 about them, with the same sample as the measurement. The search has no verdict and no bound. It keeps the shortest
 contradiction.
 
@@ -232,7 +232,7 @@ def _length(contradiction: Contradiction) -> tuple[int, int]:
 #                    them equivalent to both (*triangular evidence*, as in ``trust``). The second sentence may also be a
 #                    minimal edit of the first, which is known to say something else.
 # ``yes``            If the model says that two sentences are equivalent, it still does after neutral edits
-#                    (``neutral_edits``).
+#                    (``edits.neutral_edits``).
 # ``symmetry``       The answer about two sentences is the same in the other order.
 # ``transitivity``   If a and b, and b and c, are equivalent, then so are a and c.
 # =================  ==================================================================================================

@@ -7,7 +7,7 @@ trusted, but never turned into its opposite. Three outcomes are no decision:
 - ``refused``: the same, if a content filter withheld the reply
 - ``untested``: a yes whose sentences have no trees or vectors, or a no without a paraphrase to test
 
-``paraphrase_record`` documents what is recorded of a decision.
+``pair_evidence`` documents what is recorded of a decision.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class Proof:
 
     @property
     def values(self) -> dict[str, float]:
-        """Flat numbers; see the table in ``paraphrase_record``."""
+        """Flat numbers; see the table in ``pair_evidence``."""
         rho, potential = self.rho, self.potential.rho
         first, second = self.confirmed.leftovers
         numbers = {

@@ -175,11 +175,11 @@ def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Itera
     yield mean("acceptance_rate", lambda v: v["accepted"], group)
     accepted = [r for r in records if r.values["accepted"]]
     # Only tested entities are accepted or rejected; those left out of the vectors are neither.
-    yield from _share(place, "entity_acceptance_rate", records, _covered, _value("tested"), group)
-    labelled = _labelled(records)
     yield from _share(
-        place, "labelled_entity_acceptance_rate", labelled, _labelled_covered, labelled_tested, group
+        place, "entity_acceptance_rate", records, _of_accepted(_value("tested")), _value("tested"), group
     )
+    name, parts = "labelled_entity_acceptance_rate", _of_accepted(labelled_tested)
+    yield from _share(place, name, _labelled(records), parts, labelled_tested, group)
     yield mean("a_rate", _a_rate, group)
     if accepted:
         yield _mean(place, accepted)("a_rate", _a_rate, f"{group}, accepted" if group else "accepted")
@@ -194,7 +194,14 @@ def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Itera
         yield _mean(place, informative)("faithful_acceptance_rate", _is_faithful, group)
         yield from _nulls(place, informative, group)
     drawn = [r for r in records if "informative_tests" in r.values]
-    yield from _share(place, "vacuous_test_rate", drawn, _vacuous, _value("tests"), group)
+    yield from _share(
+        place,
+        "vacuous_test_rate",
+        drawn,
+        lambda v: v["tests"] - v["informative_tests"],
+        _value("tests"),
+        group,
+    )
     yield from _share(place, "identity_rate", records, _value("identity"), _value("changed"), group)
     decided = [r for r in records if "undecided" in r.values]
     for outcome in OUTCOMES:
@@ -217,21 +224,13 @@ def _value(name: str) -> Number:
     return lambda v: v[name]
 
 
-def _covered(values: Values) -> float:
-    return values["tested"] * values["accepted"]
-
-
 def labelled_tested(values: Values) -> float:
     """Return the labelled entities in the vectors; in older records, those in the answer."""
     return values.get("labelled_tested", values["labelled_extracted"])
 
 
-def _labelled_covered(values: Values) -> float:
-    return labelled_tested(values) * values["accepted"]
-
-
-def _vacuous(values: Values) -> float:
-    return values["tests"] - values["informative_tests"]
+def _of_accepted(number: Number) -> Number:
+    return lambda v: number(v) * v["accepted"]
 
 
 def _slots(values: Values) -> float:
@@ -258,13 +257,11 @@ def _a_rate(values: Values) -> float:
     return values["combinations_passed"] / values["combinations"]
 
 
-def _mean(
-    place: Place, records: Sequence[VerdictRecord]
-) -> Callable[[str, Callable[[Values], float], str], Metric]:
+def _mean(place: Place, records: Sequence[VerdictRecord]) -> Callable[[str, Number, str], Metric]:
     """Return a function for the mean over sentences with its interval, which accounts for clusters."""
     clusters = [r.cluster for r in records]
 
-    def row(name: str, number: Callable[[Values], float], group: str) -> Metric:
+    def row(name: str, number: Number, group: str) -> Metric:
         numbers = [number(r.values) for r in records]
         value = math.fsum(numbers) / len(numbers)
         low: float | None = None
@@ -294,16 +291,8 @@ def _share(
 def _correlations(place: Place, group: str, values: Sequence[Values]) -> Iterator[Metric]:
     """Yield Spearman's rank correlations (table 1), except if one of the two values does not vary."""
     prefix = f"{group}, " if group else ""
-    rows: dict[str, Callable[[Values], float]] = {
-        "a_test": lambda v: v["tests_passed"],
-        "a_rate": _a_rate,
-        "entities": lambda v: v["entities"],
-    }
-    columns: dict[str, Callable[[Values], float]] = {
-        "con_o": lambda v: v["con_o"],
-        "con_rs": lambda v: v["con_rs"],
-        "entities": lambda v: v["entities"],
-    }
+    rows = {"a_test": _value("tests_passed"), "a_rate": _a_rate, "entities": _value("entities")}
+    columns = {name: _value(name) for name in ("con_o", "con_rs", "entities")}
     if len(values) < 3:
         return
     from scipy.stats import spearmanr

@@ -1,7 +1,7 @@
 """Constituency trees for Algorithm 1, and sentences with their trees (Zeng et al., section 4.3).
 
 A token and its part of speech are one leaf node. Unary chains are collapsed into one node, because two nodes over the
-same tokens have the same vector (``vectors.node_vectors``). Otherwise paths would stop at places that depend only on
+same tokens have the same vector (:func:`node_vectors`). Otherwise paths would stop at places that depend only on
 the parser's labels. ``ROOT`` over ``S`` would also allow the whole sentence as a phrase, which the paper rules out.
 """
 

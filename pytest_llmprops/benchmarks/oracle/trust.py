@@ -128,7 +128,7 @@ class Trust:
 
     @property
     def values(self) -> dict[str, float]:
-        """Flat numbers without the suffix for the kind of alignment; see the table in ``paraphrase_record``."""
+        """Flat numbers without the suffix for the kind of alignment; see the table in ``pair_evidence``."""
         outcomes = [test.outcome for test in self.tests]
         return {
             "category": float(CATEGORY_CODES[self.category]) if self.category else 0.0,
@@ -157,7 +157,7 @@ def outcome_of(other: bool | None, own: bool | None) -> Outcome:
 def usable(paraphrases: Paraphrases, sentence: str, limit: int) -> tuple[str, ...]:
     """Return the first ``limit`` paraphrases, without empty ones, repetitions, and those with the sentence's words.
 
-    Words are compared folded and without punctuation (``core.words``).
+    Words are compared folded and without punctuation (``core.texts``).
     """
     known = {tuple(unicode_words(sentence)), ()}
     kept: list[str] = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.linearity import expected_calls, most_calls, plan_remark
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
+from pytest_llmprops.benchmarks.oracle.scheme import Bound
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import documents_of
-from pytest_llmprops.benchmarks.oracle.settings import LINEARITY_QUICK, LinearitySettings
+from pytest_llmprops.benchmarks.oracle.settings import LINEARITY_QUICK, QUICK, LinearitySettings
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.linearity import (
     Passed,
@@ -40,6 +42,7 @@ from tests.support.oracle_runs import sentence, verdict_on
 from tests.support.records import verdict as record
 
 ORACLE = OracleChecker()
+FOUR = sentence("Then Oslo wrote to Lima about Quito and Cairo.", 1)
 PAGE = (Path(__file__).parents[3] / "docs" / "oracle.md").read_text("utf-8")
 TARGET: dict[str, Any] = {
     "rule": "majority", "draw": "informative", "samples": 1, "epsilon": 0.1, "delta": 0.05,
@@ -81,11 +84,8 @@ def test_reason_and_bound_have_what_was_reached() -> None:
     assert all_pass(4, 7, 2) == pytest.approx(0.036457, abs=1e-6)
     text = "an extractor 0.1-far from linear would have been rejected with probability at least 0.963"
     assert acceptance.why == f"7 of 7 tests passed; {text}"
-    assert acceptance.bound is not None
-    assert (acceptance.bound.text, acceptance.bound.epsilon) == (text, 0.1)
-    assert acceptance.bound.probability == 0.963
-    assert (acceptance.values["epsilon"], acceptance.values["delta"]) == (0.1, 0.05)
-    assert acceptance.values["known_in_full"] == 0
+    assert acceptance.bound == Bound(text, 0.1, 0.963)
+    assert {"epsilon": 0.1, "delta": 0.05, "known_in_full": 0}.items() <= acceptance.values.items()
 
 
 def test_all_vectors_known_is_an_exact_statement() -> None:
@@ -159,22 +159,23 @@ def test_function_known_in_full_is_checked_in_full() -> None:
     assert (linear.values["tests"], linear.values["known_in_full"]) == (3, 1)
 
 
-def test_unread_sentence_ends_the_tests() -> None:
+@pytest.mark.parametrize(
+    ("reply", "outcome"),
+    [(Reply("Sorry."), "rejected"), (Reply("", finish_reason="content_filter"), "refused")],
+    ids=["unread", "filtered"],
+)
+def test_unread_sentence_ends_the_tests(reply: Reply, outcome: str) -> None:
     """A changed sentence without a readable reply fails its test; a filtered one refuses the sentence."""
-    for reply, outcome in (
-        (Reply("Sorry."), "rejected"),
-        (Reply("", finish_reason="content_filter"), "refused"),
-    ):
-        asked: list[str] = []
+    asked: list[str] = []
 
-        async def ask(chat: Chat, reply: Reply = reply, asked: list[str] = asked) -> Reply:
-            asked.append(chat.prompt)
-            return reply if SENTENCE not in chat.prompt else await Fake(lambda x, _: present(x))(chat)
+    async def ask(chat: Chat) -> Reply:
+        asked.append(chat.prompt)
+        return reply if SENTENCE not in chat.prompt else await Fake(lambda x, _: present(x))(chat)
 
-        acceptance = check(ask, **TARGET)
-        assert acceptance.outcome == outcome
-        assert len(asked) == 1 + 3
-        assert ("epsilon" in acceptance.values) == (outcome == "rejected")
+    acceptance = check(ask, **TARGET)
+    assert acceptance.outcome == outcome
+    assert len(asked) == 1 + 3
+    assert ("epsilon" in acceptance.values) == (outcome == "rejected")
 
 
 # ---- settings
@@ -205,12 +206,9 @@ def test_wrong_targets_are_one_line(wrong: dict[str, Any], message: str) -> None
 
 def test_null_extractors_play_until_the_same_bound() -> None:
     """A constant list is linear and accepted; noise is accepted at most delta of the time."""
-    item = sentence("Then Oslo wrote to Lima about Quito and Cairo.", 1)
-    verdict = verdict_on(item, Model(), epsilon=0.05, delta=0.05)
-    assert (verdict.values["tests"], verdict.values["tested"]) == (12, 4)
-    assert verdict.values["null_list"] == verdict.values["null_empty"] == 1
-    assert verdict.values["null_list_faithful"] == 0
-    assert verdict.values["null_coin"] == verdict.values["null_drop30"] == 0
+    values = verdict_on(FOUR, Model(), epsilon=0.05, delta=0.05).values
+    nulls = {"null_list": 1, "null_empty": 1, "null_list_faithful": 0, "null_coin": 0, "null_drop30": 0}
+    assert ({"tests": 12, "tested": 4} | nulls).items() <= values.items()
 
 
 # ---- plan
@@ -249,12 +247,10 @@ def test_plan_counts_an_accepted_sentence() -> None:
         "tests of linearity take 37 calls per accepted sentence with 4 entities, which the plan expects, fewer if"
         " rejected, and at most 99 with up to 12 entities; 10 sentences: 371 expected, 990 at most"
     )
-    with_target = resolve(
-        "oracle", ORACLE.protocols, "quick", {"epsilon": "0.1", "delta": "0.05"}, 0
-    ).settings
+    with_target = replace(QUICK, epsilon=0.1, delta=0.05)
     items = [sentence("Then Oslo wrote to Lima.", number) for number in range(10)]
     assert list(ORACLE.plan_remarks(items, with_target)) == [plan_remark(chosen, 10)]
-    assert list(ORACLE.plan_remarks(items, ORACLE.protocols["quick"].settings)) == []
+    assert list(ORACLE.plan_remarks(items, QUICK)) == []
     assert list(ORACLE.plan_remarks([], with_target)) == []
 
 
@@ -264,9 +260,7 @@ def test_plan_counts_an_accepted_sentence() -> None:
 @cache
 def measured() -> dict[str, float]:
     """Return the values of an accepted sentence with four entities."""
-    verdict = verdict_on(
-        sentence("Then Oslo wrote to Lima about Quito and Cairo.", 1), Model(), epsilon=0.1, delta=0.05
-    )
+    verdict = verdict_on(FOUR, Model(), epsilon=0.1, delta=0.05)
     assert (verdict.status, verdict.values["tests"]) == ("correct", 7)
     return dict(verdict.values)
 
@@ -281,13 +275,10 @@ def line(number: int, document: str = "a", **values: float) -> VerdictRecord:
 
 def test_document_is_accepted_if_all_tested_sentences_are() -> None:
     """A rejected sentence, or one whose tests a content filter ended, means no acceptance; unmeasurable ones do not."""
-    filtered = record(
-        "linearity", 9, benchmark="oracle", cluster="oracle/p/c", status="refused", values={"entities": 4.0}
-    )
-    unmeasurable = record(
-        "linearity", 8, benchmark="oracle", cluster="oracle/p/d", status="unparsed", values={"entities": 1.0}
-    )
-    alone = record("linearity", 7, benchmark="oracle", values=dict(line(1).values))
+    values, own = {"entities": 4.0}, {"benchmark": "oracle"}
+    filtered = record("linearity", 9, cluster="oracle/p/c", status="refused", values=values, **own)
+    unmeasurable = record("linearity", 8, cluster="oracle/p/d", status="unparsed", values=values, **own)
+    alone = record("linearity", 7, values=dict(line(1).values), **own)
     records = [
         *(line(n) for n in range(3)),
         line(3, "b"), line(4, "b", accepted=0, tests=1, informative_tests=1),
@@ -341,7 +332,7 @@ def test_documents_are_metrics_and_a_remark() -> None:
 
 def test_without_a_target_there_are_no_documents() -> None:
     """Sentences with a fixed number of tests have neither rows nor a remark on documents."""
-    verdict = verdict_on(sentence("Then Oslo wrote to Lima about Quito.", 1), Model())
+    verdict = verdict_on(FOUR, Model())
     records = [record("linearity", 1, benchmark="oracle", cluster="doc", values=dict(verdict.values))]
     assert not any("document" in m.name or m.name == "tests_per_sentence" for m in metric_rows(records))
     assert not any(text.startswith("documents") for text in ORACLE.remarks(records))

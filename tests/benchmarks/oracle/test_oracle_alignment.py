@@ -35,6 +35,10 @@ CHASE = "(S (NP (DT the) (JJ old) (NN dog)) (VP (VBD chased) (NP (DT a) (NN cat)
 CHASE_MEANS = "the old dog chase a cat"
 CHASED = """(S (NP (DT a) (NN kitty)) (VP (VBD was) (VP (VBN pursued) (PP (IN by)
     (NP (DT the) (JJ aged) (NN hound))))))"""
+#: a sentence whose clause says all of the other one
+SAID = "(S (NP (DT the) (NN man)) (VP (VBD said) (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))))"
+SLEPT = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
+SAID_MEANS = "the man say the2 dog sleep well", "the2 dog sleep well"
 CHASED_MEANS = "a cat chase chase chase the old dog"  # "was" and "by" are closest to the verb
 
 
@@ -44,8 +48,6 @@ def test_reordered_phrases_align_both_ways() -> None:
     assert alignments.forward == (NodeMapping((0, 5), (0, 5)), NodeMapping((5, 7), (5, 7)))
     assert alignments.backward == alignments.forward
     assert alignments.rho == Rho(True, True, True, True)
-    assert alignments.rho.phi_or
-    assert alignments.rho.phi_and
     assert alignments.pairs() == (
         PhrasePair("The dog in the yard", "The hound in the garden"),
         PhrasePair("slept quietly", "softly rested"),
@@ -62,21 +64,16 @@ def test_passive_by_hand() -> None:
     # the root; the verb phrases above it are nearest to "chased" and to the root: no path goes through them.
     assert alignments.backward == (NodeMapping((0, 2), (4, 6)), NodeMapping((5, 8), (0, 3)))
     assert alignments.rho == Rho()
-    assert not alignments.rho.phi_or
     assert alignments.leftovers == (("chased",), ("was pursued by",))
     assert alignments.pairs() == (PhrasePair("the old dog", "the aged hound"), PhrasePair("a cat", "a kitty"))
 
 
 def test_one_direction_covers_the_other_sentence() -> None:
     """A clause of s1 says all of s2, so the star alignment covers s2: only the root of s2 may be matched."""
-    said = "(S (NP (DT the) (NN man)) (VP (VBD said) (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))))"
-    slept = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
-    alignments = aligned(said, slept, "the man say the2 dog sleep well", "the2 dog sleep well")
+    alignments = aligned(SAID, SLEPT, *SAID_MEANS)
     assert alignments.forward == (NodeMapping((3, 7), (0, 4)),)
     assert alignments.backward == (NodeMapping((0, 2), (3, 5)), NodeMapping((2, 4), (5, 7)))
     assert alignments.rho == Rho(forward=False, forward_star=True, backward=True, backward_star=False)
-    assert alignments.rho.phi_or
-    assert alignments.rho.phi_and
     assert alignments.leftovers == (("the man said",), ())
 
 
@@ -202,15 +199,12 @@ def test_vectors_that_do_not_fit(pieces: list[tuple[int, ...]], values: object, 
 
 def test_one_word_sentences() -> None:
     """A one-word sentence is only a root, so its word is left over, with or without a full stop."""
-    alignments = aligned("(NP (NN Rain))", "(NP (NN Rain))", "rain", "rain")
-    assert alignments.forward == ()
-    assert alignments.rho == Rho()
-    assert alignments.leftovers == (("Rain",), ("Rain",))
     stopped = "(S (NP (NN Rain)) (. .))"
-    alignments = aligned(stopped, stopped, "rain .", "rain .")
-    assert alignments.forward == ()
-    assert alignments.rho == Rho()
-    assert alignments.leftovers == (("Rain",), ("Rain",))
+    for brackets, means in (("(NP (NN Rain))", "rain"), (stopped, "rain .")):
+        alignments = aligned(brackets, brackets, means, means)
+        assert alignments.forward == ()
+        assert alignments.rho == Rho()
+        assert alignments.leftovers == (("Rain",), ("Rain",))
     # Of the other sentence a phrase may be mapped onto it: its root, unlike that of the sentence mapped, is allowed.
     other = aligned(
         "(S (NP (A heavy) (NN rain)) (VP (VB fell) (RB today)))", stopped, ". rain fall day", "rain ."
@@ -257,8 +251,7 @@ def test_refused_pairs_are_removed_from_both_directions() -> None:
 
 def test_pairs_of_aligned_directions() -> None:
     """Only directions that cover a sentence have phrase pairs to ask about."""
-    tree = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
-    first, second = parsed(tree), parsed(tree)
+    first = second = parsed(SLEPT)
     forward = (NodeMapping((0, 2), (0, 2)),)
     backward = (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4)))
     alignments = Alignments(first, second, forward, backward)
@@ -383,11 +376,8 @@ def test_a_sentence_is_aligned_with_itself() -> None:
 
 def test_what_only_one_sentence_says_is_left_over() -> None:
     """One direction covers the shorter sentence, which is enough for Algorithm 1, but not both sentences."""
-    said = "(S (NP (DT the) (NN man)) (VP (VBD said) (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))))"
-    slept = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
-    words = "the man say the2 dog sleep well", "the2 dog sleep well"
-    assert align(parsed(said), parsed(slept), *map(vectors, words)).rho.phi_and
-    alignments = covering(said, slept, *words)
+    assert aligned(SAID, SLEPT, *SAID_MEANS).rho.phi_and
+    alignments = covering(SAID, SLEPT, *SAID_MEANS)
     assert alignments.rho.backward
     assert not alignments.rho.backward_star
     assert not alignments.rho.phi_or
@@ -397,11 +387,9 @@ def test_what_only_one_sentence_says_is_left_over() -> None:
 
 def test_a_whole_sentence_is_barred() -> None:
     """With ``bar``, no phrase is mapped to the whole other sentence, neither by Algorithm 1."""
-    said = "(S (NP (DT the) (NN man)) (VP (VBD said) (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))))"
-    slept = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
-    values = vectors("the man say the2 dog sleep well"), vectors("the2 dog sleep well")
-    allowed = align(parsed(said), parsed(slept), *values, whole="allow")
-    barred = align(parsed(said), parsed(slept), *values, whole="bar")
+    values = [vectors(means) for means in SAID_MEANS]
+    allowed = align(parsed(SAID), parsed(SLEPT), *values, whole="allow")
+    barred = align(parsed(SAID), parsed(SLEPT), *values, whole="bar")
     assert NodeMapping((3, 7), (0, 4)) in allowed.forward
     assert all(mapping.target != (0, 4) for mapping in barred.forward)
 
@@ -456,8 +444,7 @@ def test_arguments_of_active_and_passive_verbs() -> None:
 
 def test_dissimilar_phrases_are_not_mapped() -> None:
     """Without similar words, the most similar phrase is still not a mapping."""
-    one = "(S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well)))"
-    assert covering(one, one, "a b c d", "e f g h").forward == ()
+    assert covering(SLEPT, SLEPT, "a b c d", "e f g h").forward == ()
 
 
 def test_only_the_largest_phrases_are_asked_about() -> None:

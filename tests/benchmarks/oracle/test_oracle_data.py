@@ -144,15 +144,10 @@ def test_numerals_and_months_are_labelled() -> None:
     months = "January|February|March|April|June|July|August|September|October|November|December"
     pattern = re.compile(rf"\d[\d.,:]*\d|\d|\b(?:{months})\b|\b(?:Sun|Mon|Tues|Wednes|Thurs|Fri|Satur)day\b")
     for item in sentences("general"):
-        labelled = [
-            result.span()
-            for name in named(item)
-            for result in re.finditer(re.escape(name), item["text"])
-        ]  # fmt: skip
-        for result in pattern.finditer(item["text"]):
-            assert any(start <= result.start() and result.end() <= end for start, end in labelled), item[
-                "text"
-            ]
+        text = item["text"]
+        spans = [found.span() for name in named(item) for found in re.finditer(re.escape(name), text)]
+        for found in pattern.finditer(text):
+            assert any(start <= found.start() and found.end() <= end for start, end in spans), text
 
 
 def test_common_nouns_inside_names_are_not_labelled() -> None:
@@ -160,10 +155,9 @@ def test_common_nouns_inside_names_are_not_labelled() -> None:
     common = {"animal", "plant", "food", "disease", "instrument", "material"}
     for item in sentences("general"):
         for name, kind in item["entities"]:
-            longer = [other for other in named(item) if name != other and mentions(name, other)]
             text = item["text"]
-            for other in longer:
-                text = text.replace(other, "")
+            for longer in named(item):
+                text = text.replace(longer, "") if name != longer and mentions(name, longer) else text
             assert kind not in common or mentions(name, text), (item.id, name)
 
 

@@ -237,12 +237,7 @@ def test_damaged_losses_are_read() -> None:
 # ---- culprits
 
 
-FOUND = locate([Extracted(name) for name, _, _ in ENTITIES[:2]], SENTENCE)
-SUBJECT = Subject(
-    SENTENCE,
-    FOUND,
-    tuple(Synonym(e, s, "pool", "") for e, (_, _, s) in zip(FOUND, ENTITIES[:2], strict=True)),
-)
+SUBJECT = subject(2)
 #: the test of x = Adriana replaced, y = Lisbon replaced, and its four sentences
 X, Y = 0b01, 0b10
 
@@ -274,19 +269,12 @@ def culprits_of(**changed: Samples) -> tuple[Culprit, ...]:
     return culprits([test], list(samples.items()), SUBJECT, "majority", original)
 
 
-def test_passed_test_has_no_culprit() -> None:
-    """A passed test has no culprit, even if other replies vary."""
-    assert culprits_of() == ()
-
-
 def test_multi_form() -> None:
     """An entity that some replies put in a longer name is multi-form, with the form and its count."""
     (culprit,) = culprits_of(
         x11=replies_to(3, (3, ["Tobias", "Nairobi"]), (8, ["Tobias of Nairobi", "Nairobi"]))
     )
-    assert culprit.name == "Adriana"
-    assert culprit.synonym == "Tobias"
-    assert culprit.tests == 1
+    assert (culprit.name, culprit.synonym, culprit.tests) == ("Adriana", "Tobias", 1)
     assert "multi-form" in culprit.kinds
     assert 'as "tobias of nairobi" in 8 of 11 replies' in culprit.why
     assert str(culprit).startswith('"Adriana" (replaced by "Tobias"): multi-form')
@@ -295,16 +283,12 @@ def test_multi_form() -> None:
 
 
 def test_weak() -> None:
-    """An entity that only some replies about one sentence contain is weak, with its count."""
+    """An entity that only some replies about one sentence contain is weak, with its count, and only weak."""
     (culprit,) = culprits_of(x11=replies_to(3, (4, ["Tobias", "Nairobi"]), (7, ["Nairobi"])))
     assert culprit.kinds[0] == "weak"
     assert culprit.why.startswith("in 4 of 11 replies about one sentence")
     (edge,) = culprits_of(x11=replies_to(3, (2, ["Tobias", "Nairobi"]), (9, ["Nairobi"])))
     assert "weak" not in edge.kinds
-
-
-def test_entity_that_varies_is_only_weak() -> None:
-    """An entity that varies within one sentence is only weak."""
     wavering = replies_to(X, (5, ["Tobias", "Lisbon"]), (6, ["Tobias"]))
     (culprit,) = culprits_of(x01=wavering, x11=replies_to(3, (11, ["Tobias"])))
     assert culprit.name == "Lisbon"
@@ -351,9 +335,7 @@ def test_unexplained() -> None:
 
 def test_culprits_are_sorted_by_failed_tests() -> None:
     """The entity with the most failed tests comes first, with the number of tests that fail because of it."""
-    entities = locate([Extracted(name) for name, _, _ in ENTITIES[:3]], SENTENCE)
-    synonyms = tuple(Synonym(e, s, "pool", "") for e, (_, _, s) in zip(entities, ENTITIES[:3], strict=True))
-    subject = Subject(SENTENCE, entities, synonyms)
+    three = subject(3)
     samples = {
         x: Samples("", (ListReading(tuple(map(Extracted, present(x)))),) * 11) for x in (1, 2, 3, 4, 5, 6)
     }
@@ -363,9 +345,9 @@ def test_culprits_are_sorted_by_failed_tests() -> None:
     tests = [
         OneTest(x, y, 0, 1, (samples[x], samples[y], samples[x ^ y])) for x, y in ((1, 2), (4, 1), (4, 2))
     ]
-    seen = culprits(tests, list(samples.items()), subject, "majority")
+    seen = culprits(tests, list(samples.items()), three, "majority")
     assert [(c.name, c.tests, c.place) for c in seen] == [("Kenya", 2, 2), ("Adriana", 1, 0)]
-    assert [violated_bits(test, subject, "majority") for test in tests] == [1, 4, 4]
+    assert [violated_bits(test, three, "majority") for test in tests] == [1, 4, 4]
 
 
 def test_unread_replies_name_no_entity() -> None:

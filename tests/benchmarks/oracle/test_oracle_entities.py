@@ -36,10 +36,7 @@ def test_all_mentions_as_words() -> None:
     sentence = "The Rhine's bank: Rhinestone, Rhine, and the Rhine."
     entity = entities_of(sentence, "the Rhine")["the Rhine"]
     assert entity.spans == ((4, 9), (30, 35), (45, 50))
-    assert entity.name == "Rhine"
-    assert entity.state == "tested"
-    assert entity.literal
-    assert entity.named is None
+    assert (entity.name, entity.state, entity.literal, entity.named) == ("Rhine", "tested", True, None)
 
 
 def test_own_case_is_preferred() -> None:
@@ -134,32 +131,19 @@ SYNONYMS = ("Tobias", "performer", "animal", "European hake", "The Old Bridge", 
 ENTITIES = locate([Extracted(name) for name in NAMES], SENTENCE)
 
 
-@pytest.mark.parametrize(
-    ("x", "text"),
-    [
-        (0, SENTENCE),
-        (0b000001, 'Tobias met an actor, a dog and an eel; Tobias saw the Eiffel Tower. "A hotel," he said.'),
-        (
-            0b000010,
-            'Aaron met a performer, a dog and an eel; Aaron saw the Eiffel Tower. "A hotel," he said.',
-        ),
-        (
-            0b000100,
-            'Aaron met an actor, an animal and an eel; Aaron saw the Eiffel Tower. "A hotel," he said.',
-        ),
-        (
-            0b001000,
-            'Aaron met an actor, a dog and a European hake; Aaron saw the Eiffel Tower. "A hotel," he said.',
-        ),
-        (0b110000, 'Aaron met an actor, a dog and an eel; Aaron saw the Old Bridge. "An inn," he said.'),
-        (
-            0b111111,
-            'Tobias met a performer, an animal and a European hake; Tobias saw the Old Bridge. "An inn," he said.',
-        ),
-    ],
-)
-def test_each_vector_gives_its_sentence(x: int, text: str) -> None:
+#: by entity, the text before and after its replacement
+CHANGES = (
+    ("Aaron", "Tobias"), ("an actor", "a performer"), ("a dog", "an animal"), ("an eel", "a European hake"),
+    ("Eiffel Tower", "Old Bridge"), ("A hotel", "An inn"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("x", [0, 0b000001, 0b000010, 0b000100, 0b001000, 0b110000, 0b111111])
+def test_each_vector_gives_its_sentence(x: int) -> None:
     """All mentions of the replaced entities change, with the right articles, and nothing else does."""
+    text = SENTENCE
+    for place, change in enumerate(CHANGES):
+        text = text.replace(*change) if x >> place & 1 else text
     assert replaced(SENTENCE, ENTITIES, SYNONYMS, x).text == text
 
 
@@ -189,10 +173,8 @@ def test_title_drops_its_article_only_after_an_article() -> None:
     """A title's "The" is dropped only after an article."""
     sentence = "He saw Rain Season and the Rain Season crew."
     entities = locate([Extracted("Rain Season")], sentence)
-    assert (
-        replaced(sentence, entities, ["The Salt Road"], 1).text
-        == "He saw The Salt Road and the Salt Road crew."
-    )
+    said = replaced(sentence, entities, ["The Salt Road"], 1).text
+    assert said == "He saw The Salt Road and the Salt Road crew."
 
 
 VOWELS = "hour heir honest 8 11th 18 FBI MRI X uninvited umbrella onion actor unimportant"
@@ -220,11 +202,6 @@ def test_paraphrases_must_keep_the_entities() -> None:
     assert prompt.count('Tobias"') == 1
     good = "Tobias, who met an eel, a dog and an actor, saw the Eiffel Tower and said: a hotel."
     assert read_paraphrase(f'"{good}"\n', replacement) == good
-    for bad in (
-        "",
-        replacement.text,
-        good.replace("dog", "hound"),
-        good.replace("eel", "eels"),
-        good + "\nor this",
-    ):
+    lacking = good.replace("dog", "hound"), good.replace("eel", "eels")
+    for bad in ("", replacement.text, *lacking, f"{good}\nor this"):
         assert read_paraphrase(bad, replacement) is None

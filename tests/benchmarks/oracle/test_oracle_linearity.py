@@ -467,6 +467,12 @@ def test_wording_of_the_bounds(
     assert (said.epsilon, said.probability and round(said.probability, 3)) == bound
 
 
+def test_an_unknown_rule_is_named() -> None:
+    """An error about an unknown rule lists the rules."""
+    with pytest.raises(ValueError, match="rule must be one of any, majority, single"):
+        LinearitySettings(rule="all")  # type: ignore[arg-type]
+
+
 def test_labels_are_matched_by_normalised_name() -> None:
     """Labels match the answer by normalised name, and unlabelled sentences have no such values."""
     sentence = Sentence(SENTENCE, ("adriana's", "The Lisbon", "Berlin"))

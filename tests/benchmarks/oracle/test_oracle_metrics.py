@@ -250,7 +250,7 @@ def test_what_the_papers_rule_counts() -> None:
 def test_answers_tested_with_one_source_have_a_rate() -> None:
     """The share of tested answers of "no" whose source could only be one sentence, by kind of alignment."""
     coin: dict[str, Any] = {"tests_or": 1.0, "tests_and": 1.0, "fair_coin_or": 1.0, "fair_coin_and": 1.0}
-    untested: dict[str, Any] = {"tests_or": 0.0, "tests_and": 0.0, "fair_coin_or": 0.0, "fair_coin_and": 0.0}
+    untested = dict.fromkeys(coin, 0.0)
     some = [no(0, (1, 1), **coin), no(1, (1, 1), **{**coin, "fair_coin_and": 0.0}), no(2, (5, 5), **untested)]
     measured = values(some, "no")
     assert (measured["one_source_rate/or"], measured["one_source_rate/and"]) == (0.0, 1 / 2)
@@ -288,10 +288,9 @@ def test_unreadable_tests_are_excluded_from_both_rules() -> None:
     some = [no(0, (1, 1)), no(1, (2, 2)), *(no(n, (4, 4)) for n in range(2, 9))]
     metrics = rows(some)
     for group in ("", "ĀĪ or", "ĀĪ and"):
-        paper = metrics["no", "acceptance_rate_paper", group]
-        assert (paper.value, paper.n) == (1 / 2, 2)
-        ours = metrics["no", "acceptance_rate", group]
-        assert (ours.value, ours.n) == (1 / 2, 2)
+        for name in ("acceptance_rate", "acceptance_rate_paper"):
+            metric = metrics["no", name, group]
+            assert (metric.value, metric.n) == (1 / 2, 2)
     # Decided by "and": the first is unreadable. By "or", both are.
     by_and = [no(0, (3, 4), phi=1.0, accepted=0.0), no(1, (4, 3), phi=1.0, accepted=0.0)]
     by_and = [
@@ -344,11 +343,9 @@ def test_sources_have_separate_metrics() -> None:
 
 
 def test_sanity_checks_by_hand() -> None:
-    """Consistency over repeats, table 4 by the first answer, and random pairs all exclude what was not
-    tested.
+    """Consistency over repeats, table 4 by the first answer, and random pairs all exclude what was not tested.
 
-    A case whose readable answers are the same, but that also has an unreadable one, is in no consistency
-    rate.
+    A case whose readable answers are the same, but that also has an unreadable one, is in no consistency rate.
     """
 
     def askings(yes: int, no: int, unreadable: int = 0) -> dict[str, float]:

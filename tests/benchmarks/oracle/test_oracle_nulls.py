@@ -138,6 +138,7 @@ def test_self_consistency() -> None:
     assert acceptance.why == "0 yes, 5 no in 5 askings"
     assert [chat.sample for chat in fake.chats] == [0, 1, 2, 3, 4]
     acceptance = asyncio.run(self_consistency(PAIR, saying(True, True, False, True, True).oracle))
+    assert not acceptance
     assert (acceptance.outcome, acceptance.values["answers_yes"]) == ("inconsistent", 4)
     assert not asyncio.run(self_consistency(PAIR, saying(*["?"] * 10).oracle)).accepted
 

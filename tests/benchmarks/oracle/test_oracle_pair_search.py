@@ -214,9 +214,8 @@ def test_shrinks_to_the_shortest_sentences(make: Make, name: str, judge: Judge) 
     def paraphrases(text: str) -> list[str]:
         return [" ".join(text.split()[:-3]), f"{text} Indeed so ."]
 
-    every = make(name, judge, paraphrases=paraphrases)
+    every, drawn = (make(name, judge, paraphrases=paraphrases) for _ in range(2))
     every.everything()
-    drawn = make(name, judge, paraphrases=paraphrases)
     drawn.hypothesis()
     assert every.search.smallest is not None
     assert drawn.search.smallest is not None
@@ -243,10 +242,8 @@ def test_a_judge_that_is_not_transitive(make: Make) -> None:
     def judge(one: str, two: str) -> bool:
         return abs(len(unicode_words(one)) - len(unicode_words(two))) < 2
 
-    searching = make(
-        TRANSITIVITY, judge, Reducible("It rained"), Reducible("Nothing like that was seen"),
-        paraphrases=lambda text: [f"{text} again"],
-    )  # fmt: skip
+    first, second = Reducible("It rained"), Reducible("Nothing like that was seen")
+    searching = make(TRANSITIVITY, judge, first, second, paraphrases=lambda text: [f"{text} again"])
     found = read(searching.hypothesis())
     assert found.sentences == ("It rained", "It rained again", "It rained again again")
     assert found.answers == ((1, 2, "yes"), (2, 3, "yes"), (1, 3, "no"))

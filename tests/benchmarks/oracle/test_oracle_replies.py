@@ -49,11 +49,9 @@ class Replies:
 def test_yes_or_no_in_any_case(word: str) -> None:
     """Yes and no are read in any case, with the explanation."""
     answer = read_answer(json.dumps({"answer": word, "explanation": "as it is"}))
-    assert answer.word == word.strip().lower()
-    assert answer.explanation == "as it is"
+    assert (answer.word, answer.explanation) == (word.strip().lower(), "as it is")
     assert answer.said is (answer.word == "yes")
-    assert not answer.notes.problem
-    assert not answer.notes.fenced
+    assert (answer.notes.problem, answer.notes.fenced) == ("", False)
 
 
 @pytest.mark.parametrize("reply", ["```json\n{}\n```", "```\n{}```", "```{}```", "  ```JSON\n{}\n```\n"])
@@ -147,8 +145,7 @@ def test_one_repair() -> None:
     first, second = replies.chats
     assert second.messages[:2] == first.messages
     assert second.messages[2].content == "Yes!"
-    assert "it is not JSON" in second.messages[3].content
-    assert "'answer'" in second.messages[3].content
+    assert all(part in second.messages[3].content for part in ("it is not JSON", "'answer'"))
     assert [chat.sample for chat in replies.chats] == [3, 3]
 
 
@@ -159,33 +156,24 @@ def test_repair_of_an_empty_reply_has_no_empty_turn() -> None:
     assert replies.chats[1].messages[2].content == "(empty)"
 
 
-def test_no_second_repair() -> None:
-    """Two unreadable replies give no answer, with the problem of the second."""
-    replies = Replies("Yes!", "")
-    answer = _ask(replies)
-    assert answer.said is None
-    assert answer.notes.repaired
-    assert answer.notes.problem == "it is empty"
-    assert len(replies.chats) == 2
-
-
-def test_no_repair_of_a_readable_reply() -> None:
-    """A readable reply is requested only once."""
-    replies = Replies(YES)
-    assert _ask(replies).said is True
-    assert len(replies.chats) == 1
-
-
-def test_a_filtered_reply_is_refused() -> None:
-    """A filtered reply is not repaired, but a readable one is read despite the filter."""
-    replies = Replies(Reply("", finish_reason="content_filter"))
-    answer = _ask(replies)
-    assert answer.notes.refused
-    assert answer.said is None
-    assert len(replies.chats) == 1
-    readable = _ask(Replies(Reply(YES, finish_reason="content_filter")))
-    assert readable.said is True
-    assert not readable.notes.refused
+@pytest.mark.parametrize(
+    ("replies", "said", "asked", "notes"),
+    [
+        (("Yes!", ""), None, 2, ("it is empty", True, False)),
+        ((YES,), True, 1, ("", False, False)),
+        ((Reply("", finish_reason="content_filter"),), None, 1, ("a content filter refused", False, True)),
+        ((Reply(YES, finish_reason="content_filter"),), True, 1, ("", False, False)),
+    ],
+    ids=["repaired once", "readable", "filtered", "readable despite the filter"],
+)
+def test_only_an_unreadable_reply_is_repaired(
+    replies: tuple[str | Reply, ...], said: bool | None, asked: int, notes: tuple[str, bool, bool]
+) -> None:
+    """There is one repair, and none of a reply that can be read or that a content filter withheld."""
+    oracle = Replies(*replies)
+    answer = _ask(oracle)
+    assert (answer.said, len(oracle.chats)) == (said, asked)
+    assert (answer.notes.problem, answer.notes.repaired, answer.notes.refused) == notes
 
 
 def test_a_cut_off_reply_says_so() -> None:
@@ -206,18 +194,17 @@ def test_paraphrases_are_repaired_too() -> None:
     assert "'paraphrases'" in replies.chats[1].messages[3].content
 
 
-def test_failed_call_is_not_an_answer() -> None:
+@pytest.mark.parametrize("before", [(), ("Yes!",)])
+def test_failed_call_is_not_an_answer(before: tuple[str, ...]) -> None:
     """A backend error is passed through, also during a repair."""
-    for replies in (Replies(BackendError("down")), Replies("Yes!", BackendError("down"))):
-        with pytest.raises(BackendError, match="down"):
-            _ask(replies)
+    with pytest.raises(BackendError, match="down"):
+        _ask(Replies(*before, BackendError("down")))
 
 
 def test_wording_of_the_prompts() -> None:
     """Prompts 5, 6 and 7 equal appendix B.1, and keep braces and quotes in a sentence unchanged."""
     system, human = sentences_prompt("He said {sentence2}.", "It's {so}.")
-    assert system.role == "system"
-    assert human.role == "user"
+    assert (system.role, human.role) == ("system", "user")
     assert system.content == (
         "You are a helpful assistant that decides if two sentences are paraphrases designed to output JSON."
     )

@@ -300,14 +300,6 @@ def test_sequential_gate_runs_no_searches(project: Project) -> None:
     assert "searches" not in done.run
 
 
-def test_expected_failures(project: Project) -> None:
-    """With --llm-failures xfail a counterexample is an expected failure, like a wrong answer."""
-    done = project("--llm-failures", "xfail")
-    assert done.code == 0
-    assert "4 xfailed" in done.output
-    assert len(searches(done)) == 2
-
-
 BROKEN = f"""{PAIRED}
     if MARKED:
         return BackendError("the server broke", kind="status 500")
@@ -477,20 +469,18 @@ def test_plan_says_what_it_leaves_out(project: Project) -> None:
     assert not (project.folder / "asked.jsonl").exists()
 
 
-def test_junit_carries_the_counterexample(project: Project) -> None:
-    """JUnit output has the examples, calls and counterexample as properties of the search's test case."""
-    project("-n", "2", "--junitxml", "out.xml")
+def test_allure_and_junit_show_the_counterexample(project: Project) -> None:
+    """A search has its own Allure result, with the item's name and labels and the counterexample attached.
+
+    JUnit output has the examples, calls and counterexample as properties of the search's test case.
+    """
+    folder = project.folder / "allure"
+    project("--alluredir", str(folder), "--junitxml", "out.xml", "-n", "2")
     cases = ElementTree.parse(project.folder / "out.xml").getroot().iter("testcase")
     [own] = [c for c in cases if re.search("_search.*oracle/own/0001]$", c.get("name", ""))]
     properties = {p.get("name"): p.get("value") for p in own.iter("property")}
     assert int(properties["llmprops.search.examples"] or 0) > 0
     assert "culprits" in (properties["llmprops.search.counterexample"] or "")
-
-
-def test_allure_shows_the_counterexample(project: Project) -> None:
-    """A search has its own Allure result, with the item's name and labels and the counterexample attached."""
-    folder = project.folder / "allure"
-    project("--alluredir", str(folder), "-n", "2")
     by_name = results(folder)
     result = by_name["oracle/own/0001 · linearity search"]
     assert result["status"] == "failed"
@@ -505,9 +495,14 @@ def test_allure_shows_the_counterexample(project: Project) -> None:
 
 @pytest.mark.parametrize("failures", ["fail", "xfail"])
 def test_allure_has_a_category_of_counterexamples(project: Project, failures: str) -> None:
-    """Searches that found a counterexample are in Allure's category of counterexamples and in no other."""
+    """Searches that found a counterexample are in Allure's category of counterexamples and in no other.
+
+    With --llm-failures xfail a counterexample is an expected failure, like a wrong answer.
+    """
     folder = project.folder / "allure"
-    project("--alluredir", str(folder), "--llm-failures", failures)
+    done = project("--alluredir", str(folder), "--llm-failures", failures)
+    assert (done.code, "4 xfailed" in done.output) == ((1, False) if failures == "fail" else (0, True))
+    assert len(searches(done)) == 2
     categories = json.loads((folder / "categories.json").read_text(encoding="utf-8"))
     matching = {}
     for name, result in results(folder).items():

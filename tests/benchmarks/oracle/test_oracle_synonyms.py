@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -98,11 +98,8 @@ def test_named_by_vote() -> None:
         return "1. RV64I\n2. RV128E"
 
     result, asked = synonyms(sentence, [("RV32E", "instruction set")], answer)
-    assert result[0].entity.named is True
-    assert result[0].decided_by == "vote: 6 of 10 say named"
-    assert result[0].text == "RV64I"
-    assert result[0].how == "replace"
-    assert result[0].votes == 7
+    assert (result[0].entity.named, result[0].decided_by) == (True, "vote: 6 of 10 say named")
+    assert (result[0].text, result[0].how, result[0].votes) == ("RV64I", "replace", 7)
     questions = [chat.prompt for chat in asked]
     assert len(asked) == 18
     assert sorted(chat.sample for chat in asked[:11]) == list(range(11))
@@ -371,11 +368,8 @@ def test_damaged_rules(change: Callable[[Any], None], says: str) -> None:
     """A damaged rules file gives one line with the file, the place and a fix."""
     data = json.loads((DATA / "synonym_rules.json").read_text("utf-8"))
     change(data)
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=rf"^my\.json.*{re.escape(says)}.*; "):
         parse_rules(data, "my.json")
-    assert says in str(caught.value)
-    assert str(caught.value).startswith("my.json")
-    assert "; " in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -391,9 +385,7 @@ def test_damaged_rules(change: Callable[[Any], None], says: str) -> None:
 )
 def test_damaged_pool(change: Callable[[Any], None], says: str) -> None:
     """A damaged pool file gives one line with the file, the place and a fix."""
-    data = copy.deepcopy(json.loads((DATA / "pool.json").read_text("utf-8")))
+    data = json.loads((DATA / "pool.json").read_text("utf-8"))
     change(data)
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=rf"^my\.json.*{re.escape(says)}.*; "):
         parse_pool(data, RULES, "my.json")
-    assert says in str(caught.value)
-    assert str(caught.value).startswith("my.json")

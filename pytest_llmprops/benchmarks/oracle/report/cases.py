@@ -29,6 +29,25 @@ Row = tuple[Cell, ...]
 _PAIR = (("Item", False), ("Model", False), ("Sentence 1", False), ("Sentence 2", False))
 
 
+#: answers -> title, further columns and note of their table
+_PAIR_TABLES = {
+    YES: (
+        "Proofs (Table 13)",
+        ("Phrases that the model calls equivalent",),
+        "Accepted answers of yes. Phrases with the same words are not listed if the model was not asked about them.",
+    ),
+    "leftover": ("Leftover words (Table 12)", ("Not covered by an alignment",), "Rejected answers of yes."),
+    NO: (
+        "Triangular evidence (Table 15)",
+        ("Paraphrase, said to be equivalent to both", "Indifferentiable"),
+        (
+            "Rejected answers of no: the model calls the two sentences not equivalent, and its own paraphrase of one of"
+            " them equivalent to both."
+        ),
+    ),
+}
+
+
 def linearity_cases(measured: Measured) -> list[Block]:
     """Return the kinds of entities that break linearity, and some rejected sentences."""
     kinds: list[Row] = []
@@ -108,36 +127,11 @@ def pair_cases(measured: Measured) -> list[Block]:
         tables[YES] += _proofs(s, [pair for pair in pairs if pair[0].task == YES])
         tables["leftover"] += _leftovers(s, [pair for pair in pairs if pair[0].task == YES])
         tables[NO] += _triangles(s, [pair for pair in pairs if pair[0].task == NO])
-    blocks: list[Block] = []
-    if tables[YES]:
-        blocks.append(
-            Table(
-                "Proofs (Table 13)",
-                (*_PAIR, ("Phrases that the model calls equivalent", False)),
-                tuple(tables[YES]),
-                "Accepted answers of yes. Phrases with the same words are not listed if the model was not asked about"
-                " them.",
-            )
-        )
-    if tables["leftover"]:
-        blocks.append(
-            Table(
-                "Leftover words (Table 12)",
-                (*_PAIR, ("Not covered by an alignment", False)),
-                tuple(tables["leftover"]),
-                "Rejected answers of yes.",
-            )
-        )
-    if tables[NO]:
-        blocks.append(
-            Table(
-                "Triangular evidence (Table 15)",
-                (*_PAIR, ("Paraphrase, said to be equivalent to both", False), ("Indifferentiable", False)),
-                tuple(tables[NO]),
-                "Rejected answers of no: the model calls the two sentences not equivalent, and its own paraphrase of"
-                " one of them equivalent to both.",
-            )
-        )
+    blocks = [
+        Table(title, (*_PAIR, *((head, False) for head in heads)), tuple(tables[key]), note)
+        for key, (title, heads, note) in _PAIR_TABLES.items()
+        if tables[key]
+    ]
     return [*notes, *([Fold("Some cases", tuple(blocks))] if blocks else [])]
 
 

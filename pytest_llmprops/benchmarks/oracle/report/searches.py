@@ -56,8 +56,7 @@ def search_blocks(measured: Measured) -> list[Block]:
         counts.append((Cell(s.starred), *count_cells(totals), *by_kind))
         counterexamples.sort(key=lambda pair: (pair[1].replaced, pair[0].id))
         for row, counterexample in counterexamples[:MOST]:
-            cut = CUT_SHORT.removeprefix("; ") if row.spent else ""
-            size, *texts = _cells(counterexample, cut)
+            size, *texts = _cells(counterexample, _cut(row))
             rows.append((Cell(visible(row.id)), Cell(s.starred), size, replications_cell(row), *texts))
     if not counts:
         return []
@@ -95,6 +94,10 @@ def count_cells(counts: SearchCounts) -> tuple[Cell, ...]:
     """Return a cell for each of :data:`COUNT_COLUMNS`."""
     numbers = (getattr(counts, name) for name in _COUNTS)
     return tuple(Cell(f"{number:,}", number) for number in numbers)
+
+
+def _cut(row: SearchRecord) -> str:
+    return CUT_SHORT.removeprefix("; ") if row.spent else ""
 
 
 def replications_cell(row: SearchRecord) -> Cell:
@@ -140,15 +143,10 @@ def pair_search_blocks(measured: Measured) -> list[Block]:
             ]
             found.sort(key=lambda pair: (sum(map(len, pair[1].sentences)), pair[0].id))
             for row, counterexample in found[:MOST_PAIRS]:
-                cut = CUT_SHORT.removeprefix("; ") if row.spent else ""
-                texts = (_sentences(counterexample), _answers(counterexample, cut))
-                rows.append(
-                    (
-                        *(Cell(text) for text in (visible(row.id), s.starred, name)),
-                        replications_cell(row),
-                        *(Cell(one_line(text, _LONG_PAIR) or "–") for text in texts),
-                    )
-                )
+                heads = (Cell(text) for text in (visible(row.id), s.starred, name))
+                texts = (_sentences(counterexample), _answers(counterexample, _cut(row)))
+                cells = (Cell(one_line(text, _LONG_PAIR) or "–") for text in texts)
+                rows.append((*heads, replications_cell(row), *cells))
     if not counts:
         return []
     blocks: list[Block] = [
