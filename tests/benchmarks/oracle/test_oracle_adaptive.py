@@ -275,9 +275,11 @@ def line(number: int, document: str = "a", **values: float) -> VerdictRecord:
 
 def test_document_is_accepted_if_all_tested_sentences_are() -> None:
     """A rejected sentence, or one whose tests a content filter ended, means no acceptance; unmeasurable ones do not."""
-    values, own = {"entities": 4.0}, {"benchmark": "oracle"}
-    filtered = record("linearity", 9, cluster="oracle/p/c", status="refused", values=values, **own)
-    unmeasurable = record("linearity", 8, cluster="oracle/p/d", status="unparsed", values=values, **own)
+    own: dict[str, Any] = {"benchmark": "oracle"}
+    filtered = record("linearity", 9, cluster="oracle/p/c", status="refused", values={"entities": 4.0}, **own)
+    unmeasurable = record(
+        "linearity", 8, cluster="oracle/p/d", status="unparsed", values={"entities": 1.0}, **own
+    )
     alone = record("linearity", 7, values=dict(line(1).values), **own)
     records = [
         *(line(n) for n in range(3)),

@@ -250,7 +250,7 @@ def test_what_the_papers_rule_counts() -> None:
 def test_answers_tested_with_one_source_have_a_rate() -> None:
     """The share of tested answers of "no" whose source could only be one sentence, by kind of alignment."""
     coin: dict[str, Any] = {"tests_or": 1.0, "tests_and": 1.0, "fair_coin_or": 1.0, "fair_coin_and": 1.0}
-    untested = dict.fromkeys(coin, 0.0)
+    untested: dict[str, Any] = dict.fromkeys(coin, 0.0)
     some = [no(0, (1, 1), **coin), no(1, (1, 1), **{**coin, "fair_coin_and": 0.0}), no(2, (5, 5), **untested)]
     measured = values(some, "no")
     assert (measured["one_source_rate/or"], measured["one_source_rate/and"]) == (0.0, 1 / 2)

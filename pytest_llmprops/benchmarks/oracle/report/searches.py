@@ -143,10 +143,10 @@ def pair_search_blocks(measured: Measured) -> list[Block]:
             ]
             found.sort(key=lambda pair: (sum(map(len, pair[1].sentences)), pair[0].id))
             for row, counterexample in found[:MOST_PAIRS]:
-                heads = (Cell(text) for text in (visible(row.id), s.starred, name))
+                place = (Cell(text) for text in (visible(row.id), s.starred, name))
                 texts = (_sentences(counterexample), _answers(counterexample, _cut(row)))
                 cells = (Cell(one_line(text, _LONG_PAIR) or "–") for text in texts)
-                rows.append((*heads, replications_cell(row), *cells))
+                rows.append((*place, replications_cell(row), *cells))
     if not counts:
         return []
     blocks: list[Block] = [

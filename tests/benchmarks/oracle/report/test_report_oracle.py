@@ -486,7 +486,7 @@ def test_a_sentence_that_looks_like_the_prompt_is_shown(tmp_path: Path, place: i
     texts[place] = "red dogs said ' 2. ' and barked."
     answers = iter([False])
     model = Subject(same=lambda *_: next(answers, True), paraphrases=paraphrases)
-    page = shown(tmp_path / "run", [pair(*texts, 1, label=False)], model)
+    page = shown(tmp_path / "run", [pair(texts[0], texts[1], 1, label=False)], model)
     [row] = page.table("Triangular evidence (Table 15)")
     assert [row["Sentence 1"], row["Sentence 2"]] == texts
 
