@@ -11,7 +11,6 @@ import pytest
 
 from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.eras.benchmark import MAX_PAIR_CASES
-from pytest_llmprops.benchmarks.eras.sentences import pair_to_row
 from pytest_llmprops.benchmarks.eras.settings import ErasSettings
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
 from pytest_llmprops.core.benchmark_checks import loaded
@@ -22,9 +21,7 @@ from tests.support.eras_cases import BENCHMARK
 
 
 def test_the_builtin_set(part: Any) -> None:
-    """The built-in set has 20 pairs per paradigm for both tasks, reproducible, with unique ids, clustered by
-    paradigm.
-    """
+    """The built-in set has 20 pairs per paradigm and task, reproducible, with unique ids, clustered by paradigm."""
     check_unique(part.items, "eras")
     assert Counter(i.task for i in part.items) == {"explicit": 780, "implicit": 780}
     assert set(Counter((i.task, i.cluster) for i in part.items).values()) == {20}
@@ -48,6 +45,13 @@ def test_source_of_published_templates(published: Path) -> None:
     assert len(part.items) == 3900
     assert part.items[0].id == "eras/explicit/p01/00000"
     assert any("slot words" in text for text in BENCHMARK.protocols["paper"].assumed)
+
+
+def written(folder: Path) -> Path:
+    """Write a generated set with a pair per paradigm, and return its folder."""
+    paradigms, words = load_templates()
+    write_set(folder, make_pairs(paradigms, words, seed=3, pairs=1), paradigms, source={})
+    return folder / "eras"
 
 
 def test_a_generated_set_is_read(tmp_path: Path) -> None:
@@ -75,35 +79,37 @@ def test_a_generated_set_is_read(tmp_path: Path) -> None:
         ("[]", "row 2: not a JSON object"),
     ],
 )
-def test_a_damaged_set_is_one_line(tmp_path: Path, change: object, said: str) -> None:
+def test_a_damaged_set_is_one_line(tmp_path: Path, change: Any, said: str) -> None:
     """A malformed line of a generated set is a one-line error that names it."""
-    paradigms, words = load_templates()
-    pairs = list(make_pairs(paradigms, words, seed=3, pairs=1))
-    write_set(tmp_path, iter(pairs), paradigms, source={})
-    file = tmp_path / "eras" / "pairs.jsonl"
+    file = written(tmp_path) / "pairs.jsonl"
     lines = file.read_text(encoding="utf-8").splitlines()
-    lines[1] = change if isinstance(change, str) else json.dumps({**pair_to_row(pairs[1]), **change})  # type: ignore[dict-item]
+    lines[1] = change if isinstance(change, str) else json.dumps(json.loads(lines[1]) | change)
     file.write_text("\n".join(lines), encoding="utf-8")
     with pytest.raises(DataError, match=said) as failure:
         loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
     assert "\n" not in str(failure.value)
 
 
-def test_a_set_that_is_gbk_is_one_line(tmp_path: Path) -> None:
-    """The error for a set saved as GBK says that it is GBK."""
-    paradigms, words = load_templates()
-    write_set(tmp_path, make_pairs(paradigms, words, seed=3, pairs=1), paradigms, source={})
-    file = tmp_path / "eras" / "pairs.jsonl"
-    file.write_bytes(file.read_text(encoding="utf-8").encode("gbk"))
-    with pytest.raises(DataError, match="GBK"):
+def test_a_paradigm_needs_a_number(tmp_path: Path) -> None:
+    """A set whose paradigm is not a number is an error that names it."""
+    folder = written(tmp_path)
+    for file in (folder / "pairs.jsonl", folder / "paradigms.json"):
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace('"01/', '"one/').replace('"id": "01"', '"id": "one"'), encoding="utf-8")
+    with pytest.raises(DataError, match="'one'"):
         loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
 
 
-def test_kinds_by_task() -> None:
-    """Segmenters answer explicit pairs, classifiers implicit ones, chat models both."""
+def test_facts_of_the_benchmark() -> None:
+    """Segmenters answer explicit pairs, classifiers implicit ones, chat models both; the target of implicit is 0.5."""
     assert BENCHMARK.kinds_of("explicit") == {"segment", "chat"}
     assert BENCHMARK.kinds_of("implicit") == {"sentiment", "chat"}
     assert BENCHMARK.kinds == BENCHMARK.kinds_of("explicit") | BENCHMARK.kinds_of("implicit")
+    assert BENCHMARK.accuracy_targets == {"implicit": 0.5}
+    assert BENCHMARK.presentation == {"case"}
+    for name in ("samples", "max_tokens"):
+        with pytest.raises(ValueError, match="at least 1"):
+            ErasSettings(**{name: 0})  # type: ignore[arg-type]
 
 
 def test_size_of_a_pytest_case(part: Any) -> None:
@@ -120,29 +126,3 @@ def test_size_of_a_pytest_case(part: Any) -> None:
     assert name(many, ErasSettings()) == ["eras/explicit/01"] * len(many)
     assert name(many[1:], ErasSettings()) is None
     assert name(many, ErasSettings(case="pair")) is None
-
-
-def test_a_paradigm_needs_a_number(tmp_path: Path) -> None:
-    """A set whose paradigm is not a number is a one-line error."""
-    paradigms, words = load_templates()
-    write_set(tmp_path, make_pairs(paradigms, words, seed=3, pairs=1), paradigms, source={})
-    for name in ("pairs.jsonl", "paradigms.json"):
-        file = tmp_path / "eras" / name
-        text = file.read_text(encoding="utf-8")
-        file.write_text(text.replace('"01/', '"one/').replace('"id": "01"', '"id": "one"'), encoding="utf-8")
-    with pytest.raises(DataError, match="'one'"):
-        loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
-
-
-def test_target_and_presentation_facts_for_gates() -> None:
-    """The target of implicit accuracy is 0.5, and the setting `case` affects presentation only."""
-    assert BENCHMARK.accuracy_targets == {"implicit": 0.5}
-    assert BENCHMARK.presentation == {"case"}
-
-
-@pytest.mark.parametrize("name", ["samples", "max_tokens"])
-def test_settings_have_limits(name: str) -> None:
-    """Invalid values of ErasSettings are refused."""
-    none: dict[str, Any] = {name: 0}
-    with pytest.raises(ValueError, match="at least 1"):
-        ErasSettings(**none)

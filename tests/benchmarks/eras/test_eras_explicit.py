@@ -1,13 +1,12 @@
-"""The paper's rule for a site, chat models' segmentations, and accuracies over paradigms."""
+"""The paper's rule for a site, segmenters and chat models on explicit pairs, and accuracies over paradigms."""
 
 from __future__ import annotations
 
-import json
 import re
+from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 
 from pytest_llmprops.benchmarks.eras.explicit import (
@@ -18,39 +17,20 @@ from pytest_llmprops.benchmarks.eras.explicit import (
     paradigm_scores,
     read_segmentation,
 )
+from pytest_llmprops.benchmarks.eras.items import Context
 from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
-from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.metrics import Metric
+from pytest_llmprops.core.errors import BackendError, DataError
+from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
 from pytest_llmprops.core.statistics import mean_interval
-from pytest_llmprops.models.segmenters.maxmatch import longest_match, read_words
+from pytest_llmprops.core.verdicts import Verdict
+from tests.support.eras_cases import BENCHMARK, chat, cut, cutter, first, measured, quick, verdict_of
 
 PLACE = ("explicit", "zh", "builtin")
 TEXT = "学生留心机动的书"
-SITE = 2
-
-
-@pytest.mark.parametrize(
-    ("segmented", "left", "right"),
-    [
-        # Figure 3: 留心机 is a site of both branchings.
-        ("学生 留心 机动 的 书", "right none", "wrong token"),
-        ("学生 留 心机 动 的 书", "wrong token", "right none"),
-        ("学生 留 心机动 的 书", "wrong swallowed", "right none"),
-        ("学生留心 机动 的 书", "right none", "wrong swallowed"),
-        ("学生 留 心 机动 的 书", "right none", "right none"),
-        ("学生 留心机 动 的 书", "right none", "right none"),
-        ("学生留心机动的书", "right none", "right none"),
-    ],
-)
-def test_rule(segmented: str, left: str, right: str) -> None:
-    """A pair is wrong if a boundary is on the canary's near side and none is inside it; otherwise it is right."""
-    for branching, expected in (("left", left), ("right", right)):
-        result = judge_words(segmented.split(), TEXT, SITE, branching)  # type: ignore[arg-type]
-        assert f"{'right' if result.right else 'wrong'} {result.canary}" == expected
 
 
 def test_rule_follows_the_papers_sentence() -> None:
-    """For every segmentation of five characters, the judgement follows the paper's sentence literally."""
+    """A pair is wrong if a boundary is on the canary's near side and none is inside it; all segmentations are tried."""
     text = "甲乙丙丁戊"
     for marks in product((False, True), repeat=4):
         words = re.sub(r"(.)", r"\1 ", text).split()
@@ -69,10 +49,16 @@ def test_rule_follows_the_papers_sentence() -> None:
                 assert result.right == (result.canary == "none")
 
 
-def test_changed_characters_are_an_error() -> None:
-    """A segmentation of another text is an error, not a wrong answer."""
-    with pytest.raises(BackendError, match="dropped '书'"):
-        judge_words(["学生", "留心", "机动", "的"], TEXT, SITE, "left")
+def test_rule_on_figure_3() -> None:
+    """留心机 of the paper's Figure 3 is a site of both branchings."""
+    for segmented, left, right in (
+        ("学生 留心 机动 的 书", "none", "token"),
+        ("学生 留 心机 动 的 书", "token", "none"),
+        ("学生 留 心机动 的 书", "swallowed", "none"),
+        ("学生留心 机动 的 书", "none", "swallowed"),
+    ):
+        assert judge_words(segmented.split(), TEXT, 2, "left").canary == left
+        assert judge_words(segmented.split(), TEXT, 2, "right").canary == right
 
 
 @pytest.mark.parametrize(
@@ -129,10 +115,6 @@ def test_chat_reply_keeps_separators_of_the_sentence() -> None:
     assert TEXT in PROMPT.format(text=TEXT)
 
 
-def rows_by_name(rows: list[Metric]) -> dict[tuple[str, str], Metric]:
-    return {(row.name, row.group): row for row in rows}
-
-
 FACTS = {
     "01": ParadigmFacts("left", "+/-"),
     "02": ParadigmFacts("right", "-/+"),
@@ -158,10 +140,9 @@ def test_paradigms_by_hand() -> None:
 
 
 def test_means_are_over_paradigms() -> None:
-    """Overall and group figures are means over paradigms, whatever their sizes; difference is control -
-    test.
-    """
-    rows = rows_by_name(accuracy_rows(PLACE, paradigm_scores(OUTCOMES), FACTS))
+    """Figures are means over paradigms, whatever their sizes, with an interval; difference is control - test."""
+    scores = paradigm_scores(OUTCOMES)
+    rows = {(row.name, row.group): row for row in accuracy_rows(PLACE, scores, FACTS)}
     assert {group for _, group in rows} == {"overall", "left", "right", "+/-", "-/+", "-/0"}
     assert rows["test_accuracy", "overall"].value == pytest.approx((0.5 + 0 + 1 + 0) / 4)
     assert rows["control_accuracy", "overall"].value == pytest.approx(3.25 / 4)
@@ -171,58 +152,191 @@ def test_means_are_over_paradigms() -> None:
     assert rows["both_accuracy", "-/0"].value == pytest.approx(0.5)
     assert [rows["test_accuracy", g].n for g in ("overall", "left", "right")] == [15, 11, 4]
     assert all(row.direction == EXPLICIT_TASK[row.name] for row in rows.values())
+    for name, values, least in (
+        ("test_accuracy", [s.test for s in scores], 0.0),
+        ("difference", [s.control - s.test for s in scores], -1.0),
+    ):
+        row = rows[name, "overall"]
+        assert (row.ci_low, row.ci_high) == mean_interval(values, [s.paradigm for s in scores], least=least)[
+            :2
+        ]
     assert not accuracy_rows(PLACE, [], FACTS)
 
 
-def test_intervals_are_over_paradigms() -> None:
-    """The interval is that of the mean of one number per paradigm, a little wider than a bootstrap over paradigms."""
-    rng = np.random.default_rng(3)
-    facts = {f"{i:02d}": ParadigmFacts("left" if i < 24 else "right", "+/-") for i in range(1, 40)}
-    outcomes = [(p, bool(rng.random() < i / 39), True) for i, p in enumerate(facts) for _ in range(20)]
-    scores = paradigm_scores(outcomes)
-    row = rows_by_name(accuracy_rows(PLACE, scores, facts))["test_accuracy", "overall"]
-    values = np.array([s.test for s in scores])
-    means = values[rng.integers(0, 39, size=(20_000, 39))].mean(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975])
-    assert row.ci_low is not None
-    assert row.ci_high is not None
-    assert low - 0.02 < row.ci_low < low < high < row.ci_high < high + 0.02
-    assert (row.ci_low, row.ci_high) == mean_interval(values.tolist(), [s.paradigm for s in scores])[:2]
+def test_the_control_is_in_the_values(part: Any) -> None:
+    """The verdict is the test sentence's; the control's outcome is in the values."""
+    item = first(part, "explicit", "02")
+    verdict = verdict_of(item, part.context, "segment", cutter(item, 1, control=(2,)))
+    assert verdict.status == "correct"
+    assert verdict.score == 1.0
+    assert (verdict.values["test"], verdict.values["control"]) == (1, 0)
+    other = verdict_of(item, part.context, "segment", cutter(item, 2, control=(1,)))
+    assert (other.status, other.values["test"], other.values["control"]) == ("wrong", 0, 1)
 
 
-def test_identical_paradigms_have_a_wide_interval() -> None:
-    """Identical paradigms and a single one have wide intervals."""
-    facts = {f"{i:02d}": ParadigmFacts("left", "+/-" if i else "-/+") for i in range(10)}
-    rows = rows_by_name(accuracy_rows(PLACE, paradigm_scores([(p, True, True) for p in facts]), facts))
-    perfect = rows["test_accuracy", "overall"]
-    assert perfect.value == 1
-    assert perfect.ci_low is not None
-    assert 0.6 < perfect.ci_low < 0.8
-    difference = rows["difference", "overall"]
-    assert difference.value == 0
-    assert (difference.ci_low, difference.ci_high) == pytest.approx((perfect.ci_low - 1, 1 - perfect.ci_low))
-    assert rows["test_accuracy", "-/+"].ci_low == pytest.approx(0.025)
+@pytest.mark.parametrize(
+    ("paradigm", "token", "swallowed", "right", "shown", "expected"),
+    [
+        ("01", (1, 3), (1, 4), [(), (2,), (1, 2), (3,)], ("【心机】", "|【心机】智|"), "信心|机, never 心机"),
+        ("02", (0, 2), (2,), [(), (1,), (1, 2)], ("|【信心】|", "【信心】|"), "信|心机, never 信心"),
+    ],
+    ids=["left", "right"],
+)
+def test_verdict_on_a_site(
+    part: Any, paradigm: str, token: Any, swallowed: Any, right: Any, shown: Any, expected: str
+) -> None:
+    """The verdict shows the canary word of a wrong segmentation; the rule of right-branching sites is mirrored."""
+    item = first(part, "explicit", paradigm)
+    for places, values, text in ((token, (1, 0), shown[0]), (swallowed, (0, 1), shown[1])):
+        verdict = verdict_of(item, part.context, "segment", cutter(item, *places))
+        assert (verdict.status, verdict.expected) == ("wrong", expected)
+        assert (verdict.values["canary_token"], verdict.values["canary_swallowed"]) == values
+        assert text in verdict.given
+        assert expected[-2:] in verdict.reason
+    for places in right:
+        assert verdict_of(item, part.context, "segment", cutter(item, *places)).status == "correct", places
 
 
-def test_maxmatch_on_the_published_templates(published: Path) -> None:
-    """MaxMatch with the MSR words reproduces Table 1's figures for any two-character slot words."""
-    words = read_words(published / "icwb2" / "msr_training_words.utf8")
-    cut = longest_match(words)
-    templates = json.loads((published / "eras" / "templates.json").read_text(encoding="utf-8"))
-    places = json.loads((published / "eras" / "key_word_locations.json").read_text(encoding="utf-8"))
-    filled = ("学生", "警察", "医生")
-    outcomes, facts = [], {}
-    for number, index in enumerate([*range(18), *range(18, 60, 2)]):
-        start, _, branch = places[index]
-        branching = ("left", "right")[branch]
-        facts[f"{number:02d}"] = ParadigmFacts(branching, "+/-")  # type: ignore[arg-type]
-        for word in filled:
-            right = []
-            for kind in ("amb_templates", "nonamb_templates"):
-                text = re.sub("[a-z]+", word, templates[kind][index])
-                right.append(judge_words(cut(text), text, start - 1, branching).right)  # type: ignore[arg-type]
-            outcomes.append((f"{number:02d}", right[0], right[1]))
-    rows = rows_by_name(accuracy_rows(PLACE, paradigm_scores(outcomes), facts))
-    result = {g: round(100 * (rows["test_accuracy", g].value or 0), 1) for g in ("overall", "left", "right")}
-    assert result == {"overall": 64.1, "left": 82.6, "right": 37.5}
-    assert rows["control_accuracy", "overall"].value == 1
+def test_equal_pairs_keep_their_own_outcomes(part: Any) -> None:
+    """The outcomes of one paradigm's pairs stay separate although their verdicts share parts."""
+    items = [i for i in part.items if i.id.startswith("eras/explicit/02/")][:8]
+
+    def serve(requests: Sequence[Request]) -> list[Reply | BackendError]:
+        replies: list[Reply | BackendError] = []
+        for number, request in enumerate(requests):
+            pair = items[number // 2]["pair"]
+            # All four combinations of a correct or wrong test and control sentence.
+            right = (number // 2) >> (number % 2) & 1
+            replies.append(Reply(value=cut(request.text, pair.site_start + (1 if right else 2))))  # type: ignore[union-attr]
+        return replies
+
+    actual = BENCHMARK.evaluate_all(items, part.context, serve, quick())
+    assert actual is not None
+    values = [v.values for v in actual if isinstance(v, Verdict)]
+    assert [(v["test"], v["control"]) for v in values] == [(n & 1, n >> 1 & 1) for n in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda words: [*words, "啊"], "added '啊'"),
+        (lambda words: [words[0][1:], *words[1:]], "dropped"),
+        (lambda words: ["甲" + words[0][1:], *words[1:]], "changed"),
+        (lambda words: [*words, ""], "empty word"),
+        (lambda words: None, "not return a list of words"),
+    ],
+)
+def test_a_segmenter_that_changes_text_is_an_error(part: Any, change: Any, said: str) -> None:
+    """Characters changed, dropped or added are an error of the item that names them, never a wrong answer."""
+    item = first(part, "explicit", "01")
+    outcome, _ = measured(item, part.context, "segment", lambda r: Reply(value=change([r.text])))  # type: ignore[union-attr]
+    assert outcome.verdict is None
+    assert outcome.error is not None
+    assert said in outcome.error.message
+
+
+def test_batch_gives_the_same_verdicts(part: Any) -> None:
+    """The batch path gives the same verdicts as single pairs, and errors for the right pairs; explicit pairs only."""
+    items = [i for i in part.items if i.task == "explicit"][::37]
+
+    def words(request: Request) -> list[str]:
+        assert isinstance(request, Segment)
+        return [request.text[i : i + 2] for i in range(0, len(request.text), 2)]
+
+    single = [verdict_of(i, part.context, "segment", lambda r: Reply(value=words(r))) for i in items]
+    failed = BackendError("no")
+
+    def serve(requests: Sequence[Request]) -> list[Reply | BackendError]:
+        replies: list[Reply | BackendError] = [Reply(value=words(r)) for r in requests]
+        replies[2 * 5 + 1], replies[2 * 7] = failed, Reply(value=["啊"])
+        return replies
+
+    together = BENCHMARK.evaluate_all(items, part.context, serve, quick())
+    assert together is not None
+    assert together[5] is failed
+    assert "changed" in str(together[7])
+    assert [v for n, v in enumerate(together) if n not in (5, 7)] == [
+        v for n, v in enumerate(single) if n not in (5, 7)
+    ]
+    assert {v.status for v in single} == {"correct", "wrong"}
+    implicit = first(part, "implicit", "01")
+    assert BENCHMARK.evaluate_all([implicit], part.context, lambda r: [], quick()) is None
+
+
+def test_traditional_characters(part: Any) -> None:
+    """With eras.script the sentences are sent converted, the site keeps its place, and the verdict shows it."""
+    pytest.importorskip("opencc")
+    item = first(part, "explicit", "01")
+    outcome, asked = measured(
+        item, part.context, "segment", lambda r: Reply(value=list(r.text)), script="opencc"
+    )
+    [sent, _] = [r.text for r in asked if isinstance(r, Segment)]
+    start = item["pair"].site_start
+    assert (sent[start : start + 3], len(sent)) == ("信心機", len(item["pair"].test))
+    assert outcome.verdict is not None
+    assert outcome.verdict.expected == "信心|機, never 心機"
+
+
+def test_a_converter_that_fails_stops_the_run(part: Any) -> None:
+    """A converter that is missing or changes the length stops the run with one line that names the setting."""
+
+    def convert(text: str, start: int, name: str) -> str:
+        raise DataError("the number of characters changes")
+
+    item = first(part, "explicit", "01")
+    outcome, _ = measured(item, Context(convert), "segment", lambda r: Reply(), script="opencc")
+    assert outcome.stopped == "eras.script=opencc: the number of characters changes"
+
+
+def test_a_set_filled_otherwise_stops_the_run(part: Any) -> None:
+    """A set that a model filled by absolute scores can be measured only with eras.mlm_score=absolute."""
+    item = first(part, "explicit", "01")
+    context = Context(part.context.convert, "absolute")
+    outcome, _ = measured(item, context, "segment", cutter(item))
+    assert outcome.stopped is not None
+    assert "eras.mlm_score=absolute" in outcome.stopped
+    assert verdict_of(item, context, "segment", cutter(item), mlm_score="absolute").status == "correct"
+
+
+def test_a_chat_model_segments(part: Any) -> None:
+    """A chat model's sentence with spaces is judged like a segmenter's words; the settings are in the requests."""
+    item = first(part, "explicit", "01")
+    start = item["pair"].site_start
+    outcome, asked = measured(
+        item, part.context, "chat", chat(lambda s: " ".join(cut(s, start + 1, start + 3))),
+        temperature=0.5, max_tokens=9,
+    )  # fmt: skip
+    verdict = outcome.verdict
+    assert verdict is not None
+    assert verdict.status == "wrong"
+    assert "【心机】" in verdict.given
+    assert (verdict.values["test_read"], verdict.values["control_read"]) == (1, 1)
+    assert {(r.temperature, r.max_tokens) for r in asked if isinstance(r, Chat)} == {(0.5, 9)}
+    assert verdict_of(item, part.context, "chat", chat(lambda s: " ".join(s))).status == "correct"
+
+
+@pytest.mark.parametrize(
+    ("reply", "finish", "status", "said"),
+    [
+        ("我不知道。", "stop", "unparsed", "not the sentence"),
+        ("", "stop", "unparsed", "empty"),
+        ("学生 有", "length", "unparsed", "cut off"),
+        ("", "content_filter", "refused", "content filter"),
+    ],
+)
+def test_reply_that_is_not_a_segmentation(part: Any, reply: str, finish: str, status: str, said: str) -> None:
+    """A reply that is not the sentence with spaces is unparsed, a filtered one refused; neither is right."""
+    verdict = verdict_of(first(part, "explicit", "01"), part.context, "chat", chat(lambda s: reply, finish))
+    assert verdict.status == status
+    assert said in verdict.reason
+    assert (verdict.values["test"], verdict.values["control"], verdict.values["canary_token"]) == (0, 0, 0)
+
+
+def test_a_control_that_cannot_be_read(part: Any) -> None:
+    """If only the control's reply is unreadable, the test sentence is judged and the control is not correct."""
+    item = first(part, "explicit", "01")
+    test = item["pair"].test
+    verdict = verdict_of(item, part.context, "chat", chat(lambda s: " ".join(s) if s == test else "no"))
+    assert verdict.status == "correct"
+    assert "control: " in verdict.reason
+    assert (verdict.values["test"], verdict.values["control"], verdict.values["control_read"]) == (1, 0, 0)

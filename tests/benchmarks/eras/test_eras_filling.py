@@ -41,15 +41,6 @@ def paradigm(
 WORDS = {"one": ["天", "地", "人"], "two": ["山", "水", "火", "土"]}
 
 
-def test_all_fillings_come_once() -> None:
-    """A request for too many pairs gives every filling once, numbered from 0."""
-    pairs = list(fill_seeded(paradigm(), WORDS, pairs=1000, seed=5))
-    assert {pair.words for pair in pairs} == {(a, b) for a in WORDS["one"] for b in WORDS["two"]}
-    assert [pair.number for pair in pairs] == list(range(12))
-    assert [pair.id for pair in pairs[:2]] == ["01/00000", "01/00001"]
-    assert capacity(paradigm(), WORDS) == 12
-
-
 def test_smaller_request_is_a_prefix_of_a_larger_one() -> None:
     """A smaller request gives the first pairs of a larger one; another seed gives other pairs."""
     more = list(fill_seeded(paradigm(), WORDS, pairs=12, seed=1))
@@ -76,22 +67,17 @@ def test_equal_sentences_and_second_sites_are_left_out() -> None:
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(0, 50), st.integers(1, 300))
 def test_drawing_is_without_replacement(sizes: list[int], seed: int, pairs: int) -> None:
-    """Any number of pairs from any lists are distinct, up to the number that exist."""
+    """Any number of pairs from any lists are distinct and numbered from 0, up to the number that exist."""
     names = ["one", "two", "three"][: len(sizes)]
     words = {
         name: [chr(0x5000 + 10 * i + j) for j in range(n)]
         for i, (name, n) in enumerate(zip(names, sizes, strict=True))
     }
     template = paradigm("".join(f"{{{name}}}" for name in names) + "买{site}。")
-    fillings = [pair.words for pair in fill_seeded(template, words, pairs=pairs, seed=seed)]
-    assert len(set(fillings)) == len(fillings) == min(pairs, math.prod(sizes))
-
-
-@pytest.mark.parametrize("pairs", [0, -1, 40_001])
-def test_numbers_of_pairs_are_bounded(pairs: int) -> None:
-    """A paradigm can be asked for 1 to 40,000 pairs."""
-    with pytest.raises(UsageError, match="1 to 40,000"):
-        fill_seeded(paradigm(), WORDS, pairs=pairs, seed=0)
+    drawn = list(fill_seeded(template, words, pairs=pairs, seed=seed))
+    assert capacity(template, words) == math.prod(sizes)
+    assert len({pair.words for pair in drawn}) == len(drawn) == min(pairs, math.prod(sizes))
+    assert [pair.number for pair in drawn] == list(range(len(drawn)))
 
 
 def test_shares_are_even_if_capacities_allow() -> None:
@@ -100,8 +86,6 @@ def test_shares_are_even_if_capacities_allow() -> None:
     assert shares([1, 10, 10], 9) == [1, 4, 4]
     assert shares([50_000, 50_000], 80_000) == [40_000, 40_000]
     assert shares([50_000, 10], 40_010) == [40_000, 10]
-    with pytest.raises(UsageError, match="2 to 40,010"):
-        shares([50_000, 10], 40_011)
     assert shares([2, 3, 100], 105) == [2, 3, 100]
     for total in (106, 2):
         with pytest.raises(UsageError, match="choose 3 to 105"):
@@ -273,9 +257,7 @@ def test_locate_site_needs_exactly_one_site() -> None:
 
 
 def test_pairs_survive_rows() -> None:
-    """A pair can be rebuilt from its row; a changed sentence, word, id or position is an error naming the
-    row.
-    """
+    """A pair can be rebuilt from its row; a changed sentence, word, id or position is an error naming the row."""
     template = paradigm()
     pairs = list(fill_seeded(template, WORDS, pairs=3, seed=0))
     rows = [pair_to_row(pair) for pair in pairs]

@@ -28,6 +28,12 @@ from tests.support.runs import ROOT, Runner
 
 MSR = "icwb2/msr_training_words.utf8"
 GROUPS = ("overall", "left", "right")
+#: Table 1's MaxMatch row, in percent
+MAXMATCH = {
+    (f"{kind}_accuracy", group): pytest.approx(value, abs=0.05)
+    for kind, values in (("test", (64.1, 82.6, 37.5)), ("control", (100.0, 100.0, 100.0)))
+    for group, value in zip(GROUPS, values, strict=True)
+}
 PKUSEG = Path(os.environ.get("PKUSEG_HOME", "~/.pkuseg")).expanduser() / "default"
 
 
@@ -70,23 +76,9 @@ def outside(rows: Mapping[tuple[str, str], Metric], model: str) -> list[str]:
 
 
 def test_maxmatch_is_table_1(published: Path) -> None:
-    """MaxMatch with the MSR training words gives 64.1 and 100.0, left 82.6, right 37.5, within 0.05 points
-    each.
-    """
+    """MaxMatch with the MSR training words gives the numbers of its row, within 0.05 points each."""
     rows = rows_of(published, f"maxmatch:{published / MSR}")
-    measured = {
-        (name, group): 100 * (rows[name, group].value or 0.0)
-        for name in ("test_accuracy", "control_accuracy")
-        for group in GROUPS
-    }
-    assert measured == {
-        ("test_accuracy", "overall"): pytest.approx(64.1, abs=0.05),
-        ("test_accuracy", "left"): pytest.approx(82.6, abs=0.05),
-        ("test_accuracy", "right"): pytest.approx(37.5, abs=0.05),
-        ("control_accuracy", "overall"): pytest.approx(100.0, abs=0.05),
-        ("control_accuracy", "left"): pytest.approx(100.0, abs=0.05),
-        ("control_accuracy", "right"): pytest.approx(100.0, abs=0.05),
-    }
+    assert {key: 100 * (rows[key].value or 0.0) for key in MAXMATCH} == MAXMATCH
     assert outside(rows, "MaxMatch") == []
 
 
@@ -99,17 +91,10 @@ def test_maxmatch_through_pytest(published: Path, run: Runner, workers: str) -> 
     )  # fmt: skip
     assert done.code == 1, done.output
     rows = {(m["name"], m["group"]): m["value"] for m in done.run["metrics"]}
-    assert 100 * rows["test_accuracy", "overall"] == pytest.approx(64.1, abs=0.05)
-    assert 100 * rows["control_accuracy", "overall"] == pytest.approx(100.0, abs=0.05)
-    assert 100 * rows["test_accuracy", "left"] == pytest.approx(82.6, abs=0.05)
-    assert 100 * rows["test_accuracy", "right"] == pytest.approx(37.5, abs=0.05)
+    assert {key: 100 * rows[key] for key in MAXMATCH} == MAXMATCH
     [row] = done.run["summary"]
-    assert (row["source"], row["items"], row["clusters"], row["errors"]) == (
-        "published-templates",
-        1950,
-        39,
-        0,
-    )
+    facts = row["source"], row["items"], row["clusters"], row["errors"]
+    assert facts == ("published-templates", 1950, 39, 0)
     assert row["accuracy"] == pytest.approx(rows["test_accuracy", "overall"])
 
 
@@ -124,12 +109,8 @@ def test_jieba_on_simplified_characters_differs(published: Path) -> None:
     """The printed jieba row fits traditional characters only; on simplified ones jieba scores higher."""
     pytest.importorskip("jieba")
     rows = rows_of(published, "jieba")
-    assert (rows["test_accuracy", "overall"].value or 0.0) > printed(
-        "Jieba", "test_accuracy", "overall"
-    ) + 0.04
-    assert (rows["control_accuracy", "overall"].value or 0.0) > printed(
-        "Jieba", "control_accuracy", "overall"
-    ) + 0.04
+    for name in ("test_accuracy", "control_accuracy"):
+        assert (rows[name, "overall"].value or 0.0) > printed("Jieba", name, "overall") + 0.04
 
 
 @pytest.mark.skipif(

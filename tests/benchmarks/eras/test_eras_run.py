@@ -1,13 +1,14 @@
-"""ERAS through pytest: cases, chat models, and one-line errors for bad input."""
+"""ERAS through pytest: cases, chat models, segmenters and classifiers."""
 
 from __future__ import annotations
 
-import json
+import importlib.util
 from pathlib import Path
 
 import pytest
 
-from tests.support.runs import ROOT, Finished, Runner
+from tests.support.runs import ROOT, Runner
+from tests.support.sentiment_models import reviews, train_classifier
 
 ERAS = str(ROOT / "suites" / "test_eras.py")
 #: A chat model that segments every sentence into single characters and answers every other question with A.
@@ -38,19 +39,11 @@ register_model("dropper", lambda spec, options: Dropper(), kinds=("segment",), i
 """
 
 
-def said_in_one_line(done: Finished, *said: str) -> None:
-    """Assert that the run ended with one line that contains all of ``said`` and without a traceback."""
-    assert done.code not in (0, 1, 5), done.output
-    assert "Traceback" not in done.output, done.output
-    assert "INTERNALERROR" not in done.output, done.output
-    assert any(all(part in line for part in said) for line in done.output.splitlines()), done.output
-
-
-def test_chat_model_is_measured_on_both_tasks(run: Runner, workers: str) -> None:
+def test_chat_model_is_measured_on_both_tasks(run: Runner) -> None:
     """A chat model gets requests to segment and to judge sentiment, and its metrics are in the record."""
     run.write("cutter.py", CUTTER)
     model = f"fake:call?file={run.folder / 'cutter.py'}"
-    done = run(ERAS, "--model", model, "--llm-limit", "1", "--llm-set", "eras.samples=1", "-n", workers, "-q")
+    done = run(ERAS, "--model", model, "--llm-limit", "1", "--llm-set", "eras.samples=1", "-n", "2", "-q")
     assert done.code == 0, done.output
     rows = {r["task"]: r for r in done.run["summary"]}
     assert {task: (r["items"], r["correct"], r["errors"]) for task, r in rows.items()} == {
@@ -59,17 +52,12 @@ def test_chat_model_is_measured_on_both_tasks(run: Runner, workers: str) -> None
     metrics = {(m["task"], m["name"], m["group"]): m["value"] for m in done.run["metrics"]}
     assert metrics["explicit", "test_accuracy", "overall"] == 1
     # All sentences have the same score: every pair is a tie.
-    assert (metrics["implicit", "pair_accuracy", "overall"], metrics["implicit", "sampled_rate", ""]) == (
-        1,
-        1,
-    )
+    assert metrics["implicit", "pair_accuracy", "overall"] == metrics["implicit", "sampled_rate", ""] == 1
 
 
-@pytest.mark.parametrize("forced", ["pair", "paradigm"])
+@pytest.mark.parametrize(("forced", "workers"), [("pair", "0"), ("paradigm", "2")])
 def test_cases_can_be_paradigms(run: Runner, workers: str, forced: str) -> None:
-    """eras.case decides whether a pytest case is a pair or a paradigm; the record has every pair's verdict
-    either way.
-    """
+    """eras.case decides whether a pytest case is a pair or a paradigm; the record has every pair's verdict anyway."""
     words = run.write("words.txt", "信心 留心 机能 心机 意见")
     settings = ("--llm-limit", "2", "--llm-set", f"eras.case={forced}")
     done = run(ERAS, "--model", f"maxmatch:{words}", *settings, "-n", workers, "-q")
@@ -81,7 +69,7 @@ def test_cases_can_be_paradigms(run: Runner, workers: str, forced: str) -> None:
     assert f"{(78 if forced == 'pair' else 39) - len(cases)} passed" in done.output
 
 
-@pytest.mark.parametrize("inside", ["True", "False"])
+@pytest.mark.parametrize(("inside", "workers"), [("True", "2"), ("False", "0")])
 def test_a_segmenter_that_drops_characters(run: Runner, workers: str, inside: str) -> None:
     """Pairs whose characters were dropped are errors that say so, not wrong answers; the others are judged."""
     run.write("conftest.py", DROPPER.replace("IN_WORKER", inside))
@@ -96,70 +84,26 @@ def test_a_segmenter_that_drops_characters(run: Runner, workers: str, inside: st
     assert row["items"] == 39
 
 
-def test_traditional_characters_through_pytest(run: Runner) -> None:
-    """eras.script=opencc sends converted sentences."""
-    pytest.importorskip("opencc")
-    words = run.write("words.txt", "學生")
-    done = run(
-        ERAS, "--model", f"maxmatch:{words}", "--llm-limit", "1", "--llm-set", "eras.script=opencc", "-q"
-    )
-    assert "信心|機, never 心機" in {v["expected"] for v in done.verdicts.values()}
-
-
-def test_an_empty_word_list(run: Runner) -> None:
-    """An empty word list is refused before anything is collected."""
-    said_in_one_line(run(ERAS, "--model", f"maxmatch:{run.write('words.txt', ' ')}"), "word list is empty")
-
-
-def test_a_word_list_in_gbk(run: Runner) -> None:
-    """The error for a word list in GBK says that it is in GBK."""
-    file = run.folder / "words.txt"
-    file.write_bytes("留心 心机".encode("gbk"))
-    said_in_one_line(run(ERAS, "--model", f"maxmatch:{file}"), "words.txt", "GBK", "iconv")
-
-
-def test_unknown_labels_are_refused(run: Runner) -> None:
-    """A classifier whose class names do not say which is positive is an error that names the parameter to
-    set.
-    """
-    pytest.importorskip("transformers")
-    folder = run.folder / "model"
-    folder.mkdir()
-    config = {
-        "architectures": ["BertForSequenceClassification"], "model_type": "bert", "id2label": {"0": "甲", "1": "乙"},
-    }  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    (folder / "model.safetensors").write_bytes(b"")
-    said_in_one_line(run(ERAS, "--model", f"hf:{folder}"), "positive_label")
-
-
-def generated(run: Runner, change: tuple[str, str]) -> Path:
-    """Write a set with one pair per paradigm whose second line is changed."""
-    from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, write_set
-
-    paradigms, words = load_templates()
-    write_set(run.folder, make_pairs(paradigms, words, seed=1, pairs=1), paradigms, source={})
-    file = run.folder / "eras" / "pairs.jsonl"
-    lines = file.read_text(encoding="utf-8").splitlines()
-    lines[1] = lines[1].replace(*change)
-    file.write_text("\n".join(lines), encoding="utf-8")
-    return run.folder
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (("信心机", "信心鸡"), "has no site '信心机'"),
-        (("信心机", "信心机信心机"), "has the site '信心机' twice"),
-    ],
+@pytest.mark.simulation
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("snownlp", "torch", "transformers")),
+    reason="needs the extra 'hf' and the package snownlp",
 )
-def test_a_set_with_a_damaged_site(run: Runner, change: tuple[str, str], said: str) -> None:
-    """A sentence with no site, or with two, is a one-line error that names the row."""
-    words = run.write("words.txt", "信心")
-    data = ("--llm-source", "published", "--llm-data", str(generated(run, change)))
-    done = run(ERAS, "--model", f"maxmatch:{words}", *data)
-    assert done.code == 1, done.output
-    [line] = [line for line in done.output.splitlines() if line.startswith("ERROR ")]
-    assert "pairs.jsonl, row 2" in line
-    assert said in line
-    assert "Traceback" not in done.output
+def test_implicit_pairs_of_a_trained_classifier(run: Runner, tmp_path: Path) -> None:
+    """Every pair is scored in four forms, and Table 2's numbers follow from the record."""
+    model = train_classifier(tmp_path / "reviews", reviews()[:640], epochs=1)
+    done = run(ERAS, "--model", f"hf:{model}?batch=32", "--llm-limit", "1", "-q")
+    assert done.code in (0, 1), done.output
+    verdicts = [v for v in done.verdicts.values() if v["task"] == "implicit"]
+    assert len(verdicts) == len(done.verdicts) == 39
+    values = [v["values"] for v in verdicts]
+    assert all(v.keys() >= {"occluded_test", "occluded_control"} for v in values)
+    assert len({v["test_log_odds"] for v in values}) > 30, "a model that tells sentences apart"
+    wrong = [(v["test_log_odds"] - v["control_log_odds"]) * v["true_class"] < 0 for v in values]
+    assert wrong == [v["status"] == "wrong" for v in verdicts]
+    rows = {(m["name"], m["group"]): m for m in done.run["metrics"]}
+    assert rows["pair_accuracy", "overall"]["value"] == pytest.approx(1 - sum(wrong) / 39)
+    assert rows["pair_accuracy", "overall"]["direction"] == "target:0.5"
+    gper, necessity = rows["gper", "overall"]["value"], rows["necessity", "overall"]["value"]
+    assert gper == pytest.approx((1 - rows["pair_accuracy", "overall"]["value"]) * necessity)
+    assert done.run["not_served"]["eras"]
