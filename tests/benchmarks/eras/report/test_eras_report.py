@@ -1,4 +1,4 @@
-"""ERAS in the report: tables 1 and 2 with the paper's rows, figure 5, and one example pair."""
+"""ERAS in the report: tables 1 and 2 with the paper's rows, figures, one example pair, and trained models."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pytest
 
 from pytest_llmprops.benchmarks.eras.report.segmenters import chosen_pair, segmentations
 from pytest_llmprops.benchmarks.eras.report.sentiment import NAME, CorpusSpot, corpus_plot, read_accuracies
+from pytest_llmprops.benchmarks.eras.report.training import CURVE, RECORD, Training, read_training
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.figures import draw
+from pytest_llmprops.reports.kit.series import series_of
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
 from tests.support.eras_records import explicit, implicit, write
@@ -47,12 +49,13 @@ PAIRS = [
 
 def test_table_1_has_the_papers_rows(tmp_path: Path) -> None:
     """The measured row has the metrics' numbers, and the paper's rows have the printed ones."""
-    rows = table(section(write(tmp_path, PAIRS)), "Segmenters (Table 1)")
+    protocols = {"eras": {"name": "quick", "settings": {"script": "opencc"}}}
+    rows = table(section(write(tmp_path, PAIRS, protocols=protocols)), "Segmenters (Table 1)")
     own = rows["model"]
     assert own["Test"].startswith("66.7 (")
     assert own["Control"].startswith("83.3 (")
     assert (own["Left: test"], own["Right: test"], own["Right: difference"]) == ("100.0", "50.0", "25.0")
-    assert own["Items from"] == "builtin"
+    assert own["Items from"] == "builtin, traditional (opencc)"
     printed = rows["MaxMatch"]
     assert [printed[n] for n in ("Test", "Control", "Difference", "Left: test", "Right: test")] == [
         "64.1", "100.0", "35.9", "82.6", "37.5",
@@ -74,17 +77,8 @@ def test_values_over_all_pairs_open_them(tmp_path: Path) -> None:
     assert not any(cell.items for row in one.rows if row is not own for cell in row)
 
 
-def test_traditional_characters_are_named(tmp_path: Path) -> None:
-    """A row measured on traditional characters says so and names the converter."""
-    protocols = {"eras": {"name": "quick", "settings": {"script": "opencc"}}}
-    rows = table(section(write(tmp_path, PAIRS, protocols=protocols)), "Segmenters (Table 1)")
-    assert rows["model"]["Items from"] == "builtin, traditional (opencc)"
-
-
 def test_one_pair_is_shown(tmp_path: Path) -> None:
-    """A pair that is wrong only in the test sentence is shown with its boundaries and the canary word
-    marked.
-    """
+    """A pair that is wrong only in the test sentence is shown with its boundaries and the marked canary word."""
     actual = section(write(tmp_path, PAIRS))
     row = table(actual, "One minimal pair")["model"]
     assert row == {
@@ -132,14 +126,8 @@ SCORED = [implicit(1, 0.2, 0.6), implicit(2, 0.9, 0.4), implicit(4, 0.1, 0.2)]
 
 
 def accuracies(folder: Path, **changed: object) -> None:
-    row = {
-        "model": "model",
-        "file": "ChnSentiCorp_test.tsv",
-        "accuracy": 0.9,
-        "ci_low": 0.8,
-        "ci_high": 0.95,
-        "n": 100,
-    }
+    numbers = {"accuracy": 0.9, "ci_low": 0.8, "ci_high": 0.95, "n": 100}
+    row = {"model": "model", "file": "ChnSentiCorp_test.tsv", **numbers}
     (folder / NAME).write_text(json.dumps([row | changed]), encoding="utf-8")
 
 
@@ -151,11 +139,7 @@ def test_table_2_has_the_papers_rows(tmp_path: Path) -> None:
     assert rows["model"]["Accuracy"].startswith("33.3 (")
     assert (rows["model"]["Diff. +/-"], rows["model"]["Diff. -/+"]) == ("40.0", "-20.0")
     assert (rows["model"]["ChnSentiCorp"], rows["model"]["ASAP"]) == ("90.0", "–")
-    assert (rows["Humans"]["Accuracy"], rows["Humans"]["GPER"], rows["Humans"]["Necessity"]) == (
-        "50.6",
-        "8.7",
-        "–",
-    )
+    assert [rows["Humans"][n] for n in ("Accuracy", "GPER", "Necessity")] == ["50.6", "8.7", "–"]
     assert rows["RoBERTa-110M"] == {
         "Model": "RoBERTa-110M", "Items from": "the paper", "GPER": "45.4", "Accuracy": "41.7", "Necessity": "77.9",
         "Sufficiency": "89.4", "Diff. +/-": "6.3", "Diff. +/0": "4.9", "Diff. -/0": "2.3", "Diff. -/+": "-18.7",
@@ -165,26 +149,20 @@ def test_table_2_has_the_papers_rows(tmp_path: Path) -> None:
 
 def test_only_the_authors_quantities_stand_beside_the_papers(tmp_path: Path) -> None:
     """Table 2 has GPER, necessity and sufficiency by the authors' code; those by the text have their own table."""
-    hit, miss = (
-        {"occluded_test": 0.5, "occluded_control": 0.6},
-        {"occluded_test": 0.1, "occluded_control": 0.9},
-    )
-    pairs = [implicit(1, 0.2, 0.8, **hit), implicit(3, 0.2, 0.8, **miss), implicit(3, 0.2, 0.8, **miss)]
+    occluded = ((1, 0.5, 0.6), (3, 0.1, 0.9), (3, 0.1, 0.9))
+    pairs = [implicit(n, 0.2, 0.8, occluded_test=t, occluded_control=c) for n, t, c in occluded]
     pairs = [replace(p, id=f"{p.id}{i}") for i, p in enumerate(pairs)]
     actual = section(write(tmp_path, pairs))
     row = table(actual, "Sentiment (Table 2)")["model"]
-    assert [row[n].partition(" ")[0] for n in ("GPER", "Necessity", "Sufficiency")] == [
-        "33.3",
-        "33.3",
-        "100.0",
-    ]
+    shown = [row[n].partition(" ")[0] for n in ("GPER", "Necessity", "Sufficiency")]
+    assert shown == ["33.3", "33.3", "100.0"]
     own = table(actual, "Occlusion by the definitions in the paper's text")
     assert list(own) == ["model"], "no row of the paper"
     assert [own["model"][n].partition(" ")[0] for n in ("GPER", "Necessity")] == ["50.0", "50.0"]
 
 
 def test_figure_5_needs_labelled_files(tmp_path: Path) -> None:
-    """The report has one figure per labelled file of a run."""
+    """The report has one figure per labelled file of a run, and a note on how a chat model was scored."""
     folder = write(tmp_path, SCORED)
     assert not [b for b in section(folder).blocks if isinstance(b, Figure)]
     accuracies(folder)
@@ -196,16 +174,15 @@ def test_figure_5_needs_labelled_files(tmp_path: Path) -> None:
     assert "ERAS accuracy" in svg
     assert ">model<" in svg
     assert "Sentiment Only" in svg
-
-
-def test_figure_of_another_corpus_has_no_published_models(tmp_path: Path) -> None:
-    """A user's file gets its own column and figure, without the paper's models."""
-    folder = write(tmp_path, SCORED)
+    # A user's file has a column and a figure of its own, without the paper's models.
     accuracies(folder, file="shop.tsv")
     actual = section(folder)
     assert table(actual, "Sentiment (Table 2)")["model"]["shop.tsv"] == "90.0"
     [figure] = [b for b in actual.blocks if isinstance(b, Figure)]
     assert "RoBERTa" not in figure.alt
+    sampled = [replace(r, values={**r.values, "sampled": 1.0}) for r in SCORED]
+    notes = [b.text for b in section(write(tmp_path / "chat", sampled)).blocks if isinstance(b, Note)]
+    assert any("repeated sampling" in text for text in notes)
 
 
 def test_names_stay_inside_the_figure() -> None:
@@ -224,7 +201,113 @@ def test_damaged_accuracies_are_one_line(tmp_path: Path, text: str) -> None:
         read_accuracies(tmp_path, "model")
 
 
-def test_note_says_how_sentiment_was_measured(tmp_path: Path) -> None:
-    """A note after a chat model's table says how its sentiment was measured."""
-    actual = section(write(tmp_path, [replace(r, values={**r.values, "sampled": 1.0}) for r in SCORED]))
-    assert any(isinstance(b, Note) and "repeated sampling" in b.text for b in actual.blocks)
+TRAINING = {
+    "complete": True,
+    "description": {
+        "title": "Word segmenter trained on pku_training.utf8",
+        "base": "google-bert/bert-base-chinese",
+        "data": [["training", "pku_training.utf8", "ab12", 10], ["test", "pku_test_gold.utf8", "cd34", 2]],
+    },
+    "scores": [
+        {"file": "pku_test_gold.utf8", "f1": 0.965, "f1_low": 0.96, "f1_high": 0.97, "oov_recall": 0.85},
+        {"file": "held-out part", "f1": 0.97},
+    ],
+}
+CURVE_TEXT = """step,epoch,seconds,learning_rate,loss,f1,oov_recall
+20,0.1,3.5,1e-05,1.5,,
+40,0.2,7.0,2e-05,0.5,,
+40,0.2,7.0,,,0.9,0.5
+60,0.3,9.0,1e-05,0.25,,
+60,0.3,9.0,,,0.95,0.6
+"""
+
+
+def trained(folder: Path, curve: str = CURVE_TEXT, record: object = TRAINING) -> Path:
+    """Write the files of a trained model that a report reads."""
+    folder.mkdir()
+    (folder / CURVE).write_text(curve, encoding="utf-8")
+    (folder / RECORD).write_text(json.dumps(record), encoding="utf-8")
+    return folder
+
+
+def run_of(tmp_path: Path, spec: str) -> Path:
+    """Write a run of a model with this specification and of one off the shelf."""
+    records = [explicit(1, 0, 1, 1), explicit(2, 0, 0, 1), explicit(1, 0, 0, 1, model="jieba")]
+    return write(tmp_path / "run", records, models={"model": {"spec": spec}, "jieba": {"spec": "jieba"}})
+
+
+def training_of(tmp_path: Path, spec: str) -> Training | None:
+    return read_training(series_of([read_run(run_of(tmp_path, spec))])[0])
+
+
+def section_of(run: Path) -> Section:
+    [section] = report_on([read_run(run)], {}).sections
+    return section
+
+
+def test_trained_model_has_its_scores_and_curve(tmp_path: Path) -> None:
+    """The table has one row per scored file, and the figure the losses and the scores of the held-out part."""
+    folder = trained(tmp_path / "model")
+    section = section_of(run_of(tmp_path, f"hf:{folder}?dtype=float32"))
+    [table] = [b for b in section.blocks if isinstance(b, Table) and b.title == "Trained models"]
+    assert [[cell.text for cell in row] for row in table.rows] == [
+        ["model", "pku_training.utf8", "google-bert/bert-base-chinese", "pku_test_gold.utf8",
+         "F1 96.5% (96.0 to 97.0)", "85.0%"],
+        ["model", "pku_training.utf8", "google-bert/bert-base-chinese", "held-out part", "F1 97.0%", "–"],
+    ]  # fmt: skip
+    [figure] = [b for b in section.blocks if isinstance(b, Figure) and b.title == "Learning curves"]
+    losses, scores = figure.draw().axes
+    assert [tuple(xy) for xy in losses.lines[0].get_xydata()] == [(20, 1.5), (40, 0.5), (60, 0.25)]
+    assert [tuple(xy) for xy in scores.lines[0].get_xydata()] == [(40, 0.9), (60, 0.95)]
+    assert losses.get_ylim()[0] == 0
+    svg, _ = draw(figure.draw)
+    assert ">F1 (held out)<" in svg
+    assert "mathdefault" not in svg, "labels are plain text"
+
+
+def test_trained_model_is_beside_the_others(tmp_path: Path) -> None:
+    """The figure of branching has trained models, those off the shelf and the paper's, in this order."""
+    folder = trained(tmp_path / "model")
+    section = section_of(run_of(tmp_path, f"hf:{folder}"))
+    svg, _ = draw(next(b for b in section.blocks if isinstance(b, Figure)).draw)
+    places = [svg.index(f">{text}<") for text in ("Trained", "Off the shelf", "The paper")]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    "spec", ["hf:/no/such/folder", "hf:google-bert/bert-base-chinese", "jieba", "", "hf:", "hf:\0"]
+)
+def test_model_without_its_folder_has_no_curve(tmp_path: Path, spec: str) -> None:
+    """Without the folder there is no curve and no error."""
+    assert training_of(tmp_path, spec) is None
+    titles = [b.title for b in section_of(tmp_path / "run").blocks if isinstance(b, Figure | Table)]
+    assert "Trained models" not in titles
+    assert "Learning curves" not in titles
+
+
+@pytest.mark.parametrize("record", [[], {}, {"description": 1}, {"description": {}, "scores": "x"}])
+def test_other_records_are_not_shown_or_empty(tmp_path: Path, record: object) -> None:
+    """A file of the same name from another program is no error."""
+    training = training_of(tmp_path, f"hf:{trained(tmp_path / 'model', record=record)}")
+    assert training is None or (training.data, training.scores) == ((), ())
+
+
+def test_damaged_lines_of_a_curve_are_left_out(tmp_path: Path) -> None:
+    """Lines without a step, with text or with an infinite loss are left out."""
+    curve = "step,loss,f1\n1,2,\nx,1,\n2,inf,\n3,,0.5\n4\n5,1,0.75\n"
+    training = training_of(tmp_path, f"hf:{trained(tmp_path / 'model', curve)}")
+    assert training is not None
+    assert list(training.losses) == [(1, 2), (5, 1)]
+    assert list(training.held_out) == [(3, 0.5), (5, 0.75)]
+
+
+def test_a_curve_is_bounded(tmp_path: Path) -> None:
+    """Of a long curve, evenly chosen points are drawn, with the last one; a huge file is not read."""
+    lines = "".join(f"{step},1\n" for step in range(10_001))
+    training = training_of(tmp_path, f"hf:{trained(tmp_path / 'model', 'step,loss' + chr(10) + lines)}")
+    assert training is not None
+    assert 400 < len(training.losses) <= 500
+    assert list(training.losses[-1]) == [10_000, 1]
+    with open(tmp_path / "model" / CURVE, "a", encoding="utf-8") as file:
+        file.write("1,1\n" * 2_500_000)
+    assert read_training(series_of([read_run(tmp_path / "run")])[0]) is None

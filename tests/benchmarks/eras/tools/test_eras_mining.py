@@ -35,9 +35,7 @@ from pytest_llmprops.core.errors import DataError
 def test_labels_are_the_papers(
     score: float, pos: int, neu: int, neg: int, non: int, expected: str | None
 ) -> None:
-    """A label is + from .4 with more positive votes, - below -.4 with more negative, and 0 under three
-    conditions.
-    """
+    """A label is + from .4 with more positive votes, - below -.4 with more negative, 0 under three conditions."""
     assert label(LexiconWord("甲乙", score, pos, neu, neg, non, 0)) == expected
 
 
@@ -54,9 +52,7 @@ def plain(word: str) -> LexiconWord:
 
 
 def test_pairs_overlap_and_differ() -> None:
-    """Both branchings are listed if both labels can be true; a true label of 0 and equal labels are
-    excluded.
-    """
+    """Both branchings are listed if both labels can be true; a true label of 0 and equal labels are excluded."""
     lexicon = [good("甲乙"), bad("乙丙"), plain("丙丁"), good("丙戊"), good("乙己"), good("己庚丙")]
     frequencies = {"甲乙": 50, "乙丙": 30, "丙丁": 10, "丙戊": 99, "乙己": 7, "己庚丙": 7}
     actual = [
@@ -126,14 +122,6 @@ def test_bad_lexicons_are_one_line(text: str, message: str, tmp_path: Path) -> N
     assert message in str(caught.value)
     assert str(file) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_gbk_is_named(tmp_path: Path) -> None:
-    """A lexicon in GBK is refused with the command that converts it."""
-    file = tmp_path / "lexicon.csv"
-    file.write_bytes("信心,0.6,5,0,0,0,0\n".encode("gbk"))
-    with pytest.raises(DataError, match="GBK"):
-        read_lexicon(file)
 
 
 def test_jieba_gives_candidates(tmp_path: Path) -> None:

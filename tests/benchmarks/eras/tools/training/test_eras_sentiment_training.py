@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from pytest_llmprops.benchmarks.eras.report.training import read_training
 from pytest_llmprops.benchmarks.eras.tools.sentiment_files import Labelled
+from pytest_llmprops.benchmarks.eras.tools.training.sentiment import (
+    Segmentation,
+    SentimentOptions,
+    SentimentTask,
+    load_classifier,
+    log_odds,
+    train_sentiment,
+)
+from pytest_llmprops.benchmarks.eras.tools.training.task import Encoder
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.requests import Reply, Sentiment
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.hf.classifiers import HfSentimentModel
+from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.reports.kit.series import series_of
 from pytest_llmprops.runs.reader import read_run
 from tests.support.eras_records import implicit, write
 from tests.support.sentiment_models import reviews
-from tests.support.training import WORDS, lines_said, needs_train, save_base, sentences, silent, write_corpus
-
-if TYPE_CHECKING:
-    from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentTask
-    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
+from tests.support.training import (
+    WORDS,
+    lines_said,
+    needs_train,
+    resumed,
+    save_base,
+    sentences,
+    settings_of,
+    silent,
+    write_corpus,
+    write_reviews,
+)
 
 pytestmark = [needs_train, pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")]
 #: Reviews that a word decides; they share no word of the sentiment.
@@ -31,15 +51,8 @@ PRAISE, BLAME = (
 )
 
 
-class Stopped(Exception):
-    """What a test raises to stop a training."""
-
-
 def toy_task(folder: Path, *, joint: bool = True, weight: float = 1.0, window: int = 64) -> SentimentTask:
     """Return a task on a few toy reviews, with a base that is saved once."""
-    from pytest_llmprops.benchmarks.eras.tools.training.sentiment import Segmentation, SentimentTask
-    from pytest_llmprops.benchmarks.eras.tools.training.task import Encoder
-
     if not (folder / "base").exists():
         save_base(folder / "base")
     lines = sentences(30)
@@ -47,13 +60,6 @@ def toy_task(folder: Path, *, joint: bool = True, weight: float = 1.0, window: i
     return SentimentTask(
         Encoder(str(folder / "base"), window=window), PRAISE + BLAME, PRAISE[:2] + BLAME[:2], segmentation
     )
-
-
-def toy_settings(**more: Any) -> Settings:
-    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
-
-    values: dict[str, Any] = {"batch": 8, "epochs": 2, "learning_rate": 1e-3, "evaluations": 4, "patience": 0}
-    return Settings(**{**values, "threads": 1, **more})
 
 
 def gradients(task: SentimentTask, network: Any, source: int, **more: Any) -> dict[str, float]:
@@ -74,13 +80,11 @@ def test_both_heads_receive_gradients(tmp_path: Path) -> None:
     """A batch of reviews trains encoder and sentiment head; one of segmented lines encoder and segmentation head."""
     task = toy_task(tmp_path)
     network = task.network()
-    review, line = gradients(task, network, 0), gradients(task, network, 1)
-    assert review["encoder"] > 0
-    assert review["sentiment"] > 0
-    assert review["segmentation"] == 0
-    assert line["encoder"] > 0
-    assert line["segmentation"] > 0
-    assert line["sentiment"] == 0
+    for source, head, other in ((0, "sentiment", "segmentation"), (1, "segmentation", "sentiment")):
+        sums = gradients(task, network, source)
+        assert sums["encoder"] > 0
+        assert sums[head] > 0
+        assert sums[other] == 0
 
 
 def test_weight_scales_the_loss_of_segmentation_only(tmp_path: Path) -> None:
@@ -111,50 +115,21 @@ def test_parts_of_a_batch_add_up(tmp_path: Path) -> None:
     assert sum(parts) == pytest.approx(whole, rel=1e-5)
 
 
-def test_batches_of_reviews_and_lines_alternate(tmp_path: Path) -> None:
-    """Each batch has rows of one source, and every batch of reviews is followed by one of lines."""
-    from pytest_llmprops.benchmarks.eras.tools.training.task import EpochBatches
-
-    task = toy_task(tmp_path)
-    batches = [
-        {task.rows[i].source for i in b} for b in EpochBatches(task.rows, batch=8, accumulate=1, seed=0)
-    ]
-    assert batches == [{0}, {1}] * 4
-
-
 @pytest.mark.simulation
 @pytest.mark.parametrize("joint", [False, True])
 def test_resumed_equals_uninterrupted(tmp_path: Path, joint: bool) -> None:
     """A training that was stopped and continued has the weights of an uninterrupted one, with one head or two."""
-    import torch
-
     from pytest_llmprops.benchmarks.eras.tools.training.trainer import train
 
     task = toy_task(tmp_path, joint=joint)
-    whole = train(task, toy_settings(), tmp_path / "whole", say=silent)
-    evaluated = 0
 
-    def stop(text: str) -> None:
-        nonlocal evaluated
-        evaluated += "held-out" in text
-        if evaluated > 2:
-            raise Stopped
+    def weights(out: Path, say: Callable[[str], object]) -> Any:
+        return train(task, settings_of(epochs=2), out, say=say).network.state_dict()
 
-    with pytest.raises(Stopped):
-        train(task, toy_settings(), tmp_path / "parts", say=stop)
-    said, say = lines_said()
-    resumed = train(task, toy_settings(), tmp_path / "parts", say=say)
-    assert said[0].startswith("continuing from step")
-    first, second = whole.network.state_dict(), resumed.network.state_dict()
+    first, second, said = resumed(weights, tmp_path, after=2)
+    assert said.startswith("continuing from step")
     assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-
-
-def write_reviews(file: Path, rows: Sequence[tuple[str, int]]) -> Path:
-    """Write reviews in the format of ChnSentiCorp."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("label\ttext_a\n" + "".join(f"{y}\t{x}\n" for x, y in rows), encoding="utf-8")
-    return file
+    assert all(bool((first[name] == second[name]).all()) for name in first)
 
 
 @pytest.mark.simulation
@@ -164,22 +139,11 @@ def test_joint_training_on_real_reviews(tmp_path: Path) -> None:
     Both labels are about equally frequent, and the standard error of 300 reviews is 2.8 points. The saved model is the
     classifier alone: through ``hf:FOLDER`` it gives the log odds that training computed.
     """
-    from pytest_llmprops.benchmarks.eras.tools.training.sentiment import (
-        SentimentOptions,
-        load_classifier,
-        log_odds,
-        train_sentiment,
-    )
-    from pytest_llmprops.core.requests import Reply, Sentiment
-    from pytest_llmprops.models.base import BackendOptions
-    from pytest_llmprops.models.hf.classifiers import HfSentimentModel
-    from pytest_llmprops.models.registry import find_backend, parse_spec
-
     rows = reviews(24)
     data = tmp_path / "data"
-    write_reviews(data / "chnsenticorp" / "train.tsv", rows[:1600])
-    write_reviews(data / "chnsenticorp" / "dev.tsv", rows[1600:1800])
-    write_reviews(data / "chnsenticorp" / "test.tsv", rows[1800:2100])
+    write_reviews(data / "chnsenticorp" / "train.tsv", *rows[:1600])
+    write_reviews(data / "chnsenticorp" / "dev.tsv", *rows[1600:1800])
+    write_reviews(data / "chnsenticorp" / "test.tsv", *rows[1800:2100])
     save_base(
         tmp_path / "base", vocabulary="".join(text for text, _ in rows[:1600] if text.isascii() is False)
     )
@@ -191,9 +155,7 @@ def test_joint_training_on_real_reviews(tmp_path: Path) -> None:
     )
     out = tmp_path / "out"
     said, say = lines_said()
-    train_sentiment(
-        options, toy_settings(batch=32, epochs=3, learning_rate=4e-3, evaluations=3), out, say=say
-    )
+    train_sentiment(options, settings_of(batch=32, epochs=3, learning_rate=4e-3, evaluations=3), out, say=say)
     record = json.loads((out / "training.json").read_text(encoding="utf-8"))
     [test, held_out] = record["scores"]
     assert (test["file"], test["n"]) == ("chnsenticorp/test.tsv", 300)
@@ -205,12 +167,8 @@ def test_joint_training_on_real_reviews(tmp_path: Path) -> None:
     losses = [float(row["loss"]) for row in csv.DictReader(curve) if row["loss"]]
     assert losses[-1] < 0.8 * losses[0]
     assert "jointly with word segmentation on msr.utf8" in record["description"]["title"]
-    assert [use for use, *_ in record["description"]["data"]] == [
-        "training",
-        "held out",
-        "test",
-        "segmentation",
-    ]
+    uses = [use for use, *_ in record["description"]["data"]]
+    assert uses == ["training", "held out", "test", "segmentation"]
 
     run = write(tmp_path / "run", [implicit(1, 0.2, 0.6)], models={"model": {"spec": f"hf:{out}"}})
     shown = read_training(series_of([read_run(run)])[0])
@@ -252,10 +210,8 @@ def test_long_reviews_are_cut_and_counted(tmp_path: Path) -> None:
 )
 def test_options_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     """A wrong option is one line that names it, before anything is trained."""
-    from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentOptions, train_sentiment
-
-    data = write_reviews(tmp_path / "train.tsv", [(f"书{w}", n % 2) for n, w in enumerate(WORDS)])
+    data = write_reviews(tmp_path / "train.tsv", *((f"书{w}", n % 2) for n, w in enumerate(WORDS)))
     with pytest.raises(UsageError, match=message) as raised:
-        train_sentiment(SentimentOptions([data], **change), toy_settings(), tmp_path / "out", say=silent)
+        train_sentiment(SentimentOptions([data], **change), settings_of(), tmp_path / "out", say=silent)
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "out").exists()

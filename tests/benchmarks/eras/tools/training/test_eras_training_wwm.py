@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.tools.training.task import IGNORED, Row, Settings
-from pytest_llmprops.benchmarks.eras.tools.training.wwm import Masking
+from pytest_llmprops.benchmarks.eras.tools.training.task import IGNORED, Encoder, Row
+from pytest_llmprops.benchmarks.eras.tools.training.wwm import Masking, WwmOptions, WwmTask, train_wwm
 from pytest_llmprops.core.errors import DataError, UsageError
-from tests.support.training import WORDS, lines_said, needs_train, save_base, sentences, silent
-
-if TYPE_CHECKING:
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm import WwmOptions
+from tests.support.training import (
+    WORDS,
+    lines_said,
+    needs_train,
+    resumed,
+    save_base,
+    sentences,
+    settings_of,
+    silent,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 #: Ten words: five of two tokens, then five of one; special tokens around them.
 WORDS_OF = [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9]
 ROW = Row([2, *range(100, 115), 3], [IGNORED, *WORDS_OF, IGNORED])
-
-
-class Stopped(Exception):
-    """What a test raises to stop a training."""
 
 
 def masked_often(whole_words: bool, rate: float) -> list[tuple[list[int], list[int]]]:
@@ -70,41 +74,33 @@ def test_at_least_one_word_is_masked() -> None:
     """A row of one long word is masked, although that is more than the share."""
     row = Row([2, 10, 11, 12, 3], [IGNORED, 0, 0, 0, IGNORED])
     masking = Masking(whole_words=True, rate=0.15, mask=4, vocabulary=99)
-    _, labels = masking.masked(row, random.Random(1))
-    assert labels == [IGNORED, 10, 11, 12, IGNORED]
+    assert masking.masked(row, random.Random(1)).labels == [IGNORED, 10, 11, 12, IGNORED]
 
 
 def options(folder: Path, **more: Any) -> WwmOptions:
     """Return options with a small corpus, a list of words as segmenter and a small base."""
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm import WwmOptions
-
     corpus, words = folder / "corpus.txt", folder / "words.txt"
     if not corpus.exists():
         corpus.write_text("".join("".join(line) + "\n" for line in sentences(120)), encoding="utf-8")
         words.write_text("\n".join(WORDS), encoding="utf-8")
         save_base(folder / "base")
-    values: dict[str, Any] = {
+    values = {
         "corpus": corpus,
         "segmenter": f"maxmatch:{words}",
         "base": str(folder / "base"),
+        "held_out": 0.1,
     }
-    return WwmOptions(**{**values, "held_out": 0.1, **more})
+    return WwmOptions(**(values | more))
 
 
-SETTINGS = Settings(batch=8, epochs=2, learning_rate=5e-3, evaluations=4, patience=0, threads=1)
+SETTINGS = settings_of(epochs=2, learning_rate=5e-3)
 
 
 @needs_train
 def test_masks_follow_the_segmenter_and_change_between_epochs(tmp_path: Path) -> None:
     """Rows have the segmenter's words; the same batch has the same masks, and another batch of a row has others."""
-    from pytest_llmprops.benchmarks.eras.tools.training.task import Encoder
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm import WwmTask
-
-    what = options(tmp_path)
-    encoder = Encoder(what.base, window=64)
-    task = WwmTask(
-        encoder, [["学生", "有", "图书馆"], ["老师", "。"]], [], whole_words=True, rate=0.15, seed=0
-    )
+    encoder, lines = Encoder(options(tmp_path).base, window=64), [["学生", "有", "图书馆"], ["老师", "。"]]
+    task = WwmTask(encoder, lines, [], whole_words=True, rate=0.15, seed=0)
     assert list(task.rows[0].labels) == [IGNORED, 0, 0, 1, 2, 2, 2, IGNORED]
     rows = [task.rows[0]] * 20
     same = [task.collate(rows)["labels"].tolist() for _ in range(2)]
@@ -116,9 +112,6 @@ def test_masks_follow_the_segmenter_and_change_between_epochs(tmp_path: Path) ->
 @needs_train
 def test_result_is_a_base(tmp_path: Path) -> None:
     """Masked words are restored better than before, and the folder is a base for another training."""
-    from pytest_llmprops.benchmarks.eras.tools.training.task import Encoder
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm import train_wwm
-
     out = tmp_path / "out"
     said, say = lines_said()
     train_wwm(options(tmp_path), replace(SETTINGS, epochs=20, evaluations=2), out, say=say)
@@ -134,13 +127,12 @@ def test_result_is_a_base(tmp_path: Path) -> None:
     assert 0 <= held_out["accuracy_characters"] <= 1
     assert record["description"]["options"]["masking"] == "whole words"
     assert any("12 lines are held out" in line for line in said)
-    network = Encoder(str(out), window=64).load("AutoModelForSequenceClassification", num_labels=2)
-    import torch
-
-    trained = Encoder(str(out), window=64).load("AutoModelForMaskedLM")
-    assert torch.equal(
-        network.bert.embeddings.word_embeddings.weight, trained.bert.embeddings.word_embeddings.weight
+    base = Encoder(str(out), window=64)
+    first, second = (
+        base.load(name).bert.embeddings.word_embeddings.weight
+        for name in ("AutoModelForSequenceClassification", "AutoModelForMaskedLM")
     )
+    assert bool((first == second).all())
 
 
 @pytest.mark.simulation
@@ -149,25 +141,12 @@ def test_resumed_equals_uninterrupted(tmp_path: Path) -> None:
     """A training that was stopped and continued has the weights of an uninterrupted one, with the same masks."""
     from transformers import AutoModelForMaskedLM
 
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm import train_wwm
+    def train(out: Path, say: Callable[[str], object]) -> Any:
+        train_wwm(options(tmp_path), SETTINGS, out, say=say)
+        return AutoModelForMaskedLM.from_pretrained(out).state_dict()
 
-    train_wwm(options(tmp_path), SETTINGS, tmp_path / "whole", say=silent)
-    evaluated = 0
-
-    def stop(text: str) -> None:
-        nonlocal evaluated
-        evaluated += "held-out part" in text
-        if evaluated > 2:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        train_wwm(options(tmp_path), SETTINGS, tmp_path / "parts", say=stop)
-    said, say = lines_said()
-    train_wwm(options(tmp_path), SETTINGS, tmp_path / "parts", say=say)
-    assert any(line.startswith("continuing from step") for line in said)
-    first, second = (
-        AutoModelForMaskedLM.from_pretrained(tmp_path / n).state_dict() for n in ("whole", "parts")
-    )
+    first, second, said = resumed(train, tmp_path, after=2)
+    assert "\ncontinuing from step" in said
     assert all(bool((first[name] == second[name]).all()) for name in first)
 
 
@@ -179,23 +158,12 @@ def test_resumed_equals_uninterrupted(tmp_path: Path) -> None:
         ({"window": 2}, "--window must be at least 8"),
         ({"segmenter": "fake:echo"}, "--segmenter fake:echo"),
         ({"corpus": Path("/no/such/file")}, "cannot be read"),
+        ({"corpus": Path(os.devnull)}, "0 lines of text; it must have one sentence per line"),
     ],
 )
 def test_options_that_cannot_be_used(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     """A wrong option is one line that names it, before anything is trained."""
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm import train_wwm
-
     with pytest.raises((UsageError, DataError), match=message) as raised:
         train_wwm(options(tmp_path, **change), SETTINGS, tmp_path / "out", say=silent)
     assert "\n" not in str(raised.value)
     assert not (tmp_path / "out").exists()
-
-
-@needs_train
-def test_empty_corpus_is_one_line(tmp_path: Path) -> None:
-    """A corpus without text is one line that says what it needs."""
-    from pytest_llmprops.benchmarks.eras.tools.training.wwm import train_wwm
-
-    (tmp_path / "empty.txt").write_text("\n \n", encoding="utf-8")
-    with pytest.raises(DataError, match="0 lines of text; it must have one sentence per line"):
-        train_wwm(options(tmp_path, corpus=tmp_path / "empty.txt"), SETTINGS, tmp_path / "out", say=silent)
