@@ -10,7 +10,7 @@ segmentations are right. Accuracies are means over paradigms, never over sentenc
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Literal
 
 from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
@@ -143,16 +143,11 @@ def paradigm_scores(outcomes: Iterable[tuple[str, bool, bool]]) -> tuple[Paradig
     for paradigm, test, control in outcomes:
         # One counter per combination: neither right, control only, test only, both.
         counts.setdefault(paradigm, [0, 0, 0, 0])[2 * test + control] += 1
-    return tuple(
-        ParadigmScore(
-            paradigm,
-            neither + only_control + only_test + both,
-            (only_test + both) / (neither + only_control + only_test + both),
-            (only_control + both) / (neither + only_control + only_test + both),
-            both / (neither + only_control + only_test + both),
-        )
-        for paradigm, (neither, only_control, only_test, both) in sorted(counts.items())
-    )
+    scores = []
+    for paradigm, (neither, only_control, only_test, both) in sorted(counts.items()):
+        n = neither + only_control + only_test + both
+        scores.append(ParadigmScore(paradigm, n, (only_test + both) / n, (only_control + both) / n, both / n))
+    return tuple(scores)
 
 
 def accuracy_rows(
@@ -169,14 +164,9 @@ def accuracy_rows(
 
     :param place: Task, language and source of the rows.
     """
-    groups: dict[str, list[ParadigmScore]] = {"overall": list(scores)}
-    classes = sorted({facts[s.paradigm].sentiment for s in scores})
-    for group in ("left", "right"):
-        groups[group] = [s for s in scores if facts[s.paradigm].branching == group]
-    for group in classes:
-        groups[group] = [s for s in scores if facts[s.paradigm].sentiment == group]
     rows: list[Metric] = []
-    for group, members in groups.items():
+    for group in ("overall", "left", "right", *sorted({facts[s.paradigm].sentiment for s in scores})):
+        members = [s for s in scores if group in ("overall", *astuple(facts[s.paradigm]))]
         if members:
             rows += _group_rows(place, group, members)
     return rows

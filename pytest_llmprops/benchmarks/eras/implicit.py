@@ -82,13 +82,11 @@ class PairScores:
         :raises KeyError: without ``test`` or ``control``.
         """
 
-        def score(name: str) -> Score | None:
-            if name not in values:
-                return None
+        def score(name: str) -> Score:
             return Score(values[name], values.get(f"{name}_log_odds"))
 
-        test, control = (Score(values[n], values.get(f"{n}_log_odds")) for n in ("test", "control"))
-        return cls(test, control, score("occluded_test"), score("occluded_control"))
+        occluded_scores = (score(n) if n in values else None for n in ("occluded_test", "occluded_control"))
+        return cls(score("test"), score("control"), *occluded_scores)
 
 
 class PairResult(NamedTuple):

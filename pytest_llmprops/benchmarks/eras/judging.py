@@ -228,7 +228,7 @@ def judge_scores(pair: SentencePair, texts: tuple[str, str], scores: PairScores,
     return Verdict(
         "wrong" if wrong else "correct",
         f"test not {side} control ({paradigm.sentiment})",
-        f"test {_shown(scores.test.positive)}, control {_shown(scores.control.positive)}",
+        f"test {scores.test.positive:.6f}, control {scores.control.positive:.6f}",
         reason,
         float(not wrong),
         {**scores.values(), **paradigm_values(paradigm)},
@@ -256,10 +256,6 @@ def judge_chat_scores(pair: SentencePair, texts: tuple[str, str], result: ChatSc
         values={**result.values(), **paradigm_values(pair.paradigm)},
         evidence=_sentences(texts),
     )
-
-
-def _shown(value: float) -> str:
-    return f"{value:.6f}"
 
 
 def read_scores(replies: Sequence[Reply]) -> PairScores:
@@ -300,11 +296,8 @@ def evaluate_all(
         replies = iter(serve([Segment(text) for both in texts for text in both]))
         for pair, both in zip(pairs, texts, strict=True):
             test, control = next(replies), next(replies)
-            if isinstance(test, BackendError) or isinstance(control, BackendError):
-                results.append(test if isinstance(test, BackendError) else _error(control))
-                continue
             try:
-                results.append(judge(pair, both, (test.value, control.value)))
+                results.append(judge(pair, both, (_words(test), _words(control))))
             except BackendError as error:
                 results.append(error)
     return results
@@ -318,9 +311,11 @@ def _check_set(context: Context, settings: ErasSettings) -> None:
         )
 
 
-def _error(result: Reply | BackendError) -> BackendError:
-    assert isinstance(result, BackendError)
-    return result
+def _words(reply: Reply | BackendError) -> Sequence[str]:
+    if isinstance(reply, BackendError):
+        raise reply
+    words: Sequence[str] = reply.value
+    return words
 
 
 async def _explicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings) -> Verdict:

@@ -141,22 +141,15 @@ def capacity(paradigm: Paradigm, words: Words) -> int:
     return math.prod(len(words[slot]) for slot in paradigm.slots)
 
 
-def fill_seeded(
-    paradigm: Paradigm, words: Words, *, pairs: int, seed: int, limit: int = MAX_PAIRS
-) -> Iterator[SentencePair]:
+def fill_seeded(paradigm: Paradigm, words: Words, *, pairs: int, seed: int) -> Iterator[SentencePair]:
     """Yield up to ``pairs`` distinct pairs, drawn without replacement from all fillings.
 
     The same seed gives the same pairs in the same order, and a smaller number gives the first of them.
     Fillings that use a word twice, or in which a site would occur twice, are skipped.
-
-    :raises UsageError: if ``pairs`` is not between 1 and ``limit``.
     """
-    if not 1 <= pairs <= limit:
-        raise UsageError(f"{pairs} pairs per paradigm: choose 1 to {limit:,}")
     lists = [words[slot] for slot in paradigm.slots]
-    return islice(
-        _numbered(paradigm, _shuffled(lists, generator(seed, "eras", paradigm.id).randrange)), pairs
-    )
+    fillings = _shuffled(lists, generator(seed, "eras", paradigm.id).randrange)
+    return islice(_numbered(paradigm, fillings), pairs)
 
 
 def _shuffled(
@@ -316,13 +309,13 @@ def _numbered(paradigm: Paradigm, fillings: Iterator[tuple[str, ...]]) -> Iterat
             yield pair
 
 
-def shares(capacities: Sequence[int], total: int, *, limit: int = MAX_PAIRS) -> list[int]:
+def shares(capacities: Sequence[int], total: int) -> list[int]:
     """Return the number of pairs per paradigm: ``total``, distributed as evenly as possible.
 
-    :param capacities: Number of possible fillings per paradigm. :param limit: Maximum pairs per paradigm.
+    :param capacities: Number of possible fillings per paradigm; at most :data:`MAX_PAIRS` of them are used.
     :raises UsageError: if the paradigms do not have that many pairs, or ``total`` is less than one pair each.
     """
-    limits = [min(size, limit) for size in capacities]
+    limits = [min(size, MAX_PAIRS) for size in capacities]
     if not len(limits) <= total <= sum(limits):
         raise UsageError(f"{total:,} pairs in total: choose {len(limits)} to {sum(limits):,}")
     counts = [0] * len(limits)

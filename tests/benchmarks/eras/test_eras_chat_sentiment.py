@@ -154,6 +154,9 @@ def test_content_filter_is_refused() -> None:
 
     result, _ = scored(respond)
     assert (result.status, result.refused, result.read) == ("refused", 1, 3)
+    # If all are refused, nothing is known about log probabilities, and nothing is sampled.
+    every, model = scored(lambda chat: Reply("", finish_reason="content_filter"))
+    assert (every.status, every.refused, len(model.requests)) == ("refused", 4, 4)
     always, _ = scored(lambda chat: Reply("", finish_reason="content_filter"), way="sampling", samples=2)
     assert (always.status, always.refused) == ("refused", 8)
 

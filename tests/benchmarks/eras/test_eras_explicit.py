@@ -187,10 +187,10 @@ def test_verdict_on_a_site(
 ) -> None:
     """The verdict shows the canary word of a wrong segmentation; the rule of right-branching sites is mirrored."""
     item = first(part, "explicit", paradigm)
-    for places, values, text in ((token, (1, 0), shown[0]), (swallowed, (0, 1), shown[1])):
+    for places, values, text in ((token, [1, 0], shown[0]), (swallowed, [0, 1], shown[1])):
         verdict = verdict_of(item, part.context, "segment", cutter(item, *places))
         assert (verdict.status, verdict.expected) == ("wrong", expected)
-        assert (verdict.values["canary_token"], verdict.values["canary_swallowed"]) == values
+        assert [verdict.values[f"canary_{name}"] for name in ("token", "swallowed")] == values
         assert text in verdict.given
         assert expected[-2:] in verdict.reason
     for places in right:
@@ -267,9 +267,12 @@ def test_traditional_characters(part: Any) -> None:
     """With eras.script the sentences are sent converted, the site keeps its place, and the verdict shows it."""
     pytest.importorskip("opencc")
     item = first(part, "explicit", "01")
-    outcome, asked = measured(
-        item, part.context, "segment", lambda r: Reply(value=list(r.text)), script="opencc"
-    )
+
+    def answer(request: Request) -> Reply:
+        assert isinstance(request, Segment)
+        return Reply(value=list(request.text))
+
+    outcome, asked = measured(item, part.context, "segment", answer, script="opencc")
     [sent, _] = [r.text for r in asked if isinstance(r, Segment)]
     start = item["pair"].site_start
     assert (sent[start : start + 3], len(sent)) == ("信心機", len(item["pair"].test))

@@ -21,6 +21,7 @@ from pytest_llmprops.benchmarks.eras.implicit import (
     human_baseline,
     implicit_metrics,
     is_hit,
+    is_tie,
     is_wrong,
     occluded,
 )
@@ -89,6 +90,7 @@ def test_log_odds_distinguish_saturated_probabilities() -> None:
     assert is_wrong("+/-", PairScores(low, high))
     assert not is_wrong("+/-", PairScores(high, low))
     assert not is_wrong("+/-", PairScores(low, low))
+    assert not is_tie(PairScores(high, low))
     # sigmoid(50) - sigmoid(40) is about e**-40, sigmoid(60) - sigmoid(50) about e**-50
     assert is_hit(PairScores(low, high, Score(1.0, 50.0), Score(1.0, 60.0)))
     assert not is_hit(PairScores(low, high, Score(1.0, 30.0), Score(1.0, 40.0)))
@@ -270,13 +272,6 @@ def test_one_pair_by_the_authors_code(
     assert counts == AuthorsCounts(1, correct, error, hit, error * hit)
 
 
-def test_extreme_scores_are_ordered_by_log_odds() -> None:
-    """Two probabilities that both round to 1 are not a tie if their log odds differ."""
-    low, high, even = Score(1.0, 40.0), Score(1.0, 50.0), Score(0.5, 0.0)
-    right = authors_counts([PairResult("01", "+/-", "left", PairScores(high, low, even, even))])
-    assert (right.correct, right.errors) == (1, 0)
-
-
 def test_nothing_to_divide_by() -> None:
     """Shares of nothing are undefined; without a wrong pair GPER is 0."""
     nothing = authors_values([])
@@ -309,7 +304,8 @@ def test_authors_intervals_resample_paradigms() -> None:
         members = [FIRST[0]] * (number % 5) + [FIRST[1]] * (4 - number % 5)
         pairs += [PairResult(f"{number:02}", "+/-", "left", s) for s in members]
     [_, row, _] = authors_metrics(PLACE, pairs)
-    assert (row.name, row.value) == ("authors_necessity", pytest.approx(0.5))
+    assert row.name == "authors_necessity"
+    assert row.value == pytest.approx(0.5)
     assert row.ci_low is not None
     assert row.ci_high is not None
     error = math.sqrt(sum((n % 5 / 4 - 0.5) ** 2 for n in range(20)) / 20 / 20)
@@ -379,13 +375,8 @@ def test_how_a_chat_model_is_scored(part: Any) -> None:
     assert (sampled.status, sampled.values["sampled"], len(asked)) == ("correct", 1, 12)
     assert "repeated sampling" in sampled.reason
     for finish, status in (("content_filter", "refused"), ("stop", "unparsed")):
-        unread = verdict_of(
-            item,
-            part.context,
-            "chat",
-            lambda r, f=finish: Reply("嗯", finish_reason=f),
-            samples=1,  # type: ignore[misc]
-        )
+        reply = Reply("嗯", finish_reason=finish)
+        unread = verdict_of(item, part.context, "chat", lambda r, reply=reply: reply, samples=1)  # type: ignore[misc]
         assert (unread.status, unread.evidence) == (status, verdict.evidence)
         assert "test" not in unread.values
 

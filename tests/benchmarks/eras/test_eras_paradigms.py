@@ -24,13 +24,7 @@ from pytest_llmprops.benchmarks.eras.paradigms import (
     parse_slot_words,
     to_json,
 )
-from pytest_llmprops.benchmarks.eras.sentences import (
-    PAPER_SIZE,
-    capacity,
-    fill_seeded,
-    make_pair,
-    shares,
-)
+from pytest_llmprops.benchmarks.eras.sentences import PAPER_SIZE, capacity, fill_seeded, make_pair, shares
 from pytest_llmprops.benchmarks.eras.tools.mining import dictionary
 from pytest_llmprops.core.errors import DataError
 

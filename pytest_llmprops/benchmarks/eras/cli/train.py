@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_llmprops.cli.kit import Groups, add_group
 from pytest_llmprops.core.strict_json import JSON
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
+
+What = TypeVar("What")
+_BASE = "google-bert/bert-base-chinese"
 
 
 def add_train(commands: Groups) -> None:
@@ -38,7 +43,7 @@ def _add_segmenter(group: Groups) -> None:
     )
     command.add_argument(
         "--base",
-        default="google-bert/bert-base-chinese",
+        default=_BASE,
         metavar="MODEL",
         help="folder or repository of a pre-trained encoder, or small: a BiLSTM from scratch, for CPUs"
         " (default: google-bert/bert-base-chinese)",
@@ -46,6 +51,7 @@ def _add_segmenter(group: Groups) -> None:
     command.add_argument("--crf", action="store_true", help="add a conditional random field (BERT only)")
     command.add_argument(
         "--test",
+        dest="tests",
         type=Path,
         nargs="+",
         default=[],
@@ -135,8 +141,6 @@ def training_settings(options: argparse.Namespace, defaults: Mapping[str, float]
     :param defaults: settings that differ from the usual defaults.
     :raises UsageError: if a value cannot be used.
     """
-    from dataclasses import fields
-
     from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
     values = dict(defaults or {})
@@ -149,6 +153,12 @@ def training_settings(options: argparse.Namespace, defaults: Mapping[str, float]
     return Settings(**values).checked()  # type: ignore[arg-type]
 
 
+def _chosen(options: argparse.Namespace, kind: Callable[..., What]) -> What:
+    """Return the options of a training, whose fields have the names of the command's options."""
+    names = inspect.signature(kind).parameters
+    return kind(**{name: getattr(options, name) for name in names})
+
+
 def _segmenter(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.eras.tools.training.segmenter import (
         SMALL,
@@ -158,16 +168,7 @@ def _segmenter(options: argparse.Namespace) -> int:
     )
 
     settings = training_settings(options, SMALL_SETTINGS if options.base == SMALL else None)
-    what = SegmenterOptions(
-        data=options.data,
-        base=options.base,
-        crf=options.crf,
-        tests=options.test,
-        leave_out=options.leave_out,
-        held_out=options.held_out,
-        window=options.window,
-    )
-    train_segmenter(what, settings, options.out, plan=options.plan)
+    train_segmenter(_chosen(options, SegmenterOptions), settings, options.out, plan=options.plan)
     return 0
 
 
@@ -190,7 +191,7 @@ def _add_sentiment(group: Groups) -> None:
     )
     command.add_argument(
         "--base",
-        default="google-bert/bert-base-chinese",
+        default=_BASE,
         metavar="MODEL",
         help="folder or repository of a pre-trained encoder; the paper's WWM models start from"
         " hfl/chinese-bert-wwm-ext (default: google-bert/bert-base-chinese)",
@@ -210,6 +211,7 @@ def _add_sentiment(group: Groups) -> None:
     )
     command.add_argument(
         "--test",
+        dest="tests",
         type=Path,
         nargs="+",
         default=[],
@@ -238,16 +240,8 @@ def _add_sentiment(group: Groups) -> None:
 def _sentiment(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentOptions, train_sentiment
 
-    what = SentimentOptions(
-        data=options.data,
-        base=options.base,
-        cws=options.cws,
-        cws_weight=options.cws_weight,
-        tests=options.test,
-        held_out=options.held_out,
-        window=options.window,
-    )
-    train_sentiment(what, training_settings(options), options.out, plan=options.plan)
+    what, settings = _chosen(options, SentimentOptions), training_settings(options)
+    train_sentiment(what, settings, options.out, plan=options.plan)
     return 0
 
 
@@ -275,7 +269,7 @@ def _add_wwm(group: Groups) -> None:
     )
     command.add_argument(
         "--base",
-        default="google-bert/bert-base-chinese",
+        default=_BASE,
         metavar="MODEL",
         help="folder or repository of a masked language model (default: google-bert/bert-base-chinese)",
     )
@@ -313,20 +307,9 @@ def _add_wwm(group: Groups) -> None:
 def _wwm(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.eras.tools.training.wwm import WwmOptions, train_wwm
 
-    what = WwmOptions(
-        corpus=options.corpus,
-        segmenter=options.segmenter,
-        base=options.base,
-        whole_words=options.masking == "words",
-        rate=options.rate,
-        held_out=options.held_out,
-        window=options.window,
-    )
-    train_wwm(what, training_settings(options), options.out, plan=options.plan)
+    options.whole_words = options.masking == "words"
+    train_wwm(_chosen(options, WwmOptions), training_settings(options), options.out, plan=options.plan)
     return 0
-
-
-_BASE = "google-bert/bert-base-chinese"
 
 
 def _add_tables(group: Groups) -> None:

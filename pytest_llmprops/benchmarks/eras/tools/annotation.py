@@ -32,11 +32,8 @@ _COLUMNS = ("triple", *(f"sentence_{x}" for x in _LETTERS), *(f"rank_{x}" for x 
 _RANKS = {"1": 1, "2": 2, "3": 3}
 
 
-@dataclass(frozen=True, slots=True)
-class Triple:
-    """Three sentences to rank. A sentence is (pair id, ``test`` or ``control``)."""
-
-    members: tuple[tuple[str, str], ...]
+#: Three sentences to rank. A sentence is (pair id, ``test`` or ``control``).
+Triple = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +98,7 @@ def triples_of(group: Sequence[SentencePair]) -> list[Triple]:
     """Return the four triples of a group: its controls, and each test sentence with the other two controls."""
     controls = [(pair.id, "control") for pair in group]
     mixed = [[(pair.id, "test"), *(c for c in controls if c[0] != pair.id)] for pair in group]
-    return [Triple(tuple(controls)), *(Triple(tuple(members)) for members in mixed)]
+    return [tuple(members) for members in (controls, *mixed)]
 
 
 def write_sheets(
@@ -128,7 +125,7 @@ def write_sheets(
             for name, pair in by_id.items()
         }
         random = generator(seed, "eras sheet", number)
-        triples = [random.sample(t.members, 3) for group in groups for t in triples_of(group)]
+        triples = [random.sample(t, 3) for group in groups for t in triples_of(group)]
         random.shuffle(triples)
         sheet = f"annotator_{number}.csv"
         key["sheets"][sheet] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import itertools
 import random
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -84,10 +85,8 @@ def parse_labelled(text: str, name: str) -> LabelledFile:
         label_at = columns.index(_STARS)
     if text_at is None or label_at is None:
         text_at, label_at = _places(head[1], name)
-        body: Iterator[tuple[int, list[str]]] = _chain(head, rows)
-    else:
-        body = rows
-    return _labelled(body, text_at, label_at, len(columns), stars, name)
+        rows = itertools.chain([head], rows)
+    return _labelled(rows, text_at, label_at, len(columns), stars, name)
 
 
 def _labelled(
@@ -139,13 +138,6 @@ def _records(text: str, delimiter: str, name: str) -> Iterator[tuple[int, list[s
             raise DataError(f"{name}: line {number}: {error}; correct the quoting") from None
         if any(field.strip() for field in fields):
             yield number, fields
-
-
-def _chain(
-    head: tuple[int, list[str]], rows: Iterator[tuple[int, list[str]]]
-) -> Iterator[tuple[int, list[str]]]:
-    yield head
-    yield from rows
 
 
 def _places(fields: Sequence[str], name: str) -> tuple[int, int]:

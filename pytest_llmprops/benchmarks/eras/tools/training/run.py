@@ -10,6 +10,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,8 @@ from pytest_llmprops.core.errors import MissingExtra
 from pytest_llmprops.data.whole_files import replacing, write_text
 
 _PACKAGES = (
-    "pytest-llmprops",
-    "torch",
-    "transformers",
-    "accelerate",
-    "safetensors",
-    "pytorch-crf",
-    "snownlp",
-    "numpy",
-)
+    "pytest-llmprops", "torch", "transformers", "accelerate", "safetensors", "pytorch-crf", "snownlp", "numpy",
+)  # fmt: skip
 
 
 def versions() -> dict[str, str]:
@@ -189,14 +183,14 @@ def run_training(
     description = {
         "title": facts.title,
         "base": facts.base,
-        "settings": settings.checked().record(),
+        "settings": asdict(settings.checked()),
         "options": dict(facts.options),
         "data": [[file.role, file.name, file.sha256, file.lines] for file in facts.files],
     }
     # Set by torchrun and `accelerate launch`, which start one process per GPU.
     is_main = os.environ.get("RANK", "0") == "0"
     if not is_main:
-        say = _silent
+        say = str  # the first process prints for all
     if begin(out, description, is_main=is_main):
         say(f"{out}: this training is complete; nothing to do")
         return False
@@ -219,7 +213,7 @@ def run_training(
         "accumulations": outcome.accumulate,
     }
     write_card(
-        out, facts, settings=settings.record(), training=training, scores=scores, remarks=outcome.remarks
+        out, facts, settings=asdict(settings), training=training, scores=scores, remarks=outcome.remarks
     )
     write_record(
         out,
@@ -229,7 +223,3 @@ def run_training(
     )
     shutil.rmtree(checkpoint_folder(out), ignore_errors=True)
     return True
-
-
-def _silent(text: str) -> None:
-    """Print nothing; the first process prints for all."""

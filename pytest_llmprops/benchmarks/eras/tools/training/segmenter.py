@@ -27,6 +27,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.corpus import (
 )
 from pytest_llmprops.benchmarks.eras.tools.training.run import run_training
 from pytest_llmprops.benchmarks.eras.tools.training.task import (
+    DEFAULT_BASE,
     CardFacts,
     DataFile,
     Encoder,
@@ -241,7 +242,6 @@ class SmallBase:
 
 #: ``--base`` of the network that is trained from scratch
 SMALL = "small"
-DEFAULT_BASE = "google-bert/bert-base-chinese"
 #: maximum number of held-out lines: evaluations of a large corpus would take longer than its training
 _MOST_HELD_OUT = 2000
 #: settings of ``--base small`` that differ from those of a pre-trained base

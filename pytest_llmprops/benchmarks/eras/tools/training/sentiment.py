@@ -22,6 +22,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.corpus import LABELS, Words,
 from pytest_llmprops.benchmarks.eras.tools.training.run import run_training
 from pytest_llmprops.benchmarks.eras.tools.training.segmenter import segment_model, segmented
 from pytest_llmprops.benchmarks.eras.tools.training.task import (
+    DEFAULT_BASE,
     CardFacts,
     DataFile,
     Encoder,
@@ -166,9 +167,6 @@ def log_odds(network: Any, rows: Sequence[Sequence[int]], *, pad: int) -> list[f
     return [odds[index] for index in range(len(rows))]
 
 
-DEFAULT_BASE = "google-bert/bert-base-chinese"
-#: The base of the paper's WWM models (section 4.1, footnote 12).
-WWM_BASE = "hfl/chinese-bert-wwm-ext"
 #: share and maximum number of segmented lines whose F1 is reported
 _HELD_OUT, _MOST_HELD_OUT = 0.05, 500
 

@@ -8,7 +8,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -109,13 +109,10 @@ def padded(rows: Sequence[Sequence[int]], fill: int) -> list[list[int]]:
 
 
 Precision = Literal["auto", "32", "bf16", "fp16"]
-#: module -> package of the extra ``train`` that a training needs
-_PACKAGES = {
-    "torch": "torch",
-    "transformers": "transformers",
-    "accelerate": "accelerate",
-    "safetensors": "safetensors",
-}
+#: packages of the extra ``train`` that a training needs; their modules have the same names
+_PACKAGES = ("torch", "transformers", "accelerate", "safetensors")
+#: the pre-trained encoder that a training starts from by default
+DEFAULT_BASE = "google-bert/bert-base-chinese"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +163,6 @@ class Settings:
             raise UsageError("--patience and --seed must be 0 or more")
         return self
 
-    def record(self) -> dict[str, object]:
-        """Return the settings by name, for ``training.json`` and the model card."""
-        return asdict(self)
-
 
 def require_packages() -> None:
     """Check that the packages of the extra ``train`` are installed, before one of them is imported.
@@ -179,8 +172,8 @@ def require_packages() -> None:
     # By default, a thread of OpenMP that waits for the others keeps its core busy. If other processes use the cores,
     # too, a step of the small network with two threads took 8.0 s, and 0.27 s with this setting.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    for module, package in _PACKAGES.items():
-        if importlib.util.find_spec(module) is None:
+    for package in _PACKAGES:
+        if importlib.util.find_spec(package) is None:
             raise MissingExtra("llmprops eras train", package=package, extra="train")
 
 

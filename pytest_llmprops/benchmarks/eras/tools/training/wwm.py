@@ -252,11 +252,7 @@ def train_wwm(
         whole_words=options.whole_words, rate=options.rate, seed=settings.seed,
     )  # fmt: skip
     facts = _facts(options, encoder, DataFile("training", options.corpus.name, digest, len(texts)), held, out)
-
-    def score(folder: Path) -> Sequence[Mapping[str, object]]:
-        return []
-
-    run_training(task, settings, out, facts, score=score, plan=plan, say=say, clock=clock)
+    run_training(task, settings, out, facts, score=lambda folder: [], plan=plan, say=say, clock=clock)
 
 
 def _read(file: Path, longest: int) -> tuple[list[str], str]:

@@ -150,15 +150,12 @@ def test_experiment_goes_on_where_it_stopped(tmp_path: Path, table: int) -> None
     """After a stop, only what is missing is trained and measured; the table is that of an uninterrupted experiment."""
     trained: list[str] = []
     if table == 1:
-        models = [
-            toy("PKU", "pku", trained, [{"file": "g", "f1": 0.9, "oov_recall": 0.5}]),
-            toy("MSR", "msr", trained, []),
-        ]
+        scores: list[dict[str, Any]] = [{"file": "g", "f1": 0.9, "oov_recall": 0.5}]
     else:
-        scores = [
-            {"file": "asap/test.csv", "accuracy": 0.97, "accuracy_low": 0.9, "accuracy_high": 0.99, "n": 9}
-        ]
-        models = [toy("WWM", "wwm", trained, scores), toy("CWS", "cws", trained, [])]
+        numbers = {"accuracy": 0.97, "accuracy_low": 0.9, "accuracy_high": 0.99, "n": 9}
+        scores = [{"file": "asap/test.csv", **numbers}]
+    names = ("PKU", "MSR") if table == 1 else ("WWM", "CWS")
+    models = [toy(n, n.lower(), trained, s) for n, s in zip(names, (scores, []), strict=True)]
     experiment, out = Experiment(table, models, 2, arguments=["--llm-limit", "4"]), tmp_path / "out"
     measured: list[str] = []
 
@@ -172,26 +169,21 @@ def test_experiment_goes_on_where_it_stopped(tmp_path: Path, table: int) -> None
     with pytest.raises(Interrupted):
         run_experiment(experiment, Settings(), out, say=silent, measured_by=measure)
     partly = (out / "table.md").read_text(encoding="utf-8")
-    assert [models[k].name in partly for k in (0, 1)] == [True, False], (
-        "the first model is in the table already"
-    )
+    assert [name in partly for name in names] == [True, False], "the first model is in the table already"
     trained.clear()
     measured.clear()
     said, say = lines_said()
     run_experiment(experiment, Settings(), out, say=say, measured_by=measure)
-    names = [f"{model.slug}-seed{seed}" for model in models for seed in (0, 1)]
-    assert trained == measured == names[3:]
+    assert trained == measured == [f"{models[1].slug}-seed1"]
     with open(out / "table.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert {(row["model"], row["from"]) for row in rows} == {
         (model.name, origin) for model in models for origin in ("here, 2 seeds", "the paper")
     }
-    first = {
-        row["metric"]: row for row in rows if (row["model"], row["from"]) == (models[0].name, "here, 2 seeds")
-    }
-    assert float(first["word_f1" if table == 1 else "sentiment_accuracy"]["value"]) == (
-        0.9 if table == 1 else 0.97
-    )
+    own = [row for row in rows if (row["model"], row["from"]) == (names[0], "here, 2 seeds")]
+    first = {row["metric"]: row for row in own}
+    name, value = ("word_f1", 0.9) if table == 1 else ("sentiment_accuracy", 0.97)
+    assert float(first[name]["value"]) == value
     assert all(float(row["ci_low"]) <= float(row["value"]) <= float(row["ci_high"]) for row in first.values())
     assert said[-1] == (out / "table.md").read_text(encoding="utf-8")
     if table == 2:

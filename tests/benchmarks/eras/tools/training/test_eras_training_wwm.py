@@ -84,7 +84,7 @@ def options(folder: Path, **more: Any) -> WwmOptions:
         corpus.write_text("".join("".join(line) + "\n" for line in sentences(120)), encoding="utf-8")
         words.write_text("\n".join(WORDS), encoding="utf-8")
         save_base(folder / "base")
-    values = {
+    values: dict[str, Any] = {
         "corpus": corpus,
         "segmenter": f"maxmatch:{words}",
         "base": str(folder / "base"),
