@@ -24,7 +24,7 @@ from pytest_llmprops.cli.kit import Command
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder, read_manifest
-from tests.support.training import write_reviews
+from tests.support.training import needs_train, write_reviews
 
 
 def call(*arguments: str) -> int:
@@ -292,3 +292,19 @@ def test_model_without_answers_is_an_error(tmp_path: Path, capsys: pytest.Captur
     ):
         assert run("eras", "sentiment-accuracy", labelled(tmp_path), "--model", model) == 2
         assert said in one_error(capsys)
+
+
+@needs_train
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sentiment", "--data", "x", "--held-out", "2"),
+        ("wwm", "--corpus", "x", "--segmenter", "jieba", "--held-out", "2"),
+    ],
+)
+def test_options_of_a_training_are_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """The options of `eras train` reach the training, which refuses a wrong one in one line."""
+    assert run("eras", "train", *words, "--held-out", 2, "--out", tmp_path / "out") == 2
+    assert "--held-out must be between 0 and 1, not 2.0" in one_error(capsys)
