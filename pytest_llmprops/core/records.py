@@ -18,8 +18,6 @@ RecordStatus = Literal["correct", "wrong", "refused", "unparsed", "error"]
 RECORD_STATUSES: tuple[RecordStatus, ...] = get_args(RecordStatus)
 #: the counts of a summary row, in the order of statuses that every table keeps
 COUNTS = ("correct", "wrong", "refused", "unparsed", "errors")
-#: the count columns beside an accuracy, which says how many items are correct
-COUNT_COLUMNS = COUNTS[1:]
 _NUMBER = (int, float, type(None))
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.numbers import cost, count, counted, duration, interval, number, percent
-from pytest_llmprops.core.records import COUNT_COLUMNS, SearchCounts, SearchRecord, SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import SearchCounts, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import OldReplies, ProtocolMetadata, RunMetadata
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.data.published_results import beside
+from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.tables import UNLIMITED, Table, aligned_table, fitted, without, wrapped
 from pytest_llmprops.reports.view import missing_package
 from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
@@ -104,23 +105,6 @@ def search_lines(searched: Sequence[SearchCounts], rows: Sequence[SearchRecord])
 
 #: says that an interval is of the clusters' means
 _BY_CLUSTERS = " (clusters)"
-HEADER = (
-    "task",
-    "lang",
-    "source",
-    "items",
-    "samples",
-    "accuracy",
-    "95% interval",
-    "wrong",
-    "refused",
-    "unparsed",
-    "errors",
-    "var items",
-    "var samples",
-)
-#: columns of tables with repeats only
-OF_REPEATS = ("samples", "var items", "var samples")
 
 
 def summary_lines(
@@ -185,11 +169,7 @@ def _benchmark(
     known = facts_of(benchmark, facts)
     # If all tasks are controls, they are the headline of other reports, but no mean of the benchmark.
     averaged = [row for row in headline(rows, facts) if known is None or row.task not in known.controls]
-    table = [HEADER, *map(_cells, rows), *([_total(rows, averaged)] if len(rows) > 1 else [])]
-    if not any(row.has_repeats for row in rows):
-        kept = [n for n, name in enumerate(table[0]) if name not in OF_REPEATS]
-        table = [tuple(row[n] for n in kept) for row in table]
-    shown = _fitted(table, published, width)
+    shown = _fitted(_results(rows, averaged), published, width)
     lines += shown
     if 0 < len(averaged) < len(rows):
         apart = dict.fromkeys(row.task for row in rows if row not in averaged)
@@ -218,8 +198,8 @@ def _fitted(table: Table, published: Sequence[str], width: int) -> list[str]:
     A narrow table has no column of zeros, and says once which language and source all rows have.
     """
     narrow, places = without(table, ("lang", "source"))
-    narrow[0] = (f"{HEADER[0]} ({', '.join(places)})" if places else HEADER[0], *narrow[0][1:])
-    narrow, _ = without(narrow, (*COUNT_COLUMNS[1:], COUNT_COLUMNS[0]), values=("0",))
+    narrow[0] = (f"task ({', '.join(places)})" if places else "task", *narrow[0][1:])
+    narrow, _ = without(narrow, narrow[0][1:], values=("0",))
     best = [text.partition(", ")[0] for text in published]
     column = narrow[0].index("95% interval")
     if all(row[column].endswith(_BY_CLUSTERS) for row in narrow[1:] if row[column]):
@@ -236,33 +216,35 @@ def _with_published(table: Table, published: Sequence[str]) -> Table:
     return [(*row, text) for row, text in zip(table, texts, strict=True)]
 
 
-def _cells(row: SummaryRow) -> tuple[str, ...]:
+def _results(rows: Sequence[SummaryRow], averaged: Sequence[SummaryRow]) -> Table:
+    """Return the table of ``rows``; if there are several, the last row has their counts and the mean accuracy.
+
+    :param averaged: the rows whose accuracies the mean is of.
+    """
+    sizes, others = columns_of("terminal", rows)
+
+    def line(
+        place: Sequence[str], members: Sequence[SummaryRow], *accuracy: str, missing: str
+    ) -> tuple[str, ...]:
+        left, right = ([c.cell(members, missing) for c in columns] for columns in (sizes, others))
+        return (*place, *left, *accuracy, *right)
+
+    names = [[column.key for column in columns] for columns in (sizes, others)]
+    table = [("task", "lang", "source", *names[0], "accuracy", "95% interval", *names[1])]
+    table += [line((row.task, row.language, row.source), [row], *_accuracy(row), missing="-") for row in rows]
+    if len(rows) > 1:
+        accuracies = [r.estimate[0] for r in averaged if r.estimate is not None]
+        mean = f"{percent(sum(accuracies) / len(accuracies))} mean" if accuracies else "-"
+        table.append(line(("all", "", ""), rows, mean, "", missing=""))
+    return table
+
+
+def _accuracy(row: SummaryRow) -> tuple[str, str]:
     if row.estimate is None:
-        accuracy, limits = "-", "-"
-    else:
-        value, low, high = row.estimate
-        accuracy, limits = percent(value), interval(low, high)
-        if row.cluster_accuracy is not None or (row.ci_method and "cluster" in row.ci_method):
-            limits += _BY_CLUSTERS
-    counts = (count(getattr(row, name)) for name in COUNT_COLUMNS)
-    items, samples = count(row.items), count(row.samples)
-    return (row.task, row.language, row.source, items, samples, accuracy, limits, *counts, *_variance(row))
-
-
-def _variance(row: SummaryRow) -> tuple[str, str]:
-    """Return the variance of a sample's score between items and within items."""
-    if row.between_items is None or row.within_items is None:
         return "-", "-"
-    return f"{row.between_items:.3f}", f"{row.within_items:.3f}"
-
-
-def _total(rows: Sequence[SummaryRow], averaged: Sequence[SummaryRow]) -> tuple[str, ...]:
-    """Return the last row of a table: the counts of all ``rows``, and the mean accuracy of the ``averaged`` ones."""
-    sums = {name: sum(getattr(r, name) for r in rows) for name in ("items", "samples", *COUNT_COLUMNS)}
-    counts = (count(sums[name]) for name in COUNT_COLUMNS)
-    accuracies = [r.estimate[0] for r in averaged if r.estimate is not None]
-    mean = f"{percent(sum(accuracies) / len(accuracies))} mean" if accuracies else "-"
-    return ("all", "", "", count(sums["items"]), count(sums["samples"]), mean, "", *counts, "", "")
+    value, low, high = row.estimate
+    is_by_clusters = row.cluster_accuracy is not None or (row.ci_method and "cluster" in row.ci_method)
+    return percent(value), interval(low, high) + (_BY_CLUSTERS if is_by_clusters else "")
 
 
 def _failures(records: Sequence[VerdictRecord], model: str, benchmark: str) -> list[str]:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.gate_results import Check, GateResult
-from pytest_llmprops.core.records import COUNT_COLUMNS, VerdictRecord
+from pytest_llmprops.core.records import Group, VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata, RunMetadata
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.reports.allure.case import COUNTEREXAMPLE, EXPECTATION, FAULT
+from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.gate import gate_lines
 from pytest_llmprops.reports.terminal import summary_lines
 
@@ -182,14 +183,14 @@ def table(facts: RunMetadata) -> str:
     """Return the rows of the summary as CSV, with accuracies in percent; the page shows it as a table."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    columns = ("model", "benchmark", "task", "language", "source", "items")
-    writer.writerow([*columns, "accuracy", "from", "to", *COUNT_COLUMNS])
+    sizes, others = columns_of("allure", facts.summary)
+    names = [[column.key for column in columns] for columns in (sizes, others)]
+    writer.writerow([*Group._fields, *names[0], "accuracy", "from", "to", *names[1]])
     for row in facts.summary:
         shares = row.estimate or (None, None, None)
         percent = ["" if share is None else f"{100 * share:.1f}" for share in shares]
-        writer.writerow(
-            [*(getattr(row, n) for n in columns), *percent, *(getattr(row, n) for n in COUNT_COLUMNS)]
-        )
+        left, right = ([c.value([row]) for c in columns] for columns in (sizes, others))
+        writer.writerow([*row.group, *left, *percent, *right])
     return visible(out.getvalue())
 
 

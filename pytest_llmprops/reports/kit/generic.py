@@ -10,8 +10,9 @@ from pytest_llmprops.benchmark_registry import benchmark_names, find_registratio
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import count, size_in_points
-from pytest_llmprops.core.records import COUNT_COLUMNS, MetricRow, SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import MetricRow, SummaryRow, VerdictRecord
 from pytest_llmprops.data.published_results import ranked
+from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.kit.blocks import (
     Block,
     Cell,
@@ -162,16 +163,9 @@ def detailed(measured: Measured) -> list[Block]:
 
 def _counts(measured: Measured) -> Table:
     several = len(measured.series) > 1
-    columns = [
-        ("Task", False),
-        ("Language", False),
-        ("Items from", False),
-        ("Items", True),
-        ("Accuracy", True),
-    ]
-    has_repeats = any(row.has_repeats for s in measured.series for row in measured.rows(s))
-    columns[4:4] = [("Samples", True)] if has_repeats else []
-    columns += [(name.capitalize(), True) for name in COUNT_COLUMNS]
+    sizes, others = columns_of("page", [row for s in measured.series for row in measured.rows(s)])
+    columns = [("Task", False), ("Language", False), ("Items from", False)]
+    columns += [(c.title, True) for c in sizes] + [("Accuracy", True)] + [(c.title, True) for c in others]
     rows = []
     any_published = any(published_beside(measured, place) for place in measured.places)
     for place in measured.places:
@@ -182,13 +176,12 @@ def _counts(measured: Measured) -> Table:
             item_filter = item_link(measured, place, s)
             cells = [Cell(s.starred)] if several else []
             cells += [Cell(words(place[0]), items=item_filter), Cell(language(place[1])), Cell(place[2])]
-            cells.append(Cell(f"{row.items:,}", row.items))
-            cells += [Cell(f"{row.samples:,}", row.samples)] if has_repeats else []
+            cells += [Cell(c.cell([row], "–"), c.value([row])) for c in sizes]
             cells.append(replace(share_cell(row), items=item_filter))
-            for name in COUNT_COLUMNS:
-                status = "error" if name == "errors" else name
-                link = {**item_filter, "status": status} if getattr(row, name) else {}
-                cells.append(Cell(f"{getattr(row, name):,}", getattr(row, name), items=link))
+            for column in others:
+                value = column.value([row])
+                link = {**item_filter, "status": column.status} if column.status and value else {}
+                cells.append(Cell(column.cell([row], "–"), value, items=link))
             if any_published:
                 cells.append(Cell(_printed(place, measured, s)))
             rows.append(tuple(cells))

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.numbers import cost, usd
-from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import ranked
+from pytest_llmprops.reports.columns import line_of
 from pytest_llmprops.reports.kit.blocks import (
     Block,
     Cell,
@@ -233,18 +233,10 @@ def _headlines(measured: Measured) -> list[Headline]:
                 share.n,
                 measured.facts.chance_of(),
                 best,
-                _rest_of(measured.records(s, tasks)),
+                line_of([row for row in measured.rows(s) if row.task in tasks]),
             )
         )
     return headlines
-
-
-def _rest_of(records: Sequence[VerdictRecord]) -> str:
-    """Return the counts of other statuses: ``3 refused, 2 unparsed, 1 error``; empty without any."""
-    counts = {name: sum(r.status == name for r in records) for name in ("refused", "unparsed", "error")}
-    return ", ".join(
-        f"{n:,} {name}{'s' if name == 'error' and n > 1 else ''}" for name, n in counts.items() if n
-    )
 
 
 def _best(measured: Measured, series: Series, tasks: list[str]) -> tuple[str, float] | None:

@@ -9,6 +9,7 @@ from pytest_llmprops.core.comparison import PairedResult
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import cost, counted
 from pytest_llmprops.data.published_results import PublishedResult, ranked
+from pytest_llmprops.reports.columns import line_of
 from pytest_llmprops.reports.kit.blocks import percent, point_range, points, visible
 from pytest_llmprops.reports.kit.generic import place_label, protocol_lines, share_cell
 from pytest_llmprops.reports.kit.series import Measured, Share, place_of
@@ -176,14 +177,13 @@ def _row(m: Measurement, group: Sequence[Measurement], standing: str, against: s
     rows = m.headline_rows
     repeats = max((row.samples // row.items for row in rows if row.has_repeats), default=1)
     answered = f"{m.share.n:,}" if m.share else "0"
-    counts = {name: sum(getattr(row, name) for row in rows) for name in ("refused", "unparsed", "errors")}
     calls = m.facts.calls
     spent = "imported" if m.model_facts.imported else cost(calls.requests, calls.cost_usd)
     return Row(
         m, m.starred, m.share, standing, against,
         f"{answered} × {repeats} samples" if repeats > 1 else answered, spent,
         sum(other.model == m.model for other in group),
-        ", ".join(f"{n:,} {name}" for name, n in counts.items() if n),
+        line_of(rows),
     )  # fmt: skip
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from pytest_llmprops.core.numbers import (
     MISSING,
@@ -18,9 +18,10 @@ from pytest_llmprops.core.numbers import (
     percent,
     usd,
 )
-from pytest_llmprops.core.records import RECORD_STATUSES, SummaryRow
+from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.kit.series import Share
 from pytest_llmprops.reports.view.following import Counts, Follower, Part
 from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
@@ -52,8 +53,6 @@ class Progress(TypedDict):
     done: str
     expected: str
     share: float | None
-    counts: dict[str, str]
-    cost: str
     calls: str
     speed: str
     left: str
@@ -123,7 +122,7 @@ def row_of(run: Listed, follower: Follower | None, shares: Mapping[Part, Share],
     else:
         spent = {} if follower is None else follower.parts
         row["parts"] = _finished_parts(facts, shares, spent)
-        row["counts"] = _counts({name: _total(facts.summary, name) for name in RECORD_STATUSES})
+        row["counts"] = _counts(facts.summary)
         row["items"] = count(sum(r.items for r in facts.summary))
         row["cost"] = cost(facts.calls.requests, facts.calls.cost_usd)
         if not facts.complete and not facts.stopped_by_gate:
@@ -150,15 +149,21 @@ def _expected(facts: RunMetadata) -> str:
     return count(facts.expected) if isinstance(facts.expected, int) else "?"
 
 
-def _total(rows: Iterable[SummaryRow], status: str) -> int:
-    name = "errors" if status == "error" else status
-    return sum(getattr(row, name) for row in rows)
+def _counts(counted: Sequence[SummaryRow] | Mapping[str, int]) -> dict[str, str]:
+    """Return the numbers by title, without zeros, except those that every run is asked about.
 
-
-def _counts(statuses: Mapping[Any, int]) -> dict[str, str]:
-    """Return the counts of all statuses; one without verdicts is empty, except those that every run is asked about."""
-    always = ("correct", "wrong", "error")
-    return {n: count(statuses.get(n, 0)) for n in RECORD_STATUSES if statuses.get(n) or n in always}
+    :param counted: rows of the summary, or the counts of statuses of a run that goes on.
+    """
+    texts = {}
+    rows = () if isinstance(counted, Mapping) else counted
+    for column in (c for columns in columns_of("view", rows) for c in columns):
+        if not isinstance(counted, Mapping):
+            value = column.value(counted)
+        else:
+            value = counted.get(column.status, 0) if column.status else None
+        if value or column.status in ("correct", "wrong", "error"):
+            texts[column.title] = column.text(value or 0)
+    return texts
 
 
 def _show_progress(row: Row, facts: RunMetadata, follower: Follower, now: float) -> None:
@@ -169,8 +174,6 @@ def _show_progress(row: Row, facts: RunMetadata, follower: Follower, now: float)
         "done": count(total.done),
         "expected": _expected(facts),
         "share": min(1.0, total.done / expected) if isinstance(expected, int) and expected > 0 else None,
-        "counts": _counts(total.statuses),
-        "cost": cost(total.calls, total.usd),
         "calls": counted(total.calls, "call"),
         "speed": f"{number(speed)} calls a second" if is_running and speed is not None else "",
         "left": f"{duration(left)} left" if is_running and left is not None and total.done else "",
@@ -194,7 +197,7 @@ def _show_progress(row: Row, facts: RunMetadata, follower: Follower, now: float)
 def _running_part(part: Part, counts: Counts, facts: RunMetadata) -> PartRow:
     answered = counts.done - counts.statuses["error"]
     share = counts.statuses["correct"] / answered if answered else None
-    return _part(part, facts, percent(share), "", counts.statuses, counts)
+    return _part(part, facts, percent(share), "", _counts(counts.statuses), counts)
 
 
 def _part(
@@ -202,7 +205,7 @@ def _part(
     facts: RunMetadata,
     accuracy: str,
     limits: str,
-    statuses: Mapping[Any, int],
+    counts: dict[str, str],
     spent: Counts | None,
 ) -> PartRow:
     known = facts_of(part.benchmark, facts)
@@ -211,7 +214,7 @@ def _part(
         "benchmark": one_line(known.title if known is not None else part.benchmark, MOST),
         "accuracy": accuracy,
         "interval": limits,
-        "counts": _counts(statuses),
+        "counts": counts,
         "calls": "" if spent is None else count(spent.calls),
         "cost": ""
         if spent is None or not spent.calls
@@ -229,11 +232,10 @@ def _finished_parts(
         members.setdefault(Part(row.model, row.benchmark), []).append(row)
     parts = []
     for part, rows in members.items():
-        statuses = {name: _total(rows, name) for name in RECORD_STATUSES}
         share = shares.get(part) or single_share(rows, facts)
         limits = "" if share is None else interval(share.low, share.high)
         accuracy = percent(pooled_accuracy(headline(rows, facts)) if share is None else share.value)
-        parts.append(_part(part, facts, accuracy, limits, statuses, spent.get(part)))
+        parts.append(_part(part, facts, accuracy, limits, _counts(rows), spent.get(part)))
     return parts
 
 

@@ -4,12 +4,10 @@
 const STATES = {
   running: "▶", complete: "✓", "stopped early": "✓", incomplete: "◐", killed: "✗", unreadable: "!",
 };
-const COUNTED = { correct: "Correct", wrong: "Wrong", refused: "Refused", unparsed: "Unparsed", error: "Errors" };
 const MOST_RESULTS = 4;
 
 const stateOf = (row) => element("span", { class: `state ${row.state.replace(" ", "-")}` },
   element("span", { "aria-hidden": "true" }, `${STATES[row.state] || "?"} `), row.state);
-const countOf = (row, name) => row.counts[name] || "–";
 
 function term(name, value, more = null) {
   return element("div", {}, element("dt", {}, name), element("dd", {}, value, more && element("small", {}, ` ${more}`)));
@@ -17,12 +15,12 @@ function term(name, value, more = null) {
 
 // Counts by model and benchmark.
 function partsTable(row) {
-  const names = Object.keys(COUNTED).filter((name) => row.parts.some((part) => part.counts[name]));
+  const names = [...new Set(row.parts.flatMap((part) => Object.keys(part.counts)))];
   const spent = row.parts.some((part) => part.calls);
   const number = (text) => element("td", { class: "num" }, text || "–");
   const limits = row.parts.some((part) => part.interval);
   const headings = [["Model"], ["Benchmark"], ["Accuracy", "num"], ...(limits ? [["95% interval", "num"]] : []),
-    ...names.map((name) => [COUNTED[name], "num"]), ...(spent ? [["Calls", "num"], ["Cost", "num"]] : [])];
+    ...names.map((name) => [name, "num"]), ...(spent ? [["Calls", "num"], ["Cost", "num"]] : [])];
   return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${row.name} by model and benchmark, table` },
     element("table", { class: "parts" },
       element("thead", {}, element("tr", {}, ...headings.map(([name, kind]) => element("th", { scope: "col", class: kind || null }, name)))),
@@ -80,7 +78,7 @@ function card(first) {
       ? [element("strong", {}, progress.done), ` of ${progress.expected} cases`, progress.left ? element("span", { class: "left" }, progress.left) : ""]
       : [element("strong", {}, row.items), " items"]));
     figures.replaceChildren(
-      ...Object.entries(COUNTED).filter(([name]) => row.counts[name]).map(([name, title]) => term(title, row.counts[name])),
+      ...Object.entries(row.counts).map(([name, text]) => term(name, text)),
       term("Cost", row.cost), ...(progress ? [term("Calls", progress.calls, progress.speed)] : []), ...(row.gate ? [term("Gate", row.gate)] : []));
     table.replaceChildren(...(row.parts.length ? [partsTable(row)] : []));
     remarks.replaceChildren(...[remarksOf(row), row.command ? commandLine(row.command) : null].filter(Boolean));
@@ -123,7 +121,7 @@ function line(row, { isOpen, isChosen, toggle, choose }) {
     element("th", { scope: "row", class: "name" }, name, element("span", { class: "note about-run" }, stateOf(row), about ? ` · ${about}` : "")),
     element("td", { class: "results" }, ...results(row)),
     element("td", { class: "num n-items" }, items),
-    element("td", { class: "num n-errors" }, countOf(row, "error")),
+    element("td", { class: "num n-errors" }, row.counts.Errors || "–"),
     element("td", { class: "num cost" }, row.cost),
     element("td", { class: "gate-cell" }, row.gate ? element("span", { class: `decision ${row.gate}` }, row.gate) : ""),
     element("td", { class: "go" }, reportLink(row, "Report") || ""));
@@ -131,7 +129,7 @@ function line(row, { isOpen, isChosen, toggle, choose }) {
 
 function detail(row) {
   const list = element("dl", { class: "figures" }, term("Items", row.items),
-    ...Object.entries(COUNTED).filter(([name]) => row.counts[name]).map(([name, title]) => term(title, row.counts[name])),
+    ...Object.entries(row.counts).map(([name, text]) => term(name, text)),
     term("Cost", row.cost), ...(row.gate ? [term("Gate", row.gate)] : []));
   const inside = element("div", { class: "inside" }, list, ...(row.parts.length ? [partsTable(row)] : []),
     ...[remarksOf(row), row.command ? commandLine(row.command) : null].filter(Boolean),
