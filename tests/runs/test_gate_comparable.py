@@ -35,11 +35,6 @@ def against(
     return decide(gate, facts, verdicts("c" * 40, model="new"), baseline)
 
 
-def test_equal_runs_are_comparable() -> None:
-    """Two runs that measured the same thing are judged."""
-    assert against().decision == "pass"
-
-
 @pytest.mark.parametrize(
     ("ours", "wanted"),
     [

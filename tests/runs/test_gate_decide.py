@@ -11,9 +11,9 @@ import pytest
 from pytest_llmprops.core.comparison import detectable_drop
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.paired import count_sample, holm, mcnemar_drop
-from pytest_llmprops.core.records import MetricRow, VerdictRecord
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
-from pytest_llmprops.runs.gate.checks import metric, ranked, share
+from pytest_llmprops.runs.gate.checks import share
 from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.runs.pairs import judge_pairs, pair_records
 from tests.support.gates import check_of, gate_of, judged, paired_runs
@@ -50,12 +50,6 @@ def test_a_rule_has_its_own_level() -> None:
     result = judged(gate_of({"min_accuracy": 0.5, "alpha": 0.2}), new("c" * 80 + "w" * 20))
     assert check_of(result, "min_accuracy").ci_low == clopper_pearson(80, 100, level=0.8).low
     assert "80% interval" in check_of(result, "min_accuracy").required
-
-
-def test_errors_are_not_wrong_answers() -> None:
-    """Accuracy is computed over the answered items only."""
-    result = judged(gate_of({"min_accuracy": 0.5, "max_errors": 0.2}), new("c" * 90 + "e" * 10))
-    assert check_of(result, "min_accuracy").value == 1.0
 
 
 @pytest.mark.parametrize(("status", "letter"), [("refused", "r"), ("unparsed", "u")])
@@ -146,14 +140,6 @@ def test_a_small_sample_cannot_pass_no_regression(sample: int) -> None:
     assert check_of(result, "no_regression").verdict != "met"
     if result.decision == "inconclusive":
         assert "too few" in result.line
-
-
-def test_ten_items_with_two_losses_are_inconclusive() -> None:
-    """An observed drop of 20 points on 10 pairs is inconclusive, and the check gives a reason."""
-    result = judged(gate_of({"no_regression": True, "min_items": 10}), *paired_runs(7, 2, 0, 1))
-    assert result.decision == "inconclusive"
-    assert "10 pairs are too few" in result.line
-    assert "drop of 20.0 points" in check_of(result, "no_regression").measured
 
 
 def test_holm_over_rules() -> None:
@@ -400,6 +386,11 @@ def row(name: str, value: float | None, direction: str, **changes: Any) -> dict[
         ("target:0.5", {"within": 0.09}, (0.4, 0.6), "inconclusive"),
         ("target:0.75", {"within": 0.1}, (0.4, 0.6), "failed"),
         ("target:0.25", {"within": 0.1}, (0.4, 0.6), "failed"),
+        ("target:0.5", {"within": 0.25}, (0.25, 0.75), "met"),
+        ("target:0.5", {"within": 0.25}, (0.2, 0.25), "inconclusive"),
+        ("target:0.5", {"within": 0.25}, (0.75, 0.8), "inconclusive"),
+        ("target:0.5", {"within": 0.25}, (0.76, 0.8), "failed"),
+        ("target:0.5", {"within": 0.25}, (0.1, 0.2), "failed"),
         ("none", {"min": 0.3, "max": 0.7}, (0.4, 0.6), "met"),
         ("none", {"min": 0.3, "max": 0.5}, (0.4, 0.6), "inconclusive"),
         ("higher", {"min": 0.5}, (None, None), "met"),
@@ -521,41 +512,6 @@ def test_a_rule_may_ask_for_repeats() -> None:
     paired = gate_of({"max_drop": 0.5, "repeats": 3})
     result = judged(paired, repeated([3] * 40, 3, "new"), repeated([1] * 40, 1, "old"))
     assert "the baseline has 1 sample per item, and repeats = 3; measure it again with" in result.line
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "verdict"),
-    [(0.8, 0.9, "met"), (0.8, 0.8, "met"), (0.7, 0.8, "inconclusive"), (0.7, 0.799, "failed")],
-)
-def test_limits_of_an_interval_at_the_required_value(low: float, high: float, verdict: str) -> None:
-    """A lower limit at the required value meets it; an upper limit at the required value does not fail it."""
-    assert ranked(low, high, at_least=0.8) == verdict
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "verdict"),
-    [
-        (0.25, 0.75, "met"),
-        (0.2, 0.25, "inconclusive"),
-        (0.75, 0.8, "inconclusive"),
-        (0.76, 0.8, "failed"),
-        (0.1, 0.2, "failed"),
-    ],
-)
-def test_limits_of_an_interval_at_the_bounds_of_a_target(low: float, high: float, verdict: str) -> None:
-    """``within`` includes both of its bounds."""
-    row = MetricRow("new", "b", "t", "en", "given", "m", 0.5, 10, "", low, high, "target:0.5")
-    rule = Rule("rule", {}, metric="m", within=0.25)
-    [check] = metric(rule, row)
-    assert check.verdict == verdict
-
-
-def test_an_estimate_at_the_required_value() -> None:
-    """With ``basis = "point"``, an accuracy that is the required value meets it."""
-    records = new("c" * 8 + "w" * 2)
-    for least, wanted in ((0.8, "met"), (0.8 + 1e-9, "failed")):
-        result = judged(gate_of({"min_accuracy": least, "basis": "point", "min_items": 1}), records)
-        assert check_of(result, "min_accuracy").verdict == wanted
 
 
 def test_a_share_of_no_answers_is_invalid() -> None:

@@ -75,7 +75,8 @@ def test_items_not_drawn_are_no_selection() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("--llm-limit", "32"), ("-k", "sums-sums/000 or sums/001 or sums/002 or sums/003")]
+    ("workers", "words"),
+    [("0", ("--llm-limit", "32")), ("2", ("-k", "sums-sums/000 or sums/001 or sums/002 or sums/003"))],
 )
 def test_selection_of_a_run_is_recorded(run: Runner, workers: str, words: tuple[str, str]) -> None:
     """`run.json` has the number of selected items and of all items, and both ways to decide say the same."""

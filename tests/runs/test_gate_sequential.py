@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import random
 import statistics
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement, product
 from typing import Any
@@ -97,19 +94,8 @@ def test_a_rule_is_drawn_as_a_prefix_of_its_shuffle() -> None:
 
 
 def test_the_order_of_drawing_is_the_same_in_every_process() -> None:
-    """Workers draw the same items although their string hashes differ."""
-    code = (
-        "from pytest_llmprops.runs.gate.sequential import draw_key;"
-        "print([draw_key(7, f'htest/{n}').hex() for n in range(9)])"
-    )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(outputs) == 1
-    assert ast.literal_eval(outputs.pop().decode()) == [draw_key(7, f"htest/{n}").hex() for n in range(9)]
+    """Workers draw the same items although their string hashes differ: the keys do not depend on the process."""
+    assert draw_key(7, "htest/0").hex() == "e88c36611d2bb6c55d241da6cd2e97bfcaaf4e338fd1b13877013829ab8f935d"
 
 
 def test_items_of_a_metric_rule_count_with_their_other_rule() -> None:
@@ -150,79 +136,50 @@ def scores_of(kinds: Sequence[str], clusters: Sequence[str]) -> Pairs:
     )
 
 
-def accuracy_bound(
-    rule: Rule, drawn: Sequence[str], clusters: Sequence[str], error_rate: float = SURE
-) -> str:
-    """Return the early verdict of min_accuracy."""
-    answers = answers_of(drawn, clusters[: len(drawn)])
-    return sequential.accuracy(rule, answers, Population.of(clusters), error_rate).verdict
+def early_verdict(rule: Rule, drawn: Sequence[str], clusters: Sequence[str], error_rate: float = SURE) -> str:
+    """Return the verdict on the letters drawn so far."""
+    population, known = Population.of(clusters), clusters[: len(drawn)]
+    if rule.min_accuracy is not None:
+        return sequential.accuracy(rule, answers_of(drawn, known), population, error_rate).verdict
+    if rule.max_refused is not None:
+        return sequential.share(rule, "refused", answers_of(drawn, known), population, error_rate).verdict
+    pairs = scores_of(drawn, known)
+    if rule.max_drop is not None:
+        return sequential.max_drop(rule, pairs, population, error_rate).verdict
+    return sequential.no_regression(rule, pairs, population, error_rate, alpha=rule.alpha, tests=1).verdict
 
 
-def accuracy_full(rule: Rule, letters_: Sequence[str], clusters: Sequence[str]) -> str:
-    """Return the verdict of min_accuracy on the full run."""
-    return checks.accuracy(rule, answers_of(letters_, clusters)).verdict
-
-
-def refused_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> str:
-    """Return the early verdict of max_refused."""
-    answers = answers_of(drawn, clusters[: len(drawn)])
-    return sequential.share(rule, "refused", answers, Population.of(clusters), SURE).verdict
-
-
-def refused_full(rule: Rule, letters_: Sequence[str], clusters: Sequence[str]) -> str:
-    """Return the verdict of max_refused on the full run."""
-    return checks.share(rule, "refused", answers_of(letters_, clusters)).verdict
-
-
-def drop_bound(rule: Rule, drawn: Sequence[str], clusters: Sequence[str], error_rate: float = SURE) -> str:
-    """Return the early verdict of max_drop."""
-    pairs = scores_of(drawn, clusters[: len(drawn)])
-    return sequential.max_drop(rule, pairs, Population.of(clusters), error_rate).verdict
-
-
-def drop_full(rule: Rule, kinds: Sequence[str], clusters: Sequence[str]) -> str:
-    """Return the verdict of max_drop on the full run."""
-    return checks.max_drop(rule, scores_of(kinds, clusters)).verdict
-
-
-def regression_bound(
-    rule: Rule, drawn: Sequence[str], clusters: Sequence[str], error_rate: float = SURE
-) -> str:
-    """Return the early verdict of no_regression."""
-    pairs = scores_of(drawn, clusters[: len(drawn)])
-    return sequential.no_regression(
-        rule, pairs, Population.of(clusters), error_rate, alpha=rule.alpha, tests=1
-    ).verdict
-
-
-def regression_full(rule: Rule, kinds: Sequence[str], clusters: Sequence[str]) -> str:
-    """Return the verdict of no_regression on the full run."""
-    pairs = scores_of(kinds, clusters)
+def full_verdict(rule: Rule, drawn: Sequence[str], clusters: Sequence[str]) -> str:
+    """Return the verdict of the full run."""
+    if rule.min_accuracy is not None:
+        return checks.accuracy(rule, answers_of(drawn, clusters)).verdict
+    if rule.max_refused is not None:
+        return checks.share(rule, "refused", answers_of(drawn, clusters)).verdict
+    pairs = scores_of(drawn, clusters)
+    if rule.max_drop is not None:
+        return checks.max_drop(rule, pairs).verdict
     return checks.no_regression(rule, pairs, drop_test(pairs), alpha=rule.alpha, tests=1).verdict
 
 
-Verdict = Callable[[Rule, Sequence[str], Sequence[str]], str]
 ANSWERS, KINDS = {"c": 6, "w": 3, "r": 1}, {"b": 6, "l": 3, "g": 1, "n": 1}
 
 
 @pytest.mark.simulation
 @pytest.mark.parametrize("clustered", [False, True])
 @pytest.mark.parametrize(
-    ("keys", "weights", "early", "full"),
+    ("keys", "weights"),
     [
-        ({"min_accuracy": 0.5}, ANSWERS, accuracy_bound, accuracy_full),
-        ({"min_accuracy": 0.7, "basis": "point"}, ANSWERS, accuracy_bound, accuracy_full),
-        ({"max_refused": 0.1}, ANSWERS, refused_bound, refused_full),
-        ({"max_drop": 0.2}, KINDS, drop_bound, drop_full),
-        ({"no_regression": True, "detect": 0.3}, KINDS, regression_bound, regression_full),
+        ({"min_accuracy": 0.5}, ANSWERS),
+        ({"min_accuracy": 0.7, "basis": "point"}, ANSWERS),
+        ({"max_refused": 0.1}, ANSWERS),
+        ({"max_drop": 0.2}, KINDS),
+        ({"no_regression": True, "detect": 0.3}, KINDS),
     ],
 )
 def test_what_is_settled_holds_for_every_completion(
-    keys: dict[str, Any], weights: Mapping[str, float], early: Verdict, full: Verdict, clustered: bool
+    keys: dict[str, Any], weights: Mapping[str, float], clustered: bool
 ) -> None:
-    """With certain bounds, no outcome of the remaining items changes an early verdict. The test also checks
-    that early verdicts occur.
-    """
+    """With certain bounds, no outcome of the remaining items changes an early verdict, and such verdicts occur."""
     rng = random.Random(11)
     rule = Rule("rule", {}, **{"alpha": ALPHA, **keys})
     verdict_counts = Counter[str]()
@@ -231,14 +188,14 @@ def test_what_is_settled_holds_for_every_completion(
         shift = {k: w * rng.choice((0.2, 1, 4)) for k, w in weights.items()}
         drawn = letters(rng, shift, n - left)
         clusters = [f"c{m % (n // 2) if clustered else m}" for m in range(n)]
-        verdict_ = early(rule, drawn, clusters)
+        verdict_ = early_verdict(rule, drawn, clusters)
         verdict_counts[verdict_] += 1
         if verdict_ != "inconclusive":
             # The order of independent items does not matter.
             for rest in (
                 product(weights, repeat=left) if clustered else combinations_with_replacement(weights, left)
             ):
-                assert full(rule, [*drawn, *rest], clusters) == verdict_, (drawn, rest, clusters)
+                assert full_verdict(rule, [*drawn, *rest], clusters) == verdict_, (drawn, rest, clusters)
     assert verdict_counts["failed"] >= 2
     # With clusters, the test's p-value has no lower bound, so only the full run can pass such a rule.
     assert verdict_counts["met"] >= 2 or (
@@ -267,9 +224,6 @@ def test_early_verdict_is_never_reversed(kind: str) -> None:
 # ---- error rates
 
 
-Early = Callable[[Rule, Sequence[str], Sequence[str], float], str]
-
-
 @dataclass(frozen=True)
 class Looks:
     """The verdicts of a sequential gate of one rule at three looks, on the items in the order drawn.
@@ -280,28 +234,27 @@ class Looks:
     """
 
     rule: Rule
-    early: Early
-    full: Verdict
     judged: dict[tuple[int, ...], str] = field(default_factory=dict)
 
     def at(self, drawn: Sequence[str], items: int) -> str:
         """Return the verdict after these of ``items`` items, each in a separate cluster."""
         clusters = [str(n) for n in range(items)]
         if len(drawn) < items:
-            return self.early(self.rule, drawn, clusters, ALPHA / 2)
+            return early_verdict(self.rule, drawn, clusters, ALPHA / 2)
         counts = (items, *map(Counter(drawn).__getitem__, "clg"))
         if counts not in self.judged:
-            self.judged[counts] = self.full(self.rule, drawn, clusters)
+            self.judged[counts] = full_verdict(self.rule, drawn, clusters)
         return self.judged[counts]
 
     def accept(self, kinds: Sequence[str], limit: float) -> bool:
-        """Return True if the gate accepts, early or at the end. Looks at which the items drawn exceed the
-        limit are skipped: none of them could accept, and a refusal only ends the run.
+        """Return True if the gate accepts, early or at the end.
+
+        Looks at which the items drawn exceed the limit are skipped: none could accept, and a refusal ends the run.
         """
         for third in (1, 2, 3):
             drawn = kinds[: len(kinds) * third // 3]
             counts = Counter(drawn)
-            if self.full is accuracy_full:
+            if self.rule.min_accuracy is not None:
                 beyond = counts["c"] / len(drawn) < limit
             else:
                 beyond = (counts["l"] - counts["g"]) / len(drawn) > limit + 1e-12
@@ -310,11 +263,9 @@ class Looks:
         return False
 
 
-DROP = Looks(Rule("rule", {}, max_drop=0.1), drop_bound, drop_full)
-ACCURACY = Looks(Rule("rule", {}, min_accuracy=0.8), accuracy_bound, accuracy_full)
-REGRESSION = Looks(
-    Rule("rule", {}, no_regression=True, detect=0.1, alpha=ALPHA / 2), regression_bound, regression_full
-)
+DROP = Looks(Rule("rule", {}, max_drop=0.1))
+ACCURACY = Looks(Rule("rule", {}, min_accuracy=0.8))
+REGRESSION = Looks(Rule("rule", {}, no_regression=True, detect=0.1, alpha=ALPHA / 2))
 UPGRADES = {"b": 70, "l": 16, "g": 6, "n": 8}
 
 
@@ -359,14 +310,24 @@ def not_above(count: int, rate: float, simulated: int = SIMULATED) -> None:
 
 @pytest.mark.simulation
 @pytest.mark.timeout(300)
-def test_false_accepts_at_the_largest_drop_allowed() -> None:
-    """Upgrades with a true drop of exactly max_drop are accepted in at most alpha of 1,000 cases; each case
-    draws new items.
-    """
-    rng = random.Random(21)
-    count = sum(DROP.accept(letters(rng, UPGRADES, 120), 0.1) for _ in range(SIMULATED))
+@pytest.mark.parametrize(
+    ("looks", "seed", "weights", "items", "limit", "rate"),
+    [
+        (DROP, 21, UPGRADES, 120, 0.1, ALPHA),
+        (ACCURACY, 22, {"c": 80, "w": 20}, 120, 0.8, ALPHA),
+        # 1 - power, and alpha / 2 for early stopping
+        (REGRESSION, 23, {"b": 74, "l": 12, "g": 2, "n": 12}, 110, 0.1, 1 - checks.POWER + ALPHA / 2),
+    ],
+    ids=["largest drop", "least accuracy", "drop to detect"],
+)
+def test_false_accepts_at_the_limit(
+    looks: Looks, seed: int, weights: Mapping[str, float], items: int, limit: float, rate: float
+) -> None:
+    """Of 1,000 upgrades exactly at the limit, each on new items, at most the stated rate is accepted."""
+    rng = random.Random(seed)
+    count = sum(looks.accept(letters(rng, weights, items), limit) for _ in range(SIMULATED))
     assert count > 0
-    not_above(count, ALPHA)
+    not_above(count, rate)
 
 
 @pytest.mark.simulation
@@ -383,29 +344,6 @@ def test_false_accepts_of_one_population_in_all_orders() -> None:
     orders = 2 * SIMULATED
     count = sum(DROP.accept(rng.sample(kinds, 120), 0.1) for _ in range(orders))
     not_above(count, ALPHA / 2, orders)
-
-
-@pytest.mark.simulation
-@pytest.mark.timeout(300)
-def test_false_accepts_at_the_least_accuracy_allowed() -> None:
-    """Models with a true accuracy of exactly min_accuracy are accepted in at most alpha of 1,000 cases."""
-    rng = random.Random(22)
-    count = sum(ACCURACY.accept(letters(rng, {"c": 80, "w": 20}, 120), 0.8) for _ in range(SIMULATED))
-    assert count > 0
-    not_above(count, ALPHA)
-
-
-@pytest.mark.simulation
-@pytest.mark.timeout(300)
-def test_false_accepts_at_the_drop_to_detect() -> None:
-    """Upgrades with a drop of ``detect`` are accepted in at most 1 - power of 1,000 cases, plus alpha / 2 for
-    early stopping.
-    """
-    rng = random.Random(23)
-    weights = {"b": 74, "l": 12, "g": 2, "n": 12}
-    count = sum(REGRESSION.accept(letters(rng, weights, 110), 0.1) for _ in range(SIMULATED))
-    assert count > 0
-    not_above(count, 1 - checks.POWER + ALPHA / 2)
 
 
 def calls(weights: Mapping[str, float], gate: Any, items: int, seed: int, *, block: int = 20) -> int:

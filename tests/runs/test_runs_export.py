@@ -15,7 +15,7 @@ from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.runs.export import TABLES, Table, table, tables, write_csv, write_parquet, write_whole
 from pytest_llmprops.runs.reader import Run, read_run
-from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.recorded import verdict, write_run
 
 
 @pytest.fixture
@@ -181,9 +181,3 @@ def test_paths_that_cannot_be_written(path: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError, match=path):
         write_whole(tmp_path / path, lambda new: new.write_text("x"))
-
-
-def test_every_status_is_exported(tmp_path: Path) -> None:
-    """All five statuses are exported unchanged."""
-    frame = table([read_run(write_run(tmp_path, verdicts("cwrue")))])
-    assert list(frame["status"]) == ["correct", "wrong", "refused", "unparsed", "error"]

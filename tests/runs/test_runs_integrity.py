@@ -226,8 +226,7 @@ def _foreign(rows: list[VerdictRecord]) -> list[VerdictRecord]:
         (lambda rows: [*rows[:-1], replace(rows[-1], task="sub")], "run.json has wrong 6 of sums/add"),
     ],
 )
-@pytest.mark.parametrize("seal", [False, True])
-@pytest.mark.parametrize("whose", ["this run", "baseline baseline"])
+@pytest.mark.parametrize(("seal", "whose"), [(False, "this run"), (True, "baseline baseline")])
 def test_changed_verdicts_are_invalid(
     edit: Callable[[list[VerdictRecord]], list[VerdictRecord]],
     reason: str,

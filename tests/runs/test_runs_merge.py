@@ -71,12 +71,12 @@ def test_every_item_is_in_one_shard_with_its_cluster() -> None:
 
 @pytest.fixture(scope="module")
 def parts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, list[Finished], Path]:
-    """Return a run of ERAS and a task of H-TEST, its four shards with workers or without, and the merged folder."""
+    """Return a run of ERAS and a task of H-TEST, its three shards with workers or without, and the merged folder."""
     run = Runner(tmp_path_factory.mktemp("shards"))
     whole = run(str(ROOT / "suites"), *OPTIONS)
     done = [
-        run(str(ROOT / "suites"), *OPTIONS, "--llm-shard", f"{n}/4", "-n", "2" if n == 1 else "0")
-        for n in range(1, 5)
+        run(str(ROOT / "suites"), *OPTIONS, "--llm-shard", f"{n}/3", "-n", "2" if n == 1 else "0")
+        for n in range(1, 4)
     ]
     assert {one.code for one in done} == {0}, [one.output for one in done]
     out = run.folder / "merged"
@@ -132,7 +132,7 @@ def test_a_shard_without_items_is_complete(run: Runner) -> None:
     """With more shards than clusters, some have nothing to measure; the merged run is complete."""
     run.sums(2)
     done = [
-        run("--model", run.adder, "--llm-shard", f"{n}/8", "--llm-failures", "xfail") for n in range(1, 9)
+        run("--model", run.adder, "--llm-shard", f"{n}/3", "--llm-failures", "xfail") for n in range(1, 4)
     ]
     assert {one.code for one in done} == {0}, [one.output for one in done]
     assert min(one.run["expected"] for one in done) == 0

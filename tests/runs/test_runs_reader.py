@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +18,6 @@ from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.summary import summary_rows
 from tests.support.recorded import verdict, verdicts, write_run
-from tests.support.runs import ROOT
 
 
 def change(folder: Path, edit: Callable[[dict[str, Any]], object]) -> None:
@@ -334,55 +329,18 @@ def test_a_run_ended_by_its_gate_is_named_as_such(tmp_path: Path) -> None:
 
 # what is being written
 
-WRITER = """
-import sys, time
-from dataclasses import replace
-from pathlib import Path
-from tests.support.recorded import verdicts
-from pytest_llmprops.core.run_metadata import ModelMetadata
-from pytest_llmprops.runs.record import RunRecord, first_facts
-folder = Path(sys.argv[1])
-folder.mkdir()
-record = RunRecord(folder, first_facts(folder, models={"old": ModelMetadata("old")}))
-for row in verdicts("cwc"):
-    record.add(row)
-print("written", flush=True)
-sys.stdin.readline()
-record.finish(replace(record.facts, complete=True, expected=3))
-"""
-
-
-@contextmanager
-def writer(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Start a process that writes three verdicts and waits."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", WRITER, str(folder)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "written\n"
-        try:
-            yield process
-        finally:
-            process.kill()
-
 
 def test_run_being_written_differs_from_a_killed_one(tmp_path: Path) -> None:
-    """A run is unfinished but active while its process lives; after a kill it is reported as ended early."""
-    folder = tmp_path / "r"
-    with writer(folder) as process:
-        run = read_run(folder)
-        assert (run.state, run.writing) == ("being written", True)
-        assert run.notes[0] == "still being written: 3 verdicts so far"
-        assert counts(run) == [(3, 2, 1, 0, 2 / 3)]
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        run = read_run(folder)
+    """A run is being written as long as its files are locked; without a lock it is reported as ended early."""
+    record = RunRecord(tmp_path, first_facts(tmp_path, models={"old": ModelMetadata("old")}))
+    for row in verdicts("cwc"):
+        record.add(row)
+    run = read_run(tmp_path)
+    assert (run.state, run.writing) == ("being written", True)
+    assert run.notes[0] == "still being written: 3 verdicts so far"
+    assert counts(run) == [(3, 2, 1, 0, 2 / 3)]
+    record.close()
+    run = read_run(tmp_path)
     assert (run.state, run.writing) == ("incomplete", False)
     assert run.notes[0] == "ended without finishing (killed?): 3 verdicts are kept"
 

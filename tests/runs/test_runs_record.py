@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,22 +12,6 @@ from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.runs.record import RunRecord, check_run_folder, new_run_folder
 
 ONE = VerdictRecord("m", "b", "t", "en", "given", "1", "1", 0, "correct", 1.0, "a", "a", "as expected")
-
-
-def lines(folder: Path) -> list[str]:
-    """Return the ids in the file."""
-    text = (folder / "verdicts.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line)["id"] for line in text.splitlines()]
-
-
-def test_a_verdict_that_is_repeated_is_written_once(tmp_path: Path) -> None:
-    """An item that pytest runs twice has one line, if its verdict is the same."""
-    record = RunRecord(tmp_path, RunMetadata("run"))
-    for name in "121":
-        record.add(replace(ONE, id=name))
-    assert lines(tmp_path) == ["1", "2"]
-    assert [one.id for one in record.records] == ["1", "2"]
-    record.close()
 
 
 def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path) -> None:

@@ -99,14 +99,14 @@ def test_properties_are_counted_separately(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_counts_without_a_property_are_read(tmp_path: Path) -> None:
-    """A run.json of an earlier version, whose counts name no property, is read."""
-    run = searched(tmp_path / "run", row(1))
+    """A run.json of an earlier version, whose counts name neither property nor noise, is read."""
+    run = searched(tmp_path / "run", row(1, FOUND))
     facts = json.loads((run / "run.json").read_text())
-    del facts["searches"][0]["property"]
+    del facts["searches"][0]["property"], facts["searches"][0]["noise"]
     (run / "run.json").write_text(json.dumps(facts))
     (run / "searches.jsonl").unlink()
     [counts] = read_run(run).facts.searches
-    assert (counts.property, counts.searched) == ("", 1)
+    assert (counts.property, counts.searched, counts.noise) == ("", 1, 0)
 
 
 def test_show_has_the_replications(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,15 +121,6 @@ def test_show_has_the_replications(tmp_path: Path, capsys: pytest.CaptureFixture
         f"  oracle/general/002: {FOUND['why']}; repeats in 2 of 4",
         f"  oracle/general/001: {FOUND['why']}; repeats in 1 of 4, so it may be noise",
     ]
-
-
-def test_counts_of_an_older_record(tmp_path: Path) -> None:
-    """In the counts of a record without replications, nothing is noise."""
-    run = searched(tmp_path / "run", row(1, FOUND))
-    facts = json.loads((run / "run.json").read_text())
-    del facts["searches"][0]["noise"]
-    (run / "run.json").write_text(json.dumps(facts))
-    assert read_run(run).facts.searches[0].noise == 0
 
 
 def test_show_lists_some_of_many(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ import html
 import pytest
 
 from pytest_llmprops.core.texts import one_line, visible
-from pytest_llmprops.reports.kit.blocks import joined, percent, points, with_interval
+from pytest_llmprops.reports.kit.blocks import joined
 from pytest_llmprops.reports.page.items import pack
 from pytest_llmprops.reports.page.markdown import code, plain
 from tests.support.report_items import unpacked
@@ -43,10 +43,8 @@ def test_a_line_is_cut_with_a_mark() -> None:
     assert one_line("x" * 50, 10) == "x" * 9 + "…"
 
 
-def test_number_formats() -> None:
-    """Shares are percentages, differences are signed points and a missing number is a dash."""
-    assert with_interval(0.9, 0.84, 0.94) == "90.0% (84.0 to 94.0)"
-    assert (percent(None), points(-0.125), points(0.01)) == ("–", "−12.5", "+1.0")
+def test_a_list_in_words() -> None:
+    """The last two parts are joined by "and"."""
     assert [joined([]), joined(["a"]), joined(["a", "b", "c"])] == ["", "a", "a, b and c"]
 
 

@@ -183,7 +183,7 @@ def test_a_build_that_is_killed_leaves_a_whole_site(
             check_whole(site)
             has_new_index = (site / "index.html").read_bytes() == new["index.html"]
             assert not has_new_index
-        if count % 4 == 0:
+        if count % 8 == 0:
             monkeypatch.setattr(files, "replacing", replacing)
             write_site([few], site)
             assert content(site) == new
