@@ -1,9 +1,10 @@
-"""The files that ``llmprops report`` writes, and the cases in which it refuses to write."""
+"""The files that ``llmprops report`` writes, also with a gate and as a decision sheet, and when it refuses to write."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,7 +13,12 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import MissingExtra, UsageError
-from pytest_llmprops.reports.page.build import write_report
+from pytest_llmprops.core.gate_results import GateResult
+from pytest_llmprops.reports.page.build import with_decisions, write_report
+from pytest_llmprops.runs.gate.decide import decide
+from pytest_llmprops.runs.gate.file import read_gate
+from pytest_llmprops.runs.reader import Run, read_run
+from tests.support.browser import CHROMIUM
 from tests.support.records import exchange, recorded, verdict, verdicts
 
 #: a reply that is an attack on every format it may be written into
@@ -233,3 +239,127 @@ def test_the_command_refuses_in_one_line(tmp_path: Path, capsys: pytest.CaptureF
     error = capsys.readouterr().err
     assert "nosuch" in error
     assert error.count("\n") == 1
+
+
+RULES = """
+[[rule]]
+benchmark = "sums"
+max_drop = 0.03
+min_accuracy = 0.5
+"""
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Run]:
+    """Return a baseline and two candidates, one of them worse."""
+    sizes = (("old", 190), ("new", 200), ("worse", 150))
+    return [read_run(recorded(tmp_path / m, verdicts("add", n, 200 - n, model=m))) for m, n in sizes]
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    """Return a gate file."""
+    path = tmp_path / "gate.toml"
+    path.write_text(RULES, encoding="utf-8")
+    return path
+
+
+def test_the_decision_is_that_of_the_gate_command(runs: list[Run], gate: Path) -> None:
+    """Every run but the baseline gets the decision of ``llmprops gate`` with the first run as its baseline."""
+    results = [run.facts.gate for run in with_decisions(runs, gate)]
+    assert results[0] is None
+    assert [result.decision for result in results[1:] if isinstance(result, GateResult)] == ["pass", "fail"]
+    assert results[2] == decide(read_gate(gate), runs[2].facts, runs[2].records, runs[0])
+
+
+def test_a_gate_without_comparison_decides_on_every_run(runs: list[Run], gate: Path) -> None:
+    """If no rule compares, there is no baseline."""
+    gate.write_text(RULES.replace("max_drop = 0.03", ""), encoding="utf-8")
+    assert [run.facts.gate.decision for run in with_decisions(runs[:1], gate) if run.facts.gate] == ["pass"]
+    assert len([run for run in with_decisions(runs, gate) if run.facts.gate]) == 3
+
+
+def test_the_page_says_what_was_required(runs: list[Run], gate: Path, tmp_path: Path) -> None:
+    """The heading has the decision and the requirement that decided, and the page has every check."""
+    folders = [str(run.folder) for run in (runs[2], runs[0])]
+    arguments = ["report", folders[0], "--baseline", folders[1], "--gate", str(gate)]
+    assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
+    heading = (tmp_path / "out" / "report.md").read_text(encoding="utf-8").splitlines()[0]
+    assert heading.startswith("# The gate fails for worse: ")
+    assert "(required: drop of at most 3.0" in heading.replace("\\", "")
+    assert "at least 50.0%" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_gate_that_compares_needs_two_runs(
+    runs: list[Run], gate: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line says how to give a baseline, and nothing is written."""
+    out = tmp_path / "out"
+    assert main(["report", str(runs[1].folder), "--gate", str(gate), "--out", str(out)]) == 2
+    assert "needs a baseline; give one with --baseline RUN" in capsys.readouterr().err
+    assert not out.exists()
+
+
+needs_browser = pytest.mark.skipif(not any(path.exists() for path in CHROMIUM), reason="needs Chromium")
+
+
+@pytest.fixture
+def crowded(tmp_path: Path) -> Path:
+    """Return a run with more findings, checks and notes than one page has room for at full size."""
+    check = {
+        "kind": "min_accuracy",
+        "required": "at least 90%",
+        "measured": "80%, " + "very " * 30,
+        "verdict": "met",
+    }
+    rules = [{"name": f"rule {n}", "verdict": "met", "items": 3, "checks": [check]} for n in range(40)]
+    gate = {
+        "decision": "pass",
+        "passed": True,
+        "line": "pass: 40 of 40 rules are met",
+        "file": "g.toml",
+        "rules": rules,
+    }
+    records = [v for n in range(12) for v in verdicts("add", 8, 2, benchmark=f"sums{n}")]
+    records.append(verdict("add", 99, "error", benchmark="sums0", given="<script>alert(1)</script>"))
+    return recorded(tmp_path / "run", records, gate=gate, notes=[f"note {n}" for n in range(9)])
+
+
+@needs_browser
+def test_the_sheet_is_one_page(crowded: Path, tmp_path: Path) -> None:
+    """However much there is to say, the sheet has one page, in A4."""
+    out = tmp_path / "out"
+    assert main(["report", str(crowded), "--out", str(out), "--pdf"]) == 0
+    pdf = (out / "decision.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type\s*/Page\b(?!s)", pdf)) == 1
+    assert re.search(rb"/MediaBox\s*\[0 0 59[45]\.?\d* 84[12]", pdf)
+
+
+def test_without_a_browser_one_line_says_what_is_needed(
+    crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written."""
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    out = tmp_path / "out"
+    assert main(["report", str(crowded), "--out", str(out), "--pdf"]) == 2
+    error = capsys.readouterr().err
+    assert "--pdf: needs Chromium or Chrome on the PATH" in error
+    assert error.count("\n") == 1
+    assert not out.exists()
+
+
+def test_a_browser_that_fails_is_named(
+    crowded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line has the browser's last message, and no partial report is written."""
+    browser = tmp_path / "chromium"
+    browser.write_text(
+        "#!/bin/sh\necho first >&2\necho 'cannot open display' >&2\nexit 1\n", encoding="utf-8"
+    )
+    browser.chmod(0o755)
+    monkeypatch.setattr(shutil, "which", lambda name: str(browser))
+    out = tmp_path / "out"
+    assert main(["report", str(crowded), "--out", str(out), "--pdf"]) == 2
+    assert "could not print: cannot open display" in capsys.readouterr().err
+    assert not out.exists()

@@ -1,4 +1,4 @@
-"""Readers of a run with several samples per item: page, comparison, terminal and export count items, not samples."""
+"""All readers of a run: they count items, not samples, and have the same columns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ import pytest
 from pytest_llmprops.core.metrics import mean_scores
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.reports import columns
+from pytest_llmprops.reports.allure import run as allure_run
+from pytest_llmprops.reports.columns import COLUMNS, Column
 from pytest_llmprops.reports.compare import terminal_lines
 from pytest_llmprops.reports.kit.blocks import Fold, Note, Table
 from pytest_llmprops.reports.kit.series import Measured, accuracy, series_of
+from pytest_llmprops.reports.page.build import run_pages
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.runs_table import show_lines
+from pytest_llmprops.reports.site.build import write_site
+from pytest_llmprops.reports.terminal import summary_lines
+from pytest_llmprops.reports.view.rows import row_of
+from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.export import table
 from pytest_llmprops.runs.reader import Run, read_run
@@ -127,3 +135,28 @@ def test_show_and_export_have_every_sample(run: Run) -> None:
     summary = table([run], "summary")
     assert summary.loc[0, "samples"] == 30
     assert str(summary["between_items"].dtype) == str(summary["within_items"].dtype) == "float64"
+
+
+def test_an_added_column_is_in_every_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Terminal, report, ``llmprops view``, team site and Allure show a column that only the list of columns has."""
+    late = Column("late", "Late", lambda rows: 1000 * len(rows), lambda value: f"{value:,.0f}")
+    monkeypatch.setattr(columns, "COLUMNS", (*COLUMNS, late))
+    run = read_run(recorded(tmp_path / "run", [verdict("add", 0), verdict("take", 0, "error")]))
+    head, add, take, total = summary_lines(run.facts, run.records, run.folder, ())[2:6]
+    assert head.split()[-2:] == ["errors", "late"]
+    assert [line.split()[-2:] for line in (add, take, total)] == [
+        ["0", "1,000"],
+        ["1", "1,000"],
+        ["1", "2,000"],
+    ]
+    row = row_of(Listed(run.folder, run.facts, "complete"), None, {}, 0.0)
+    expected = {"Correct": "1", "Wrong": "0", "Errors": "1", "Late": "2,000"}
+    assert row["counts"] == row["parts"][0]["counts"] == expected
+    assert [line.split(",")[-2:] for line in allure_run.table(run.facts).splitlines()] == [
+        ["errors", "late"], ["0", "1000"], ["1", "1000"]
+    ]  # fmt: skip
+    page = run_pages(run.folder)["report.html"].decode()
+    assert page.count(">Late<") == 1
+    assert page.count(">1,000<") == 2
+    index = write_site([tmp_path / "run"], tmp_path / "site", "none")
+    assert "1 error, 2,000 late" in (index.parent / "leaderboard.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Reading requests.jsonl, and choosing the reply of a record."""
+"""Files of a record: what was appended, requests and their replies, and the verdicts that are written."""
 
 from __future__ import annotations
 
@@ -8,11 +8,75 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Segment
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.runs.json_lines import AppendedLines
+from pytest_llmprops.runs.record import RunRecord, check_run_folder, new_run_folder
 from pytest_llmprops.runs.replies import read_requests, reply_of
 from tests.support.recorded import verdict
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a file that is not there yet."""
+    return tmp_path / "verdicts.jsonl"
+
+
+def add(path: Path, text: str) -> None:
+    """Append to the file."""
+    with path.open("a") as file:
+        file.write(text)
+
+
+def test_only_new_complete_lines_are_returned(path: Path) -> None:
+    """Every line comes once; an incomplete last line comes when its end was written."""
+    lines = AppendedLines(path)
+    assert lines.read(100) == ([], False, False)
+    add(path, "one\ntw")
+    assert lines.read(100).lines == [b"one"]
+    assert lines.read(100) == ([], False, False)
+    add(path, "o\nthree\n")
+    assert lines.read(100) == ([b"two", b"three"], False, False)
+
+
+def test_a_read_is_limited_but_a_long_line_is_read(path: Path) -> None:
+    """A large file comes in parts, and a line above the limit is returned whole."""
+    lines = AppendedLines(path)
+    add(path, "a\nb\n" + "x" * 1000 + "\nc\n")
+    assert lines.read(4) == ([b"a", b"b"], False, True)
+    assert lines.read(4).lines[0] == b"x" * 1000
+    assert lines.read(4).lines in ([b"c"], [])
+    assert lines.offset == path.stat().st_size
+
+
+@pytest.mark.parametrize("how", ["another file", "the same size", "cut", "deleted"])
+def test_another_content_begins_again(path: Path, how: str) -> None:
+    """A file that was replaced, written anew in place, cut or deleted is read from its beginning, and this is said."""
+    lines = AppendedLines(path)
+    add(path, "one\ntwo\n")
+    lines.read(100)
+    if how == "another file":
+        other = path.with_name("other")
+        add(other, "one\ntwo\nthree\n")
+        other.replace(path)
+    elif how == "the same size":
+        path.write_text("ONE\nTWO\nTHREE\n")
+    elif how == "cut":
+        path.write_text("one\n")
+    else:
+        path.unlink()
+    expected = {
+        "another file": [b"one", b"two", b"three"],
+        "the same size": [b"ONE", b"TWO", b"THREE"],
+        "cut": [b"one"],
+    }
+    assert lines.read(100)[:2] == (expected.get(how, []), True)
+    add(path, "new\n")
+    assert lines.read(100) == ([b"new"], False, False)
+
 
 EXAMPLES = "".join(f"Input: sentence number {n} Label: {'AB'[n % 2]}\n" for n in range(20))
 
@@ -139,3 +203,35 @@ def test_answer_is_shown_without_a_request(tmp_path: Path) -> None:
     """A record without stored requests shows its answer instead of a reply."""
     assert reply_of(verdict(given="lamp"), {}) == "lamp"
     assert reply_of(verdict(given="lamp", requests=["gone"]), {}) == "lamp"
+
+
+ONE = VerdictRecord("m", "b", "t", "en", "given", "1", "1", 0, "correct", 1.0, "a", "a", "as expected")
+
+
+def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path) -> None:
+    """On a full disk, the record has only what was written before."""
+    (tmp_path / "verdicts.jsonl").symlink_to("/dev/full")
+    record = RunRecord(tmp_path, RunMetadata("run"))
+    with pytest.raises(OSError, match="No space left"):
+        record.add(ONE)
+    assert record.records == []
+    with pytest.raises(OSError, match="No space left"):
+        record.close()
+
+
+def test_a_folder_without_run_json_is_free_if_its_files_are_empty(tmp_path: Path) -> None:
+    """Empty files, which a killed run leaves before its first run.json, do not take a folder; files with data do."""
+    for name in ("requests.jsonl", "verdicts.jsonl"):
+        folder = tmp_path / name.removesuffix(".jsonl")
+        folder.mkdir()
+        (folder / name).touch()
+        check_run_folder(str(folder), tmp_path)
+        assert new_run_folder(str(folder), ["m"], tmp_path) == folder
+        (folder / name).write_text("{}\n", encoding="utf-8")
+        for use in (
+            lambda at: check_run_folder(at, tmp_path),
+            lambda at: new_run_folder(at, ["m"], tmp_path),
+        ):
+            with pytest.raises(UsageError, match=f"has {name} but no run.json"):
+                use(str(folder))
+        assert (folder / name).read_text(encoding="utf-8") == "{}\n"

@@ -1,0 +1,563 @@
+"""The Allure report: files of the run, single cases, and the pages that are built."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import json
+import re
+import subprocess
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_llmprops.benchmarks.htest.benchmark import HTest
+from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.gate_results import GateResult
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
+from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.texts import visible
+from pytest_llmprops.reports.allure import case, run, site
+from tests.support.records import verdict
+
+CHECK = {
+    "kind": "min_accuracy",
+    "required": "at least 80%",
+    "measured": "50.0% (31.3 to 68.7)",
+    "verdict": "failed",
+    "reason": "the lower limit is below 80%",
+}
+GATE_JSON: dict[str, Any] = {
+    "decision": "fail",
+    "passed": False,
+    "file": "gate.toml",
+    "baseline": None,
+    "line": "gate: fail, rhyme is too low",
+    "reasons": ["one reason"],
+    "notes": ["one note"],
+    "rules": [
+        {"name": "rhyme", "verdict": "failed", "items": 30, "checks": [CHECK]},
+        {"name": "end", "verdict": "met", "items": 30, "checks": [CHECK | {"verdict": "met", "reason": ""}]},
+    ],
+}
+ROW = {
+    "model": "m", "benchmark": "htest", "task": "rhyme", "language": "en", "source": "builtin", "items": 4,
+    "clusters": 4, "errors": 0, "correct": 1, "wrong": 2, "refused": 1, "unparsed": 0, "accuracy": 0.25,
+    "ci_low": 0.05, "ci_high": 0.7, "ci_method": "wilson",
+}  # fmt: skip
+FACTS_JSON: dict[str, Any] = {
+    "run_id": "run-1",
+    "started": "2026-01-02T03:04:05+00:00",
+    "finished": "2026-01-02T03:05:05+00:00",
+    "complete": True,
+    "models": {
+        "m": {"spec": "hf:m", "served_as": ["m-0613"], "identity": {"revision": "abc"}, "pinned": True}
+    },
+    "helpers": {"reader": {"spec": "gpt-4o"}},
+    "protocols": {"htest": {"name": "quick", "settings": {"k": 14}}},
+    "options": {"source": "builtin", "limit": 4, "seed": 7},
+    "versions": {"python": "3.11", "pytest": "9"},
+    "git": {"commit": "0123456789abcdef", "dirty": True},
+    "deviations": {"m": ["no temperature"]},
+    "calls": {},
+    "summary": [ROW, ROW | {"task": "end", "accuracy": None, "ci_low": None, "ci_high": None}],
+    "metrics": [],
+}
+GATE = GateResult.from_json(GATE_JSON)
+FACTS = RunMetadata.from_json(FACTS_JSON, "run-1")
+
+
+@given(st.dictionaries(st.text(min_size=1).filter(str.strip), st.text()))
+def test_properties_are_read_back(values: dict[str, str]) -> None:
+    """All keys and values read back, with white space and control characters replaced."""
+
+    def plain(text: str) -> str:
+        return visible(" ".join(text.split()))
+
+    text = run.properties(values)
+    assert text.count("\n") == len(values)
+    assert run.read_properties(text) == {plain(k): plain(v) for k, v in values.items()}
+
+
+def test_environment_names_what_was_measured() -> None:
+    """The environment has the model with revision and served name, protocol, items, seed and versions."""
+    known = run.environment(FACTS)
+    assert known["Model m"] == "hf:m; served as m-0613; revision abc"
+    assert known["Helper reader"] == "gpt-4o"
+    assert known["Protocol htest"] == "quick (k 14)"
+    assert known["Items"] == "builtin, 4 of each task and language"
+    assert (known["Seed"], known["Run"], known["Version pytest"]) == ("7", "run-1", "9")
+    assert known["Forced by the API of m"] == "no temperature"
+    assert known["Commit"] == "0123456789ab (changed)"
+    assert run.EARLIER not in known
+    assert run.environment(FACTS, earlier=3)[run.EARLIER].startswith("3 ")
+
+
+def test_environment_and_heading_name_only_measured_benchmarks() -> None:
+    """Benchmarks without a case, which ``-k`` deselected, are in neither; without any verdict, all are."""
+    protocols = dict.fromkeys(("htest", "homophones", "eras", "oracle"), FACTS.protocols["htest"])
+    facts = replace(FACTS, protocols=protocols, not_served={"eras": {"m": 3}})
+    known = run.environment(facts)
+    assert [name for name in known if name.startswith("Protocol ")] == ["Protocol htest", "Protocol eras"]
+    assert site.report_name(known) == "m · H-TEST, ERAS · run-1"
+    empty = run.environment(replace(facts, summary=(), not_served={}))
+    assert sum(name.startswith("Protocol ") for name in empty) == 4
+
+
+def test_categories_begin_with_their_kind() -> None:
+    """Each category matches only the messages of its kind."""
+    rows = run.categories()
+    for row in rows:
+        # allure-pytest puts the kind of error before the message of a search.
+        message = re.sub(r"\((.*)\)\?", r"\1", row["messageRegex"]).lstrip("^") + "wrong: refused: text"
+        assert [r["name"] for r in rows if re.search(r["messageRegex"], message)] == [row["name"]]
+
+
+def test_files_of_a_run_hold_the_gate() -> None:
+    """Summary, table and gate are global attachments whose files exist."""
+    files = run.run_files(replace(FACTS, gate=GATE), [], Path("runs/run-1"), notes=["a note"])
+    shown = json.loads(files[run.GLOBALS])
+    assert [a["name"] for a in shown["attachments"]] == [
+        "results by task", "run summary", "gate: fail", "gate as JSON",
+    ]  # fmt: skip
+    assert all(a["source"] in files for a in shown["attachments"])
+    assert GateResult.from_json(json.loads(files[run.GATE])) == GATE
+    assert files[run.GATE_TEXT].endswith("gate decision: gate: fail, rhyme is too low\n")
+    assert "FAILED" in files[run.GATE_TEXT]
+    assert "note: a note" in files[run.SUMMARY]
+    rows = list(csv.DictReader(files[run.TABLE].splitlines()))
+    assert (rows[0]["task"], rows[0]["accuracy"], rows[0]["from"], rows[0]["to"]) == (
+        "rhyme",
+        "25.0",
+        "5.0",
+        "70.0",
+    )
+    assert rows[1]["accuracy"] == ""
+    assert shown["errors"] == []
+
+
+def test_files_of_a_stopped_run_without_a_gate() -> None:
+    """Without a gate the report shows none; the reason for the stop is a global error."""
+    files = run.run_files(replace(FACTS, stopped="wrong key"), [], Path("runs/run-1"))
+    assert run.GATE not in files
+    [error] = json.loads(files[run.GLOBALS])["errors"]
+    assert error["message"] == "the run stopped: wrong key"
+
+
+def test_metrics_are_accuracies_in_percent() -> None:
+    """Each task with an accuracy is a metric with the same key in every run."""
+    [metric] = run.metrics(FACTS)
+    assert (metric["key"], metric["value"]) == ("m/htest/rhyme/en/builtin", 25.0)
+    assert metric["stop"] - metric["start"] == 60_000
+
+
+def test_quality_gate_has_one_row_per_check_and_one_for_the_decision() -> None:
+    """The gate's decision comes first; each check shows the requirement and the measurement."""
+    decision, *checks = run.quality_gate(GATE)
+    assert (decision["success"], decision["message"]) == (False, GATE.line)
+    assert [(c["rule"], c["success"]) for c in checks] == [
+        ("rhyme: min_accuracy", False),
+        ("end: min_accuracy", True),
+    ]
+    assert "required: at least 80%\nmeasured: 50.0%" in checks[0]["message"]
+    assert {"expected", "actual", "testResults"} <= decision.keys()
+
+
+RECORD = verdict(
+    "position",
+    1,
+    "wrong",
+    expected="two\nlines",
+    given="<i>x</i>",
+    reason="other",
+    values={"position": 2.0},
+    evidence={"note": "seen", "rules": [1, None]},
+)
+
+
+class Demo(Benchmark):
+    """A benchmark with a control."""
+
+    name = "my_demo"
+    about = "Is <it> so?"
+    task_about = {"word_only": "Only the *word*."}
+    controls = frozenset({"word_only"})
+
+
+ITEM = Item("demo/1+word_only", "word_only", "ta", "published")
+
+
+@given(st.text())
+def test_visible_text_holds_no_control_characters(text: str) -> None:
+    """Only printable text, tabs and line feeds of a reply are kept, and the result can be encoded."""
+    shown = visible(text)
+    assert all(c in "\t\n" or not ("\x00" <= c < " " or "\x7f" <= c < "\xa0") for c in shown)
+    shown.encode("utf-8")
+
+
+def test_long_texts_keep_beginning_and_end() -> None:
+    """An attachment has a maximum length and says what was left out."""
+    text = "a" * 50_000 + "b" * 50_000
+    shown = case.bounded(text)
+    assert len(shown) < case.MOST + 200
+    assert shown.startswith("aaa")
+    assert shown.endswith("b" * 1000)
+    assert "40,000 characters left out" in shown
+    assert case.bounded("short") == "short"
+
+
+def test_description_escapes_every_text() -> None:
+    """The description consists of paragraphs of escaped text."""
+    html = case.description(Demo(), ITEM, "Doc\n  string & <b>.", RECORD.expected)
+    assert "<p>Is &lt;it&gt; so? Doc string &amp; &lt;b&gt;.</p>" in html
+    assert "<p>word only: Only the *word*.</p>" in html
+    assert "control" in html
+    assert html.replace("<p>", "").replace("</p>", "").count("<") == 0
+    assert case.description(Benchmark(), ITEM, "", "") == ""
+
+
+def test_labels_name_benchmark_task_language_and_severity() -> None:
+    """Epic, feature and story are readable, and a control has a lower severity than a main task."""
+    control = dict(case.labels(Demo(), ITEM, "m"))
+    main = dict(case.labels(Demo(), Item("demo/1", "asked", "zh"), "m"))
+    assert (control["epic"], control["feature"], control["story"]) == (
+        "My demo",
+        "word only",
+        "ta, published items",
+    )
+    assert main["story"] == "Chinese, builtin items"
+    assert (control["severity"], main["severity"]) == ("minor", "critical")
+    assert ("tag", "control") in case.labels(Demo(), ITEM, "m")
+    assert ("tag", "control") not in case.labels(Demo(), Item("demo/1", "asked", "zh"), "m")
+    assert dict(case.labels(HTest(), ITEM, "m"))["epic"] == "H-TEST"
+
+
+def test_step_says_what_the_call_cost() -> None:
+    """A step shows time, tokens, finish reason and whether the reply was stored."""
+    reply = Reply("hi", finish_reason="length", served_model="m-1", usage=Usage(5, 7, 3), seconds=1.5)
+    step = case.step("subject", "m", Chat.user("q"), reply, "", attach=True)
+    assert (step.name, step.passed, step.seconds) == ("ask m", True, 1.5)
+    assert dict(step.parameters) == {
+        "time": "1.50 s",
+        "tokens": "5 + 7 (3 of them reasoning)",
+        "finish reason": "length",
+        "served model": "m-1",
+    }
+    assert [(a.name, a.text) for a in step.attachments] == [("prompt", "q"), ("reply", "hi")]
+    stored = case.step("reader", "r", Chat.user("q"), Reply(seconds=1.5, cached=True), "", attach=False)
+    assert (stored.name, stored.seconds, stored.attachments) == ("ask reader (r)", 0.0, ())
+    assert dict(stored.parameters)["time"] == "from the store; took 1.50 s when it was made"
+
+
+def test_step_of_a_failed_call_says_why() -> None:
+    """A call without a reply is a failed step with its error and prompt."""
+    step = case.step("subject", "m", Chat.user("q"), None, "broke\x07", attach=True)
+    assert (step.name, step.passed, step.message) == ("m did not answer", False, "broke␇")
+    assert [a.name for a in step.attachments] == ["prompt"]
+
+
+def test_prompts_of_several_turns_show_roles() -> None:
+    """Turns are shown under their roles; other kinds of requests are shown as JSON."""
+    chat = Chat((Message("system", "Be brief."), Message("user", "Hi")))
+    assert case.prompt_text(chat) == "[system]\nBe brief.\n\n[user]\nHi"
+    assert '"text": "我"' in case.prompt_text(Segment("我"))
+    assert case.reply_text(Reply(value=["我", "们"])) == '[\n "我",\n "们"\n]'
+    vectors = Reply(value={"tokens": ["a"], "vectors": np.zeros((1, 384), np.float32)})
+    assert json.loads(case.reply_text(vectors)) == {"tokens": ["a"], "vectors": "1 x 384 numbers"}
+    empty = case.step("subject", "m", chat, Reply(""), "", attach=True)
+    assert empty.attachments[1].text == "(an empty reply)"
+
+
+def test_verdict_aligns_expected_and_given_answers() -> None:
+    """Verdict, answers, reason, values and evidence are aligned rows; continuation lines are indented."""
+    assert case.verdict_text(RECORD).splitlines() == [
+        "verdict   wrong",
+        "expected  two",
+        "          lines",
+        "given     <i>x</i>",
+        "reason    other",
+        "position  2",
+        "note      seen",
+        "rules     1, -",
+    ]
+    assert "given     -" in case.verdict_text(replace(RECORD, given=""))
+
+
+def test_sample_is_one_in_twenty_by_seed_and_id() -> None:
+    """About 1 in 20 passed cases has attachments: the same ones for one seed, others for another."""
+    ids = [f"htest/rhyme/{n:04d}" for n in range(4000)]
+    chosen = {i for i in ids if case.in_sample(0, i)}
+    assert len(chosen) == pytest.approx(200, abs=50)
+    assert chosen == {i for i in ids if case.in_sample(0, i)} != {i for i in ids if case.in_sample(1, i)}
+
+
+def test_message_is_one_line() -> None:
+    """A message of several lines becomes one line that begins with its kind."""
+    assert case.message("fault", "a\n  b\x1b") == "fault: a b␛"
+
+
+PAGE = """<!DOCTYPE html>
+<html><head><meta charset="utf-8"><link href="data:,"></head>
+<body><div id="app"></div><script src="app.js"></script>MORE
+<script async>
+  window.allureReportDataReady = true;
+</script></body></html>"""
+ANALYTICS = """<script async src="https://www.googletagmanager.com/gtag/js?id=G-1"></script>
+    <script>
+        window.dataLayer = window.dataLayer || [];
+        gtag('config', 'G-1');
+    </script>"""
+
+
+def report_folder(folder: Path, more: str, leaves: int = 1) -> Path:
+    """Return a small report as Allure writes it."""
+    (folder / "widgets").mkdir(parents=True)
+    (folder / "app.js").write_text("app()", encoding="utf-8")
+    (folder / "index.html").write_text(PAGE.replace("MORE", more), encoding="utf-8")
+    tree = {
+        "leavesById": {str(n): {} for n in range(leaves)},
+        "groupsById": {"a": {"nodeId": "a", "groups": ["b"]}, "b": {"nodeId": "b", "leaves": ["0"]}},
+    }
+    (folder / "widgets" / "tree.json").write_text(json.dumps(tree), encoding="utf-8")
+    return folder
+
+
+def test_analytics_are_removed(tmp_path: Path) -> None:
+    """Both Google Tag Manager scripts are removed, the rest is kept, and a policy forbids other hosts."""
+    site.make_private(report_folder(tmp_path, ANALYTICS))
+    text = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert "google" not in text
+    assert "gtag" not in text
+    assert '<script src="app.js"></script>' in text
+    assert re.search(
+        r"<head>\s*<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'self' ", text
+    )
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        '<script src="https://cdn.example.org/x.js"></script>',
+        "<link href=//fonts.example.org/a.css>",
+        '<script>load("https://www.google-analytics.com/c")</script>',
+        ANALYTICS.replace("<script async", "<script defer data-x='>' async"),
+    ],
+)
+def test_unknown_requests_are_refused(tmp_path: Path, more: str) -> None:
+    """A page that contacts another host in an unknown way is refused."""
+    with pytest.raises(UsageError, match=r"index\.html: this version of Allure asks other hosts"):
+        site.make_private(report_folder(tmp_path, more))
+
+
+def test_large_reports_open_with_closed_groups(tmp_path: Path) -> None:
+    """Above the limit, groups that contain cases are closed once per report; below it nothing is added."""
+    page = report_folder(tmp_path, "", leaves=site.OPEN) / "index.html"
+    before = page.read_text(encoding="utf-8")
+    site.fold(tmp_path)
+    assert page.read_text(encoding="utf-8") == before
+    tree = json.loads((tmp_path / "widgets" / "tree.json").read_text())
+    tree["leavesById"]["one more"] = {}
+    (tmp_path / "widgets" / "tree.json").write_text(json.dumps(tree))
+    site.fold(tmp_path)
+    after = page.read_text(encoding="utf-8")
+    assert '"collapsedTrees","[\\"b\\"]"' in after
+    assert after.index("collapsedTrees") < after.index('<div id="app">')
+
+
+def test_without_results_one_line_says_what_to_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without results the command exits with 2 and names the command that produces results."""
+    (tmp_path / "allure").write_text("#!/bin/sh\necho 3.18.0\n")
+    (tmp_path / "allure").chmod(0o755)
+    code = site.main(["--results", str(tmp_path / "none"), "--allure", str(tmp_path / "allure")])
+    [line] = capsys.readouterr().err.splitlines()
+    assert code == 2
+    assert (
+        "run pytest suites/ --model SPEC --alluredir reports/allure-results --clean-alluredir first" in line
+    )
+
+
+@pytest.mark.parametrize("name", ["thesis.html", "folder"])
+def test_what_is_not_a_report_is_unchanged(tmp_path: Path, name: str) -> None:
+    """--out never replaces anything except a report."""
+    results, out = tmp_path / "results", tmp_path / name
+    results.mkdir()
+    (results / "1-result.json").write_text("{}")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "thesis.html").write_text("mine")
+    with pytest.raises(UsageError, match="is not an Allure report and is not changed: give another file"):
+        site.build(results, out, None, allure="allure")
+    assert (tmp_path / "thesis.html").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("says", "expected"), [("2.30.0", "is version 2.30.0"), ("", "is version unknown")])
+def test_other_versions_of_allure_are_refused(tmp_path: Path, says: str, expected: str) -> None:
+    """Only Allure 3 is accepted, and the error says how to install it."""
+    command = tmp_path / "allure"
+    command.write_text(f"#!/bin/sh\necho {says}\n")
+    command.chmod(0o755)
+    with pytest.raises(UsageError, match=expected):
+        site.find_allure(str(command))
+    with pytest.raises(UsageError, match="No such file"):
+        site.find_allure(str(tmp_path / "nothing"))
+
+
+def test_failing_allure_is_one_line_and_keeps_the_old_report(tmp_path: Path) -> None:
+    """When Allure fails, its last line is shown and the old report is kept."""
+    results, out = tmp_path / "results", tmp_path / "out.html"
+    results.mkdir()
+    (results / "1-result.json").write_text("{}")
+    site.pack(report_folder(tmp_path / "old", ""), out)
+    old = out.read_bytes()
+    command = tmp_path / "allure"
+    command.write_text("#!/bin/sh\necho first >&2\necho broken pipe >&2\nexit 3\n")
+    command.chmod(0o755)
+    with pytest.raises(UsageError, match="allure generate failed: broken pipe"):
+        site.build(results, out, None, allure=str(command))
+    assert out.read_bytes() == old
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["allure", "old", "out.html", "results"]
+
+
+def test_rebuilt_report_is_in_the_history_once(tmp_path: Path) -> None:
+    """The old history entry of a rebuilt report is removed; unreadable lines are kept."""
+    history = tmp_path / "history.jsonl"
+    site.forget(history, "a")
+    history.write_text('{"name": "a"}\n{"name": "b"}\nnot json\n[1]\n')
+    site.forget(history, "a")
+    assert history.read_text() == '{"name": "b"}\nnot json\n[1]\n'
+
+
+def test_history_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last report's entry loses labels that no chart uses; the oldest reports go when the file is too large."""
+    history = tmp_path / "history.jsonl"
+    result = {
+        "status": "failed",
+        "message": "m" * 1000,
+        "labels": [{"name": "host", "value": "h"}, {"name": "epic", "value": "e"}],
+    }
+    lines = [json.dumps({"name": str(n), "testResults": {"a": result}}) for n in range(3)]
+    history.write_text("\n".join(["not json", *lines]))
+    site.reduce(history)
+    *earlier, last = history.read_text().splitlines()
+    assert earlier == ["not json", *lines[:2]]
+    [kept] = json.loads(last)["testResults"].values()
+    assert kept["labels"] == [{"name": "epic", "value": "e"}]
+    assert kept["message"] == "m" * 299 + "…"
+    monkeypatch.setattr(site, "MOST_BYTES", len(lines[1]) + len(last.encode()) + 2)
+    site.reduce(history)
+    assert [json.loads(line)["name"] for line in history.read_text().splitlines()] == ["1", "2"]
+    monkeypatch.setattr(site, "MOST_BYTES", 10)
+    site.reduce(history)
+    assert [json.loads(line)["name"] for line in history.read_text().splitlines()] == ["2"]
+
+
+def test_all_data_are_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every data file is in a compressed chunk, and the index says where."""
+    monkeypatch.setattr(site, "CHUNK", 100)
+    folder = report_folder(tmp_path / "site", "")
+    contents = {f"data/attachments/{n}.txt": f"text {n} ü\n".encode() * n for n in range(20)}
+    (folder / "data" / "attachments").mkdir(parents=True)
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    page = tmp_path / "report.html"
+    site.pack(folder, page)
+    text = page.read_text(encoding="utf-8")
+    chunks = {
+        name: gzip.decompress(base64.b64decode(encoded))
+        for name, encoded in re.findall(r'<script type="application/gzip" id="chunk-(\w+)">([^<]+)<', text)
+    }
+    index = json.loads(chunks["index"])
+    assert len(chunks) > 5
+    assert {name: chunks[str(n)][start:end] for name, (n, start, end) in index.items()} == {
+        **contents,
+        "widgets/tree.json": (folder / "widgets" / "tree.json").read_bytes(),
+    }
+    assert base64.b64encode(b"app()").decode() in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('href="data:,"', 'href="styles.css"'),
+        ('<script src="app.js"></script>', ""),
+        ("allureReportDataReady", "otherReady"),
+        ("</head>", ""),
+    ],
+)
+def test_pages_of_another_kind_are_refused(tmp_path: Path, old: str, new: str) -> None:
+    """A page with parts that the file would lack is refused with the version to use."""
+    folder = report_folder(tmp_path / "site", "")
+    page = folder / "index.html"
+    page.write_text(page.read_text().replace(old, new))
+    with pytest.raises(UsageError, match=f"build with allure@{site.VERSION}"):
+        site.pack(folder, tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_configuration_follows_the_results(tmp_path: Path) -> None:
+    """Categories, metrics and the tree come from the results; with several models they are the tree's first
+    level.
+    """
+    environment = {"Model a": "x", "Model b": "y", "Protocol htest": "quick", "Run": "run-7"}
+    (tmp_path / run.ENVIRONMENT).write_text(run.properties(environment))
+    (tmp_path / run.CATEGORIES).write_text(json.dumps(run.categories()))
+    (tmp_path / run.METRICS).write_text(json.dumps([{"key": "a/htest/rhyme/en/builtin"}]))
+    config = site.config(tmp_path, tmp_path / "site", tmp_path / "history.jsonl")
+    assert config["name"] == "a, b · H-TEST · run-7"
+    assert config["plugins"]["awesome"]["options"]["groupBy"] == ["parentSuite", "epic", "feature", "story"]
+    assert "parentSuite" not in config["hideLabels"]
+    assert "host" in config["hideLabels"]
+    assert [c["groupByMessage"] for c in config["categories"]] == [False] * len(run.categories())
+    assert config["performance"]["metrics"]["a/htest/rhyme/en/builtin"]["title"] == "htest/rhyme/en/builtin"
+    default = site.config(tmp_path / "none", tmp_path / "site", None)
+    assert (default["name"], default["categories"]) == ("pytest-llmprops", [])
+    assert default["plugins"]["awesome"]["options"]["groupBy"] == ["epic", "feature", "story"]
+
+
+def test_damaged_file_gives_one_line(tmp_path: Path) -> None:
+    """A file that is not JSON is named in a one-line error."""
+    (tmp_path / run.CATEGORIES).write_text("{")
+    with pytest.raises(UsageError, match=r"categories\.json: not JSON"):
+        site.config(tmp_path, tmp_path / "site", None)
+
+
+def test_gate_archive_holds_results_of_the_quality_gate(tmp_path: Path) -> None:
+    """The archive has the gate's rows and no cases."""
+    gate = GateResult("pass", passed=True, line="gate: pass")
+    site.write_gate(tmp_path / "gate.zip", gate)
+    with zipfile.ZipFile(tmp_path / "gate.zip") as archive:
+        [row] = json.loads(archive.read("quality-gate-results.json"))
+        assert json.loads(archive.read("test-results.json")) == {}
+    assert (row["success"], row["message"]) == (True, "gate: pass")
+
+
+def test_make_installs_the_version_that_is_named_here() -> None:
+    """The Makefile installs the Allure version that the messages name."""
+    root = Path(__file__).resolve().parents[2]
+    planned = subprocess.run(
+        ["make", "--dry-run", "--always-make", "report"], cwd=root, capture_output=True, text=True, check=True
+    )
+    [install] = re.findall(r"npm install .*", planned.stdout)
+    assert install.endswith(f" allure@{site.VERSION}")
+
+
+def test_command_may_be_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A relative path to the command is one from the current folder, although Allure runs in another one."""
+    monkeypatch.chdir(tmp_path)
+    command = Path("bin") / "allure"
+    command.parent.mkdir()
+    command.write_text("#!/bin/sh\necho 3.0.0\n", encoding="utf-8")
+    command.chmod(0o755)
+    assert site.find_allure("bin/allure") == str(tmp_path / command)
+    with pytest.raises(UsageError, match="give Allure 3 with --allure FILE"):
+        site.find_allure("bin/other")

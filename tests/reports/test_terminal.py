@@ -1,0 +1,322 @@
+"""Text on the terminal: the summary of a run, tables within a width, and a gate's result, also in Markdown."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.gate_results import GateResult
+from pytest_llmprops.core.records import RecordStatus
+from pytest_llmprops.core.run_metadata import CallFacts, RunMetadata
+from pytest_llmprops.core.worker_messages import BrokerReport
+from pytest_llmprops.plugin.terminal import Progress
+from pytest_llmprops.reports.gate import gate_lines, gate_markdown
+from pytest_llmprops.reports.tables import fitted, without, wrapped
+from pytest_llmprops.reports.terminal import summary_lines
+from pytest_llmprops.runs.summary import summary_rows
+from tests.support.gates import DrawnRun, gate_of, judged, paired_runs
+from tests.support.recorded import verdict, verdicts
+
+FOLDER = Path("run")
+
+
+def metric(language: str, value: float, **changes: Any) -> dict[str, Any]:
+    """Return a row of ``metrics``."""
+    row: dict[str, Any] = {
+        "n": 1,
+        "ci_low": None,
+        "ci_high": None,
+        "direction": "none",
+        "model": "old",
+        "benchmark": "sums",
+        "task": "add",
+        "language": language,
+        "source": "builtin",
+    }
+    return row | {"group": "1of2", "name": "position_rate", "value": value} | changes
+
+
+def lines(metrics: list[dict[str, Any]], models: tuple[str, ...] = ("old",), **facts: Any) -> list[str]:
+    """Return the summary of a run with one item per model and these metrics."""
+    names = sorted({"sums", *(m["benchmark"] for m in metrics)})
+    records = [verdict(model=model, benchmark=name) for model in models for name in names]
+    facts_json = {
+        "models": {model: {} for model in models},
+        "summary": [row.to_json() for row in summary_rows(records)],
+        "metrics": metrics,
+        "protocols": {},
+        "deviations": {},
+        "calls": {},
+        "complete": True,
+        **facts,
+    }
+    return summary_lines(RunMetadata.from_json(facts_json, "run"), records, FOLDER, ())
+
+
+def shown(summary: list[str], name: str = "position_rate") -> list[str]:
+    """Return the values of a metric that is alone in its tables: ``PLACE VALUE``, or ``SHARED: PLACE VALUE, …``."""
+    tables = []
+    for head, line in itertools.pairwise(summary):
+        if line.startswith(f"  {name} "):
+            shared, *places = head.split()
+            values = ", ".join(map(" ".join, zip(places, line.split()[1:], strict=True)))
+            tables.append(values if shared == "metric" else f"{shared}: {values}")
+    return tables
+
+
+def test_rows_over_all_languages_hide_single_ones() -> None:
+    """If a metric has a row over all languages, its single languages are shown only in the record."""
+    summary = lines([metric("af", 0.75), metric("hy", 0.25), metric("all", 0.5)])
+    assert shown(summary) == ["add/all/1of2 0.5"]
+
+
+def test_other_metrics_keep_their_languages() -> None:
+    """A metric or task without a row over all languages shows each language."""
+    rows = [metric("af", 0.75), metric("all", 0.5), metric("af", 0.7, name="retry_rate", group="")]
+    summary = lines([*rows, metric("af", 0.1, task="take")])
+    assert shown(summary) == ["1of2: add/all 0.5, take/af 0.1"]
+    assert shown(summary, "retry_rate") == ["add/af 0.7"]
+    assert shown(lines(rows[:1])) == ["add/af/1of2 0.75"]
+
+
+def test_rows_are_hidden_per_model_benchmark_and_source() -> None:
+    """A row over all languages hides only the rows of its own model, benchmark and source."""
+    rows = [metric("af", 0.75), metric("all", 0.5)]
+    other = [metric("af", 0.9, model="new"), metric("af", 0.8, benchmark="other")]
+    summary = lines([*rows, *other], models=("old", "new"))
+    assert shown(summary) == ["add/af/1of2 0.8", "add/all/1of2 0.5", "add/af/1of2 0.9"]
+    published = lines([*rows, metric("af", 0.6, source="published")])
+    assert shown(published) == ["add/1of2: all 0.5, af 0.6"]
+
+
+def test_single_paradigms_and_documents_are_not_shown() -> None:
+    """Rows of single paradigms and documents are only in the record, because there may be thousands."""
+    groups = ("overall", "paradigm 07", "document oracle/p/d0001")
+    assert shown(lines([metric("en", 0.5, group=group) for group in groups])) == ["add/en/overall 0.5"]
+
+
+def test_remarks_are_shown_with_their_model() -> None:
+    """A benchmark's remark on a model is shown in that model's block, after the benchmark's numbers."""
+    remarks = [
+        {"model": "new", "benchmark": "sums", "text": "not order-invariant"},
+        {"model": "old", "benchmark": "other", "text": "of another benchmark"},
+    ]
+    summary = lines(
+        [metric("af", 0.5), metric("af", 0.5, model="new")], models=("old", "new"), remarks=remarks
+    )
+    assert [line for line in summary if "invariant" in line] == ["  new: not order-invariant"]
+    assert summary.index("  new: not order-invariant") > max(
+        i for i, line in enumerate(summary) if line.startswith("  position_rate")
+    )
+    assert not any("of another benchmark" in line for line in summary)
+    assert lines([]) == lines([], remarks=[])
+
+
+def test_remarks_cannot_drive_the_terminal() -> None:
+    """Control characters in a remark are escaped."""
+    remarks = [{"model": "old", "benchmark": "sums", "text": "\x1b[2Jgone\u202e"}]
+    assert "  old: ␛[2Jgone[U+202E]" in lines([], remarks=remarks)
+    joined = [{**remarks[0], "text": "\u0645\u200c\u062a"}]
+    assert "  old: \u0645\u200c\u062a" in lines([], remarks=joined), "joiners are part of a word"
+
+
+CORRECT: RecordStatus = "correct"
+STATUSES: list[RecordStatus] = ["wrong", "unparsed", *[CORRECT] * 9]
+TABLE = [("task", "lang", "wrong"), ("add", "en", "1"), ("take", "en", "0")]
+
+
+def summary(width: int, *, tasks: int = 3, lang: str = "en", benchmark: str = "htest") -> list[str]:
+    """Return the summary of a run with long settings, notes and metrics."""
+    names = ["uppercase", "end_punctuation", "letter_geometry", *(f"task_{n}" for n in range(tasks))]
+    records = [
+        verdict(benchmark=benchmark, task=name, language=lang, id=f"x/{name}", status=status)
+        for name, status in zip(names, STATUSES, strict=False)
+    ]
+    long_metric = {
+        "model": "old", "benchmark": benchmark, "language": lang, "source": "builtin", "group": "", "n": 1,
+        "ci_low": None, "ci_high": None, "direction": "none",
+    }  # fmt: skip
+    metrics = [
+        long_metric | {"task": name, "name": f"a_metric_with_a_long_name_{n}", "value": 0.25}
+        for name in names
+        for n in range(4)
+    ]
+    settings = {f"setting_{n}": n for n in range(12)}
+    facts = {
+        "models": {"old": {}},
+        "summary": [row.to_json() for row in summary_rows(records)],
+        "metrics": metrics,
+        "protocols": {benchmark: {"name": "quick", "settings": settings, "assumed": ["a long text " * 20]}},
+        "calls": {"requests": 4003, "sent": 4003, "prompt_tokens": 527975},
+        "complete": True,
+    }
+    return summary_lines(
+        RunMetadata.from_json(facts, "run"), records, Path("run"), ["一个词 一个词 " * 30], width
+    )
+
+
+def columns(line: str) -> int:
+    """Return the columns of a line with Chinese."""
+    return len(line) + sum("\u4e00" <= c <= "\u9fff" for c in line)
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_summary_fits_the_width(width: int) -> None:
+    """Every line of a summary fits, also with long settings, notes in Chinese and many metrics."""
+    lines = summary(width)
+    assert max(map(columns, lines)) <= width
+    assert "4,003 requests, 4,003 calls" in " ".join(lines)
+
+
+def test_file_has_every_column_and_whole_lines() -> None:
+    """In a file, no column is left out and no text is wrapped."""
+    lines = summary(200)
+    [head] = [line for line in lines if line.startswith("  task ")]
+    assert head.split()[:3] == ["task", "lang", "source"]
+    assert {"refused", "unparsed", "errors", "published"} <= set(head.split())
+    assert max(map(len, lines)) > 200
+
+
+def test_narrow_table_says_once_what_all_rows_share() -> None:
+    """At 80 columns, the language and the source are in the heading, and counts of zero have no column."""
+    [head] = [line for line in summary(80) if line.startswith("  task ")]
+    assert head.startswith("  task (en, builtin)  items")
+    assert not {"refused", "errors", "published"} & set(head.split())
+    assert "  the papers' figures, which do not fit here, are in the report" in summary(80)
+
+
+def test_metrics_are_a_table() -> None:
+    """Metrics of the same tasks share a table, with a row per task or, if that is wider, a row per metric."""
+    lines = summary(160)
+    at = lines.index(next(line for line in lines if "a_metric_with_a_long_name_0" in line))
+    assert lines[at - 1].split()[:3] == ["en", "uppercase", "end_punctuation"]
+    assert [line.split() for line in lines[at : at + 4]] == [
+        [f"a_metric_with_a_long_name_{n}", *["0.25"] * 6] for n in range(4)
+    ]
+    narrow = summary(80)
+    [head, *_] = [line.split() for line in narrow if "a_metric_with_a_long_name_0" in line]
+    assert head == ["en", "a_metric_with_a_long_name_0", "a_metric_with_a_long_name_1"]
+    assert ["uppercase", "0.25", "0.25"] in [line.split() for line in narrow]
+
+
+def test_columns_with_one_value_are_left_out() -> None:
+    """A column is left out if all rows have one value, or one of the values that may be left out."""
+    assert without(TABLE, ("lang", "wrong")) == ([("task", "wrong"), ("add", "1"), ("take", "0")], ["en"])
+    assert without(TABLE, ("lang", "wrong"), values=("0",))[1] == []
+    assert without([*TABLE[:1], TABLE[2]], ("wrong",), values=("0",))[0] == [("task", "lang"), ("take", "en")]
+
+
+def test_row_of_a_table_that_cannot_fit_is_a_block() -> None:
+    """The first table that fits is used; otherwise each row has its cells with their names below it."""
+    wide = [(*row, "x" * 30) for row in TABLE]
+    assert fitted(40, wide, TABLE)[0].split() == ["task", "lang", "wrong"]
+    assert fitted(12, wide, TABLE) == ["  add en", "    wrong 1", "  take en", "    wrong 0"]
+
+
+def test_text_is_wrapped_between_words() -> None:
+    """A line is wrapped with an indent, by columns; names longer than the width stay whole."""
+    assert wrapped("  note: " + "ab " * 12, 30) == ["  note: ab ab ab ab ab ab ab", "    ab ab ab ab ab"]
+    assert wrapped("中文 " * 8, 20) == ["中文 中文 中文 中文", "  中文 中文 中文", "  中文"]
+    path = "/a" * 40
+    assert wrapped(f"run record: {path}", 40) == ["run record:", f"  {path}"]
+
+
+def test_live_line_has_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After two seconds, the line says how long the other cases take at the rate so far."""
+    now, shown = [100.0], [""]
+    monkeypatch.setattr("pytest_llmprops.plugin.terminal.time.monotonic", lambda: now[0])
+    reporter = SimpleNamespace(rewrite=lambda line, erase: shown.append(line))
+    progress = Progress(reporter, 1200, lambda: BrokerReport(CallFacts(requests=1)), capture=object())
+    for _ in range(300):
+        progress.count("correct")
+    assert "left" not in shown[-1]
+    now[0] += 40
+    progress.refresh()
+    assert shown[-1].startswith("llmprops: 300/1,200 cases · 2.0 minutes left · ")
+
+
+RULE = {"no_regression": True, "max_drop": 0.05, "min_accuracy": 0.5}
+
+
+def result_of(*rules: dict[str, Any]) -> GateResult:
+    """Return a decision on 100 pairs, as in ``run.json``."""
+    return judged(gate_of(*(rules or (RULE,))), *paired_runs(80, 8, 6, 6))
+
+
+def test_every_check_shows_requirement_measurement_and_result() -> None:
+    """Checks are in the order of the rules; the last line is the decision."""
+    result = result_of()
+    lines = gate_lines(result)
+    text = " ".join(" ".join(lines).split())
+    assert lines[0] == "gate gate.toml against baseline run-old"
+    for check in result.rules[0].checks:
+        assert check.required in text
+        assert check.reason in text
+        for part in check.measured.split("; "):
+            assert part in text
+    assert lines[-1] == f"gate decision: {result.line}"
+    assert sum(line.startswith("gate decision") for line in lines) == 1
+
+
+@pytest.mark.parametrize("width", [20, 60, 80, 100, 120, 500])
+def test_lines_fit_the_terminal(width: int) -> None:
+    """All lines except the decision are wrapped, with the texts in one column."""
+    lines = gate_lines(result_of(), width)
+    assert max(map(len, lines[:-1])) <= min(max(width, 60), 110)
+    starts = {len(line) - len(line[19:].lstrip()) for line in lines[1:-1]}
+    assert starts == {19}
+
+
+def test_reasons_outside_the_rules_are_listed() -> None:
+    """A reason that concerns the whole run is shown once; one that a rule already shows is not repeated."""
+    result = judged(gate_of({"min_accuracy": 0.5}), verdicts("c" * 9, model="new"), complete=False)
+    text = "\n".join(gate_lines(result))
+    assert text.count("this run is incomplete") == 2  # in the rule's line, and in the decision
+    body, _, _ = text.partition("gate decision")
+    assert body.count("fewer than min_items") == 1
+    assert len(result.reasons) == 2
+
+
+def test_early_stop_is_marked() -> None:
+    """An early stop is marked on the terminal and in Markdown, with the number of items used."""
+    run = DrawnRun(gate_of({"min_accuracy": 0.5}, sequential=True), verdicts("c" * 200, model="new"))
+    result = run.after(100, ended=True)
+    for text in ("\n".join(gate_lines(result)), gate_markdown(result)):
+        assert "stopped early: 100 of 200 items" in text
+        assert "(stopped early)" in text
+
+
+def test_control_characters_are_shown_as_text() -> None:
+    """Control characters in names are escaped, because names come from untrusted files."""
+    result = result_of({**RULE, "name": "a\x1b[31mb\nc"})
+    for line in gate_lines(result):
+        assert line.isprintable()
+    assert "\x1b" not in gate_markdown(result)
+
+
+def test_markdown_is_one_table() -> None:
+    """The table has one row per check, with four cells whatever the names contain."""
+    result = result_of({**RULE, "name": "a|b <script> `c` [d](e) @f"})
+    lines = gate_markdown(result).splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) == 2 + len(result.rules[0].checks)
+    assert {row.replace("\\|", "").count("|") for row in rows} == {5}
+    text = "\n".join(rows)
+    assert "<script>" not in text
+    assert "[d]" not in text.replace("\\[d\\]", "")
+    assert "@f" not in text
+    assert lines[0] == f"## Gate: {result.decision}"
+    assert lines[1] == ""
+    first = next(n for n, line in enumerate(lines) if line.startswith("|"))
+    assert lines[first - 1] == ""
+    assert lines[first : first + len(rows)] == rows
+
+
+def test_markdown_lists_the_reasons() -> None:
+    """An invalid gate's reasons follow the table as a list."""
+    text = gate_markdown(judged(gate_of(RULE), verdicts("c" * 9, model="new"), verdicts("c" * 9)))
+    assert "\n\n- rule 1: 9 pairs are fewer" in text

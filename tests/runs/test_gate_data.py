@@ -1,0 +1,393 @@
+"""What a gate judges: errors and missing items, samples, computed metrics, and selections of items."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from pytest_llmprops.benchmark_registry import find_benchmark
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.gate_results import Check, GateResult
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.runs.integrity import run_json
+from pytest_llmprops.runs.summary import metric_rows
+from tests.support.gated_runs import gate, gate_lines, model, recorded_gate
+from tests.support.gates import DrawnRun, check_of, gate_of, judged
+from tests.support.recorded import verdict, verdicts, write_run
+from tests.support.runs import Runner
+
+#: 1,000 items, of which the baseline answers 900 correctly
+OLD = "c" * 900 + "w" * 100
+
+
+def new(statuses: str) -> list[VerdictRecord]:
+    return verdicts(statuses, model="new")
+
+
+def with_errors(at: range, statuses: str = OLD) -> str:
+    return "".join("e" if n in at else letter for n, letter in enumerate(statuses))
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("rule", [{"no_regression": True}, {"max_drop": 0.01}, {"min_accuracy": 0.873}])
+def test_errors_on_items_of_the_baseline_are_not_met(rule: dict[str, Any]) -> None:
+    """Ten errors on items that the baseline answers correctly may be ten losses, so the rule is open.
+
+    On items that the baseline fails, they can hide no loss.
+    """
+    gate = gate_of(rule)
+    hiding = judged(gate, new(with_errors(range(10))), verdicts(OLD))
+    assert (hiding.decision, hiding.passed) == ("inconclusive", False)
+    (check,) = [c for c in hiding.rules[0].checks if c.kind in rule]
+    assert "not if the candidate fails the 10 items in error or missing" in check.reason
+    assert "(sums/0000, sums/0001, sums/0002, …): measure them again" in check.reason
+    elsewhere = judged(gate, new(with_errors(range(900, 910))), verdicts(OLD))
+    assert elsewhere.decision == "pass"
+    assert judged(gate, new(OLD), verdicts(OLD)).decision == "pass"
+
+
+def test_missing_items_count_like_errors() -> None:
+    """An item that one run lacks, and an error of the baseline, may hide a loss as well."""
+    gate = gate_of({"no_regression": True})
+    assert judged(gate, new(OLD)[10:], verdicts(OLD)).decision == "inconclusive"
+    assert judged(gate, new(OLD)[:-10], verdicts(OLD)).decision == "pass"
+    lost = "w" * 10 + OLD[10:]
+    assert judged(gate, new(lost), verdicts(with_errors(range(10)))).decision == "inconclusive"
+    assert judged(gate, new(lost), verdicts(OLD)[10:]).decision == "inconclusive"
+    assert judged(gate, new(OLD), verdicts(with_errors(range(10)))).decision == "pass"
+
+
+def test_errors_of_samples_count_too() -> None:
+    """If only some samples of an item are errors, these are the ones that may hide failures."""
+    gate = gate_of({"max_drop": 0.05, "max_errors": 1.0})
+    old = [replace(r, sample=s) for r in verdicts("c" * 200) for s in range(2)]
+    ours = [replace(r, model="new") for r in old]
+    hiding = [replace(r, status="error") if r.sample and r.id < "sums/0040" else r for r in ours]
+    assert judged(gate, ours, old).decision == "pass"
+    assert judged(gate, hiding, old).decision == "inconclusive"
+
+
+def test_errors_alone_never_fail_a_rule() -> None:
+    """A rule fails on the answers only; a failed rule stays failed, and shares are plain counts."""
+    old = verdicts(OLD)
+    assert judged(gate_of({"max_drop": 0.0}), new(with_errors(range(10))), old).decision == "inconclusive"
+    failing = judged(gate_of({"max_drop": 0.01}), new("w" * 100 + with_errors(range(110, 120))[100:]), old)
+    assert failing.decision == "fail"
+    share = judged(gate_of({"max_refused": 0.0}), new(with_errors(range(10))))
+    point = judged(gate_of({"min_accuracy": 0.898, "basis": "point"}), new(with_errors(range(10))))
+    assert (share.decision, point.decision) == ("pass", "pass")
+
+
+def test_sequential_gate_is_not_met_early_either() -> None:
+    """With errors on lost items, no look meets the rule, and the whole run is inconclusive."""
+    gate = gate_of({"max_drop": 0.02, "max_errors": 0.05}, sequential=True)
+    old, ours = "c" * 400, with_errors(range(16), "c" * 400)
+    clean, hiding = (DrawnRun(gate, new(statuses), verdicts(old)) for statuses in (old, ours))
+    looks = range(50, 401, 50)
+    assert any(clean.after(n).decision == "pass" for n in looks)
+    assert not any(hiding.after(n).passed for n in looks)
+    result = hiding.after(400, ended=True)
+    assert (result.decision, result.rules[0].partial) == ("inconclusive", False)
+
+
+def test_missing_items_of_a_sequential_run_are_not_those_to_be_drawn() -> None:
+    """Items that are not drawn yet count as answered; those that the run lacks count as lost from the start."""
+    gate = gate_of({"max_drop": 0.05, "max_errors": 0.05}, sequential=True)
+    whole = DrawnRun(gate, new("c" * 400), verdicts("c" * 400))
+    lacking = DrawnRun(gate, new("c" * 400)[16:], verdicts("c" * 400))
+    assert any(whole.after(n).decision == "pass" for n in range(50, 350, 50))
+    assert not any(lacking.after(n).passed for n in (*range(50, 384, 50), 384))
+
+
+@pytest.mark.simulation
+def test_rate_of_wrong_acceptances_holds() -> None:
+    """A candidate that loses ``max_drop`` of the items and whose errors are losses passes at most 2.5% of the time.
+
+    The decision depends on the number of losses only, so the rate is a sum over the binomial distribution.
+    """
+    n, margin = 400, 0.05
+    gate = gate_of({"max_drop": margin})
+    accepted = hidden = 0.0
+    for lost in range(25):
+        errors = min(lost, n // 100)
+        ours = new("e" * errors + "w" * (lost - errors) + "c" * (n - lost))
+        chance = float(binom.pmf(lost, n, margin))
+        accepted += chance * judged(gate, ours, verdicts("c" * n)).passed
+        left = new("w" * (lost - errors) + "c" * (n - lost))
+        hidden += chance * judged(gate, left, verdicts("c" * (n - errors))).passed
+    # Without the errors, as if they had never been items, the rate is several times as high.
+    assert accepted <= 0.05
+    assert hidden > 3 * accepted
+
+
+ITEMS, SAMPLES, UPGRADES = 40, 5, 200
+
+
+def width(check: Check) -> float:
+    """Return the width of a check's interval."""
+    assert check.ci_low is not None
+    assert check.ci_high is not None
+    return check.ci_high - check.ci_low
+
+
+def run_of(probabilities: np.ndarray, rng: np.random.Generator, model: str) -> list[VerdictRecord]:
+    """Return a run in which the samples of each item are correct with its probability."""
+    correct = rng.random((len(probabilities), SAMPLES)) < probabilities[:, None]
+    return [
+        verdict(f"{item:04d}", "correct" if right else "wrong", model=model, sample=sample)
+        for item, row in enumerate(correct.tolist())
+        for sample, right in enumerate(row)
+    ]
+
+
+def uneven(mean: float, rng: np.random.Generator) -> np.ndarray:
+    """Return the probabilities of items that differ much: most of the variance is between items."""
+    return rng.beta(0.3 * mean, 0.3 * (1 - mean), ITEMS)
+
+
+def as_items(records: list[VerdictRecord]) -> list[VerdictRecord]:
+    """Return the samples as if each were an independent item."""
+    return [replace(r, id=f"{r.id}-{r.sample}", cluster=f"{r.id}-{r.sample}", sample=0) for r in records]
+
+
+def accepted(rule: dict[str, Any], upgrades: list[tuple[list[VerdictRecord], list[VerdictRecord]]]) -> float:
+    """Return the share of upgrades that the gate passes."""
+    gate = gate_of(rule)
+    return sum(judged(gate, *pair).decision == "pass" for pair in upgrades) / len(upgrades)
+
+
+@pytest.mark.simulation
+def test_min_accuracy_at_the_limit_passes_as_rarely_as_stated() -> None:
+    """At a true accuracy of the limit, at most 2.5% pass; samples counted as items would pass far more often."""
+    rng = np.random.default_rng(0)
+    runs: list[tuple[list[VerdictRecord], list[VerdictRecord]]] = [
+        (run_of(uneven(0.8, rng), rng, "new"), []) for _ in range(UPGRADES)
+    ]
+    rule = {"min_accuracy": 0.8}
+    rate = accepted(rule, runs)
+    counted_as_items = accepted(rule, [(as_items(run), []) for run, _ in runs[:80]])
+    assert rate <= 0.025 + 3 * (0.025 * 0.975 / UPGRADES) ** 0.5
+    assert counted_as_items > 0.05
+
+
+@pytest.mark.simulation
+def test_max_drop_at_the_limit_passes_as_rarely_as_stated() -> None:
+    """At a true drop of the limit, at most 2.5% pass; samples counted as items would pass far more often."""
+    rng = np.random.default_rng(1)
+    upgrades = []
+    for _ in range(UPGRADES):
+        before = np.full(ITEMS, 0.9)
+        # a quarter of the items is lost wholly, and the drop over all possible items is 22.5 points
+        after = np.where(rng.random(ITEMS) < 0.25, 0.0, before)
+        upgrades.append((run_of(after, rng, "new"), run_of(before, rng, "old")))
+    rule = {"max_drop": 0.225}
+    rate = accepted(rule, upgrades)
+    counted_as_items = accepted(rule, [(as_items(ours), as_items(theirs)) for ours, theirs in upgrades[:80]])
+    assert rate <= 0.025 + 3 * (0.025 * 0.975 / UPGRADES) ** 0.5
+    assert counted_as_items > 0.05
+
+
+@pytest.mark.simulation
+def test_equal_models_are_rarely_refused() -> None:
+    """Two runs of one model whose samples differ show no significant drop in at least 95% of the comparisons."""
+    rng = np.random.default_rng(2)
+    gate = gate_of({"no_regression": True})
+    failed = 0
+    for _ in range(100):
+        probabilities = uneven(0.7, rng)
+        runs = (run_of(probabilities, rng, "new"), run_of(probabilities, rng, "old"))
+        failed += judged(gate, *runs).decision == "fail"
+    assert failed / 100 <= 0.05 + 3 * (0.05 * 0.95 / 100) ** 0.5
+
+
+def test_more_samples_make_a_comparison_sharper() -> None:
+    """With samples that differ, five repeats give a narrower interval than one; n is the number of items."""
+    rng = np.random.default_rng(3)
+    probabilities = np.full(ITEMS, 0.7)
+    ours, theirs = run_of(probabilities, rng, "new"), run_of(probabilities, rng, "old")
+    gate = gate_of({"max_drop": 0.5})
+    five = check_of(judged(gate, ours, theirs), "max_drop")
+    once = check_of(judged(gate, *([r for r in run if r.sample == 0] for run in (ours, theirs))), "max_drop")
+    assert width(five) < width(once) / 1.5
+    assert judged(gate, ours, theirs).rules[0].items == ITEMS
+
+
+@pytest.mark.parametrize("rule", [{"min_accuracy": 0.3}, {"max_drop": 0.9}], ids=["accuracy", "drop"])
+def test_a_drawn_run_counts_the_errors_of_samples(rule: dict[str, Any]) -> None:
+    """In a run that draws its items, errors of drawn samples count in part, and those of the baseline are known."""
+    items = 400
+    ours = [verdict(f"{n:04d}", model="new", sample=s) for n in range(items) for s in range(4)]
+    theirs = [replace(r, model="old") for r in ours]
+    paired = "max_drop" in rule
+    drawn = DrawnRun(gate_of({**rule, "max_errors": 0.01}, sequential=True), ours, theirs if paired else None)
+    first = list(dict.fromkeys(r.id for r in drawn.order))[:200]
+    records = [r for r in ours if r.id in first]
+    assert drawn.after(records).decision == "pass"
+    # three of four samples of 20 drawn items: 15 items' worth of 400
+    broken = [replace(r, status="error") if r.id in first[:20] and r.sample else r for r in records]
+    result = drawn.after(broken)
+    assert result.decision == "invalid"
+    check = check_of(result, "max_errors")
+    assert check.value == pytest.approx(15 / items)
+    assert check.measured == "3.8%, 15 of 400"
+    if paired:
+        lost = {r.id for r in ours[: 4 * 20]}
+        faulty = [replace(r, status="error") if r.id in lost and r.sample else r for r in theirs]
+        known = DrawnRun(gate_of({**rule, "max_errors": 0.01}, sequential=True), ours, faulty)
+        assert check_of(known.after(records), "max_errors").value == pytest.approx(15 / items)
+
+
+METRIC_GATE = "[[rule]]\nbenchmark = '{}'\nmetric = '{}'\nmin = 0.9\nbasis = '{}'\n"
+
+
+def decided(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    (folder.parent / "gate.toml").write_text(METRIC_GATE.format(*words))
+    main(["gate", str(folder), "--gate", str(folder.parent / "gate.toml"), "--json"])
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return result
+
+
+@pytest.fixture
+def homophones_run(tmp_path: Path) -> Path:
+    """Forty homophones, half of them correct, with their metrics."""
+    rows = verdicts("cw" * 20, benchmark="homophones", task="asked", values={"function_word": 0.0})
+    metrics, _ = metric_rows(rows, {"homophones": find_benchmark("homophones")})
+    assert {row.value for row in metrics if row.name == "accuracy"} == {0.5}
+    return write_run(tmp_path / "run", rows, metrics=metrics)
+
+
+def edit(folder: Path, **values: Any) -> None:
+    """Change all rows of the metric accuracy, and compute the hash of run.json again."""
+    facts = json.loads((folder / "run.json").read_text())
+    for row in facts["metrics"]:
+        if row["name"] == "accuracy":
+            row.update(values)
+    (folder / "run.json").write_text(run_json(facts))
+
+
+def test_changed_value_is_invalid(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reason has both values; a rule on another metric or item does not look at this one."""
+    rule = ("homophones", "accuracy", "point")
+    assert decided(homophones_run, capsys, *rule)["decision"] == "fail"
+    edit(homophones_run, value=0.95)
+    result = decided(homophones_run, capsys, *rule)
+    assert result["decision"] == "invalid"
+    assert "this run: run.json has 0.95 for homophones/asked/en/builtin/" in result["reasons"][0]
+    assert "computed from the verdicts it is 0.5" in result["reasons"][0]
+
+
+def test_changed_interval_decides_nothing(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The interval of the computed metric is judged."""
+    edit(homophones_run, ci_low=0.95, ci_high=0.99)
+    assert decided(homophones_run, capsys, "homophones", "accuracy", "interval")["decision"] == "fail"
+
+
+def test_missing_and_added_rows_are_invalid(homophones_run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row that the verdicts do not give, and one that is missing, are named."""
+    facts = json.loads((homophones_run / "run.json").read_text())
+    facts["metrics"] = [{**facts["metrics"][0], "group": "other"}]
+    (homophones_run / "run.json").write_text(run_json(facts))
+    reasons = decided(homophones_run, capsys, "homophones", "accuracy", "point")["reasons"]
+    assert any("/other/" in r and "it is no value" in r for r in reasons)
+    assert any("run.json has no value for" in r for r in reasons)
+
+
+def test_metrics_of_an_unknown_benchmark_are_those_of_run_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A benchmark that is not installed cannot compute its metrics; a note says so."""
+    place = {"model": "old", "benchmark": "sums", "task": "add", "language": "en", "source": "builtin"}
+    row = {**place, "group": "", "name": "rate", "value": 0.95, "n": 40, "ci_low": None, "ci_high": None,
+           "direction": "higher"}  # fmt: skip
+    folder = write_run(tmp_path / "run", verdicts("c" * 40), metrics=[row])
+    assert decided(folder, capsys, "sums", "rate", "point")["decision"] == "pass"
+    main(["gate", str(folder), "--gate", str(tmp_path / "gate.toml")])
+    assert "note: metrics of sums could not be computed again" in capsys.readouterr().out
+
+
+SELECTED = {"sums": {"items": 40, "of": 200}}
+
+
+def notes(result: GateResult) -> list[str]:
+    """Return the notes about items; another one says that the benchmark is not installed."""
+    return [note for note in result.notes if "items" in note]
+
+
+@pytest.mark.parametrize(
+    ("facts", "how"),
+    [
+        ({"options": {"limit": 40}}, "(--llm-limit 40)"),
+        ({"options": {"limit": None}}, "(selected by -k, -m, --deselect or name)"),
+    ],
+)
+def test_selection_is_named(facts: dict[str, Any], how: str) -> None:
+    """The note has the numbers and the reason, and the line of the decision says that there is one."""
+    result = judged(
+        gate_of({"min_accuracy": 0.5}), verdicts("c" * 40, model="new"), selection=SELECTED, **facts
+    )
+    assert result.decision == "pass"
+    assert notes(result) == [f"min_accuracy is on a selection: 40 of 200 sums items {how}"]
+    assert result.line == "pass: 1 of 1 rules are met, on a selection of the items"
+
+
+@pytest.mark.parametrize(
+    ("rule", "selection"),
+    [
+        ({"min_accuracy": 0.5}, {"sums": {"items": 40, "of": 40}}),
+        ({"min_accuracy": 0.5}, {}),
+        ({"min_accuracy": 0.5, "benchmark": "sums"}, {"htest": {"items": 4, "of": 200}}),
+        ({"max_refused": 0.5}, SELECTED),
+    ],
+)
+def test_whole_runs_have_no_note(rule: dict[str, Any], selection: dict[str, Any]) -> None:
+    """All items, other benchmarks, other requirements and older records give no note."""
+    result = judged(gate_of(rule), verdicts("c" * 40, model="new"), selection=selection)
+    assert (result.line, notes(result)) == ("pass: 1 of 1 rules are met", [])
+
+
+def test_items_of_the_baseline_are_compared() -> None:
+    """If only min_accuracy is required, other items than those of the baseline are named; the same are not."""
+    rule = gate_of({"task": "add", "min_accuracy": 0.5})
+    ours, theirs = verdicts("c" * 50, model="new")[10:], verdicts("c" * 48)
+    result = judged(rule, ours, theirs)
+    assert result.decision == "pass"
+    (note,) = notes(result)
+    assert note.startswith(
+        "add: min_accuracy is not on the items of the baseline: 10 of its 48 are missing here"
+    )
+    assert note.endswith("and 2 of the 40 here are missing there")
+    assert notes(judged(rule, verdicts("w" * 10 + "c" * 38, model="new"), theirs)) == []
+
+
+def test_items_not_drawn_are_no_selection() -> None:
+    """A sequential gate that stops early measured part of the items; its own note says so."""
+    drawn = DrawnRun(
+        gate_of({"min_accuracy": 0.5}, sequential=True), verdicts("c" * 200, model="new"), verdicts("c" * 200)
+    )
+    assert notes(drawn.after(100, ended=True)) == ["stopped early: 100 of 200 items; estimates are of these"]
+
+
+@pytest.mark.parametrize(
+    ("workers", "words"),
+    [("0", ("--llm-limit", "32")), ("2", ("-k", "sums-sums/000 or sums/001 or sums/002 or sums/003"))],
+)
+def test_selection_of_a_run_is_recorded(run: Runner, workers: str, words: tuple[str, str]) -> None:
+    """`run.json` has the number of selected items and of all items, and both ways to decide say the same."""
+    run.sums(40)
+    file = gate(run, min_accuracy=0.7)
+    done = run("--model", model(run), "-n", workers, "--llm-gate", str(file), *words)
+    selected = done.run["selection"]["sums"]
+    assert selected["of"] == 40
+    assert 30 <= selected["items"] == done.run["expected"]
+    again = recorded_gate(run, done, file)
+    lines = " ".join(" ".join(gate_lines(again.output)).split())
+    assert lines == " ".join(" ".join(gate_lines(done.output)).split())
+    how = "(--llm-limit 32)" if words[0] == "--llm-limit" else "(selected by -k,"
+    if selected["items"] < 40:
+        assert f"{selected['items']} of 40 sums items {how}" in lines
