@@ -30,12 +30,9 @@ from pytest_llmprops.reports.allure import case, run, site
 from tests.support.records import verdict
 
 CHECK = {
-    "kind": "min_accuracy",
-    "required": "at least 80%",
-    "measured": "50.0% (31.3 to 68.7)",
-    "verdict": "failed",
+    "kind": "min_accuracy", "required": "at least 80%", "measured": "50.0% (31.3 to 68.7)", "verdict": "failed",
     "reason": "the lower limit is below 80%",
-}
+}  # fmt: skip
 GATE_JSON: dict[str, Any] = {
     "decision": "fail",
     "passed": False,
@@ -136,11 +133,8 @@ def test_files_of_a_run_hold_the_gate() -> None:
     assert "note: a note" in files[run.SUMMARY]
     rows = list(csv.DictReader(files[run.TABLE].splitlines()))
     assert (rows[0]["task"], rows[0]["accuracy"], rows[0]["from"], rows[0]["to"]) == (
-        "rhyme",
-        "25.0",
-        "5.0",
-        "70.0",
-    )
+        "rhyme", "25.0", "5.0", "70.0",
+    )  # fmt: skip
     assert rows[1]["accuracy"] == ""
     assert shown["errors"] == []
 
@@ -280,15 +274,9 @@ def test_prompts_of_several_turns_show_roles() -> None:
 def test_verdict_aligns_expected_and_given_answers() -> None:
     """Verdict, answers, reason, values and evidence are aligned rows; continuation lines are indented."""
     assert case.verdict_text(RECORD).splitlines() == [
-        "verdict   wrong",
-        "expected  two",
-        "          lines",
-        "given     <i>x</i>",
-        "reason    other",
-        "position  2",
-        "note      seen",
-        "rules     1, -",
-    ]
+        "verdict   wrong", "expected  two", "          lines", "given     <i>x</i>", "reason    other",
+        "position  2", "note      seen", "rules     1, -",
+    ]  # fmt: skip
     assert "given     -" in case.verdict_text(replace(RECORD, given=""))
 
 
@@ -505,9 +493,7 @@ def test_pages_of_another_kind_are_refused(tmp_path: Path, old: str, new: str) -
 
 
 def test_configuration_follows_the_results(tmp_path: Path) -> None:
-    """Categories, metrics and the tree come from the results; with several models they are the tree's first
-    level.
-    """
+    """Categories, metrics and the tree come from the results; with several models they are the tree's first level."""
     environment = {"Model a": "x", "Model b": "y", "Protocol htest": "quick", "Run": "run-7"}
     (tmp_path / run.ENVIRONMENT).write_text(run.properties(environment))
     (tmp_path / run.CATEGORIES).write_text(json.dumps(run.categories()))

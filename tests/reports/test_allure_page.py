@@ -33,16 +33,13 @@ GATE = {
             "items": 15,
             "checks": [
                 {
-                    "kind": "min_accuracy",
-                    "required": "accuracy of at least 99%",
-                    "measured": "76.9%",
-                    "verdict": "failed",
-                    "reason": "<img src=x onerror=alert(2)>",
+                    "kind": "min_accuracy", "required": "accuracy of at least 99%", "measured": "76.9%",
+                    "verdict": "failed", "reason": "<img src=x onerror=alert(2)>",
                 }
             ],
         }
     ],
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -68,9 +65,7 @@ def allure() -> str:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
-    """Return the report on the second of two runs of the mixed benchmark; the second has other texts and a
-    gate.
-    """
+    """Return the report on the second of two runs of the mixed benchmark; the second has other texts and a gate."""
     command = allure()
     folder = tmp_path_factory.mktemp("allure") / "project"
     folder.mkdir()

@@ -27,16 +27,9 @@ FOLDER = Path("run")
 def metric(language: str, value: float, **changes: Any) -> dict[str, Any]:
     """Return a row of ``metrics``."""
     row: dict[str, Any] = {
-        "n": 1,
-        "ci_low": None,
-        "ci_high": None,
-        "direction": "none",
-        "model": "old",
-        "benchmark": "sums",
-        "task": "add",
-        "language": language,
-        "source": "builtin",
-    }
+        "n": 1, "ci_low": None, "ci_high": None, "direction": "none", "model": "old", "benchmark": "sums",
+        "task": "add", "language": language, "source": "builtin",
+    }  # fmt: skip
     return row | {"group": "1of2", "name": "position_rate", "value": value} | changes
 
 

@@ -192,19 +192,6 @@ def test_a_drop_is_a_mean_over_clusters(tmp_path: Path) -> None:
     assert [round(100 * h.value, 1) for h in page.overview] == [66.7, 59.0]
 
 
-def test_clusters_with_the_same_drop_weigh_the_same() -> None:
-    """A loss in a paradigm of one pair and a loss in one of twelve pairs are the same drop."""
-    gate = gate_of({"benchmark": "eras", "max_drop": 0.5})
-    drops = []
-    for lost in (1, 24):
-        new = pairs([p for p in MAXMATCH if p != lost], model="new")
-        [check] = [
-            c for c in judged(gate, new, pairs(MAXMATCH, model="old")).rules[0].checks if c.kind == "max_drop"
-        ]
-        drops.append((check.value, check.ci_low, check.ci_high))
-    assert drops[0] == pytest.approx(drops[1])
-
-
 def test_a_rule_over_two_benchmarks() -> None:
     """In a rule over several benchmarks, a cluster that counts once counts like one item of the others."""
     others = [verdict("add", n, model="model") for n in range(61)]

@@ -140,9 +140,7 @@ def test_several_reasons_are_counted() -> None:
 
 
 def test_many_changed_files_are_counted() -> None:
-    """The message names three changed files and counts the others; a file read by only one run is not a
-    change.
-    """
+    """The message names three changed files and counts the others; a file read by only one run is not a change."""
     names = [f"builtin:sums/{n}.csv" for n in range(5)]
     before, after = (
         facts_of("old", data=dict.fromkeys(names, "a")),
@@ -202,9 +200,7 @@ def test_targets_come_from_the_record() -> None:
 
 
 def test_unknown_benchmark_is_named() -> None:
-    """If a benchmark is neither in the record nor installed, the gate says so and treats all of its tasks
-    alike.
-    """
+    """If a benchmark is neither in the record nor installed, the gate says so and treats all of its tasks alike."""
     records = verdicts("cccw" * 20, benchmark="guess", task="coin")
     result = judged(gate_of({"benchmark": "guess", "min_accuracy": 0.4}), records)
     assert result.decision == "pass"

@@ -79,9 +79,7 @@ def test_blocks_are_stratified_by_rule(seed: int) -> None:
 
 
 def test_a_rule_is_drawn_as_a_prefix_of_its_shuffle() -> None:
-    """After any block, the items drawn are the first in the order of the keys, whatever the order in the
-    file.
-    """
+    """After any block, the items drawn are the first in the order of the keys, whatever the order in the file."""
     order = sorted((p.id for p in PLACES if p.task == "large"), key=lambda i: draw_key(3, i))
     shuffled = random.Random(0).sample(PLACES, len(PLACES))
     for places in (PLACES, shuffled):
@@ -284,9 +282,7 @@ UPGRADES = {"b": 70, "l": 16, "g": 6, "n": 8}
 def test_simulated_verdicts_match_the_gate(
     looks: Looks, weights: dict[str, float], keys: dict[str, Any]
 ) -> None:
-    """At every look, a whole gate on recorded runs gives the same verdict as the simulation of its error
-    rate.
-    """
+    """At every look, a whole gate on recorded runs gives the same verdict as the simulation of its error rate."""
     rng = random.Random(24)
     gate = gate_of(keys, sequential=True)
     seen = Counter[str]()
@@ -362,9 +358,7 @@ def calls(weights: Mapping[str, float], gate: Any, items: int, seed: int, *, blo
 def test_clear_cases_take_less_than_half_of_the_calls(
     keys: dict[str, Any], weights: Mapping[str, float]
 ) -> None:
-    """400 items that are clearly better or clearly worse need less than half of the calls (median of 15
-    upgrades).
-    """
+    """400 items that are clearly better or clearly worse need less than half of the calls (median of 15 upgrades)."""
     gate = gate_of(keys, sequential=True)
     taken = [calls(weights, gate, 400, seed) for seed in range(15)]
     assert statistics.median(taken) < 200
@@ -408,9 +402,7 @@ def test_items_missing_from_the_baseline_are_known_before_the_first_call() -> No
 
 
 def test_errors_so_far_do_not_decide_the_rule() -> None:
-    """More errors than allowed so far keep the rule open, unless they already exceed the limit of the full
-    run.
-    """
+    """More errors than allowed so far keep the rule open, unless they already exceed the limit of the full run."""
     gate = gate_of({"max_drop": 0.3, "max_errors": 0.05}, sequential=True)
     ours, theirs = verdicts("c" * 200, model="new"), verdicts("c" * 200)
     run = DrawnRun(gate, ours, theirs)

@@ -204,9 +204,7 @@ def models(tmp_path: Path, *groups: str) -> list[Run]:
     ],
 )
 def test_which_models_are_compared(groups: tuple[str, ...], expected: list[str], tmp_path: Path) -> None:
-    """The same model is compared across two runs, otherwise every model with every other, also within one
-    run.
-    """
+    """The same model is compared across two runs, otherwise every model with every other, also within one run."""
     comparison = compare(models(tmp_path, *groups))
     assert [c.baseline.model + c.candidate.model for c in comparison.contrasts] == expected
     left_out = groups == ("xy", "xz")
@@ -387,9 +385,7 @@ def test_rule_on_a_task_uses_the_candidates_answer() -> None:
 
 
 def test_a_plan_knows_the_baselines_pairs() -> None:
-    """Before the first call a case has the task of its label; a different baseline answer makes no item
-    missing.
-    """
+    """Before the first call a case has the task of its label; a different baseline answer makes no item missing."""
     gate = gate_of(rule(), sequential=True)
     plan = plan_of(gate, cases("y" * 30 + "n" * 30), pairs("n" * 30 + "y" * 30, "c" * 59 + "e"), 0)
     [rule_plan] = plan.rules.values()

@@ -174,9 +174,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["none/out.csv", "file/out.csv", "folder"])
 def test_paths_that_cannot_be_written(path: str, tmp_path: Path) -> None:
-    """A missing folder, a file in place of a folder, and a folder in place of a file each give a one-line
-    error.
-    """
+    """A missing folder, a file in place of a folder, and a folder in place of a file each give a one-line error."""
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     with pytest.raises(UsageError, match=path):

@@ -169,9 +169,7 @@ def test_truncated_file(tmp_path: Path) -> None:
     ],
 )
 def test_damaged_line(line: str, tmp_path: Path) -> None:
-    """An invalid request, or one that refers to an unknown prefix, gives a one-line error with the line
-    number.
-    """
+    """An invalid request, or one that refers to an unknown prefix, gives a one-line error with the line number."""
     path = logged(tmp_path)
     lines = path.read_text().split("\n")
     path.write_text("\n".join([lines[0], line, *lines[1:]]))

@@ -27,15 +27,8 @@ from tests.support.runs import ROOT, Finished, Runner
 
 GATE = "[[rule]]\nbenchmark = 'eras'\nmin_accuracy = 0.3\nmax_drop = 0.2\n"
 OPTIONS = (
-    "--model",
-    "fake:random",
-    "--llm-limit",
-    "4",
-    "--llm-failures",
-    "xfail",
-    "-k",
-    "htest/rhyme or eras",
-)
+    "--model", "fake:random", "--llm-limit", "4", "--llm-failures", "xfail", "-k", "htest/rhyme or eras",
+)  # fmt: skip
 
 
 def shards(folder: Path, parts: Sequence[list[VerdictRecord]], *, of: int = 0, **facts: Any) -> list[Path]:

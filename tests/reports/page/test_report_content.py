@@ -157,9 +157,7 @@ def test_the_grid_is_plotted_only_for_several_settings(tmp_path: Path) -> None:
 
 
 def test_clues_are_compared_in_one_table(tmp_path: Path) -> None:
-    """Each language shows asked, both controls and the gain from sound, with the paper's models next to
-    asked.
-    """
+    """Each language shows asked, both controls and the gain from sound, with the paper's models next to asked."""
     records = [
         *verdicts("asked", 9, 1, **HOMOPHONES),
         *verdicts("context_only", 4, 6, **HOMOPHONES),
@@ -195,14 +193,8 @@ def test_custom_benchmark_has_a_section(tmp_path: Path) -> None:
         "Accuracy": "77.8% (40.0 to 97.2)", "Wrong": "1", "Refused": "1", "Unparsed": "0", "Errors": "1",
     }  # fmt: skip
     assert table(section, "Metrics")[1] == [
-        "carry rate",
-        "add",
-        "English",
-        "",
-        "25.0% (10.0 to 50.0)",
-        "8",
-        "lower",
-    ]
+        "carry rate", "add", "English", "", "25.0% (10.0 to 50.0)", "8", "lower",
+    ]  # fmt: skip
     # A metric of a group is not about all items of its task.
     assert [row[4].items for row in table_block(section, "Metrics").rows] == [
         {"benchmark": "sums", "task": "add", "language": "en", "source": "builtin", "series": "0"},
@@ -370,11 +362,8 @@ def test_runs_without_calls_have_no_cost(tmp_path: Path) -> None:
     both = report(*imported, asked, unknown)
     assert dict(both.facts)["Cost"] == "1.50 USD for 1 of 2 runs with calls"
     assert [dict(facts)["Cost"] for _, facts in both.runs] == [
-        "no calls",
-        "no calls",
-        "1.50 USD",
-        "cost unknown",
-    ]
+        "no calls", "no calls", "1.50 USD", "cost unknown",
+    ]  # fmt: skip
 
 
 def test_facts_of_a_run_are_kept(tmp_path: Path) -> None:
@@ -481,16 +470,8 @@ def test_rows_of_an_item_are_neighbours(tmp_path: Path) -> None:
 
 
 HEADINGS = [
-    "Task",
-    "Model",
-    "Calls",
-    "Prompt tokens",
-    "Reply tokens",
-    "p50, s",
-    "p95, s",
-    "USD",
-    "USD per 1,000 items",
-]
+    "Task", "Model", "Calls", "Prompt tokens", "Reply tokens", "p50, s", "p95, s", "USD", "USD per 1,000 items",
+]  # fmt: skip
 
 
 def priced(folder: Path, model: str, price: float | None) -> Path:

@@ -314,12 +314,9 @@ def crowded(tmp_path: Path) -> Path:
     }
     rules = [{"name": f"rule {n}", "verdict": "met", "items": 3, "checks": [check]} for n in range(40)]
     gate = {
-        "decision": "pass",
-        "passed": True,
-        "line": "pass: 40 of 40 rules are met",
-        "file": "g.toml",
+        "decision": "pass", "passed": True, "line": "pass: 40 of 40 rules are met", "file": "g.toml",
         "rules": rules,
-    }
+    }  # fmt: skip
     records = [v for n in range(12) for v in verdicts("add", 8, 2, benchmark=f"sums{n}")]
     records.append(verdict("add", 99, "error", benchmark="sums0", given="<script>alert(1)</script>"))
     return recorded(tmp_path / "run", records, gate=gate, notes=[f"note {n}" for n in range(9)])

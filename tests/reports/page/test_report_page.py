@@ -314,11 +314,10 @@ def test_a_dark_page_is_printed_on_white(show: Open, browser_page: Any) -> None:
     assert not page.locator("#filters").is_visible()
 
 
-@pytest.mark.parametrize("name", ["one", "two"])
-def test_a_phone_never_scrolls_sideways(show: Open, browser_page: Any, name: str) -> None:
+def test_a_phone_never_scrolls_sideways(show: Open, browser_page: Any) -> None:
     """At 375 pixels the page fits the window, even with opened items; wide tables scroll in their own box."""
     browser_page.set_viewport_size({"width": 375, "height": 800})
-    page = show(name)
+    page = show()
     for summary in page.locator("summary").all():
         summary.click()
     page.locator("#list .open").first.click()

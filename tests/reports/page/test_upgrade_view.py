@@ -21,7 +21,6 @@ HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202
 OLD_REPLY = "The word is owl , because it rhymes with growl."
 NEW_REPLY = "The word is bowl , because it rhymes with growl!"
 PRICE = {"price": {"input": 2.0, "output": 10.0, "source": "2026-01-01"}}
-TABS = ("lost", "gained", "wrong", "right", "apart")
 
 Open = Callable[..., Any]
 

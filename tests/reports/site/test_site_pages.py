@@ -213,11 +213,8 @@ def test_the_log_shows_the_rules(show: Open) -> None:
     page = show("gates")
     row = page.locator("table.gates tbody tr").first
     assert row.locator("td, th").all_inner_texts()[:4] == [
-        "2026-01-21",
-        "fail",
-        "drifting\ndrifting-1",
-        "steady-0",
-    ]
+        "2026-01-21", "fail", "drifting\ndrifting-1", "steady-0",
+    ]  # fmt: skip
     row.locator("summary").click()
     row.locator("details ul").wait_for()
     text = row.locator("details").inner_text()

@@ -197,8 +197,7 @@ def test_review_marks_are_saved_beside_the_run(
     assert not (runs / "new" / FILE).exists()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 800, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (800, "light"), (1440, "dark")])
 def test_nothing_is_wider_than_the_window(show: Open, browser_page: Any, scheme: str, width: int) -> None:
     """The list, details and the bar fit; texts of states can be read (contrast 4.5:1)."""
     browser_page.emulate_media(color_scheme=scheme)

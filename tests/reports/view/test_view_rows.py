@@ -187,7 +187,10 @@ def test_an_unknown_number_of_cases_has_no_share(tmp_path: Path, begun: Begin, e
         {"started": 5}, {"expected": "many"}, {"stopped": [1]}, {"summary": [{}]}, {"gate": {"decision": 3}},
         {"deviations": {"model": 3}}, {"finished": None, "expected": "many"}, {"notes": [3]},
         {"finished": None, "models": {"model": {"price": 1}}},
-        {"run_id": ""}, {"calls": {"cost_usd": 1e400}}, {"not_served": {"a": {"b": "c"}}},
+        {"run_id": ""}, {"calls": {"cost_usd": 1e400}}, {"not_served": {"a": {"b": "c"}}}, {"models": {"m": "text"}},
+        {"models": {"m": {"served_as": 3}}}, {"git": {"commit": None}}, {"remarks": [{}]}, {"summary": [1]},
+        {"gate": [1]}, {"notes": 3}, {"benchmarks": {"b": 1}}, {"calls": {"requests": "a"}}, {"sequential": 1},
+        {"schema": 99},
     ],
 )  # fmt: skip
 def test_fields_of_other_types_hide_no_other_run(tmp_path: Path, change: dict[str, Any]) -> None:
@@ -291,18 +294,6 @@ def test_a_verdict_that_is_recorded_again_replaces_the_first(written: Written) -
     written.record.add(verdict("add", 0, "correct", model="small"))
     follower.advance(10_000, 1.0)
     assert +follower.total.statuses == {"correct": 1}
-
-
-def test_a_torn_line_is_read_when_it_is_complete(written: Written) -> None:
-    """Half a line is neither an error nor a verdict; the whole line counts once."""
-    follower = written.follower()
-    line = json.dumps(verdict("add", 0, model="small").to_json()) + "\n"
-    for part in (line[:40], line[40:]):
-        assert follower.total.done == 0
-        with (written.folder / "verdicts.jsonl").open("a") as file:
-            file.write(part)
-        follower.advance(10_000, 0.0)
-    assert (follower.total.done, follower.damaged) == (1, 0)
 
 
 def test_damaged_lines_are_counted_and_named(written: Written) -> None:
