@@ -121,7 +121,10 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
                 "baseline": contrast.baseline.letter,
                 "candidate": contrast.candidate.letter,
                 "differences": list(contrast.differences),
-                "changes": [_change_json(change) for change in contrast.changes],
+                "changes": [
+                    {"place": _task_json(fields.pop("task_key")), **fields}
+                    for fields in map(asdict, contrast.changes)
+                ],
                 "lost": [_flip_json(flip) for flip in contrast.lost],
                 "gained": [_flip_json(flip) for flip in contrast.gained],
             }
@@ -134,11 +137,6 @@ def _task_json(task_key: TaskKey | None) -> dict[str, str]:
     return dict(
         zip(("benchmark", "task", "language", "source"), task_key or ("all", "", "", ""), strict=True)
     )
-
-
-def _change_json(change: Change) -> dict[str, Any]:
-    fields = asdict(change)
-    return {"place": _task_json(fields.pop("task_key")), **fields}
 
 
 def _flip_json(flip: Flip) -> dict[str, Any]:

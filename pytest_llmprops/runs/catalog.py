@@ -278,12 +278,8 @@ class RunIndex:
             identity = file_identity(folder / RUN_JSON)
             if identity is not None:
                 found[folder] = identity
-        return sorted(((identity, folder) for folder, identity in found.items()), key=_newest_first)
-
-
-def _newest_first(entry: tuple[FileIdentity, Path]) -> tuple[int, str]:
-    identity, folder = entry
-    return -identity.mtime_ns, str(folder)
+        entries = ((identity, folder) for folder, identity in found.items())
+        return sorted(entries, key=lambda entry: (-entry[0].mtime_ns, str(entry[1])))
 
 
 def _subfolders(place: Path) -> list[Path]:

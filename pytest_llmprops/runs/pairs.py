@@ -240,15 +240,12 @@ def why_not_comparable(
     if baseline is not None and gate.needs_baseline:
         if not baseline.facts.complete:
             reasons.append(f"baseline {baseline.run_id} is {baseline.state}; choose a complete run")
-        names = [name for name in facts.protocols if _compared(gate, name)]
+        paired = [rule for rule in gate.rules if rule.paired]
+        names = [name for name in facts.protocols if any(rule.concerns(name) for rule in paired)]
         reasons += differences(baseline.facts, facts, names, deviations=not gate.allow_deviations)
     if not gate.allow_mixed:
         reasons += [line for name, run_facts in runs for line in _mixed(name, run_facts)]
     return reasons
-
-
-def _compared(gate: Gate, benchmark: str) -> bool:
-    return any(rule.paired and rule.concerns(benchmark) for rule in gate.rules)
 
 
 def _not_one_model(what: str, facts: RunMetadata) -> list[str]:

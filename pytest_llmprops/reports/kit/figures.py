@@ -332,7 +332,7 @@ class ForestRow:
 
 def forest(rows: Sequence[ForestRow], labels: Mapping[int, str]) -> Plot:
     """Return a plot of shares with intervals; published figures are hollow diamonds, the best one is labelled."""
-    heights = [_height(row) for row in rows]
+    heights = [0.75 + 0.8 * max(1, len(row.points)) for row in rows]
     names = [shortened(row.label, 40) for row in rows]
     left = room(names)
     figure = new_figure(WIDTH, 0.62 + sum(heights) * 0.2 + legend_height(labels))
@@ -353,10 +353,6 @@ def forest(rows: Sequence[ForestRow], labels: Mapping[int, str]) -> Plot:
     axes.set_ylim(at, 0)
     legend(figure, labels, any(row.marks for row in rows), any(row.chance for row in rows))
     return figure
-
-
-def _height(row: ForestRow) -> float:
-    return 0.75 + 0.8 * max(1, len(row.points))
 
 
 def _draw_row(axes: Axes, row: ForestRow, middle: float) -> None:

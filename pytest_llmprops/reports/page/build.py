@@ -71,11 +71,13 @@ def write_report(
     :raises DataError: if a run cannot be read.
     """
     check_packages("llmprops report")
-    _refuse_foreign(out)
     from pytest_llmprops.reports.kit.figures import draw
     from pytest_llmprops.reports.page.content import report_on
-    from pytest_llmprops.reports.page.html import decision_sheet, find_browser, pages_html, to_html
+    from pytest_llmprops.reports.page.html import MARK, decision_sheet, find_browser, pages_html, to_html
     from pytest_llmprops.reports.page.markdown import to_markdown
+
+    page = out / "report.html"
+    refuse_foreign(out, lambda: MARK in page.read_text("utf-8", "replace")[:2000], "report")
 
     browser = find_browser() if pdf else None
 
@@ -104,7 +106,7 @@ def write_report(
     pages = {out / path: content for path, content in pages_html(report).items()}
     # Pages first, so that the links of report.html work.
     for path, content in (pages | files).items():
-        _write(path, content)
+        write_file(path, content)
     return [*files, *dict.fromkeys(path.parent for path in pages)]
 
 
@@ -143,22 +145,25 @@ def figures_in(blocks: Iterable[Block]) -> Iterator[Figure]:
             yield from figures_in(block.blocks)
 
 
-def _refuse_foreign(out: Path) -> None:
+def refuse_foreign(out: Path, is_own: Callable[[], bool], what: str) -> None:
+    """Check that a folder is new, empty, or has an earlier report or site.
+
+    :param is_own: whether the folder has one; it may raise OSError or ValueError.
+    :param what: what the folder may have, for the message.
+    :raises UsageError: if it has other files, or is a file.
+    """
     if not out.exists():
         return
     if not out.is_dir():
         raise UsageError(f"--out {out}: is not a folder")
-    from pytest_llmprops.reports.page.html import MARK
-
-    page = out / "report.html"
-    with contextlib.suppress(OSError), open(page, encoding="utf-8", errors="replace") as file:
-        if MARK in file.read(2000):
+    with contextlib.suppress(OSError, ValueError):
+        if is_own():
             return
     if any(out.iterdir()):
-        raise UsageError(f"--out {out}: has other files; give a new folder, or one with an earlier report")
+        raise UsageError(f"--out {out}: has other files; give a new folder, or one with an earlier {what}")
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_file(path: Path, content: bytes) -> None:
     """Write a file atomically."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

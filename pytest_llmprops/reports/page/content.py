@@ -264,14 +264,9 @@ def _facts(runs: Sequence[Run], series: Sequence[Series]) -> list[tuple[str, str
     costs = [run.facts.calls.cost_usd for run in runs if run.facts.calls.requests]
     if costs:
         known = [c for c in costs if c is not None]
-        facts.append(
-            (
-                "Cost",
-                f"{usd(sum(known))}{_rest(len(known), len(costs))}{price_sources(runs)}"
-                if known
-                else "cost unknown",
-            )
-        )
+        rest = "" if len(known) == len(costs) else f" for {len(known)} of {len(costs)} runs with calls"
+        spent = f"{usd(sum(known))}{rest}{price_sources(runs)}" if known else "cost unknown"
+        facts.append(("Cost", spent))
     return facts
 
 
@@ -279,10 +274,6 @@ def price_sources(runs: Sequence[Run]) -> str:
     """Return where the prices of the runs are from, in brackets; empty without prices."""
     sources = dict.fromkeys(s for run in runs if run.facts.calls.cost_usd for s in run.facts.price_sources)
     return f" (prices: {joined(list(sources))})" if sources else ""
-
-
-def _rest(known: int, every: int) -> str:
-    return "" if known == every else f" for {known} of {every} runs with calls"
 
 
 def _warnings(runs: Sequence[Run], series: Sequence[Series], names: Sequence[str]) -> list[str]:
@@ -354,14 +345,14 @@ def run_facts(run: Run) -> list[tuple[str, str]]:
 def _flat(value: Any) -> str:
     """Return nested values on one line: ``name quick, settings (k 14, cot no)``."""
     if isinstance(value, Mapping):
-        parts = [f"{k} {_nested(v)}" for k, v in value.items() if v not in (None, "", [], {})]
+        parts = [
+            f"{k} ({_flat(v)})" if isinstance(v, Mapping) else f"{k} {_flat(v)}"
+            for k, v in value.items()
+            if v not in (None, "", [], {})
+        ]
         return ", ".join(parts)
     if isinstance(value, list | tuple):
         return "; ".join(_flat(v) for v in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) and abs(value) >= 10_000 else str(value)
-
-
-def _nested(value: Any) -> str:
-    return f"({_flat(value)})" if isinstance(value, Mapping) else _flat(value)

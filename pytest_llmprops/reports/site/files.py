@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.whole_files import replacing
+from pytest_llmprops.reports.page.build import refuse_foreign
 
 #: the first file of a site, which shows that the folder is one
 MARK = "data/site.json"
@@ -27,7 +28,9 @@ class SiteFiles:
     def __init__(self, out: Path) -> None:
         self.out = out
         self._kept: set[Path] = set()
-        _refuse_foreign(out)
+        refuse_foreign(
+            out, lambda: json.loads((out / MARK).read_bytes()).get("generator") == GENERATOR, "site"
+        )
         self.put(MARK, json.dumps({"generator": GENERATOR}).encode())
 
     def read(self, path: str) -> bytes | None:
@@ -79,15 +82,3 @@ class SiteFiles:
                     self._delete(path)
                 else:
                     shutil.rmtree(path)
-
-
-def _refuse_foreign(out: Path) -> None:
-    if not out.exists():
-        return
-    if not out.is_dir():
-        raise UsageError(f"--out {out}: is not a folder")
-    with contextlib.suppress(OSError, ValueError):
-        if json.loads((out / MARK).read_bytes()).get("generator") == GENERATOR:
-            return
-    if any(out.iterdir()):
-        raise UsageError(f"--out {out}: has other files; give a new folder, or one with an earlier site")

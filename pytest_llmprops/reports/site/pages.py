@@ -143,10 +143,6 @@ def _index(content: Content) -> dict[str, Any]:
     }
 
 
-def _leaderboard(content: Content) -> dict[str, Any]:
-    return {"boards": list(content.boards.values())}
-
-
 def _trends(content: Content) -> dict[str, Any]:
     runs = content.counted_runs
     numbers = {run.key: n for n, run in enumerate(runs)}
@@ -189,14 +185,6 @@ def _run_of_history(run: SiteRun, report: str) -> list[Any]:
     return [visible(run.run_id), run.started[:10], report, list(map(visible, run.facts.models)), several]
 
 
-def _drift(content: Content) -> dict[str, Any]:
-    return {"sentence": sentence(content.drifts), "drifts": content.drifts}
-
-
-def _gates(content: Content) -> dict[str, Any]:
-    return {"decisions": content.decisions, "data": _markup(pack(details(content.decisions)))}
-
-
 def _runs(content: Content) -> dict[str, Any]:
     rows = []
     for run in content.counted_runs:
@@ -219,10 +207,13 @@ def _runs(content: Content) -> dict[str, Any]:
 
 _VALUES = {
     "index": _index,
-    "leaderboard": _leaderboard,
+    "leaderboard": lambda content: {"boards": list(content.boards.values())},
     "trends": _trends,
     "items": _items,
-    "drift": _drift,
-    "gates": _gates,
+    "drift": lambda content: {"sentence": sentence(content.drifts), "drifts": content.drifts},
+    "gates": lambda content: {
+        "decisions": content.decisions,
+        "data": _markup(pack(details(content.decisions))),
+    },
     "runs": _runs,
 }
