@@ -125,6 +125,16 @@ def test_advised_number_of_pairs_is_sufficient() -> None:
     assert judged(gate, *more).decision == "pass"
 
 
+def test_a_drop_on_ten_items_is_inconclusive() -> None:
+    """An observed drop of 20 points on 10 pairs, of which no drop could be significant, is inconclusive."""
+    result = judged(gate_of({"no_regression": True, "min_items": 10}), *paired_runs(5, 3, 1, 1))
+    assert result.decision == "inconclusive"
+    assert "10 pairs are too few" in result.line
+    measured = check_of(result, "no_regression").measured
+    assert measured.startswith("drop of 20.0 points (")
+    assert measured.endswith("; no drop, however large, could have been shown with 80% power")
+
+
 def test_holm_over_rules() -> None:
     """Two rules with p = 0.03 do not fail at 0.05, since Holm's method gives 0.06 for both; one such rule
     alone fails. Next to a rule with p = 0.02 (adjusted to 0.04) it also fails, because Holm's method
