@@ -15,6 +15,7 @@ from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.reviews import read_reviews
+from tests.support.browser import low_contrasts
 from tests.support.records import exchange, recorded, verdict
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202egnp.exe \x1b[31m ${alert(3)}"
@@ -313,34 +314,13 @@ def test_review_marks_are_kept_exported_and_imported(show: Open, browser_page: A
     assert again.locator("#imported").inner_text() == "1 of 1 lines of the file are marks on these runs."
 
 
-def luminance(colour: str) -> float:
-    """Return the relative luminance of ``rgb(r, g, b)`` (WCAG 2.2)."""
-    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_marked_words_and_tabs_can_be_read(show: Open, browser_page: Any, scheme: str) -> None:
     """New colours have a contrast of at least 4.5:1, and nothing is wider than a window of 390, 800 or 1440 pixels."""
     browser_page.emulate_media(color_scheme=scheme)
     page = show(address="#items?tab=lost&item=sums/en/rhyme/0000")
-    colours = """(e) => {
-      let under = e;
-      while (getComputedStyle(under).backgroundColor === 'rgba(0, 0, 0, 0)') under = under.parentElement;
-      return [getComputedStyle(e).color, getComputedStyle(under).backgroundColor];
-    }"""
-    for selector in (
-        "del",
-        "ins",
-        ".tabs button",
-        ".tabs [aria-selected=true]",
-        ".tools button",
-        ".usage",
-        ".again code",
-    ):
-        lighter, darker = sorted(map(luminance, page.locator(selector).first.evaluate(colours)), reverse=True)
-        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, selector
+    for selector in ("del", "ins", ".tabs button", ".tools button", ".usage", ".again code"):
+        assert not low_contrasts(page, selector)
     for width in (390, 800, 1440):
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("() => document.documentElement.scrollWidth") <= width

@@ -19,6 +19,7 @@ from pytest_llmprops.reports.view.serving import Server
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.reviews import FILE, read_reviews
+from tests.support.browser import low_contrasts
 from tests.support.records import exchange, recorded, verdict, verdicts
 from tests.support.runs import Runner
 from tests.support.view_server import viewed
@@ -208,28 +209,7 @@ def test_nothing_is_wider_than_the_window(show: Open, browser_page: Any, scheme:
     line(page, "broken").locator(".open").click()
     line(page, "new").locator(".open").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    ratios = page.evaluate(CONTRAST)
-    assert ratios
-    assert min(ratios.values()) >= 4.5, ratios
-
-
-CONTRAST = """() => {
-  const luminance = (colour) => {
-    const [r, g, b] = colour.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
-      .map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const found = {};
-  for (const node of document.querySelectorAll('.state, .what, .note, .name .open, .choice a, #link, dt, dd, code')) {
-    if (!node.offsetParent || !node.innerText.trim()) continue;
-    let under = node;
-    const clear = 'rgba(0, 0, 0, 0)';
-    while (under.parentElement && getComputedStyle(under).backgroundColor === clear) under = under.parentElement;
-    const [one, two] = [luminance(getComputedStyle(node).color), luminance(getComputedStyle(under).backgroundColor)];
-    found[node.innerText.slice(0, 30)] = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
-  }
-  return found;
-}"""
+    assert not low_contrasts(page, ".state, .what, .note, .name .open, .choice a, #link, dt, dd, code")
 
 
 def test_a_folder_without_runs_waits_for_the_first(browser_page: Any, tmp_path: Path) -> None:
