@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.models.api.anthropic import AnthropicModel
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from tests.support.backends import error, fatal, make, refuse
 from tests.support.message_batches import MessageBatchServer
 
 KEY = "sk-ant-api03-0123456789"
@@ -70,29 +70,22 @@ def message(*texts: str, reason: str = "end_turn", thinking: bool = False, **usa
     }
 
 
-def error(kind: str, text: str) -> dict[str, Any]:
+def refusal(kind: str, text: str) -> dict[str, Any]:
     """Return an error's body."""
     return {"type": "error", "error": {"type": kind, "message": text}}
 
 
 def test_a_conversation_is_sent_as_the_api_takes_it(ask: Any) -> None:
     """System messages are a parameter, stop sequences have another name, and the reply has text, usage and cost."""
-    turns = (
-        Message("system", "Be brief."),
-        Message("user", "A"),
-        Message("assistant", "B"),
-        Message("user", "C"),
-    )
+    roles = ("user", "assistant", "user")
+    turns = (Message("system", "Be brief."), *map(Message, roles, "ABC"))
     request = Chat(turns, temperature=0.5, max_tokens=16, stop=("###",), extra=(("top_k", 5),))
     reply, server, model = ask(request, (200, message("D", "E", cache_read_input_tokens=8)))
     [body] = server.bodies
     assert body == {
         "model": "claude-x",
         "system": "Be brief.",
-        "messages": [
-            {"role": role, "content": text}
-            for role, text in (("user", "A"), ("assistant", "B"), ("user", "C"))
-        ],
+        "messages": [{"role": role, "content": text} for role, text in zip(roles, "ABC", strict=True)],
         "temperature": 0.5,
         "max_tokens": 16,
         "stop_sequences": ["###"],
@@ -119,7 +112,7 @@ def test_what_the_api_lacks_is_a_deviation(ask: Any) -> None:
 
 def test_a_refused_parameter_is_left_out(ask: Any) -> None:
     """Newer models refuse a temperature."""
-    refused = error("invalid_request_error", "`temperature` is deprecated for this model.")
+    refused = refusal("invalid_request_error", "`temperature` is deprecated for this model.")
     reply, server, model = ask(
         Chat.user("Hello", temperature=0.0, max_tokens=9), (400, refused), (200, message("Hi"))
     )
@@ -152,30 +145,19 @@ def test_reasons_to_stop(ask: Any, reason: str, finish: str) -> None:
     assert (reply.text, reply.finish_reason) == ("Hi", finish)
 
 
+INVALID = "invalid_request_error"
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "text", "expected", "is_fatal", "is_transient"),
     [
         (401, "authentication_error", f"invalid x-api-key {KEY}", "refuses the key", True, False),
         (404, "not_found_error", "model: claude-x", "unknown model 'claude-x'", True, False),
-        (
-            400,
-            "invalid_request_error",
-            "Your credit balance is too low to use the API.",
-            "quota",
-            True,
-            False,
-        ),
-        (400, "invalid_request_error", "prompt is too long: 3 tokens", "refuses the request", False, False),
+        (400, INVALID, "Your credit balance is too low to use the API.", "quota", True, False),
+        (400, INVALID, "prompt is too long: 3 tokens", "refuses the request", False, False),
         (429, "rate_limit_error", "Number of requests", "status 429", False, True),
         (529, "overloaded_error", "Overloaded", "status 529: Overloaded", False, True),
-        (
-            400,
-            "invalid_request_error",
-            "top_k: Extra inputs are not permitted",
-            "--llm-param top_k",
-            True,
-            False,
-        ),
+        (400, INVALID, "top_k: Extra inputs are not permitted", "--llm-param top_k", True, False),
     ],
 )
 def test_errors(
@@ -183,25 +165,21 @@ def test_errors(
 ) -> None:
     """Each error says what to do, and shows no key."""
     request = Chat.user("Hello", max_tokens=9, extra=(("top_k", 5),))
-    result, _, _ = ask(request, (status, error(kind, text)))
-    assert isinstance(result, BackendError)
-    assert expected in result.message
+    result = error(ask(request, (status, refusal(kind, text)))[0], expected)
     assert KEY not in result.message
     assert (result.fatal, result.transient) == (is_fatal, is_transient)
 
 
 def test_a_filtered_prompt_is_refused(ask: Any) -> None:
     """The provider's content filter gives an empty reply, not an error."""
-    text = "Output blocked by content filtering policy"
-    reply, _, _ = ask(HELLO, (400, error("invalid_request_error", text)))
+    reply, _, _ = ask(HELLO, (400, refusal(INVALID, "Output blocked by content filtering policy")))
     assert reply == Reply(finish_reason="content_filter")
 
 
 @pytest.mark.parametrize("answer", [{}, {"content": "Hi"}, {"content": [{"text": 5}], "stop_reason": 3}, []])
 def test_an_answer_of_another_kind_is_an_error(ask: Any, answer: Any) -> None:
     """Untrusted answers never end in a traceback."""
-    result, _, _ = ask(HELLO, (200, answer))
-    assert isinstance(result, BackendError)
+    error(ask(HELLO, (200, answer))[0])
 
 
 def test_a_key_that_a_reply_repeats_is_hidden(ask: Any) -> None:
@@ -213,24 +191,21 @@ def test_a_key_that_a_reply_repeats_is_hidden(ask: Any) -> None:
 def test_no_server_is_a_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that cannot be reached is asked again."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    model = AnthropicModel(parse_spec("claude-x?base_url=http://127.0.0.1:9"), BackendOptions(timeout=5))
-    [result] = asyncio.run(model.chat([HELLO]))
-    assert isinstance(result, BackendError)
-    assert result.message.startswith("cannot reach http://127.0.0.1:9")
+    [result] = asyncio.run(make("claude-x?base_url=http://127.0.0.1:9", timeout=5).chat([HELLO]))
+    assert error(result).message.startswith("cannot reach http://127.0.0.1:9")
     assert result.transient
 
 
-def test_specifications(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_specifications() -> None:
     """A name of Claude needs no backend; identity and pinning are those of the API's name."""
     for text in ("claude-x-20250101", "anthropic:claude-x-20250101"):
-        model = find_backend("anthropic").factory(parse_spec(text), BackendOptions())
+        model = make(text)
         assert parse_spec(text).backend == "anthropic"
         assert model.identity == {"backend": "anthropic", "name": "claude-x-20250101", "base_url": ""}
         assert model.pinned
     # With a server of one's own, every bare name is its model.
     assert parse_spec("claude-x", base_url="http://gpu:8000/v1").backend == "openai"
-    with pytest.raises(UsageError, match="base_url nowhere: write http://HOST"):
-        find_backend("anthropic").check(parse_spec("claude-x?base_url=nowhere"), BackendOptions())
+    refuse("claude-x?base_url=nowhere", "base_url nowhere: write http://HOST")
 
 
 @pytest.mark.parametrize(
@@ -242,12 +217,4 @@ def test_a_key_is_needed_for_calls(monkeypatch: pytest.MonkeyPatch, key: str, sa
     spec, options = parse_spec("claude-x"), BackendOptions()
     assert said in find_backend("anthropic").missing(spec, options)
     [result] = asyncio.run(AnthropicModel(spec, options).chat([HELLO]))
-    assert isinstance(result, BackendError)
-    assert (result.kind, result.fatal) == ("key", True)
-
-
-def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the SDK, the message says what to install."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"pip install 'pytest-llmprops\[anthropic\]'"):
-        find_backend("anthropic").check(parse_spec("claude-x"), BackendOptions())
+    assert fatal(result).kind == "key"

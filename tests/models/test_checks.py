@@ -11,6 +11,7 @@ import pytest
 from pytest_llmprops.core.errors import BackendError, ContractError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.models.base import checked_model, checked_results, unexpected
+from tests.support.backends import error
 
 
 class Parrot:
@@ -42,11 +43,6 @@ class Mute:
     deviations, close = Parrot.deviations, Parrot.close
 
 
-def test_usable_model_is_returned() -> None:
-    model = Parrot()
-    assert checked_model(model) is model
-
-
 @pytest.mark.parametrize(
     ("model", "said"),
     [
@@ -64,6 +60,8 @@ def test_usable_model_is_returned() -> None:
 )  # fmt: skip
 def test_unusable_model_is_one_line(model: object, said: str) -> None:
     """What is wrong with a model is said before its first call, with the page that describes models."""
+    usable = Parrot()
+    assert checked_model(usable) is usable
     with pytest.raises(ContractError) as caught:
         checked_model(model)
     message = str(caught.value)
@@ -89,19 +87,16 @@ def test_unusable_model_is_one_line(model: object, said: str) -> None:
 )  # fmt: skip
 def test_unusable_results_are_errors_of_their_requests(results: object, said: str) -> None:
     """Each request gets an error that is neither retried nor ends the run."""
-    checked = checked_results(results, 2)
-    assert [
-        (str(error), error.kind, error.fatal) for error in checked if isinstance(error, BackendError)
-    ] == [(said, "backend", False)] * 2
+    checked = [error(result) for result in checked_results(results, 2)]
+    assert [(str(one), one.kind, one.fatal) for one in checked] == [(said, "backend", False)] * 2
 
 
 def test_usable_results_of_a_batch_are_kept() -> None:
     """One unusable result costs only its own request; a generator is read once."""
-    error = BackendError("busy", kind="server", transient=True)
-    checked = checked_results((result for result in (Reply("x"), None, error)), 3)
-    assert checked[0] == Reply("x")
-    assert isinstance(checked[1], BackendError)
-    assert checked[2] is error
+    busy = BackendError("busy", kind="server", transient=True)
+    first, second, third = checked_results((result for result in (Reply("x"), None, busy)), 3)
+    assert (first, third) == (Reply("x"), busy)
+    error(second)
 
 
 @pytest.mark.parametrize(
@@ -116,5 +111,4 @@ def test_usable_results_of_a_batch_are_kept() -> None:
 )
 def test_exception_of_a_model_is_one_line(fault: BaseException, said: str) -> None:
     """An exception that a model raises becomes the error of its requests, with the exception's type."""
-    error = unexpected(fault)
-    assert (str(error), error.kind) == (said, "backend")
+    assert (str(unexpected(fault)), unexpected(fault).kind) == (said, "backend")

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.models.base import BackendOptions, Result, kinds_of
+from pytest_llmprops.models.base import Result, kinds_of
 from pytest_llmprops.models.fake import BACKEND, FakeModel
 from pytest_llmprops.models.registry import parse_spec
+from tests.support.backends import error, fatal, make, refuse, reply, texts
 
 
 def ask(model: FakeModel, *prompts: str, sample: int = 0) -> list[Result]:
@@ -24,32 +25,14 @@ def ask(model: FakeModel, *prompts: str, sample: int = 0) -> list[Result]:
     return asyncio.run(calls())
 
 
-def texts(results: list[Result]) -> list[str]:
-    """Return the texts of results, which must all be replies."""
-    assert all(isinstance(r, Reply) for r in results), results
-    return [r.text for r in results if isinstance(r, Reply)]
-
-
-def error(result: Result) -> BackendError:
-    """Return the result, which must be an error."""
-    assert isinstance(result, BackendError)
-    return result
-
-
-def fake_model(text: str) -> FakeModel:
-    """Return the model of a specification."""
-    model = BACKEND.factory(parse_spec(text), BackendOptions())
-    assert isinstance(model, FakeModel)
-    return model
-
-
 def test_list_is_used_up_in_order_and_fails_loudly() -> None:
-    """Replies are used in order; the call after the last is a fatal error with the number of replies."""
+    """Replies are used in order, and requests are kept; the call after the last is a fatal error with the number."""
     model = FakeModel(["A", "B"])
     first, second, third = ask(model, "1", "2", "3")
     assert texts([first, second]) == ["A", "B"]
-    assert str(error(third)) == "the fake model ran out of replies after 2"
-    assert (error(third).kind, error(third).fatal) == ("fake", True)
+    assert str(fatal(third)) == "the fake model ran out of replies after 2"
+    assert fatal(third).kind == "fake"
+    assert [r.prompt for r in model.requests] == ["1", "2", "3"]
 
 
 def test_first_rule_that_matches_the_last_turn_wins() -> None:
@@ -58,66 +41,49 @@ def test_first_rule_that_matches_the_last_turn_wins() -> None:
     assert texts(ask(model, "a cat", "a dog")) == ["A", "B"]
     chat = Chat.user("a cat").then("A", "a cow")
     [result] = asyncio.run(model.chat([chat]))
-    assert error(result).fatal
-    assert "no rule for: a cow" in str(result)
+    fatal(result, "no rule for: a cow")
 
 
 def test_function_may_give_text_reply_or_exception() -> None:
-    """A function may return a text, a reply or a backend error, or raise; each arrives as such."""
+    """A function, plain or ``async``, may return a text, a reply or a backend error; each arrives as such.
+
+    An error that it returns is one of the request; one that it raises stops the run.
+    """
     outcomes: list[str | Reply | Exception] = [
         "A",
         Reply("B", finish_reason="length"),
         BackendError("down", kind="status 500", transient=True),
         ValueError("odd\nline"),
     ]
-    model = FakeModel(lambda chat: outcomes[int(chat.prompt)])
-    text, reply, down, odd = ask(model, "0", "1", "2", "3")
-    assert texts([text, reply]) == ["A", "B"]
-    assert isinstance(reply, Reply)
-    assert reply.finish_reason == "length"
-    assert error(down).transient
-    assert str(odd) == "ValueError: odd line"
-    assert not error(odd).fatal
 
-
-def test_coroutine_function_is_awaited() -> None:
-    """An ``async def`` works like a plain function."""
-
-    async def reply(chat: Chat) -> str:
+    async def later(chat: Chat) -> str:
         await asyncio.sleep(0)
         return chat.prompt.upper()
-
-    assert texts(ask(FakeModel(reply), "a")) == ["A"]
-
-
-def test_function_that_raises_stops_the_run_with_one_line() -> None:
-    """An exception in the user's function is a fatal error that names the exception."""
 
     def broken(chat: Chat) -> str:
         raise KeyError("x")
 
-    assert str(error(ask(FakeModel(broken), "a")[0])) == "the fake model's function raised KeyError: 'x'"
-
-
-def test_requests_are_recorded() -> None:
-    """Every received request is kept, in order, for assertions."""
-    model = FakeModel(["A", "B"])
-    ask(model, "one", "two")
-    assert [r.prompt for r in model.requests] == ["one", "two"]
+    text, whole, down, odd = ask(FakeModel(lambda chat: outcomes[int(chat.prompt)]), "0", "1", "2", "3")
+    assert texts([text, whole, *ask(FakeModel(later), "a")]) == ["A", "B", "A"]
+    assert reply(whole).finish_reason == "length"
+    assert error(down).transient
+    assert str(error(odd)) == "ValueError: odd line"
+    assert not odd.fatal
+    assert str(fatal(ask(FakeModel(broken), "a")[0])) == "the fake model's function raised KeyError: 'x'"
 
 
 def test_replies_are_part_of_the_identity() -> None:
     """Fakes with different replies have different identities, so their stored replies are never mixed."""
     assert FakeModel(["A"]).identity != FakeModel(["B"]).identity
     assert FakeModel(["A"]).identity == FakeModel(["A"]).identity
-    assert fake_model("fake:constant?text=A").identity != fake_model("fake:constant?text=B").identity
-    assert fake_model("fake:random?seed=1").identity != fake_model("fake:random?seed=2").identity
-    assert fake_model("fake:random?seed=1").identity == fake_model("fake:random?seed=1").identity
+    for one, other in (("constant?text=A", "constant?text=B"), ("random?seed=1", "random?seed=2")):
+        assert make(f"fake:{one}").identity != make(f"fake:{other}").identity
+        assert make(f"fake:{one}").identity == make(f"fake:{one}").identity
 
 
 def test_fake_serves_chat_through_the_broker() -> None:
     """The fake serves chat only, and through the broker, not inside a worker."""
-    model = fake_model("fake:echo")
+    model = make("fake:echo")
     assert kinds_of(model) == BACKEND.kinds(parse_spec("fake:echo")) == {"chat"}
     assert not BACKEND.in_worker
     assert not model.blocking
@@ -125,30 +91,29 @@ def test_fake_serves_chat_through_the_broker() -> None:
 
 def test_echo_and_constant() -> None:
     """``fake:echo`` repeats the last turn; ``fake:constant`` always replies with the same text."""
-    assert texts(ask(fake_model("fake:echo"), "hello")) == ["hello"]
-    assert texts(ask(fake_model("fake:constant?text=yes sir"), "x", "y")) == ["yes sir"] * 2
+    assert texts(ask(make("fake:echo"), "hello")) == ["hello"]
+    assert texts(ask(make("fake:constant?text=yes sir"), "x", "y")) == ["yes sir"] * 2
 
 
 def test_random_follows_from_prompt_and_sample() -> None:
     """Random replies repeat for the same prompt and sample, differ between prompts, and use every choice."""
     prompts = [f"q{i}" for i in range(60)]
-    first = texts(ask(fake_model("fake:random?choices=A,B,C&seed=3"), *prompts))
-    assert first == texts(ask(fake_model("fake:random?choices=A,B,C&seed=3"), *prompts))
+    first = texts(ask(make("fake:random?choices=A,B,C&seed=3"), *prompts))
+    assert first == texts(ask(make("fake:random?choices=A,B,C&seed=3"), *prompts))
     assert set(first) == {"A", "B", "C"}
-    assert first != texts(ask(fake_model("fake:random?choices=A,B,C&seed=3"), *prompts, sample=1))
+    assert first != texts(ask(make("fake:random?choices=A,B,C&seed=3"), *prompts, sample=1))
 
 
 def test_list_file_as_lines_or_json(tmp_path: Path) -> None:
     """A list file has one reply per line or is a JSON list, which may also contain errors."""
     lines = tmp_path / "lines.txt"
     lines.write_text("A\nB\n", encoding="utf-8")
-    assert texts(ask(fake_model(f"fake:list?file={lines}"), "1", "2")) == ["A", "B"]
+    assert texts(ask(make(f"fake:list?file={lines}"), "1", "2")) == ["A", "B"]
     data = [{"text": "C", "finish_reason": "length"}, {"error": "down", "transient": True}]
     listed = tmp_path / "list.json"
     listed.write_text(json.dumps(data), encoding="utf-8")
-    cut, down = ask(fake_model(f"fake:list?file={listed}"), "1", "2")
-    assert isinstance(cut, Reply)
-    assert (cut.text, cut.finish_reason) == ("C", "length")
+    cut, down = ask(make(f"fake:list?file={listed}"), "1", "2")
+    assert (reply(cut).text, cut.finish_reason) == ("C", "length")
     assert error(down).transient
 
 
@@ -156,7 +121,7 @@ def test_rule_file(tmp_path: Path) -> None:
     """A rule file is a JSON list of match and reply."""
     file = tmp_path / "rules.json"
     file.write_text(json.dumps([{"match": "^a", "reply": "A"}, {"match": "", "reply": "B"}]))
-    assert texts(ask(fake_model(f"fake:rule?file={file}"), "abc", "xyz")) == ["A", "B"]
+    assert texts(ask(make(f"fake:rule?file={file}"), "abc", "xyz")) == ["A", "B"]
 
 
 def test_function_file(tmp_path: Path) -> None:
@@ -164,24 +129,23 @@ def test_function_file(tmp_path: Path) -> None:
     file = tmp_path / "replies.py"
     file.write_text("def shout(chat):\n    return chat.prompt.upper()\n")
     spec = f"fake:call?file={file}&function=shout"
-    before = fake_model(spec)
+    before = make(spec)
     assert texts(ask(before, "a")) == ["A"]
     file.write_text("def shout(chat):\n    return 'other'\n")
-    assert fake_model(spec).identity != before.identity
+    assert make(spec).identity != before.identity
 
 
 def test_requested_failures_succeed_at_the_second_attempt() -> None:
     """With ``fail=1`` the first call for a prompt is a transient error and the next one a reply."""
-    first, second = ask(fake_model("fake:constant?fail=1"), "a", "a")
+    first, second = ask(make("fake:constant?fail=1"), "a", "a")
     assert error(first).transient
     assert texts([second]) == ["A"]
 
 
 def test_price_gives_costs() -> None:
     """``price_in`` and ``price_out`` are USD per million tokens of the counted usage."""
-    [reply] = ask(fake_model("fake:constant?text=one two&price_in=1e6&price_out=2e6"), "12345678")
-    assert isinstance(reply, Reply)
-    assert reply.cost_usd == 2 * 1 + 2 * 2
+    [result] = ask(make("fake:constant?text=one two&price_in=1e6&price_out=2e6"), "12345678")
+    assert reply(result).cost_usd == 2 * 1 + 2 * 2
 
 
 @pytest.mark.parametrize(
@@ -199,9 +163,7 @@ def test_price_gives_costs() -> None:
 )
 def test_bad_specifications_give_one_line(spec: str, said: str) -> None:
     """A wrong name, file or parameter is a one-line UsageError that names it."""
-    with pytest.raises(UsageError, match=said) as caught:
-        fake_model(spec)
-    assert "\n" not in str(caught.value)
+    refuse(spec, said)
 
 
 @pytest.mark.parametrize(
@@ -220,6 +182,4 @@ def test_bad_files_give_one_line(tmp_path: Path, content: str, kind: str, said: 
     """A file that cannot be used is a one-line UsageError with the reason."""
     file = tmp_path / "file"
     file.write_text(content)
-    with pytest.raises(UsageError, match=said) as caught:
-        fake_model(f"fake:{kind}?file={file}")
-    assert "\n" not in str(caught.value)
+    refuse(f"fake:{kind}?file={file}", said)

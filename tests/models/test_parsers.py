@@ -1,19 +1,21 @@
-"""Several parsers combined into one: order, missing models, failures."""
+"""Plain words from Unicode properties, and several parsers combined into one."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Parse, Reply
+from pytest_llmprops.core.texts import TOKENIZER, unicode_words
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.parsers.base import missing
 from pytest_llmprops.models.parsers.first_of import FirstOf
 from pytest_llmprops.models.registry import parse_spec, together
-from tests.support.backends import make, ready
+from tests.support.backends import error, make, parses, ready, refuse, values
 
 
 class Own:
@@ -48,46 +50,44 @@ class Own:
         self.closed = True
 
 
+def first_of(*parts: Any) -> FirstOf:
+    return FirstOf(parts)
+
+
 def test_first_capable_part_is_used() -> None:
     """Each text is analysed by the first part that supports it; results keep the order of the texts."""
     first, second = Own("one", "af"), Own("two", "af en")
-    requests = [Parse("a", "en"), Parse("b", "af"), Parse("c", "en")]
-    results = FirstOf([first, second]).parse(requests)  # type: ignore[list-item]
-    assert [r.value["by"] for r in results if isinstance(r, Reply)] == ["two", "one", "two"]
+    analyses = parses(first_of(first, second), Parse("a", "en"), Parse("b", "af"), Parse("c", "en"))
+    assert [value["by"] for value in analyses] == ["two", "one", "two"]
     assert (first.batches, second.batches) == ([["a", "b", "c"]], [["a", "c"]])
 
 
 def test_analysis_that_all_parts_lack_is_missing() -> None:
     """If no part can analyse a text, the reply has each part's reason and no served model."""
-    model = FirstOf([Own("one", "af"), Own("two", "en"), Own("one", "")])  # type: ignore[list-item]
-    [result] = model.parse([Parse("a", "ja")])
-    assert isinstance(result, Reply)
-    assert result.value == {"words": None, "by": "", "missing": "one lacks ja; two lacks ja"}
+    [result] = first_of(Own("one", "af"), Own("two", "en"), Own("one", "")).parse([Parse("a", "ja")])
+    assert values([result]) == [{"words": None, "by": "", "missing": "one lacks ja; two lacks ja"}]
     assert result.served_model == ""
 
 
 def test_failure_of_a_part_is_the_result() -> None:
     """If a part fails, its error is the result; the next part does not get the text."""
     second = Own("two", "en")
-    [result] = FirstOf([Own("one", "en"), second]).parse([Parse("fail", "en")])  # type: ignore[list-item]
-    assert isinstance(result, BackendError)
+    [result] = first_of(Own("one", "en"), second).parse([Parse("fail", "en")])
+    error(result)
     assert second.batches == []
 
 
 def test_batches_fit_the_part() -> None:
     """A part with a small maximum batch size gets several batches."""
     part = Own("one", "en", max_batch=2)
-    results = FirstOf([part, Own("two", "en")]).parse([Parse(t, "en") for t in "abcde"])  # type: ignore[list-item]
+    assert len(parses(first_of(part, Own("two", "en")), *(Parse(t, "en") for t in "abcde"))) == 5
     assert part.batches == [["a", "b"], ["c", "d"], ["e"]]
-    assert len(results) == 5
 
 
 def test_identity_names_all_parts() -> None:
-    """The identity names all parts in order and is pinned only if all are; deviations and closing cover all
-    parts.
-    """
+    """The identity names all parts and is pinned only if all are; deviations and closing cover all."""
     parts = [Own("one", "en"), Own("two", "en", pinned=False)]
-    model = FirstOf(parts)  # type: ignore[arg-type]
+    model = first_of(*parts)
     assert model.identity == {"backend": "first-of", "parts": [{"backend": "one"}, {"backend": "two"}]}
     assert not model.pinned
     assert list(model.deviations()) == ["as one does", "as two does"]
@@ -106,8 +106,8 @@ def test_specification() -> None:
     assert not ready("first-of:stanza?dir=/nowhere,spacy:nosuch_model")
     model = make("first-of:words,words")
     assert kinds_of(model) == {"parse"}
-    [reply] = model.parse([Parse("Die hond", "af", "words")])
-    assert [word[0] for word in reply.value["words"]] == ["die", "hond"]
+    [value] = parses(model, Parse("Die hond", "af", "words"))
+    assert [word[0] for word in value["words"]] == ["die", "hond"]
     model.close()
 
 
@@ -118,10 +118,50 @@ def test_specification() -> None:
         ("first-of:words,,words", "write first-of:PARSER,PARSER"),
         ("first-of:words,fake:echo", "fake:echo is not a parser"),
         ("first-of:words,spacy:nosuch_model", "neither the folder of a spaCy model"),
+        ("words:af", "write words"),
+        ("words?lang=af", "'lang' is not a parameter of words"),
     ],
 )
 def test_bad_specification(text: str, said: str) -> None:
-    """Too few parts, a part that is not a parser, and a missing part are one-line errors."""
-    with pytest.raises(UsageError, match=said) as raised:
-        make(text)
-    assert "\n" not in str(raised.value)
+    """Too few parts, a part that is not a parser or is missing, and names and parameters of words are refused."""
+    refuse(text, said)
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "words"),
+    [
+        ("af", "Die Hond, slaap!", ["die", "hond", "slaap"]),
+        ("fa", "می\u200cخوابد.", ["میخوابد"]),
+        ("ta", "பூனை தூங்குகிறது", ["பூனை", "தூங்குகிறது"]),
+        ("xx", "", []),
+    ],
+)
+def test_words(language: str, text: str, words: list[str]) -> None:
+    """Every run of letters, marks and digits is a word and its lemma, case-folded; other fields are empty."""
+    [value] = parses(make("words"), Parse(text, language, "words"))
+    assert value == {
+        "words": [[unicodedata.normalize("NFKC", word)] * 2 + ["", -1, ""] for word in words],
+        "by": TOKENIZER,
+    }
+    assert [word[0] for word in value["words"]] == unicode_words(text)
+
+
+def test_contract_of_words() -> None:
+    """The parser is always ready, runs in the pytest process, and is pinned by the Unicode version."""
+    model = make("words")
+    assert ready("words")
+    assert kinds_of(model) == {"parse"}
+    assert (model.blocking, model.pinned, model.deviations()) == (True, True, ())
+    assert model.identity["unicode"] == unicodedata.unidata_version
+
+
+def test_only_words_are_supported() -> None:
+    """Dependencies and trees are missing, and the message says so; an unknown analysis is an error."""
+    analyses = ("words", "dependency", "constituency", "semantics")
+    *known, unknown = make("words").parse([Parse("a b", "af", analysis) for analysis in analyses])
+    words, *missing = values(known)
+    assert len(words["words"]) == 2
+    assert [value["words"] for value in missing] == [None, None]
+    for value, analysis in zip(missing, analyses[1:], strict=False):
+        assert f"plain words have no {analysis}" in value["missing"]
+    assert (error(unknown).kind, unknown.fatal) == ("request", False)

