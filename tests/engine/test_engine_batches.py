@@ -210,10 +210,7 @@ def test_two_runs_with_one_store_submit_each_request_once(
     server = start_batch_server(polls=3)
 
     async def both() -> list[Any]:
-        runs = [
-            BatchRun(server, tmp_path, requests, is_begun=False, store=store)
-            for requests in (sums(12), sums(20)[4:])
-        ]
+        runs = (BatchRun(server, tmp_path, r, is_begun=False, store=store) for r in (sums(12), sums(20)[4:]))
         return list(await asyncio.gather(*(run.work() for run in runs)))
 
     first, second = asyncio.run(asyncio.wait_for(both(), 20))
@@ -348,17 +345,19 @@ def test_a_batch_whose_creation_was_not_confirmed_is_found(
         assert [batch["metadata"] for batch in server.batches.values()] == [{"llmprops": lost[0]}]
 
 
+async def failing_create(self: Any, uploaded: Any, mark: str) -> Any:
+    """Fail as a provider that creates no batch."""
+    raise BackendError("status 500", kind="status 500", transient=True)
+
+
 def test_a_provider_that_creates_no_batch_stops_the_run(
     start_batch_server: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The lines are not uploaded for ever; the next run submits them."""
 
-    async def failing(self: Any, uploaded: Any, mark: str) -> Any:
-        raise BackendError("status 500", kind="status 500", transient=True)
-
     server = start_batch_server()
     with monkeypatch.context() as patched:
-        patched.setattr(OpenAIBatches, "create", failing)
+        patched.setattr(OpenAIBatches, "create", failing_create)
         run = BatchRun(server, tmp_path, sums(8), retries=2)
     assert run.stopped == "m: no batch was created, 3 times: status 500"
     assert len(server.files) == 3
@@ -421,9 +420,6 @@ def test_a_batch_of_another_program_costs_nothing(
 ) -> None:
     """Without a mark, a batch of the same size may be taken for a lost one; its results are recognised as others."""
 
-    async def failing(self: Any, uploaded: Any, mark: str) -> Any:
-        raise BackendError("connection lost", kind="connection", transient=True)
-
     server = start_batch_server(MessageBatchServer, polls=polls)
     BatchRun(server, tmp_path / "other", sums(18)[10:])
     assert server.sizes == [7]
@@ -431,7 +427,7 @@ def test_a_batch_of_another_program_costs_nothing(
         [batch] = server.batches.values()
         batch |= {"status": "validating", "polls": 0}
     with monkeypatch.context() as patched:
-        patched.setattr(AnthropicBatches, "create", failing)
+        patched.setattr(AnthropicBatches, "create", failing_create)
         BatchRun(server, tmp_path, sums(8), batch_wait=0)
     assert BatchRun(server, tmp_path, sums(8)).texts == right(8)
     # Both runs made a first call.

@@ -1,4 +1,4 @@
-"""The broker and the reply store: which requests are sent again, and which are replayed."""
+"""The broker and the reply store: which requests are sent again, replayed, or computed in each run."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pytest_llmprops.core.errors import BackendError, RunStopped
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Chat, Embed, Reply, Request
+from pytest_llmprops.engine import client
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.store.base import Row
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
-from tests.support.engine_models import MakeBroker, ask_all
+from tests.support.engine_models import MakeBroker, Plain, ask_all
 
 
 class Deviating(FakeModel):
@@ -30,7 +32,7 @@ class Deviating(FakeModel):
 
 
 def test_stored_replies_are_not_requested_again(make_broker: MakeBroker) -> None:
-    """A second run is served completely from the store and reports the age of its replies."""
+    """A second run is served from the store and reports the age of its replies; another model gets none of them."""
     model = FakeModel(lambda chat: chat.prompt.upper())
     ask_all(make_broker(model), ["a", "b"])
     asked = ask_all(make_broker(model), ["a", "b", "c"])
@@ -39,11 +41,6 @@ def test_stored_replies_are_not_requested_again(make_broker: MakeBroker) -> None
     assert [r.prompt for r in model.requests] == ["a", "b", "c"]
     assert (asked.counters.requests, asked.counters.cache_hits, asked.counters.sent) == (3, 2, 1)
     assert 0 < asked.counters.oldest_seconds < 60
-
-
-def test_stored_replies_belong_to_one_model(make_broker: MakeBroker) -> None:
-    """A model with another identity does not get the first one's replies."""
-    ask_all(make_broker(FakeModel(["x"])), ["a"])
     assert ask_all(make_broker(FakeModel(["y"])), ["a"]).texts == ["y"]
 
 
@@ -153,15 +150,16 @@ def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: P
     assert sum(line["cached"] for line in lines) == (1 if cache == "reuse" else 0)
 
 
-def one_by_one(broker: Broker, prompts: Sequence[str]) -> list[Any]:
+def one_by_one(broker: Broker, requests: Sequence[str | Request]) -> list[Any]:
     """Send requests one after the other, so that none is joined in flight, and close the broker."""
 
     async def work() -> list[Any]:
         results: list[Any] = []
-        for prompt in prompts:
+        for request in requests:
+            chat = Chat.user(request) if isinstance(request, str) else request
             try:
-                results.append(await broker.ask("m", "subject", Chat.user(prompt)))
-            except BackendError as error:
+                results.append(await broker.ask("m", "subject", chat))
+            except (BackendError, RunStopped) as error:
                 results.append(error)
         await broker.close()
         return results
@@ -170,9 +168,7 @@ def one_by_one(broker: Broker, prompts: Sequence[str]) -> list[Any]:
 
 
 def test_off_remembers_within_a_run(make_broker: MakeBroker) -> None:
-    """With the store off, a request repeated within a run is not sent again; it counts as joined, not as
-    stored.
-    """
+    """With the store off, a request repeated within a run is not sent again; it counts as joined."""
     model = FakeModel(lambda chat: str(len(model.requests)))
     broker = make_broker(model, cache="off")
     replies = one_by_one(broker, ["a", "b", "a", "a"])
@@ -234,9 +230,7 @@ def test_a_clock_that_is_set_back_makes_no_reply_old(
 def test_a_slot_is_free_when_its_reply_is_stored(
     make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While replies wait for a slow store, no further call is sent: a run that is killed then has paid in vain for as
-    many calls as it has slots.
-    """
+    """While replies wait for a slow store, no further call is sent: a killed run has paid for its slots only."""
     stored: list[str] = []
     unstored: list[int] = []
     put_many = SQLiteStore.put_many
@@ -256,3 +250,141 @@ def test_a_slot_is_free_when_its_reply_is_stored(
     ask_all(make_broker(model, concurrency=3), [str(n) for n in range(12)])
     assert len(unstored) == 12
     assert max(unstored) == 3
+
+
+class Vectors(Plain):
+    """A blocking model of vectors; texts in ``bad`` fail with errors of ``kind``."""
+
+    stored, max_batch = False, 8
+
+    def __init__(self, bad: Sequence[str] = (), *, fatal: bool = False, kind: str = "model") -> None:
+        self.identity = {"backend": "vectors"}
+        self.asked: list[str] = []
+        self._bad, self._fatal, self._kind = bad, fatal, kind
+
+    def embed(self, requests: Sequence[Embed]) -> list[Any]:
+        """Return one row per character."""
+        self.asked += [request.text for request in requests]
+        return [self._one(request.text) for request in requests]
+
+    def _one(self, text: str) -> Any:
+        if text in self._bad:
+            return BackendError("no vector", kind=self._kind, fatal=self._fatal)
+        rows = np.array([[ord(c), 0.1] for c in text], dtype=np.float32)
+        return Reply(value={"vectors": rows}, served_model="vectors")
+
+
+def embeds(*texts: str) -> list[Embed]:
+    return [Embed(text, tokens=True) for text in texts]
+
+
+@pytest.mark.parametrize("cache", ["reuse", "refresh", "off", "only"])
+def test_computed_once_per_run_with_any_cache_setting(make_broker: MakeBroker, cache: str) -> None:
+    """Each run computes each text once, with every setting of the store, and counts no call."""
+    for _ in range(2):
+        model = Vectors()
+        broker = make_broker(model, cache=cache, max_calls=0)
+        replies = one_by_one(broker, embeds("a", "b", "a"))
+        assert [reply.value["vectors"][0][0] for reply in replies] == [ord("a"), ord("b"), ord("a")]
+        assert replies[0].key == replies[2].key != replies[1].key
+        assert model.asked == ["a", "b"]
+        counters = broker.counters
+        assert (counters.requests, counters.sent, counters.cache_hits, counters.joined) == (0, 0, 0, 0)
+        assert broker.report()["models"]["m"]["served_as"] == ["vectors"]
+
+
+def test_replies_are_not_stored(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """The store stays empty; the log has the request once, with a note instead of its reply."""
+    run = tmp_path / "run"
+    run.mkdir()
+    broker = make_broker(Vectors(), run_dir=str(run))
+    one_by_one(broker, embeds("a", "a"))
+    [line] = [json.loads(line) for line in (run / "requests.jsonl").read_text().splitlines()]
+    assert line["request"] == {"text": "a", "tokens": True}
+    assert line["reply"] == {"text": "", "note": "computed in each run, not kept"}
+    assert b"vectors" not in (tmp_path / "replies.sqlite").read_bytes()
+
+
+def test_equal_requests_in_flight_are_computed_once(make_broker: MakeBroker) -> None:
+    model = Vectors()
+    asked = ask_all(make_broker(model), [Embed("a"), Embed("a"), Embed("b")])
+    assert len(asked.results) == 3
+    assert all(isinstance(r, Reply) for r in asked.results)
+    assert sorted(model.asked) == ["a", "b"]
+
+
+def test_memory_is_bounded(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a limit, the least recently used reply is forgotten and computed again."""
+    monkeypatch.setattr("pytest_llmprops.engine.queues.REMEMBERED", 2)
+    model = Vectors()
+    one_by_one(make_broker(model), embeds(*"abacab"))
+    assert model.asked == ["a", "b", "c", "b"]
+
+
+def test_errors_are_not_remembered(make_broker: MakeBroker) -> None:
+    """A failing text is computed again; a model that cannot be used ends the run."""
+    model = Vectors(bad=["x"])
+    first, good, again = one_by_one(make_broker(model), embeds("x", "a", "x"))
+    assert isinstance(first, BackendError)
+    assert isinstance(again, BackendError)
+    assert isinstance(good, Reply)
+    assert model.asked == ["x", "a", "x"]
+    broker = make_broker(Vectors(bad=["x"], fatal=True))
+    stopped, after = one_by_one(broker, embeds("x", "a"))
+    assert isinstance(stopped, RunStopped)
+    assert isinstance(after, RunStopped)
+    assert broker.stopped == "m: no vector"
+
+
+@pytest.mark.parametrize(("kind", "ends"), [("request", False), ("backend", True)])
+def test_texts_that_are_too_long_end_no_run(make_broker: MakeBroker, kind: str, ends: bool) -> None:
+    """Many overlong texts in a row do not stop the run; a model that fails on all texts does."""
+    results = one_by_one(make_broker(Vectors(bad=["x"], kind=kind)), embeds(*"x" * 40, "a"))
+    assert all(isinstance(error, BackendError) for error in results[:10])
+    assert isinstance(results[-1], RunStopped if ends else Reply)
+
+
+def test_a_plan_needs_no_calls_for_them(make_broker: MakeBroker) -> None:
+    """Computed replies are not calls of the plan, and the plan computes nothing."""
+    model = Vectors()
+    broker = make_broker(model)
+
+    async def work() -> list[bool]:
+        known = await broker.are_known([("m", Embed("a")), ("m", Embed("b"))])
+        await broker.close()
+        return known
+
+    assert asyncio.run(work()) == [True, True]
+    assert model.asked == []
+
+
+def read(line: bytes) -> Any:
+    async def work() -> Any:
+        reader = asyncio.StreamReader(limit=client.LINE_LIMIT)
+        reader.feed_data(line)
+        reader.feed_eof()
+        return await client.read_message(reader)
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_arrays_cross_the_socket(dtype: str) -> None:
+    """An array arrives unchanged, with its shape and type, among plain values."""
+    array = np.random.default_rng(1).normal(size=(3, 5)).astype(dtype)
+    message = {"id": 1, "reply": {"value": {"vectors": array, "spans": [[0, 1]], "empty": array[:0]}}}
+    results = read(client.encode_message(message))["reply"]["value"]
+    assert results["vectors"].dtype == array.dtype
+    np.testing.assert_array_equal(results["vectors"], array)
+    assert results["empty"].shape == (0, 5)
+    assert results["spans"] == [[0, 1]]
+
+
+def test_text_that_looks_like_an_array() -> None:
+    """A reply containing the array marker arrives as text; non-numeric arrays are refused."""
+    text = '{"__array__": "AAAA", "type": "<f4", "shape": [1]}'
+    assert read(client.encode_message({"id": 1, "text": text})) == {"id": 1, "text": text}
+    with pytest.raises(TypeError, match="not a JSON value"):
+        client.encode_message({"x": np.array(["a"])})
+    with pytest.raises(TypeError, match="not a JSON value"):
+        client.encode_message({"x": object()})

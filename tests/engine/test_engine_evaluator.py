@@ -1,8 +1,9 @@
-"""Concurrent evaluation: order, limits, and attribution of errors."""
+"""Concurrent evaluation: order, limits, attribution of errors, and several items as one pytest case."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
@@ -15,8 +16,17 @@ from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
-from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine.evaluator import Case, Evaluator, Outcome, with_params
+from pytest_llmprops.core.verdicts import Status, Verdict
+from pytest_llmprops.engine.evaluator import (
+    LISTED,
+    Case,
+    CaseGroup,
+    Evaluator,
+    GroupOutcome,
+    Outcome,
+    group_outcome,
+    with_params,
+)
 from pytest_llmprops.engine.event_loop import LoopThread
 
 Answer = Callable[[str, str, Request], Awaitable[Reply]]
@@ -70,10 +80,7 @@ def test_every_case_gets_its_own_outcome(loop: LoopThread) -> None:
     results = outcomes(loop, capitals, *(case(f"i{n}") for n in range(30)))
     assert [o.verdict.given for o in results if o.verdict] == [f"I{n}" for n in range(30)]
     assert [o.record().requests for o in results] == [(f"key of i{n}",) for n in range(30)]
-    assert [(o.record().id, o.record().status) for o in results[:2]] == [
-        ("i0", "correct"),
-        ("i1", "correct"),
-    ]
+    assert [(o.record().id, o.record().status) for o in results[:2]] == [("i0", "correct"), ("i1", "correct")]
 
 
 def test_cases_begin_in_order(loop: LoopThread) -> None:
@@ -102,13 +109,6 @@ class Gauge:
         await asyncio.sleep(0.003)
         self.now -= 1
         return Reply("x")
-
-
-def test_active_cases_never_exceed_the_window(loop: LoopThread) -> None:
-    """The number of active cases reaches the window and never exceeds it."""
-    gauge = Gauge()
-    outcomes(loop, gauge, *(case(f"i{n}") for n in range(30)), window=5)
-    assert gauge.peak == 5
 
 
 def test_the_window_holds_over_all_submissions(loop: LoopThread) -> None:
@@ -307,7 +307,7 @@ def test_a_missing_helper_names_role_and_option(loop: LoopThread) -> None:
 
 
 def test_params_override_those_of_a_chat() -> None:
-    """Known parameters replace the benchmark's; others go to the server in a fixed order."""
+    """Known parameters replace the benchmark's, others go to the server in a fixed order; a segmentation has none."""
     asked = Chat.user("q", temperature=0.7, max_tokens=5, extra=(("top_p", 0.5),))
     changed = with_params(asked, {"temperature": 0.0, "seed": 1, "top_p": 0.9, "stop": "END"})
     assert isinstance(changed, Chat)
@@ -315,12 +315,7 @@ def test_params_override_those_of_a_chat() -> None:
     assert changed.extra == (("seed", 1), ("top_p", 0.9))
     assert changed.messages == asked.messages
     assert with_params(asked, {}) is asked
-
-
-def test_params_do_not_apply_to_other_kinds() -> None:
-    """Chat parameters such as temperature do not apply to a segmentation."""
-    asked = Segment("q")
-    assert with_params(asked, {"temperature": 0.0}) is asked
+    assert with_params(Segment("q"), {"temperature": 0.0}) == Segment("q")
 
 
 class Odd(Benchmark):
@@ -429,3 +424,81 @@ def test_a_call_after_the_verdict_is_refused(loop: LoopThread) -> None:
         return later[0].exception()
 
     assert "Odd called ask after its verdict" in str(loop.call(fault(), 5))
+
+
+def outcome_of(*results: Status | Exception | str, given: str = "") -> GroupOutcome:
+    """Return a group with one item per status, error or fault; other texts are reasons to stop."""
+    outcomes = []
+    for number, what in enumerate(results):
+        case = Case(Capitals(), Item(f"some/{number}", "t", "zh"), None, Protocol("quick", NoSettings()), "m")
+        more: dict[str, Any]
+        if isinstance(what, BackendError):
+            more = {"error": what}
+        elif isinstance(what, Exception):
+            more = {"fault": what}
+        elif what in ("correct", "wrong", "refused", "unparsed"):
+            score = float(what == "correct")
+            more = {"verdict": Verdict(what, "x", given, f"reason {number}", score)}  # type: ignore[arg-type]
+        else:
+            more = {"stopped": what}
+        outcomes.append(Outcome(case, **more))
+    return group_outcome(CaseGroup("g", tuple(o.case for o in outcomes)), outcomes)
+
+
+def test_all_correct() -> None:
+    """A group passes if every item is correct."""
+    outcome = outcome_of("correct", "correct")
+    assert outcome.verdict
+    assert (outcome.status, outcome.verdict.score, outcome.failures) == ("correct", 1.0, [])
+
+
+def test_failures_are_counted_and_the_first_named() -> None:
+    """The worst status represents the group; the line counts each kind and names three failures."""
+    outcome = outcome_of("refused", "wrong", "correct", "unparsed", "wrong", BackendError("lost"))
+    assert outcome.verdict is not None
+    assert not outcome.verdict
+    assert outcome.status == "wrong"
+    assert outcome.verdict.reason == (
+        "2 of 6 items wrong, 1 refused, 1 unparsed, 1 errors:"
+        " some/0 (reason 0); some/1 (reason 1); some/3 (reason 3); and 1 more"
+    )
+    assert outcome.verdict.score == 1 / 5
+
+
+def test_errors_alone_are_an_error() -> None:
+    """Errors next to correct items make the case an error with the first error's message."""
+    outcome = outcome_of("correct", BackendError("lost"), BackendError("again"))
+    assert outcome.verdict is None
+    assert outcome.error is not None
+    assert outcome.error.message == "2 of 3 items: lost"
+    assert outcome.status == "error"
+
+
+def test_fault_is_reported_first() -> None:
+    """An exception in the benchmark's code is reported before any other failure."""
+    fault = KeyError("x")
+    outcome = outcome_of("wrong", fault)
+    assert (outcome.fault, outcome.verdict) == (fault, None)
+
+
+def test_stopped_group_keeps_its_judged_items() -> None:
+    """In a group interrupted by a stop, judged items are recorded and there is no verdict."""
+    outcome = outcome_of("correct", "out of money", "wrong")
+    assert (outcome.stopped, outcome.verdict) == ("out of money", None)
+    assert [json.loads(line)["id"] for line in outcome.lines.split("\n") if line] == ["some/0", "some/2"]
+
+
+def test_lines_are_the_records() -> None:
+    """Each item is one line for any separators in its texts, and lone surrogates are preserved."""
+    outcome = outcome_of("wrong", "correct", given="a\u2028b\n\x85c")
+    assert [json.loads(line) for line in outcome.lines.rstrip("\n").split("\n")] == [
+        record.to_json() for record in outcome.records
+    ]
+    assert outcome_of("wrong", given="\ud800").lines.encode()
+
+
+def test_listed_failures_are_bounded() -> None:
+    """Only a limited number of failures is kept for a report, but all are counted."""
+    outcome = outcome_of(*["wrong"] * (LISTED + 5))
+    assert len(outcome.failures) == LISTED
+    assert outcome.counts["wrong"] == LISTED + 5

@@ -17,9 +17,8 @@ from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.store.base import Row
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.api.prices import Price
-from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.fake import BACKEND, FakeModel
-from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.models.fake import FakeModel
+from tests.support.backends import make
 from tests.support.engine_models import MakeBroker, ask_all, kinds
 
 
@@ -42,38 +41,32 @@ def _slow_store(monkeypatch: pytest.MonkeyPatch) -> None:
         (FakeModel(["a"], delay=0.1), False),
         (FakeModel(["a"], fail=0.1), False),
         (FakeModel(["a"], price=Price(1.0, 1.0)), False),
-    ],
-    ids=["list", "rules", "function", "delay", "failures", "price"],
-)
-def test_only_models_that_never_wait_are_immediate(model: FakeModel, expected: bool) -> None:
-    """A function may call an API; a delay, failures and a price stand for those of one."""
-    assert model.immediate == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
         ("fake:echo", True),
         ("fake:constant?text=B", True),
         ("fake:random", True),
         ("fake:echo?delay=0.1", False),
+        ("fake:call?file=FILE", False),
+    ],
+    ids=[
+        "list",
+        "rules",
+        "function",
+        "delay",
+        "failures",
+        "price",
+        "echo",
+        "constant",
+        "random",
+        "slow",
+        "file",
     ],
 )
-def test_specifications_of_models_that_never_wait(text: str, expected: bool) -> None:
-    """The functions of this package never wait, those of a file may."""
-    spec, options = parse_spec(text), BackendOptions()
-    BACKEND.check(spec, options)
-    model: Any = BACKEND.factory(spec, options)
-    assert model.immediate == expected
-
-
-def test_the_function_of_a_file_may_wait(tmp_path: Path) -> None:
-    """It may call an API."""
+def test_only_models_that_never_wait_are_immediate(model: Any, expected: bool, tmp_path: Path) -> None:
+    """A function of the user may call an API; a delay, failures and a price stand for those of one."""
     (tmp_path / "reply.py").write_text("def reply(chat): return 'a'", encoding="utf-8")
-    spec, options = parse_spec(f"fake:call?file={tmp_path / 'reply.py'}"), BackendOptions()
-    BACKEND.check(spec, options)
-    model: Any = BACKEND.factory(spec, options)
-    assert not model.immediate
+    if isinstance(model, str):
+        model = make(model.replace("FILE", str(tmp_path / "reply.py")))
+    assert model.immediate == expected
 
 
 def test_a_reply_does_not_wait_for_the_store(

@@ -14,17 +14,18 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Reply, Segment
 from pytest_llmprops.core.verdicts import Verdict
-from pytest_llmprops.engine.evaluator import Case
+from pytest_llmprops.engine.evaluator import Case, Outcome
 from pytest_llmprops.engine.in_process import InProcess, NoBroker
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.base import BackendOptions
+from tests.support.engine_models import Plain
 
 
-class Cutter:
+class Cutter(Plain):
     """A segmenter into characters that records its batches; ``!`` fails, and ``fatal`` is a fatal error."""
 
     identity: Mapping[str, Any] = {"backend": "cutter"}
-    pinned, max_batch, blocking = True, 4, True
+    max_batch = 4
 
     def __init__(self) -> None:
         self.batches: list[int] = []
@@ -43,10 +44,6 @@ class Cutter:
         if text == "fatal":
             return BackendError("no dictionary", kind="model", fatal=True)
         return BackendError("no !") if text == "!" else Reply(value=list(text), served_model="cutter 1")
-
-    def deviations(self) -> Sequence[str]:
-        """Return no deviations."""
-        return ()
 
     def close(self) -> None:
         """Record that the model is closed."""
@@ -90,18 +87,21 @@ def here(cutter: Cutter) -> InProcess:
 
 def cases(*texts: str, context: Any = None, benchmark: Benchmark | None = None) -> list[Case]:
     """Return one case per text."""
-    protocol = Protocol("quick", NoSettings())
-    own = benchmark or Cuts()
-    return [
-        Case(own, Item(f"c/{n}", "cut", "zh", fields={"text": t}), context, protocol, "m")
-        for n, t in enumerate(texts)
-    ]
+    protocol, own = Protocol("quick", NoSettings()), benchmark or Cuts()
+    items = [Item(f"c/{n}", "cut", "zh", fields={"text": t}) for n, t in enumerate(texts)]
+    return [Case(own, item, context, protocol, "m") for item in items]
+
+
+def judged(session: InProcess, *texts: str, context: Any = None) -> list[Outcome]:
+    """Return the outcomes of these texts, which the benchmark judges at once."""
+    outcomes = session.evaluate(cases(*texts, context=context))
+    assert outcomes is not None
+    return outcomes
 
 
 def test_outcomes_come_in_order_and_batches_fit(here: InProcess, cutter: Cutter) -> None:
     """Each item has its own outcome, and no batch exceeds the model's batch size."""
-    outcomes = here.evaluate(cases(*(f"t{n}" for n in range(10))))
-    assert outcomes is not None
+    outcomes = judged(here, *(f"t{n}" for n in range(10)))
     assert [o.verdict.given for o in outcomes if o.verdict] == [f"t{n}" for n in range(10)]
     assert cutter.batches == [4, 4, 2]
     assert here.use()["m"].requests == 10
@@ -118,8 +118,7 @@ def test_items_of_two_sources_keep_their_context(here: InProcess) -> None:
 
 def test_error_of_one_item_affects_no_other(here: InProcess) -> None:
     """A failure at one sentence affects no other and stops nothing."""
-    outcomes = here.evaluate(cases("a", "!", "b"))
-    assert outcomes is not None
+    outcomes = judged(here, "a", "!", "b")
     assert [o.error is None for o in outcomes] == [True, False, True]
     assert here.stopped is None
 
@@ -129,8 +128,7 @@ def test_error_of_one_item_affects_no_other(here: InProcess) -> None:
 )
 def test_a_backends_exception_is_an_error_of_its_batch(here: InProcess, text: str, message: str) -> None:
     """A model's exception, or a missing result, is a one-line error of that batch."""
-    outcomes = here.evaluate(cases("a", "b", "c", text, "d"))
-    assert outcomes is not None
+    outcomes = judged(here, "a", "b", "c", text, "d")
     assert [o.error is not None for o in outcomes] == [True, True, True, True, False]
     assert outcomes[0].error is not None
     assert message in outcomes[0].error.message
@@ -141,16 +139,12 @@ def test_a_backends_exception_is_an_error_of_its_batch(here: InProcess, text: st
 )
 def test_a_benchmarks_exception_is_a_fault(here: InProcess, context: Any, fault: type[Exception]) -> None:
     """A benchmark that raises, or returns too few results, is reported as faulty, not the model."""
-    outcomes = here.evaluate(cases("a", "b", context=context))
-    assert outcomes is not None
-    assert all(isinstance(o.fault, fault) for o in outcomes)
+    assert all(isinstance(o.fault, fault) for o in judged(here, "a", "b", context=context))
 
 
 def test_a_model_that_cannot_be_loaded_stops_all(here: InProcess) -> None:
     """After a fatal error nothing more is served, in a batch or singly."""
-    outcomes = here.evaluate(cases("a", "fatal"))
-    assert outcomes is not None
-    assert [o.stopped for o in outcomes] == ["m: no dictionary"] * 2
+    assert [o.stopped for o in judged(here, "a", "fatal")] == ["m: no dictionary"] * 2
     assert here.stopped == "m: no dictionary"
     with pytest.raises(RunStopped, match="m: no dictionary"):
         asyncio.run(here.ask("m", Segment("a")))
@@ -200,10 +194,7 @@ def test_without_a_broker_a_stop_keeps_its_reason() -> None:
 
 def test_fault_at_every_item_of_a_batch_stops_the_run(here: InProcess) -> None:
     """An exception of evaluate_all is the fault of 20 items; the others are not evaluated."""
-    outcomes = here.evaluate(cases(*(f"i{n}" for n in range(30)), context=ValueError("mine")))
-    assert outcomes is not None
+    outcomes = judged(here, *(f"i{n}" for n in range(30)), context=ValueError("mine"))
     assert [o.fault is not None for o in outcomes] == [True] * 20 + [False] * 10
     assert "20 items of" in str(here.stopped)
-    again = here.evaluate(cases("a"))
-    assert again is not None
-    assert again[0].stopped == here.stopped
+    assert judged(here, "a")[0].stopped == here.stopped

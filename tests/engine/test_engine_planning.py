@@ -97,36 +97,23 @@ def case(benchmark: Benchmark, model: str, number: int = 0) -> Case:
 
 
 def test_a_plan_counts_what_would_be_asked() -> None:
-    """A plan has items, calls, characters and tokens per benchmark and model, with separate requests per
-    model.
-    """
+    """A plan has items, calls, characters and tokens per benchmark and model; equal requests to one are one call."""
     asked: list[str] = []
-    rows = plan(
-        [case(Asking(), "m", n) for n in range(3)] + [case(Asking(), "n"), case(Once(), "m")],
-        lambda label, request: asked.append(label),
-    )
+    cases = [*(case(Asking(), "m", n) for n in range(3)), case(Asking(), "n")]
+    cases += [*(case(Once(), "m", n) for n in range(5)), case(Once(), "n")]
+    rows = plan(cases, lambda label, request: asked.append(label))
     assert [(r.benchmark, r.model, r.items, r.calls) for r in rows] == [
         ("asking", "m", 3, 9),
         ("asking", "n", 1, 3),
-        ("once", "m", 1, 1),
+        ("once", "m", 5, 1),
+        ("once", "n", 1, 1),
     ]
-    assert total_calls(rows) == 13
+    assert total_calls(rows) == 14
+    assert plan([]) == []
     assert asked[9:12] == ["n", "n", "helper:segmenter"]
     assert rows[0].completion_tokens == 3 * 2 * 5
     assert rows[0].prompt_characters == 3 * (400 + len("x" * 400 + "\n\nagain?"))
     assert rows[2].prompt_tokens == 10
-
-
-def test_equal_requests_are_planned_once() -> None:
-    """Equal requests to one model are one call, as in the run; requests to other models are separate."""
-    rows = plan([case(Once(), "m", n) for n in range(5)] + [case(Once(), "n")])
-    assert [(r.model, r.items, r.calls) for r in rows] == [("m", 5, 1), ("n", 1, 1)]
-
-
-def test_plan_without_cases_is_empty() -> None:
-    """A plan without cases has no rows."""
-    assert plan([]) == []
-    assert total_calls([]) == 0
 
 
 def test_cost_follows_the_models_prices() -> None:
@@ -146,3 +133,23 @@ def test_a_plan_survives_what_ends_tasks() -> None:
     [row] = plan(cases)
     assert row.calls == len(ids)
     assert benchmark.left.cancelled()
+
+
+class Sampling(Benchmark):
+    """Sends each prompt three times, and one request to a helper."""
+
+    name = "sampling"
+
+    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
+        for prompt in ("a", "b"):
+            await asyncio.gather(*(ask(Chat.user(prompt + item.id, sample=k)) for k in range(3)))
+        await ask(Segment(item.id), role="segmenter")
+        return Verdict("unparsed")
+
+
+def test_a_plan_counts_samples_and_prompts() -> None:
+    """A plan counts each sample as a call, and also the calls needed if an API returns all samples at once."""
+    protocol, helpers = Protocol("quick", NoSettings()), {"segmenter": "s"}
+    items = [Item(f"i/{k}", "task", "en") for k in range(2)]
+    [row] = plan([Case(Sampling(), item, None, protocol, "m", helpers=helpers) for item in items])
+    assert (row.calls, row.prompts) == (14, 6)

@@ -1,4 +1,4 @@
-"""How requests reach a model: sorted batches, single calls, and attribution of errors."""
+"""How requests reach a model: sorted batches, single calls, shared work, and attribution of errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
-from pytest_llmprops.engine.queues import BatchQueue, SingleQueue, ThreadWorker, queue_of, served_in_parts
+from pytest_llmprops.engine.queues import (
+    BatchQueue,
+    SharedWork,
+    SingleQueue,
+    ThreadWorker,
+    queue_of,
+    served_in_parts,
+)
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import Local
 
@@ -45,13 +52,16 @@ def test_blocking_models_get_batches_and_others_single_calls() -> None:
 
 
 def test_requests_that_arrive_together_are_sorted_into_batches() -> None:
-    """Requests are sorted by prompt into batches of at most ``max_batch``; each gets its own reply."""
+    """Requests, also of equal prompts, are sorted into batches of at most ``max_batch``; each gets its reply."""
     prompts = [f"{n:02}" for n in range(22)]
     random.Random(1).shuffle(prompts)
     model = Local(max_batch=8, serve=lambda batch: [Reply(f"<{p}>") for p in batch])
     assert texts(sent(batch_queue(model), [Chat.user(p) for p in prompts])) == [f"<{p}>" for p in prompts]
     assert [len(batch) for batch in model.batches] == [8, 8, 6]
     assert [p for batch in model.batches for p in batch] == sorted(prompts)
+    model = Local(max_batch=2)
+    assert texts(sent(batch_queue(model), [Chat.user("q", sample=n) for n in range(5)])) == ["Q"] * 5
+    assert [len(batch) for batch in model.batches] == [2, 2, 1]
 
 
 def test_results_of_a_generator_are_used_as_they_come() -> None:
@@ -86,13 +96,6 @@ def test_a_generator_with_too_few_results() -> None:
     few = "!the model yielded 2 results for 3 requests"
     assert texts(sent(batch_queue(Generating(3)), [Chat.user(c) for c in "abc"])) == ["x", "y", few]
     assert texts(sent(batch_queue(Generating(3)), [Chat.user("a")])) == ["x"]
-
-
-def test_equal_prompts_may_wait_together() -> None:
-    """Samples of the same prompt are all served."""
-    model = Local(max_batch=2)
-    assert texts(sent(batch_queue(model), [Chat.user("q", sample=n) for n in range(5)])) == ["Q"] * 5
-    assert [len(batch) for batch in model.batches] == [2, 2, 1]
 
 
 def test_one_batch_at_a_time_and_never_in_the_loop() -> None:
@@ -227,23 +230,6 @@ def test_an_unserved_kind_is_an_error_of_the_request() -> None:
     assert "segment" in str(result)
 
 
-class Raising(FakeModel):
-    """A backend that raises an exception."""
-
-    async def chat(self, requests: Sequence[Chat]) -> list[Any]:
-        raise ValueError("secret\nline " + "x" * 1000)
-
-
-def test_unexpected_exception_is_an_error_of_the_item() -> None:
-    """An unexpected exception becomes one short line and never ends the run."""
-    [result] = sent(SingleQueue(Raising(["x"])), [Chat.user("q")])
-    assert isinstance(result, BackendError)
-    assert str(result).startswith("ValueError: secret line xxx")
-    assert len(str(result)) <= 300
-    assert not result.transient
-    assert not result.fatal
-
-
 @pytest.mark.parametrize("fault", [asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("results", [0, 1, 2])
 def test_what_ends_a_thread_is_an_error_of_the_item(fault: type[BaseException], results: int) -> None:
@@ -267,15 +253,24 @@ def test_what_ends_a_thread_is_an_error_of_the_item(fault: type[BaseException], 
     assert texts(asyncio.run(asyncio.wait_for(work(), 5))) == [*expected, later]
 
 
-@pytest.mark.parametrize("fault", [asyncio.CancelledError, GeneratorExit, KeyboardInterrupt])
-def test_what_ends_a_task_is_an_error_of_the_item(fault: type[BaseException]) -> None:
-    """Whatever an asynchronous model raises is the error of its request."""
+@pytest.mark.parametrize("fault", [asyncio.CancelledError(), GeneratorExit(), KeyboardInterrupt(), None])
+def test_what_a_task_raises_is_an_error_of_the_item(fault: BaseException | None) -> None:
+    """Whatever an asynchronous model raises is the error of its request, in one short line."""
+    raised = fault or ValueError("secret\nline " + "x" * 1000)
 
     class Ending(FakeModel):
         async def chat(self, requests: Sequence[Chat]) -> Any:
-            raise fault
+            raise raised
 
-    assert texts(sent(SingleQueue(Ending(["x"])), [Chat.user("a")])) == [f"!{fault.__name__}"]
+    [result] = sent(SingleQueue(Ending(["x"])), [Chat.user("a")])
+    assert isinstance(result, BackendError)
+    assert not result.transient
+    assert not result.fatal
+    if fault is None:
+        assert str(result).startswith("ValueError: secret line xxx")
+        assert len(str(result)) <= 300
+    else:
+        assert str(result) == type(fault).__name__
 
 
 def test_an_exception_of_the_place_is_an_error_of_its_batch() -> None:
@@ -285,3 +280,75 @@ def test_an_exception_of_the_place_is_an_error_of_its_batch() -> None:
         raise TypeError("max_batch")
 
     assert texts(sent(BatchQueue(4, [ThreadWorker(serve)]), [Chat.user("a")])) == ["!TypeError: max_batch"]
+
+
+def test_a_cancelled_request_does_not_end_the_work_of_others() -> None:
+    """Work begins once per key, and goes on if one of those who wait for it is cancelled."""
+    begun = []
+
+    async def slow() -> str:
+        begun.append(1)
+        await asyncio.sleep(0.01)
+        return "done"
+
+    async def work() -> list[str]:
+        shared: SharedWork[str] = SharedWork()
+        first, *others = [asyncio.ensure_future(shared.result("k", slow)) for _ in range(3)]
+        await asyncio.sleep(0)
+        first.cancel()
+        assert "k" in shared
+        results = await asyncio.gather(*others)
+        assert "k" not in shared
+        return [*results, await shared.result("k", slow)]
+
+    assert asyncio.run(work()) == ["done"] * 3
+    assert len(begun) == 2
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit, GeneratorExit])
+def test_all_get_the_exception(kind: type[BaseException]) -> None:
+    """An exception of the work is that of all who wait; the key is free again."""
+
+    async def failing() -> str:
+        raise kind("no")
+
+    async def work() -> None:
+        shared: SharedWork[str] = SharedWork()
+        texts = []
+
+        async def wait() -> None:
+            try:
+                await shared.result("k", failing)
+            except BaseException as error:
+                texts.append(str(error))
+
+        await asyncio.gather(wait(), wait())
+        assert texts == ["no", "no"]
+        assert "k" not in shared
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_closing_ends_all_waits(steps: int) -> None:
+    """Closing cancels those who wait, also for work that has not begun."""
+
+    async def work() -> None:
+        shared: SharedWork[str] = SharedWork()
+
+        async def endless() -> str:
+            await asyncio.sleep(60)
+            return ""
+
+        waiting = asyncio.ensure_future(shared.result("k", endless))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        closing = asyncio.ensure_future(shared.close())
+        if steps:
+            await asyncio.wait_for(asyncio.gather(waiting, closing, return_exceptions=True), 5)
+            assert waiting.cancelled()
+        else:
+            waiting.cancel()
+            await closing
+
+    asyncio.run(work())

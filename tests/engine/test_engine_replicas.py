@@ -17,7 +17,6 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.engine.queues import MOST_LOSSES, BatchQueue, Deliver, WorkerLost
-from pytest_llmprops.engine.replicas import fleets as fleet_module
 from pytest_llmprops.engine.replicas import fleets as fleets_module
 from pytest_llmprops.engine.replicas.cluster import Cluster, Node, Placement, Replica, place
 from pytest_llmprops.engine.replicas.fleets import MOST_LOST, Fleet, Fleets
@@ -90,10 +89,7 @@ def served(
     timeout: float = 60,
 ) -> tuple[list[Any], list[str]]:
     """Return the results of prompts "0", "1", ... and the notes of the fleet."""
-    registry.registered["own"] = (
-        registry.Backend(lambda spec, options: there, registry.always("chat")),
-        "",
-    )
+    registry.registered["own"] = (registry.Backend(lambda *_: there, registry.always("chat")), "")
 
     async def work() -> tuple[list[Any], list[str]]:
         spec = ModelSpec("own", "own", "own")
@@ -111,7 +107,7 @@ def served(
 @pytest.fixture(autouse=True)
 def _own_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "registered", {})
-    monkeypatch.setattr(fleet_module, "REPLICA_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(fleets_module, "REPLICA_LOOK_SECONDS", 0.01)
 
 
 def texts(results: Sequence[Any]) -> list[str]:
@@ -149,9 +145,7 @@ def test_no_room_for_another_replica() -> None:
     assert texts(results[:4]) == ["0", "1", "10", "11"] or len({*texts(results)}) == 5
     errors = [result for result in results if isinstance(result, BackendError)]
     assert len(errors) == 8
-    assert all(
-        error.fatal and error.message.startswith("no replica is left; the replica on") for error in errors
-    )
+    assert all(e.fatal and e.message.startswith("no replica is left; the replica on") for e in errors)
 
 
 def test_request_that_ends_replicas_is_an_error() -> None:
@@ -175,7 +169,7 @@ def test_replicas_that_always_end_are_not_replaced_forever() -> None:
 
 def test_slow_batch_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that does not answer in time is lost."""
-    monkeypatch.setattr(fleet_module, "REPLICA_START_SECONDS", 0.2)
+    monkeypatch.setattr(fleets_module, "REPLICA_START_SECONDS", 0.2)
 
     def slow() -> Local:
         def serve(prompts: list[str]) -> list[Reply]:
@@ -195,25 +189,25 @@ class Other(Local):
     identity = {"backend": "local", "files_sha256": "b" * 64}
 
 
-def test_different_model_is_refused() -> None:
-    """A replica with another identity gets no request; one line has both values."""
-    results, notes = served(Machines(), 2, there=Other)
+def lacking() -> Local:
+    """Fail as on a machine without the model's file."""
+    raise UsageError("no such file:\nx.gguf")
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        (Other, f"files_sha256 is {'b' * 64} there and none here; install the same files and versions"),
+        (lacking, "no such file: x.gguf"),
+    ],
+)
+def test_unusable_replica_is_refused(there: Callable[[], Local], said: str) -> None:
+    """A replica with another identity, or that cannot create its model, gets no request; one line says why."""
+    results, notes = served(Machines(), 2, there=there)
     [line] = notes
-    assert line.endswith(
-        f"was refused: files_sha256 is {'b' * 64} there and none here; install the same files and versions"
-    )
+    assert line.endswith(f"was refused: {said}")
     assert texts(results) == [line] * 2
     assert results[0].fatal
-
-
-def test_model_that_a_machine_lacks_is_refused() -> None:
-    """A replica that cannot create its model says why, in one line."""
-
-    def lacking() -> Local:
-        raise UsageError("no such file:\nx.gguf")
-
-    results, _ = served(Machines(), 1, there=lacking)
-    assert texts(results)[0].endswith("was refused: no such file: x.gguf")
 
 
 def test_head_node_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:

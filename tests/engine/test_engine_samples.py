@@ -13,18 +13,12 @@ from unittest import mock
 
 import pytest
 
-from pytest_llmprops.core.benchmark import Benchmark, NoSettings
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.protocols import Protocol
-from pytest_llmprops.core.requests import Chat, Reply, Segment, Usage, request_key
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.requests import Chat, Reply, Usage, request_key
 from pytest_llmprops.engine import queues
 from pytest_llmprops.engine.calls import RateLimit
 from pytest_llmprops.engine.client import BrokerClient
-from pytest_llmprops.engine.evaluator import Case
-from pytest_llmprops.engine.planning import plan
-from tests.support.engine_models import Asked, MakeBroker, ask_all, final, kinds, served, transient
+from tests.support.engine_models import Asked, MakeBroker, Plain, ask_all, final, kinds, served, transient
 
 Answer = Callable[[Chat, int], Sequence[Reply] | BackendError]
 
@@ -34,12 +28,10 @@ def numbered(request: Chat, count: int) -> list[Reply]:
     return [Reply(f"{request.prompt} {k}", usage=Usage(2, 3, 0), cost_usd=0.25) for k in range(count)]
 
 
-class Several:
+class Several(Plain):
     """A network model that takes up to ``most_samples`` at once; ``calls`` lists (prompt, samples) of each."""
 
-    max_batch = 1
     blocking = False
-    pinned = True
     identity: Mapping[str, Any] = {"backend": "several"}
 
     def __init__(self, answer: Answer = numbered, *, most: int = 128, delay: float = 0.01) -> None:
@@ -66,13 +58,6 @@ class Several:
         """Return the notes of the model."""
         return () if self.most_samples > 1 else ("one at a time",)
 
-    def deviations(self) -> Sequence[str]:
-        """Return no deviations."""
-        return ()
-
-    def close(self) -> None:
-        """Do nothing."""
-
 
 def eleven(prompt: str = "q", **settings: Any) -> list[Chat]:
     """Return eleven samples of a prompt."""
@@ -86,18 +71,18 @@ def counted(asked: Asked) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("temperature", [None, 0.0, 1.0])
 def test_simultaneous_samples_are_one_call(make_broker: MakeBroker, temperature: float | None) -> None:
-    """Eleven samples are one call at any temperature; each has its own reply."""
+    """Eleven samples are one call at any temperature; each has its own reply, and totals are sums over the replies."""
     model = Several()
     asked = ask_all(make_broker(model), eleven(temperature=temperature))
     assert model.calls == [("q", 11)]
     assert sorted(asked.texts) == sorted(f"q {k}" for k in range(11))
     assert counted(asked) == (11, 1, 11)
+    counters = asked.counters
+    assert (counters.prompt_tokens, counters.completion_tokens, counters.cost_usd) == (22, 33, 2.75)
 
 
 def test_each_sample_is_stored_and_logged_separately(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """Every sample has its own key, line and stored reply; a second run gets the same replies from the
-    store.
-    """
+    """Every sample has its own key, line and stored reply; a second run gets the same replies."""
     model = Several()
     first = ask_all(make_broker(model, run_dir=str(tmp_path)), eleven())
     lines = [json.loads(line) for line in (tmp_path / "requests.jsonl").read_text().splitlines()]
@@ -145,10 +130,8 @@ def test_samples_a_moment_apart_are_one_call(
 
 
 def test_different_requests_are_separate_calls(make_broker: MakeBroker) -> None:
-    """Another prompt, temperature, limit or parameter makes another call; a repeated sample is requested
-    once.
-    """
-    other: list[dict[str, Any]] = [
+    """Another prompt, temperature, limit or parameter makes another call; repeated samples are joined."""
+    other: list[Any] = [
         {"temperature": 0.5},
         {"max_tokens": 9},
         {"stop": (".",)},
@@ -162,9 +145,7 @@ def test_different_requests_are_separate_calls(make_broker: MakeBroker) -> None:
 
 
 def test_samples_with_a_fixed_seed_are_single_calls(make_broker: MakeBroker) -> None:
-    """With ``--llm-param seed=1`` samples are sent as single calls, because the choices of one call would
-    differ.
-    """
+    """With a fixed seed, samples are sent as single calls, because the choices of one call would differ."""
     model = Several()
     ask_all(make_broker(model), eleven(extra=(("seed", 1),)))
     assert model.calls == [("q", 1)] * 11
@@ -187,12 +168,6 @@ def test_a_set_takes_one_slot_and_one_tick(make_broker: MakeBroker) -> None:
     begun = time.monotonic()
     ask_all(make_broker(Several(), rpm=1200, cache="off"), requests)
     assert 0.15 <= time.monotonic() - begun < 1.5
-
-
-def test_usage_and_cost_are_summed_once(make_broker: MakeBroker) -> None:
-    """The totals are the sums over the replies."""
-    counters = ask_all(make_broker(Several()), eleven()).counters
-    assert (counters.prompt_tokens, counters.completion_tokens, counters.cost_usd) == (22, 33, 2.75)
 
 
 def test_missing_choices_are_requested_singly(make_broker: MakeBroker) -> None:
@@ -269,9 +244,8 @@ def test_a_failed_set_is_one_failure_of_all(make_broker: MakeBroker) -> None:
 
 def test_failed_single_call_affects_no_other(make_broker: MakeBroker) -> None:
     """After a short answer, a failure of one single call affects no other."""
-    alone: Iterator[Reply | BackendError] = iter(
-        [*numbered(eleven()[0], 3), final(), *numbered(eleven()[0], 3)]
-    )
+    three = numbered(eleven()[0], 3)
+    alone: Iterator[Reply | BackendError] = iter([*three, final(), *three])
 
     def answer(request: Chat, count: int) -> Sequence[Reply] | BackendError:
         if count > 1:
@@ -283,22 +257,20 @@ def test_failed_single_call_affects_no_other(make_broker: MakeBroker) -> None:
     assert kinds(asked.results).count("error") == 1
 
 
-def test_a_fault_of_the_model_is_an_error(make_broker: MakeBroker) -> None:
-    """A model's exception is the error of that set, not of the run."""
-
-    def broken(request: Chat, count: int) -> list[Reply]:
-        raise KeyError("choices")
-
-    asked = ask_all(make_broker(Several(broken)), eleven())
-    assert {str(error) for error in asked.results} == {"KeyError: 'choices'"}
-    assert asked.broker.stopped is None
-
-
-@pytest.mark.parametrize("fault", [asyncio.CancelledError, GeneratorExit, KeyboardInterrupt, SystemExit])
-def test_what_ends_a_task_is_an_error_of_the_samples(
-    make_broker: MakeBroker, fault: type[BaseException]
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (KeyError("choices"), "KeyError: 'choices'"),
+        (asyncio.CancelledError(), "CancelledError"),
+        (GeneratorExit(), "GeneratorExit"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (SystemExit(), "SystemExit"),
+    ],
+)
+def test_what_a_model_raises_is_an_error_of_the_samples(
+    make_broker: MakeBroker, fault: BaseException, said: str
 ) -> None:
-    """Whatever a call for several samples raises, nobody waits for ever."""
+    """Whatever a call for several samples raises is the error of that set, and nobody waits for ever."""
 
     def answer(request: Chat, count: int) -> Sequence[Reply]:
         raise fault
@@ -308,9 +280,10 @@ def test_what_ends_a_task_is_an_error_of_the_samples(
         asked = asyncio.gather(*(broker.ask("m", "subject", r) for r in eleven()), return_exceptions=True)
         results = await asyncio.wait_for(asked, 5)
         await broker.close()
+        assert broker.stopped is None
         return results
 
-    assert {str(result) for result in asyncio.run(work())} == {fault.__name__}
+    assert {str(result) for result in asyncio.run(work())} == {said}
 
 
 def test_set_is_one_call_of_the_budget(make_broker: MakeBroker) -> None:
@@ -384,32 +357,3 @@ def test_samples_of_a_worker_are_written_together(make_broker: MakeBroker, path:
 
     assert served(path, make_broker(model), work, seconds=10) == 11
     assert model.calls == [("first", 1), ("q", 11)]
-
-
-class Sampling(Benchmark):
-    """Sends each prompt three times, and one request to a helper."""
-
-    name = "sampling"
-
-    async def evaluate(self, item: Item, context: Any, ask: Any, protocol: Protocol[Any]) -> Verdict:
-        for prompt in ("a", "b"):
-            await asyncio.gather(*(ask(Chat.user(prompt + item.id, sample=k)) for k in range(3)))
-        await ask(Segment(item.id), role="segmenter")
-        return Verdict("unparsed")
-
-
-def test_a_plan_counts_samples_and_prompts() -> None:
-    """A plan counts each sample as a call, and also the calls needed if an API returns all samples at once."""
-    cases = [
-        Case(
-            Sampling(),
-            Item(f"i/{k}", "task", "en"),
-            None,
-            Protocol("quick", NoSettings()),
-            "m",
-            helpers={"segmenter": "s"},
-        )
-        for k in range(2)
-    ]
-    [row] = plan(cases)
-    assert (row.calls, row.prompts) == (14, 6)

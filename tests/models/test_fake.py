@@ -68,7 +68,7 @@ def test_function_may_give_text_reply_or_exception() -> None:
     assert reply(whole).finish_reason == "length"
     assert error(down).transient
     assert str(error(odd)) == "ValueError: odd line"
-    assert not odd.fatal
+    assert not error(odd).fatal
     assert str(fatal(ask(FakeModel(broken), "a")[0])) == "the fake model's function raised KeyError: 'x'"
 
 
@@ -113,7 +113,7 @@ def test_list_file_as_lines_or_json(tmp_path: Path) -> None:
     listed = tmp_path / "list.json"
     listed.write_text(json.dumps(data), encoding="utf-8")
     cut, down = ask(make(f"fake:list?file={listed}"), "1", "2")
-    assert (reply(cut).text, cut.finish_reason) == ("C", "length")
+    assert (reply(cut).text, reply(cut).finish_reason) == ("C", "length")
     assert error(down).transient
 
 

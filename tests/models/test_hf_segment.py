@@ -175,8 +175,7 @@ def test_known_labels(labels: tuple[str, ...], letters: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "labels",
-    [("LABEL_0", "LABEL_1"), ("B", "E", "X"), ("I", "O"), ("B", "S"), ("BEGIN", "IN"), None],
+    "labels", [("LABEL_0", "LABEL_1"), ("B", "E", "X"), ("I", "O"), ("B", "S"), ("BEGIN", "IN"), None]
 )
 def test_unknown_labels_are_refused(labels: tuple[str, ...] | None, tmp_path: Path) -> None:
     """Other labels are refused before weights are read, in one line that names them."""

@@ -14,17 +14,7 @@ from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf import translate
 from pytest_llmprops.models.hf.translate import FAMILIES, MADLAD, MARIAN, MBART50, NLLB, codes_of, language_of
 from tests.support import translation_models as tiny
-from tests.support.backends import (
-    LIBRARIES,
-    error,
-    fatal,
-    make,
-    needs,
-    refuse,
-    reply,
-    texts,
-    through_broker,
-)
+from tests.support.backends import LIBRARIES, error, fatal, make, needs, refuse, reply, texts, through_broker
 
 pytestmark = [LIBRARIES, needs("torch", "transformers", "sentencepiece", "sacremoses", extra="hf")]
 SAVE: dict[str, Callable[[Path], Path]] = {

@@ -115,8 +115,7 @@ def test_refused_extra_parameters_are_named(stub: RunningStub, name: str, parame
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [("filtered", ""), ("filtered-reply", ""), ("refusing", "I cannot help with that.")],
+    ("name", "text"), [("filtered", ""), ("filtered-reply", ""), ("refusing", "I cannot help with that.")]
 )
 def test_refusals_are_replies(stub: RunningStub, name: str, text: str) -> None:
     """Azure's 400 for a prompt, a reply emptied by the filter and the text of a refusal field are refusals."""

@@ -15,7 +15,7 @@ from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.parsers.base import missing
 from pytest_llmprops.models.parsers.first_of import FirstOf
 from pytest_llmprops.models.registry import parse_spec, together
-from tests.support.backends import error, make, parses, ready, refuse, values
+from tests.support.backends import error, make, parses, ready, refuse, reply, values
 
 
 class Own:
@@ -65,8 +65,8 @@ def test_first_capable_part_is_used() -> None:
 def test_analysis_that_all_parts_lack_is_missing() -> None:
     """If no part can analyse a text, the reply has each part's reason and no served model."""
     [result] = first_of(Own("one", "af"), Own("two", "en"), Own("one", "")).parse([Parse("a", "ja")])
-    assert values([result]) == [{"words": None, "by": "", "missing": "one lacks ja; two lacks ja"}]
-    assert result.served_model == ""
+    assert reply(result).value == {"words": None, "by": "", "missing": "one lacks ja; two lacks ja"}
+    assert reply(result).served_model == ""
 
 
 def test_failure_of_a_part_is_the_result() -> None:

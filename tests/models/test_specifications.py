@@ -75,8 +75,7 @@ def test_name_of_an_alias_is_a_model_of_a_named_server() -> None:
 def test_wrong_base_url_of_a_model_is_named(url: str) -> None:
     """The message names the specification, not the option."""
     refuse(
-        f"openai:x?base_url={url}",
-        r"^--model openai:x\?base_url=.*: base_url .*: write http://HOST:PORT/v1",
+        f"openai:x?base_url={url}", r"^--model openai:x\?base_url=.*: base_url .*: write http://HOST:PORT/v1"
     )
 
 

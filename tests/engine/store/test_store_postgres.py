@@ -1,19 +1,28 @@
-"""The store on a server: tables, rights, and connections that are lost."""
+"""The store on a server: tables, rights, lost connections; TLS, passwords and a pooler between them."""
 
 from __future__ import annotations
 
+import os
+import pwd
+import shutil
+import socket
+import subprocess
 import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.engine.store import postgres as postgres_server
 from pytest_llmprops.engine.store.base import VERSION, Store
-from pytest_llmprops.engine.store.location import open_store
-from tests.support.postgres import PostgresServer
+from pytest_llmprops.engine.store.location import open_store, without_hidden_password, without_password
+from tests.support.postgres import START_SECONDS, PostgresServer
 from tests.support.runs import ROOT
+from tests.support.servers import free_port
 from tests.support.stores import REPLY, change, get, put
 
 
@@ -105,3 +114,160 @@ def test_a_user_who_may_not_create_tables_is_told(postgres: PostgresServer) -> N
     postgres.execute("CREATE ROLE plain LOGIN", "REVOKE CREATE ON SCHEMA public FROM public", database=name)
     with pytest.raises(StoreError, match=r"permission denied for schema public.*llmprops store info URL"):
         open_store(postgres.url(name, user="plain"))
+
+
+PASSWORD = "s3cret/pass word"
+IN_URL = "s3cret%2Fpass%20word"
+
+
+class Remote(NamedTuple):
+    """A server that accepts only TLS with a password, and the file of the authority that signed its certificate."""
+
+    server: PostgresServer
+    authority: Path
+
+    def url(self, password: str = IN_URL, **settings: str) -> str:
+        """Return the URL of the database over TCP."""
+        more = "".join(f"&{name}={value}" for name, value in settings.items())
+        return (
+            f"postgresql://alice:{password}@localhost:{self.server.port}/shared?hostaddr=127.0.0.1&sslmode=verify-full"
+            f"&sslrootcert={self.authority}{more}"
+        )
+
+
+@pytest.fixture(scope="module")
+def remote(start_postgres: Callable[..., PostgresServer], tmp_path_factory: pytest.TempPathFactory) -> Remote:
+    """Start a server that accepts only TLS with a password."""
+    import trustme
+
+    folder = tmp_path_factory.mktemp("tls")
+    authority, other = folder / "authority.pem", trustme.CA()
+    other.cert_pem.write_to_path(str(authority))
+    certificate = other.issue_cert("localhost")
+    settings = {
+        "listen_addresses": "127.0.0.1",
+        "port": str(free_port()),
+        "password_encryption": "scram-sha-256",
+    }
+    server = start_postgres(settings, "hostssl all all 127.0.0.1/32 scram-sha-256")
+    data = server.folder / "data"
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(data / "server.pem"))
+    (data / "server.pem").chmod(0o600)
+    if os.geteuid() == 0:
+        shutil.chown(data / "server.pem", server.user)
+    server.execute(
+        *(f"ALTER SYSTEM SET {name} = 'server.pem'" for name in ("ssl_cert_file", "ssl_key_file")),
+        "ALTER SYSTEM SET ssl = on",
+        "SELECT pg_reload_conf()",
+        f"CREATE ROLE alice LOGIN PASSWORD '{PASSWORD}'",
+        "CREATE DATABASE shared OWNER alice",
+    )
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until:
+        try:
+            open_store(Remote(server, authority).url()).close()
+        except StoreError:
+            time.sleep(0.05)  # the server reads its settings when it has time
+        else:
+            break
+    return Remote(server, authority)
+
+
+def test_a_store_over_tls_with_a_password(remote: Remote) -> None:
+    """Replies travel over a checked connection."""
+    with closing(open_store(remote.url())) as store:
+        put(store, "over-tls", REPLY)
+        assert get(store, "over-tls") is not None
+    remote.server.execute(
+        "SELECT 1 / count(*) FROM llmprops_replies WHERE key = 'over-tls'", database="shared"
+    )
+
+
+def test_a_recorded_url_works_with_the_password_elsewhere(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A URL of a record has no password; libpq takes it from PGPASSWORD or from the file of PGPASSFILE."""
+    url = without_hidden_password(without_password(remote.url()))
+    assert url.startswith("postgresql://alice@localhost")
+    with pytest.raises(StoreError, match="no password supplied"):
+        open_store(url)
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    open_store(url).close()
+    monkeypatch.delenv("PGPASSWORD")
+    passwords = tmp_path / "passwords"
+    passwords.write_text(f"localhost:*:shared:alice:{PASSWORD}\n")
+    passwords.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(passwords))
+    open_store(url).close()
+
+
+def test_a_wrong_password_is_one_line_without_it(remote: Remote) -> None:
+    """The message shows neither the given password nor a traceback."""
+    with pytest.raises(StoreError, match="password authentication failed") as caught:
+        open_store(remote.url("wr0ng-password"))
+    assert "wr0ng" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_certificate_of_another_authority_is_refused(remote: Remote, tmp_path: Path) -> None:
+    """``sslmode=verify-full`` is checked, so nobody between can read the replies."""
+    import trustme
+
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
+    with pytest.raises(StoreError, match="certificate verify failed"):
+        open_store(Remote(remote.server, tmp_path / "other.pem").url())
+
+
+def test_a_connection_without_tls_is_refused_by_the_server(remote: Remote) -> None:
+    """The server of these tests takes nothing but TLS, so the tests above used it."""
+    with pytest.raises(StoreError, match="no encryption"):
+        open_store(remote.url().replace("sslmode=verify-full", "sslmode=disable"))
+
+
+@pytest.fixture
+def pooler(remote: Remote, tmp_path: Path) -> Iterator[str]:
+    """Start PgBouncer, which gives every transaction a connection of its own; return the URL of the store."""
+    program = shutil.which("pgbouncer") or shutil.which("/usr/sbin/pgbouncer")
+    if program is None:
+        pytest.skip("needs PgBouncer (the package 'pgbouncer' of Debian)")
+    user = remote.server.user if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
+    port, folder = free_port(), remote.server.folder / "pooler"
+    folder.mkdir()
+    (folder / "users.txt").write_text(f'"alice" "{PASSWORD}"\n', encoding="utf-8")
+    (folder / "pgbouncer.ini").write_text(
+        f"[databases]\nshared = host=127.0.0.1 port={remote.server.port} dbname=shared pool_size=2\n"
+        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = scram-sha-256\n"
+        f"auth_file = {folder / 'users.txt'}\npool_mode = transaction\nserver_tls_sslmode = require\n"
+        f"logfile = {folder / 'log'}\n",
+        encoding="utf-8",
+    )
+    if os.geteuid() == 0:
+        for path in (folder, *folder.iterdir()):
+            shutil.chown(path, user)
+    process = subprocess.Popen(
+        [program, "-q", "pgbouncer.ini"], cwd=folder, user=user if os.geteuid() == 0 else None
+    )
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until and process.poll() is None:
+        with socket.socket() as sock:
+            if sock.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        time.sleep(0.02)
+    yield f"postgresql://alice:{IN_URL}@127.0.0.1:{port}/shared"
+    process.kill()
+    process.wait()
+
+
+def test_stores_behind_a_pooler_of_transactions(pooler: str) -> None:
+    """More runs than the pooler has connections create the tables, claim, and read each other's replies."""
+    stores = [open_store(pooler) for _ in range(4)]
+    try:
+        for number, store in enumerate(stores):
+            assert store.claim([f"pooled-{number}"]) == {f"pooled-{number}"}
+            assert not stores[number - 1].claim([f"pooled-{number}"])
+            put(store, f"pooled-{number}", REPLY)
+        assert all(get(store, f"pooled-{n}") is not None for store in stores for n in range(4))
+        assert stores[0].info().claims == 0
+    finally:
+        for store in stores:
+            store.close()

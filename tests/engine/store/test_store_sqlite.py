@@ -51,14 +51,6 @@ def _aside(path: Path) -> Path:
     return aside
 
 
-def test_replies_persist_after_the_process(store: SQLiteStore, path: Path) -> None:
-    """Another connection can read a stored reply before the first one is closed."""
-    put(store, "k", REPLY)
-    again = SQLiteStore(path)
-    assert get(again, "k") == REPLY
-    again.close()
-
-
 def test_the_file_is_private_from_its_first_byte(path: Path) -> None:
     """For any umask, only the owner can read the store and the files that SQLite creates next to it."""
     before = os.umask(0)
@@ -146,17 +138,19 @@ def test_store_damaged_while_reading_is_moved_aside(path: Path) -> None:
     store.close()
 
 
-def test_unreadable_entry_is_requested_again(store: SQLiteStore, path: Path) -> None:
+@pytest.mark.parametrize("broken", ['{"text": ', "[" * 100_000], ids=["cut off", "nested deeply"])
+def test_unreadable_entry_is_requested_again(store: SQLiteStore, path: Path, broken: str) -> None:
     """One broken entry costs one call and one note; the others remain valid."""
     put(store, "bad", REPLY)
     put(store, "good", REPLY)
     with sqlite3.connect(path) as raw:
-        raw.execute("UPDATE replies SET reply = '{\"text\": ' WHERE key = 'bad'")
+        raw.execute("UPDATE replies SET reply = ? WHERE key = 'bad'", (broken,))
     raw.close()
     assert get(store, "bad") is None
     assert get(store, "good") is not None
-    assert len(store.notes) == 1
-    assert "bad" in store.notes[0]
+    [note] = store.notes
+    assert "bad" in note
+    assert "is unreadable and is asked again" in note
 
 
 @pytest.mark.parametrize("where", ["", "file/below"])
@@ -169,15 +163,6 @@ def test_a_store_that_cannot_be_opened_names_the_option(tmp_path: Path, where: s
     assert str(tmp_path) in message
     assert "--llm-store" in message
     assert "\n" not in message
-
-
-def test_a_deeply_nested_entry_is_requested_again(store: SQLiteStore, path: Path) -> None:
-    """An entry that no JSON parser can read is noted like every unreadable one."""
-    put(store, "k", REPLY)
-    with sqlite3.connect(path) as db:
-        db.execute("UPDATE replies SET reply = ?", ("[" * 100_000,))
-    assert get(store, "k") is None
-    assert "is unreadable and is asked again" in store.notes[0]
 
 
 def test_a_read_only_store_is_not_written(store: SQLiteStore, path: Path) -> None:
@@ -340,19 +325,12 @@ def test_a_claim_is_looked_up_again_where_it_is_written(path: Path, monkeypatch:
         assert claimed == [{"shared"}]
 
 
-def test_a_report_from_the_future_keeps_no_claim(path: Path) -> None:
-    """After a clock was set back, the claims of a process that reported before are free for one that runs already."""
-    with closing(SQLiteStore(path)) as one, closing(SQLiteStore(path)) as two:
-        assert two.claim(["other"]) == {"other"}
-        assert one.claim(["a"]) == {"a"}
-        age_claims(str(path), -(LEASE_SECONDS + 10))
-        assert two.claim(["a"]) == {"a"}
-
-
 def test_a_report_from_the_future_is_removed(path: Path) -> None:
-    """After a clock was set back, the next process removes those that reported before."""
-    with closing(SQLiteStore(path)) as one, closing(SQLiteStore(path)) as two:
-        assert one.claim(["a"]) == {"a"}
-        age_claims(str(path), -(LEASE_SECONDS + 10))
-        two.claim(["b"])
-        assert (two.info().runs, two.info().claims) == (1, 1)
+    """After a clock was set back, claims of a process that reported before are free, also for one that runs already."""
+    for is_running in (False, True):
+        with closing(SQLiteStore(path)) as one, closing(SQLiteStore(path)) as two:
+            assert one.claim(["a"]) == {"a"}
+            assert not is_running or two.claim(["other"]) == {"other"}
+            age_claims(str(path), -(LEASE_SECONDS + 10))
+            assert two.claim(["a"]) == {"a"}
+            assert is_running or (two.info().runs, two.info().claims) == (1, 1)

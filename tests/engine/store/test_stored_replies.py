@@ -164,10 +164,8 @@ def test_two_runs_pay_once(make_broker: MakeBroker) -> None:
 
     async def work() -> list[list[Reply]]:
         brokers = [make_broker(FakeModel(respond), concurrency=8) for _ in range(2)]
-        asked = (
-            asyncio.gather(*(broker.ask("m", "subject", Chat.user(p)) for p in prompts)) for broker in brokers
-        )
-        results = await asyncio.gather(*asked)
+        asked = ((broker.ask("m", "subject", Chat.user(p)) for p in prompts) for broker in brokers)
+        results = await asyncio.gather(*(asyncio.gather(*requests) for requests in asked))
         counters = [broker.counters for broker in brokers]
         assert sum(c.sent for c in counters) == len(prompts)
         assert sum(c.cache_hits for c in counters) == len(prompts)
@@ -214,11 +212,8 @@ def test_a_run_that_was_suspended_looks_up_again(
         await other.close()
         return texts
 
-    suspended, model, path = (
-        asyncio.Event(),
-        Slow(lambda chat: chat.prompt.upper()),
-        tmp_path / "replies.sqlite",
-    )
+    suspended, path = asyncio.Event(), tmp_path / "replies.sqlite"
+    model = Slow(lambda chat: chat.prompt.upper())
     first, other = make_broker(model, concurrency=1), make_broker(model)
     assert asyncio.run(asyncio.wait_for(work(), 20)) == ["A", "B", "C"]
     assert sent == ["a", "b", "c"]
