@@ -16,19 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bench.oracle_speed import oracle
-from bench.process import Measured, measure
+from bench.process import PLAIN, ROOT, TRIVIAL, Measured, measure
 from bench.readers import fuzz
-from bench.stub_server import RunningStub, running_stub
-from bench.suite import PLAIN, ROOT, Bench
+from bench.stub_server import running_stub
+from bench.suite import Bench
 
-TRIVIAL = (
-    "import pytest\n@pytest.mark.parametrize('n', range(1000))\ndef test_trivial(n):\n    assert n >= 0\n"
-)
 #: seconds of 1,000 calls of 200 ms, 64 at a time
 IDEAL = 1000 / 64 * 0.2
 DIRECT = """
@@ -43,22 +40,12 @@ def test_item(row):
 """
 
 
-@contextmanager
-def _stub(**options: object) -> Iterator[RunningStub]:
-    with running_stub(**options) as stub:
-        yield stub
-
-
-def _spread(values: list[float], unit: str = "s") -> str:
-    return f"{statistics.median(values):.2f} {unit} ({min(values):.2f}-{max(values):.2f})"
-
-
 def speed(bench: Bench) -> None:
     """Measure a thousand calls, in one process and with eight workers."""
     for workers, limit in (("0", 5.5), ("8", 9.0)):
         walls, cpus, peaks, flights = [], [], [], []
         for _ in range(bench.runs):
-            with _stub(delay=0.2) as stub:
+            with running_stub(delay=0.2) as stub:
                 done = bench.suite(stub, "-n", workers)
                 stats = stub.stats()
             assert stats["answered"] == 1000, (stats, done.output[-2000:])
@@ -66,24 +53,12 @@ def speed(bench: Bench) -> None:
             cpus.append(done.cpu)
             peaks.append(done.peak_mb)
             flights.append(stats["peak_in_flight"])
-        bench.line(
-            f"1,000 calls, -n {workers}: wall",
-            _spread(walls),
-            f"<= {limit} s",
-            statistics.median(walls) <= limit,
-        )
-        bench.line(f"1,000 calls, -n {workers}: CPU of all processes", _spread(cpus), "", None)
-        bench.line(
-            f"1,000 calls, -n {workers}: peak in flight",
-            f"{min(flights)}-{max(flights)}",
-            "64 +- 2",
-            all(62 <= f <= 66 for f in flights),
-        )
-        has_target = workers == "0"
-        bench.line(
-            f"1,000 calls, -n {workers}: memory, RSS of all processes", _spread(peaks, "MB"),
-            "<= 250 MB" if has_target else "", statistics.median(peaks) <= 250 if has_target else None,
-        )  # fmt: skip
+        name = f"1,000 calls, -n {workers}"
+        bench.median(f"{name}: wall", walls, limit)
+        bench.median(f"{name}: CPU of all processes", cpus)
+        is_full = all(62 <= f <= 66 for f in flights)
+        bench.line(f"{name}: peak in flight", f"{min(flights)}-{max(flights)}", "64 +- 2", is_full)
+        bench.median(f"{name}: memory, RSS of all processes", peaks, 250 if workers == "0" else None, " MB")
 
 
 def mission(bench: Bench) -> None:
@@ -104,7 +79,7 @@ def mission(bench: Bench) -> None:
         "eight": ["suites/", "-n", "8"],
     }
     done: dict[str, list[Measured]] = {name: [] for name in every}
-    with _stub(delay=0.2) as stub:
+    with running_stub(delay=0.2) as stub:
         model = ["--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "64"]
         for _ in range(bench.runs):
             for name, command in every.items():
@@ -121,7 +96,7 @@ def mission(bench: Bench) -> None:
         ("one", "pytest suites/test_htest.py, 1,000 calls, -n 0"),
         ("eight", "pytest suites/ -n 8, the same calls"),
     ):
-        bench.line(f"{label}: wall, CPU", f"{walls[name]:.2f} s, {cpus[name]:.2f} s", "", None)
+        bench.line(f"{label}: wall, CPU", f"{walls[name]:.2f} s, {cpus[name]:.2f} s")
     bench.ratio("collection of all suites / pytest: CPU", cpus["all"] / cpus["pytest"], 1.3)
     bench.ratio("1,000 calls, -n 0 / ideal: wall", walls["one"] / IDEAL, 1.35)
     bench.ratio("suites/ -n 8 / one suite, -n 0: wall", walls["eight"] / walls["one"], 1.6)
@@ -132,40 +107,27 @@ def mission(bench: Bench) -> None:
 def direct(bench: Bench) -> None:
     """Measure the same calls from a plain parametrized pytest file with the OpenAI client."""
     tasks = ["uppercase", "start_vowel", "end_punctuation", "end_ly", "repeated_word"]
-    with _stub(delay=0.2) as stub:
-        text = (
-            DIRECT.replace("URL", repr(stub.url))
-            .replace("TASKS", repr(tasks))
-            .replace("DATA", str(ROOT / "data"))
-        )
+    with running_stub(delay=0.2) as stub:
+        text = DIRECT.replace("URL", repr(stub.url)).replace("TASKS", repr(tasks))
+        text = text.replace("DATA", str(ROOT / "data"))
         path = bench.folder / "test_direct.py"
         path.write_text(text, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", *PLAIN, "-p", "no:llmprops", "-q", "-n", "8", str(path)]
         done = measure(command, cwd=bench.folder, env=bench.env, memory=False)
     bench.line(
-        "1,000 calls, plain pytest + OpenAI client -n 8: wall", f"{done.wall:.2f} s", "(for comparison)", None
+        "1,000 calls, plain pytest + OpenAI client -n 8: wall", f"{done.wall:.2f} s", "(for comparison)"
     )
 
 
 def stored(bench: Bench) -> None:
     """Compare a run whose replies are all stored with plain pytest on 1,000 trivial cases."""
     trivial = bench.folder / "test_trivial.py"
-    trivial.write_text(TRIVIAL, encoding="utf-8")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *PLAIN,
-        "-p",
-        "no:llmprops",
-        "-p",
-        "no:cacheprovider",
-        "-q",
-        str(trivial),
-    ]
+    trivial.write_text(TRIVIAL.format(n=1000), encoding="utf-8")
+    off = ["-p", "no:llmprops", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *PLAIN, *off, "-q", str(trivial)]
     store = bench.fresh("store")
     ratios, ours, theirs = [], [], []
-    with _stub(delay=0.0) as stub:
+    with running_stub(delay=0.0) as stub:
         bench.suite(stub, store=store)
         for _ in range(max(3, bench.runs)):
             a = bench.suite(stub, store=store)
@@ -174,27 +136,23 @@ def stored(bench: Bench) -> None:
             ours.append(a.wall)
             theirs.append(b.wall)
             ratios.append(a.wall / b.wall)
-    bench.line("1,000 stored replies: wall", _spread(ours), "", None)
-    bench.line("plain pytest, 1,000 trivial cases: wall", _spread(theirs), "", None)
-    bench.line(
-        "1,000 stored replies / plain pytest", _spread(ratios, ""), "<= 1.5", statistics.median(ratios) <= 1.5
-    )
+    bench.median("1,000 stored replies: wall", ours)
+    bench.median("plain pytest, 1,000 trivial cases: wall", theirs)
+    bench.median("1,000 stored replies / plain pytest", ratios, 1.5, "")
 
 
 def one(bench: Bench) -> None:
     """Measure a run with one item."""
     item = "suites/test_htest.py::test_htest[stub-htest/rhyme/0001]"
     walls = []
-    with _stub(delay=0.2) as stub:
+    with running_stub(delay=0.2) as stub:
         for _ in range(max(5, bench.runs)):
-            command = [
-                item if part == "suites/test_htest.py" else part
-                for part in bench.command(stub, "-k", "rhyme")
-            ]
+            command = bench.command(stub, "-k", "rhyme")
+            command[command.index("suites/test_htest.py")] = item
             done = measure(command, cwd=ROOT, env=bench.env, memory=False)
             assert "1 passed" in done.output or "1 failed" in done.output, done.output
             walls.append(done.wall)
-    bench.line("one item: wall", _spread(walls), "<= 1.0 s", statistics.median(walls) <= 1.0)
+    bench.median("one item: wall", walls, 1.0)
 
 
 def _verdicts(run: Path) -> dict[str, str]:
@@ -205,65 +163,45 @@ def _verdicts(run: Path) -> dict[str, str]:
 def faults(bench: Bench) -> None:
     """Measure runs with injected faults, items that always fail, a server that always fails, and a killed run."""
     runs = [bench.fresh("run") for _ in range(3)]
-    with _stub(delay=0.2) as stub:
+    with running_stub(delay=0.2) as stub:
         calm = bench.suite(stub, run=runs[0])
-    with _stub(delay=0.2, rate_429=0.05, rate_500=0.02) as stub:
+    with running_stub(delay=0.2, rate_429=0.05, rate_500=0.02) as stub:
         faulty = bench.suite(stub, run=runs[1])
     same = _verdicts(runs[0]) == _verdicts(runs[1])
     bench.line(
         "5% 429 and 2% 500: same 1,000 verdicts, no error", f"{same}, {faulty.wall:.2f} s", "same", same
     )
-    with _stub(delay=0.2, always_500="22/1000") as stub:
+    with running_stub(delay=0.2, always_500="22/1000") as stub:
         broken = bench.suite(stub, run=runs[2])
     statuses = list(_verdicts(runs[2]).values())
-    good = statuses.count("error") == 22 and len(statuses) == 1000 and broken.code != 0
-    bench.line(
-        "22 items always get 500: errors, verdicts, status",
-        f"{statuses.count('error')}, {1000 - statuses.count('error')}, {broken.code}",
-        "22, 978, not 0",
-        good,
-    )
+    errors = statuses.count("error")
+    good = errors == 22 and len(statuses) == 1000 and broken.code != 0
+    label, counts = "22 items always get 500", f"{errors}, {1000 - errors}, {broken.code}"
+    bench.line(f"{label}: errors, verdicts, status", counts, "22, 978, not 0", good)
     ratio = broken.wall / calm.wall
-    bench.line(
-        "22 items always get 500: wall / fault-free",
-        f"{broken.wall:.2f} s, {ratio:.2f}",
-        "<= 2",
-        ratio <= 2,
-    )
-    with _stub(delay=0.2, fail_all=True) as stub:
+    bench.line(f"{label}: wall / fault-free", f"{broken.wall:.2f} s, {ratio:.2f}", "<= 2", ratio <= 2)
+    with running_stub(delay=0.2, fail_all=True) as stub:
         dead = bench.suite(stub)
-    bench.line(
-        "every request fails: wall, status",
-        f"{dead.wall:.2f} s, {dead.code}",
-        "seconds, not 0",
-        dead.code != 0 and dead.wall < 10,
-    )
+    good = dead.code != 0 and dead.wall < 10
+    bench.line("every request fails: wall, status", f"{dead.wall:.2f} s, {dead.code}", "seconds, not 0", good)
     killed(bench)
 
 
 def killed(bench: Bench) -> None:
     """Kill a run with SIGKILL after half of its calls, and run the same command again."""
     store = bench.fresh("store")
-    with _stub(delay=0.2) as stub:
-        process = subprocess.Popen(
-            bench.command(stub, store=store),
-            cwd=ROOT,
-            env=bench.env,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+    with running_stub(delay=0.2) as stub:
+        quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(bench.command(stub, store=store), cwd=ROOT, env=bench.env, **quiet)
         while stub.stats()["answered"] < 500:
             time.sleep(0.02)
         process.send_signal(signal.SIGKILL)
         process.wait()
         bench.suite(stub, store=store)
         stats = stub.stats()
-    bench.line(
-        "kill -9 at half, run again: prompts sent twice",
-        f"{stats['repeats']} of {stats['distinct']}",
-        "<= 64 (in flight)",
-        stats["repeats"] <= 64,
-    )
+    repeats = stats["repeats"]
+    sent = f"{repeats} of {stats['distinct']}"
+    bench.line("kill -9 at half, run again: prompts sent twice", sent, "<= 64 (in flight)", repeats <= 64)
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
@@ -296,9 +234,7 @@ def main() -> None:
         for name in chosen:
             if name == "prefix":
                 sys.stdout.flush()
-                subprocess.run(
-                    [sys.executable, str(ROOT / "bench" / "prefix_reuse.py")], check=False, cwd=ROOT
-                )
+                subprocess.run([sys.executable, "bench/prefix_reuse.py"], check=False, cwd=ROOT)
             else:
                 PARTS[name](bench)
         if options.record and bench.figures:

@@ -7,9 +7,7 @@ it, divided by the number of cases. Runs to be compared alternate, and the faste
 
 from __future__ import annotations
 
-import argparse
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -17,14 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.support.browser import ARGUMENTS, CHROMIUM
+from bench.process import ROOT, TRIVIAL, environment, measure, parsed
+from tests.support.browser import chromium
 
-ROOT = Path(__file__).resolve().parent.parent
 PLAIN = ["-p", "no:hypothesispytest", "-p", "no:timeout", "-p", "no:cacheprovider", "-q", "--no-header"]
 SITE = [sys.executable, "-m", "pytest_llmprops.reports.allure.site"]
-TRIVIAL = (
-    "import pytest\n@pytest.mark.parametrize('n', range(CASES))\ndef test_trivial(n):\n    assert n >= 0\n"
-)
 OURS = """
 import pytest
 from pytest_llmprops import Benchmark, Chat, Item, Verdict
@@ -73,39 +68,25 @@ class Kind:
         extra = ["--alluredir", str(self.results)] if allure else ["-p", "no:allure_pytest"]
         if self.name == "ours":
             extra += ["--llm-run", str(self.folder / f"run-{self.count}")]
-        env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "LLMPROPS_"))}
         if allure:
             shutil.rmtree(self.results, ignore_errors=True)
-        start, cpu = time.perf_counter(), cpu_seconds()
-        subprocess.run(
-            [sys.executable, "-m", "pytest", *PLAIN, *self.arguments, *extra],
-            cwd=self.folder,
-            env=env | {"PYTHONPATH": str(ROOT), "CI": "1"},
-            stdout=subprocess.DEVNULL,
-            check=False,
-        )
-        seconds = (time.perf_counter() - start, cpu_seconds() - cpu)
-        (self.with_allure if allure else self.without).append(seconds)
+        command = [sys.executable, "-m", "pytest", *PLAIN, *self.arguments, *extra]
+        done = measure(command, cwd=self.folder, env=environment(self.folder), memory=False)
+        (self.with_allure if allure else self.without).append((done.wall, done.cpu))
 
     def cost(self, index: int) -> float:
         """Return the seconds (``index`` 0) or CPU seconds (1) that Allure adds to the fastest run."""
         return min(t[index] for t in self.with_allure) - min(t[index] for t in self.without)
 
 
-def cpu_seconds() -> float:
-    """Return the CPU time of this process's finished children."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
 def kinds(folder: Path, cases: int) -> list[Kind]:
     """Write the two test files; return their kinds."""
     result = []
-    for name, text in (("trivial", TRIVIAL), ("ours", OURS)):
+    for name, text in (("trivial", TRIVIAL.format(n=cases)), ("ours", OURS.replace("CASES", str(cases)))):
         subfolder = folder / name
         subfolder.mkdir()
         (subfolder / "pytest.ini").write_text("[pytest]\n")
-        (subfolder / f"test_{name}.py").write_text(text.replace("CASES", str(cases)))
+        (subfolder / f"test_{name}.py").write_text(text)
         result.append(Kind(name, subfolder, []))
     (folder / "ours" / "model.py").write_text(MODEL)
     store = folder / "ours" / "store.sqlite"
@@ -121,26 +102,17 @@ def size(folder: Path) -> tuple[int, float, float]:
 
 def first_view(page_file: Path) -> float:
     """Return the seconds from opening the report until the tree of cases is visible."""
-    from playwright.sync_api import sync_playwright
-
-    chromium = next(path for path in CHROMIUM if path.exists())
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(chromium), args=list(ARGUMENTS))
+    with chromium() as browser:
         page = browser.new_page()
         start = time.perf_counter()
         page.goto(page_file.as_uri())
         page.locator("[data-testid=tree-leaf], [data-testid=tree-section]").first.wait_for()
-        seconds = time.perf_counter() - start
-        browser.close()
-    return seconds
+        return time.perf_counter() - start
 
 
 def main() -> None:
     """Measure and print one table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cases", type=int, default=10_000)
-    parser.add_argument("--runs", type=int, default=2)
-    options = parser.parse_args()
+    options = parsed(__doc__, cases=10_000, runs=2)
     with tempfile.TemporaryDirectory() as name:
         both = kinds(Path(name), options.cases)
         both[1].run(False)  # fills the reply store

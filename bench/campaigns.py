@@ -7,16 +7,13 @@ and one per other character. The price counts the longest replies that the reque
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.process import measure
-from bench.scale import Scale
-from bench.suite import PLAIN, ROOT
+from bench.process import PLAIN, ROOT, environment, measure, parsed
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Usage
 from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.runs.replies import read_requests
@@ -60,7 +57,7 @@ def per_call(suite: str, limit: int) -> PerCall:
             "-p", "no:cacheprovider", "--model", "fake:constant?text=A", "--llm-run", str(run),
             "--llm-store", str(store), "--llm-limit", str(limit), "--llm-failures", "xfail", "-k", "not search",
         ]  # fmt: skip
-        done = measure(command, cwd=folder, env=Scale(folder).env)
+        done = measure(command, cwd=folder, env=environment(folder))
         assert (run / "run.json").is_file(), done.output[-2000:]
         calls = json.loads((run / "run.json").read_text(encoding="utf-8"))["calls"]["sent"]
         asked = [request for request in read_requests(run).values() if request.kind == "chat"]
@@ -76,10 +73,11 @@ def per_call(suite: str, limit: int) -> PerCall:
 
 def main() -> None:
     """Print the measured means and the table."""
-    parser = argparse.ArgumentParser(prog="python -m bench.campaigns", description=__doc__)
-    parser.add_argument("--model", default="gpt-4o", help="the model whose listed price is used")
-    parser.add_argument("--limit", type=int, default=100, help="items per task that are measured")
-    options = parser.parse_args()
+    options = parsed(
+        __doc__,
+        model=("gpt-4o", "the model whose listed price is used"),
+        limit=(100, "items per task that are measured"),
+    )
     listed = price(options.model, {})
     assert listed is not None, f"{options.model} has no listed price"
     means = {suite: per_call(suite, options.limit) for suite in dict.fromkeys(c[1] for c in CAMPAIGNS)}

@@ -10,16 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.process import Measured, measure
+from bench.process import PLAIN, ROOT, TRIVIAL, Measured, environment, measure, spread
 
-ROOT = Path(__file__).resolve().parent.parent
 PAIRS = 203_944
 ALONE = """
 import json, logging, sys, jieba
@@ -30,20 +28,7 @@ for line in open(sys.argv[1], encoding="utf-8"):
     words += len(list(jieba.cut(row["test"]))) + len(list(jieba.cut(row["control"])))
 print(words)
 """
-TRIVIAL = (
-    "import pytest\n@pytest.mark.parametrize('n', range({n}))\ndef test_trivial(n):\n    assert n >= 0\n"
-)
-PLAIN = [
-    "-p",
-    "no:hypothesispytest",
-    "-p",
-    "no:allure_pytest",
-    "-p",
-    "no:timeout",
-    "-p",
-    "no:cacheprovider",
-    "-q",
-]
+QUIET = [*PLAIN, "-p", "no:cacheprovider", "-q"]
 
 
 class Scale:
@@ -51,9 +36,7 @@ class Scale:
 
     def __init__(self, folder: Path, pairs: int) -> None:
         self.folder, self.pairs, self._runs = folder, pairs, 0
-        own = ("LLMPROPS_", "PYTEST_", "PYTHON")
-        env = {k: v for k, v in os.environ.items() if not k.startswith(own)}
-        self.env = env | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder), "CI": "1"}
+        self.env = environment(folder)
         command = ["-m", "pytest_llmprops.cli.main", "generate", "eras", "--total", str(pairs)]
         subprocess.run([sys.executable, *command, "--out", str(folder / "set")], check=True, env=self.env)
         (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
@@ -72,7 +55,7 @@ class Scale:
         run = self.folder / f"run-{self._runs}"
         done = self._checked(
             [
-                sys.executable, "-m", "pytest", "test_eras.py", *PLAIN, "-n", workers, "--tb=no",
+                sys.executable, "-m", "pytest", "test_eras.py", *QUIET, "-n", workers, "--tb=no",
                 "--model", "jieba", "--llm-source", "published", "--llm-data", str(self.folder / "set"),
                 "--llm-set", f"eras.case={case}", "--llm-run", str(run),
             ]
@@ -85,17 +68,13 @@ class Scale:
 
     def trivial(self) -> Measured:
         """Run plain pytest on as many parametrized cases that do nothing."""
-        return self._checked([sys.executable, "-m", "pytest", "test_trivial.py", *PLAIN, "-p", "no:llmprops"])
+        return self._checked([sys.executable, "-m", "pytest", "test_trivial.py", *QUIET, "-p", "no:llmprops"])
 
     def _checked(self, command: Sequence[str]) -> Measured:
         done = measure(command, cwd=self.folder, env=self.env)
         assert done.code in (0, 1), done.output[-2000:]
         assert done.output, done.output[-2000:]
         return done
-
-
-def _spread(values: Sequence[float], unit: str) -> str:
-    return f"{statistics.median(values):.2f}{unit} ({min(values):.2f}-{max(values):.2f})"
 
 
 def main() -> None:
@@ -126,9 +105,9 @@ def main() -> None:
         for name, done in results.items():
             ratios = [a.wall / b.wall for a, b in zip(done, results["jieba alone"], strict=True)]
             columns = (
-                _spread([d.wall for d in done], " s"),
-                _spread([d.peak_mb / 1000 for d in done], " GB"),
-                _spread(ratios, " x jieba"),
+                spread([d.wall for d in done], " s"),
+                spread([d.peak_mb / 1000 for d in done], " GB"),
+                spread(ratios, " x jieba"),
             )
             print(f"{name:<22} " + "  ".join(f"{column:>26}" for column in columns), flush=True)
 

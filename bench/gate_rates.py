@@ -11,28 +11,22 @@ that the vectorised decisions are those of the gate.
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.stats import beta
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from bench.interval_methods import Counts, Flags, Floats, draw  # noqa: E402
-from pytest_llmprops.core.bounded_mean import mean_p_value  # noqa: E402
-from pytest_llmprops.core.comparison import detectable_drop  # noqa: E402
-from pytest_llmprops.core.paired import Pairs, mcnemar_drop  # noqa: E402
-from pytest_llmprops.runs.gate import sequential as bounds  # noqa: E402
-from pytest_llmprops.runs.gate.checks import POWER, Answer  # noqa: E402
-from pytest_llmprops.runs.gate.file import Rule  # noqa: E402
-from pytest_llmprops.runs.gate.sequential import Population  # noqa: E402
+from bench.interval_methods import Counts, Flags, Floats, draw
+from bench.process import parsed
+from pytest_llmprops.core.bounded_mean import mean_p_value
+from pytest_llmprops.core.comparison import detectable_drop
+from pytest_llmprops.core.paired import Pairs, mcnemar_drop
+from pytest_llmprops.runs.gate import sequential as bounds
+from pytest_llmprops.runs.gate.checks import POWER, Answer
+from pytest_llmprops.runs.gate.file import Rule
+from pytest_llmprops.runs.gate.sequential import Population
 
 ALPHA = 0.05
 #: columns of the table: size of clusters, intraclass correlation
@@ -269,13 +263,7 @@ def worst(rate: Rate, upgrades: int, items: Sequence[int], size: int, icc: float
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--upgrades", type=int, default=5000, help="simulated upgrades per rate (default: 5000)"
-    )
-    options: Any = parser.parse_args()
+    options = parsed(__doc__, upgrades=(5000, "simulated upgrades per rate (default: 5000)"))
     heads = ["1" if size == 1 else f"{size}, ICC {icc:g}" for size, icc in SHAPES]
     print("| rule | stated | " + " | ".join(heads) + " |")
     print("|---" * (len(heads) + 2) + "|")

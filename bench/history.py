@@ -18,7 +18,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from bench.suite import ROOT
+from bench.process import ROOT
 from pytest_llmprops.reports.kit.figures import MUTED, SERIES, draw, new_figure
 
 HISTORY = ROOT / "bench" / "history.jsonl"
@@ -46,11 +46,7 @@ def add_run(figures: Mapping[str, float], *, runs: int, file: Path = HISTORY) ->
     row = {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "commit": commit,
-        "machine": {
-            "cpus": cpus,
-            "load": round(load, 1),
-            "python": sys.version.split()[0],
-        },
+        "machine": {"cpus": cpus, "load": round(load, 1), "python": sys.version.split()[0]},
         "runs": runs,
         "figures": {name: round(value, 3) for name, value in kept.items()},
     }

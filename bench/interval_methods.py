@@ -9,21 +9,15 @@ drops, all outcomes are enumerated, so that the rates are exact.
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import multinomial, t
 from statsmodels.stats.proportion import proportion_confint
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from pytest_llmprops.core.bounded_mean import mean_p_value  # noqa: E402
+from bench.process import parsed
+from pytest_llmprops.core.bounded_mean import mean_p_value
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
@@ -227,11 +221,7 @@ def _exact(
 
 def main() -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--samples", type=int, default=5000, help="samples per rate (default: 5000)")
-    options: Any = parser.parse_args()
+    options = parsed(__doc__, samples=(5000, "samples per rate (default: 5000)"))
     accuracy_table(options.samples)
     drop_table()
 

@@ -6,7 +6,6 @@ finished runs. Times are from the start of the process, or of the opening in hea
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -22,15 +21,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from bench.process import ROOT, parsed
 from bench.report_page import WORDS
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.core.run_metadata import ModelMetadata, PriceFacts
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.runs.record import RunRecord, first_facts
-from tests.support.browser import ARGUMENTS, CHROMIUM
+from tests.support.browser import chromium
 from tests.support.records import recorded, verdict, verdicts
 
-ROOT = Path(__file__).resolve().parent.parent
 PROMPT, REPLY = " ".join(WORDS * 6)[:1000], " ".join(WORDS)[:300]
 OBSERVED_SECONDS = 20
 
@@ -85,11 +84,8 @@ class Served:
     @property
     def memory(self) -> float:
         """The resident memory in MB."""
-        return (
-            int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-            * os.sysconf("SC_PAGE_SIZE")
-            / 1e6
-        )
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     @property
     def seconds(self) -> float:
@@ -139,11 +135,7 @@ def follow(one: Served) -> None:
 
 def open_page(one: Served) -> None:
     """Print the time until the list is shown, and the number of its elements."""
-    from playwright.sync_api import sync_playwright
-
-    chromium = next(str(path) for path in CHROMIUM if path.exists())
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(ARGUMENTS))
+    with chromium() as browser:
         page = browser.new_page()
         begun = time.perf_counter()
         page.goto(one.address)
@@ -151,15 +143,11 @@ def open_page(one: Served) -> None:
         shown = time.perf_counter() - begun
         nodes = page.evaluate("document.querySelectorAll('*').length")
         print(f"  page: first runs after {shown:.2f} s, {nodes} elements")
-        browser.close()
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", type=int, default=200_000)
-    parser.add_argument("--runs", type=int, default=1000)
-    options = parser.parse_args()
+    options = parsed(__doc__, items=200_000, runs=1000)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         growing = Growing(folder / "large" / "run", options.items)

@@ -19,9 +19,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from bench.process import Measured, measure
+from bench.process import PLAIN, ROOT, Measured, measure
 from bench.stub_server import RunningStub, running_stub
-from bench.suite import PLAIN, ROOT, Bench
+from bench.suite import Bench
 
 SENTENCES, NAMES, PER_SENTENCE = 40, 12, 165
 DELAY, CONCURRENCY = 0.2, 64
@@ -112,7 +112,7 @@ def oracle(bench: Bench) -> None:
 
             cold, calls = measured(store, run)
             ideal = f"(ideal {DELAY * calls / CONCURRENCY:.1f} s)"
-            bench.line(f"oracle, {label}, cold: wall, calls", f"{cold.wall:.1f} s, {calls:,}", ideal, None)
+            bench.line(f"oracle, {label}, cold: wall, calls", f"{cold.wall:.1f} s, {calls:,}", ideal)
             print(f"  {stages(store, run)}", flush=True)
             warm = []
             for _ in range(bench.runs):
@@ -135,4 +135,4 @@ def _report(bench: Bench, label: str, warm: Sequence[tuple[Measured, int]]) -> N
         None if limit is None else wall <= limit,
     )
     cpu = statistics.median(done.cpu for done, _ in warm)
-    bench.line(f"oracle, {label}, synonyms stored: CPU", f"{cpu:.1f} s", "", None)
+    bench.line(f"oracle, {label}, synonyms stored: CPU", f"{cpu:.1f} s")

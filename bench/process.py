@@ -1,17 +1,55 @@
-"""Run a process and measure it, with its children, from outside."""
+"""Run a process and measure it, with its children, from outside; options and figures of measurements."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
+import statistics
 import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+ROOT = Path(__file__).resolve().parent.parent
 SAMPLE_SECONDS = 0.05
+#: a test file with ``n`` cases that do nothing
+TRIVIAL = (
+    "import pytest\n@pytest.mark.parametrize('n', range({n}))\ndef test_trivial(n):\n    assert n >= 0\n"
+)
+#: turns off plugins of the development environment that a user's environment does not have
+PLAIN = ["-p", "no:hypothesispytest", "-p", "no:allure_pytest", "-p", "no:timeout", "-o", "addopts="]
+
+
+def parsed(doc: str | None, /, **options: Any) -> argparse.Namespace:
+    """Return the options of the command line.
+
+    :param options: the default of each option, or a tuple of its default and its help.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, option in options.items():
+        default, text = option if isinstance(option, tuple) else (option, None)
+        several = isinstance(default, list)
+        kind = type(default[0] if several else default)
+        flag = f"--{name.replace('_', '-')}"
+        parser.add_argument(flag, type=kind, nargs="+" if several else None, default=default, help=text)
+    return parser.parse_args()
+
+
+def environment(folder: Path, *more: str) -> dict[str, str]:
+    """Return an environment without the settings of this machine that affect a run, or begin with one of ``more``."""
+    # With PYTHONDONTWRITEBYTECODE, which containers often set, every process would compile the package.
+    own = ("OPENAI_", "LLMPROPS_", "PYTEST_", "PYTHON", *more)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    return kept | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder), "CI": "1"}
+
+
+def spread(values: Sequence[float], unit: str = " s") -> str:
+    """Return the median and the range of several runs."""
+    return f"{statistics.median(values):.2f}{unit} ({min(values):.2f}-{max(values):.2f})"
 
 
 @dataclass(frozen=True)
@@ -60,14 +98,8 @@ def measure(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], memory
     """
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.monotonic()
-    process = subprocess.Popen(
-        command,
-        cwd=cwd,
-        env=dict(env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    files: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    process = subprocess.Popen(command, cwd=cwd, env=dict(env), **files)
     peak = 0
 
     def watch() -> None:

@@ -7,7 +7,6 @@ counts.
 
 from __future__ import annotations
 
-import argparse
 import random
 import resource
 import tempfile
@@ -16,32 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.process import parsed
+from pytest_llmprops.core.records import RecordStatus
 from pytest_llmprops.reports.page.build import write_report
-from tests.support.browser import ARGUMENTS, CHROMIUM
+from tests.support.browser import chromium
 from tests.support.records import exchange, recorded, verdict
 
 WORDS = [
-    "the",
-    "owl",
-    "and",
-    "the",
-    "knight",
-    "sold",
-    "flour",
-    "to",
-    "a",
-    "porter",
-    "under",
-    "stars",
-    "while",
-    "rain",
-    "fell",
-    "on",
-    "their",
-    "quiet",
-    "old",
-    "town",
-]
+    "the", "owl", "and", "the", "knight", "sold", "flour", "to", "a", "porter", "under", "stars", "while", "rain",
+    "fell", "on", "their", "quiet", "old", "town",
+]  # fmt: skip
 #: seconds until the first items are visible, and the number of elements
 MOST_SECONDS, MOST_NODES = 1.5, 3_000
 SEARCH = """async () => {
@@ -61,20 +44,16 @@ def run(folder: Path, model: str, items: int, seed: int) -> Path:
     def text(words: int) -> str:
         return " ".join(chosen.choices(WORDS, k=words))
 
+    def status() -> RecordStatus:
+        return "wrong" if chosen.random() < 0.1 else "correct"
+
     def requests() -> Iterator[dict[str, Any]]:
         for n in range(items):
             usage = {"prompt_tokens": 40, "completion_tokens": 120}
             yield exchange(f"k{n}", text(34), text(112), usage=usage, seconds=chosen.random())
 
     records = (
-        verdict(
-            f"task_{n % 10}",
-            n,
-            "wrong" if chosen.random() < 0.1 else "correct",
-            model=model,
-            given=text(3),
-            requests=[f"k{n}"],
-        )
+        verdict(f"task_{n % 10}", n, status(), model=model, given=text(3), requests=[f"k{n}"])
         for n in range(items)
     )
     return recorded(folder / model, records, requests=requests())
@@ -103,13 +82,11 @@ def opened(browser: Any, path: Path) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print one line per size."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--items", default="12000,200000", help="numbers of items, separated by commas")
-    parser.add_argument("--opened", type=int, default=3, help="number of openings of each page")
-    options = parser.parse_args()
-    from playwright.sync_api import sync_playwright
-
-    chromium = next(path for path in CHROMIUM if path.exists())
+    options = parsed(
+        __doc__,
+        items=("12000,200000", "numbers of items, separated by commas"),
+        opened=(3, "number of openings of each page"),
+    )
     names = ("first paint", "first view", "tab", "search of every text")
     print(
         f"{'items':>8} {'written (CPU)':>14} {'peak MB':>8} {'page MB':>8} {'elements':>9}", *names, sep="  "
@@ -121,10 +98,8 @@ def main() -> None:
             path = write_report(folders, Path(name) / "out")[0]
             cpu = time.process_time() - cpu
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=str(chromium), args=list(ARGUMENTS))
+            with chromium() as browser:
                 measured = [opened(browser, path) for _ in range(options.opened)]
-                browser.close()
             most = {key: max(one[key] for one in measured) for key in measured[0]}
             good = most["view"] <= MOST_SECONDS and most["nodes"] <= MOST_NODES
             seconds = "  ".join(f"{most[key]:.2f} s" for key in ("paint", "view", "tab", "search"))

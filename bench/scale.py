@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 from pathlib import Path
 
-from bench.process import Measured, measure
-from bench.suite import PLAIN, ROOT
+from bench.process import PLAIN, Measured, environment, measure
 
 SUITE = """
 import pytest
@@ -75,9 +73,7 @@ class Scale:
 
     def __init__(self, folder: Path, options: tuple[str, ...] = ()) -> None:
         self.folder, self._options, self._runs = folder, options, 0
-        own = ("LLMPROPS_", "PYTEST_", "PYTHON")
-        env = {k: v for k, v in os.environ.items() if not k.startswith(own)}
-        self.env = env | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder), "CI": "1"}
+        self.env = environment(folder)
         (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
 
     def run(self, cases: int, workers: int) -> Measured:

@@ -9,20 +9,15 @@ right. The gate's own code decides after every block, as in a run.
 
 from __future__ import annotations
 
-import argparse
 import random
 import statistics
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-
-from pytest_llmprops.runs.gate.decide import settled  # noqa: E402
-from tests.support.gates import DrawnRun, gate_of  # noqa: E402
-from tests.support.recorded import verdicts  # noqa: E402
+from bench.process import parsed
+from pytest_llmprops.runs.gate.decide import settled
+from tests.support.gates import DrawnRun, gate_of
+from tests.support.recorded import verdicts
 
 #: CHURN: share of items that the candidate gains (and loses) even without a drop
 CHURN, WRONG_IN_BOTH = 0.03, 0.07
@@ -52,15 +47,12 @@ def upgrade(gate: Any, drop: float, items: int, seed: int, blocks: int) -> tuple
 
 def main() -> None:
     """Print one table per gate."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    options = parsed(
+        __doc__,
+        upgrades=(400, "simulated upgrades per row (default: 400)"),
+        blocks=(16, "maximum number of looks per run (default: 16)"),
+        items=([200, 1000], "items of the full run"),
     )
-    parser.add_argument("--upgrades", type=int, default=400, help="simulated upgrades per row (default: 400)")
-    parser.add_argument(
-        "--blocks", type=int, default=16, help="maximum number of looks per run (default: 16)"
-    )
-    parser.add_argument("--items", type=int, nargs="*", default=[200, 1000], help="items of the full run")
-    options = parser.parse_args()
     for name, rule in GATES.items():
         gate = gate_of(rule, sequential=True)
         print(f"\n`{name}`, margin {100 * MARGIN:g} points, {options.upgrades} upgrades per row\n")

@@ -84,24 +84,23 @@ def answer_text(rule: str, prompt: str, sample: int = 0) -> str:
     """Return the stub's answer to the last user message ``prompt``."""
     if rule == "hash":
         return "AB"[_share("answer", prompt, sample) >= 0.5]
-    if rule == "echo":
-        return prompt
-    if rule == "empty":
-        return ""
-    if rule == "control":
-        return "A\x1b[31mred\x1b[0m\x00\x07\u202e"
-    if rule == "sample":
-        return str(sample)
     if rule == "sum":
         number = int(prompt.split()[0])
         return str(number + 1 if number % 5 else number)
     if rule == "oracle":
         return _oracle_answer(prompt) or answer_text("hash", prompt, sample)
-    if rule == "huge":
-        return "A" + " very" * 400_000
     if rule.startswith("constant:"):
         return rule.removeprefix("constant:")
-    raise ValueError(f"unknown answer rule {rule!r}")
+    texts = {
+        "echo": prompt,
+        "empty": "",
+        "control": "A\x1b[31mred\x1b[0m\x00\x07\u202e",
+        "huge": "A" + " very" * 400_000,
+        "sample": str(sample),
+    }
+    if rule not in texts:
+        raise ValueError(f"unknown answer rule {rule!r}")
+    return texts[rule]
 
 
 _NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+)*")
@@ -190,6 +189,10 @@ def _error(
     return status, body, {k.replace("_", "-"): v for k, v in headers.items()}
 
 
+def _limited(**headers: str) -> Answer:
+    return _error(429, "Rate limit reached.", "rate_limit_exceeded", error_type="requests", **headers)
+
+
 def _unsupported(param: str, message: str, code: str = "unsupported_parameter") -> Answer:
     return _error(400, message, code, param=param)
 
@@ -246,20 +249,17 @@ class Stub:
             return _error(401, shown, "invalid_api_key")
         if auth.endswith(" forbidden"):
             return _error(403, "You are not allowed to sample from this model.", None)
-        if options.fail_all:
-            return _error(500, "The server had an error.", None, error_type="server_error")
+        failed = _error(500, "The server had an error.", None, error_type="server_error")
         # The order of the prompts' first arrival decides, also for later attempts.
-        if self._always_fails(self.counts.order[key], prompt):
-            return _error(500, "The server had an error.", None, error_type="server_error")
+        if options.fail_all or self._always_fails(self.counts.order[key], prompt):
+            return failed
         if attempt == 1 and (options.rate_429 or options.rate_500):
             draw = _share("fault", options.seed, prompt)
             if draw < options.rate_429:
                 wait = {"retry_after": options.retry_after} if options.retry_after else {}
-                return _error(
-                    429, "Rate limit reached.", "rate_limit_exceeded", error_type="requests", **wait
-                )
+                return _limited(**wait)
             if draw < options.rate_429 + options.rate_500:
-                return _error(500, "The server had an error.", None, error_type="server_error")
+                return failed
         return _scenario(model, data, attempt)
 
     def _reply(self, data: dict[str, Any], model: str, prompt: str) -> Answer:
@@ -315,6 +315,32 @@ def _logprobs(tokens: list[str], top: int) -> list[dict[str, Any]]:
     return entries
 
 
+#: by the model's name
+_REFUSALS: dict[str, Answer] = {
+    "missing": _error(
+        404, "The model `missing` does not exist or you do not have access to it.", "model_not_found"
+    ),
+    "quota": _error(
+        429,
+        "You exceeded your current quota, please check your plan and billing details.",
+        "insufficient_quota",
+        error_type="insufficient_quota",
+    ),
+    "too-long": _error(
+        400,
+        "This model's maximum context length is 8 tokens.\nHowever, you sent more.",
+        "context_length_exceeded",
+        param="messages",
+    ),
+    "filtered": _error(
+        400,
+        "The response was filtered due to the prompt triggering the content management policy.",
+        "content_filter",
+        param="prompt",
+    ),
+}
+
+
 def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
     """Return the fault of the scenario that the model's name chooses."""
     if model.startswith("reasoner"):
@@ -340,31 +366,8 @@ def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
         return _error(400, why, "invalid_request_error")
     if model == "strict" and (unknown := set(data) - {"model", "messages", "temperature", "max_tokens"}):
         return _error(400, f"Unrecognized request argument supplied: {min(unknown)}", None)
-    if model == "missing":
-        return _error(
-            404, "The model `missing` does not exist or you do not have access to it.", "model_not_found"
-        )
-    if model == "quota":
-        return _error(
-            429,
-            "You exceeded your current quota, please check your plan and billing details.",
-            "insufficient_quota",
-            error_type="insufficient_quota",
-        )
-    if model == "too-long":
-        return _error(
-            400,
-            "This model's maximum context length is 8 tokens.\nHowever, you sent more.",
-            "context_length_exceeded",
-            param="messages",
-        )
-    if model == "filtered":
-        return _error(
-            400,
-            "The response was filtered due to the prompt triggering the content management policy.",
-            "content_filter",
-            param="prompt",
-        )
+    if model in _REFUSALS:
+        return _REFUSALS[model]
     if model == "not-json":
         return 200, b"upstream said: hello", {"content-type": "text/plain"}
     if model.startswith("status-"):
@@ -376,9 +379,7 @@ def _scenario(model: str, data: dict[str, Any], attempt: int) -> Answer | None:
             "date": ("retry_after", formatdate(time.time() + 3, usegmt=True)),
         }
         name, value = wait[model.removeprefix("limited-")]
-        return _error(
-            429, "Rate limit reached.", "rate_limit_exceeded", error_type="requests", **{name: value}
-        )
+        return _limited(**{name: value})
     return None
 
 

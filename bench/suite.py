@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import os
+import statistics
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from bench.process import Measured, measure
+from bench.process import PLAIN, ROOT, Measured, environment, measure, spread
 from bench.stub_server import RunningStub
 
-ROOT = Path(__file__).resolve().parent.parent
 #: 100 items from each of the ten tasks other than Letter Geometry
 THOUSAND = ["--llm-limit", "100", "-k", "not letter_geometry"]
-#: turns off plugins of the development environment that a user's environment does not have
-PLAIN = [
-    "-p",
-    "no:hypothesispytest",
-    "-p",
-    "no:allure_pytest",
-    "-p",
-    "no:timeout",
-    "-o",
-    "addopts=",
-]
 
 
 class Bench:
@@ -34,10 +23,7 @@ class Bench:
         #: the figures for the history
         self.figures: dict[str, float] = {}
         self._count = 0
-        # With PYTHONDONTWRITEBYTECODE, which containers often set, every process would compile the package.
-        own = ("OPENAI_", "LLMPROPS_", "PYTEST_", "PYTHON")
-        env = {k: v for k, v in os.environ.items() if not k.startswith(own)}
-        self.env = env | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder), "CI": "1"}
+        self.env = environment(folder)
 
     def fresh(self, name: str) -> Path:
         """Return a path that no run has used."""
@@ -67,7 +53,16 @@ class Bench:
         target, good = ("", None) if limit is None else (f"<= {limit}", value <= limit)
         self.line(name, f"{value:.2f}", target, good)
 
-    def line(self, name: str, value: str, target: str, good: bool | None) -> None:
+    def median(
+        self, name: str, values: Sequence[float], limit: float | None = None, unit: str = " s"
+    ) -> None:
+        """Print the median and the range of several runs, and the limit of the median."""
+        target, good = (
+            ("", None) if limit is None else (f"<= {limit}{unit}", statistics.median(values) <= limit)
+        )
+        self.line(name, spread(values, unit), target, good)
+
+    def line(self, name: str, value: str, target: str = "", good: bool | None = None) -> None:
         """Print one figure."""
         mark = {True: "ok", False: "MISSED", None: ""}[good]
         print(f"{name:<58} {value:>28}  {target:<34} {mark}", flush=True)

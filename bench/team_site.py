@@ -17,12 +17,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.process import measure
+from bench.process import ROOT, measure
 from bench.report_page import WORDS
-from tests.support.browser import ARGUMENTS, CHROMIUM
+from pytest_llmprops.core.records import RecordStatus
+from tests.support.browser import chromium
 from tests.support.records import exchange, recorded, verdict
 
-ROOT = Path(__file__).resolve().parent.parent
 TASKS = 10
 #: what to wait for on each page
 READY = {
@@ -46,18 +46,13 @@ def write_run(folder: Path, model: int, day: int, items: int) -> Path:
             prompt, reply = f"{n} {lines[n % 200]}", lines[200 + chosen.randrange(200)]
             yield exchange(f"k{n}", prompt, reply, usage=usage, seconds=chosen.random())
 
-    def share() -> float:
-        return difficulty.choice([0.0, 1.0, 1.0, 1.0, 0.5 + 0.04 * model])
+    def status() -> RecordStatus:
+        share = difficulty.choice([0.0, 1.0, 1.0, 1.0, 0.5 + 0.04 * model])
+        return "correct" if chosen.random() < share else "wrong"
 
+    given = " ".join(WORDS[:3])
     records = [
-        verdict(
-            f"task_{n % TASKS}",
-            n,
-            "correct" if chosen.random() < share() else "wrong",
-            model=f"model-{model}",
-            given=" ".join(WORDS[:3]),
-            requests=[f"k{n}"],
-        )
+        verdict(f"task_{n % TASKS}", n, status(), model=f"model-{model}", given=given, requests=[f"k{n}"])
         for n in range(items)
     ]
     started = time.strftime("%Y-%m-%dT10:00:00+00:00", time.gmtime(1767225600 + 86400 * day))
@@ -74,11 +69,7 @@ def size_of(folder: Path) -> str:
 
 def opened(site: Path, repeats: int) -> None:
     """Open each page, and an item; print the largest times and numbers of elements."""
-    from playwright.sync_api import sync_playwright
-
-    chromium = next(path for path in CHROMIUM if path.exists())
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(chromium), args=list(ARGUMENTS))
+    with chromium() as browser:
         for name, ready in READY.items():
             views, histories, nodes = [], [], 0
             for _ in range(repeats):
@@ -97,7 +88,6 @@ def opened(site: Path, repeats: int) -> None:
                 page.close()
             more = f", an item's history {max(histories):.2f} s" if histories else ""
             print(f"{name:>12}: first view {max(views):.2f} s{more}, {nodes:,} elements")
-        browser.close()
 
 
 def main() -> None:

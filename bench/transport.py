@@ -7,7 +7,6 @@ has the CPU time of the imports that each client needs, each in a separate proce
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import statistics
@@ -20,10 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench.stub_server import running_stub  # noqa: E402
+from bench.process import ROOT, parsed
+from bench.stub_server import running_stub
 
 IN_FLIGHT = 64
 PROMPT = "Which of the two groups does the word belong to? " * 60
@@ -32,13 +31,8 @@ Call = Callable[[dict[str, Any]], Awaitable[str]]
 
 def body(number: int) -> dict[str, Any]:
     """Return the body of call ``number``."""
-    content = f"{PROMPT}{number}"
-    return {
-        "model": "m",
-        "messages": [{"role": "user", "content": content}],
-        "temperature": 0.7,
-        "max_tokens": 5,
-    }
+    messages = [{"role": "user", "content": f"{PROMPT}{number}"}]
+    return {"model": "m", "messages": messages, "temperature": 0.7, "max_tokens": 5}
 
 
 def _text(answer: Any) -> str:
@@ -192,12 +186,7 @@ def import_times(rounds: int = 5) -> None:
 
 def main() -> None:
     """Print both tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--count", type=int, default=256, help="calls per round")
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
+    options = parsed(__doc__, count=(256, "calls per round"), rounds=3)
     import openai
 
     print(

@@ -36,13 +36,8 @@ def write_prompts(count: int, folder: Path, env: Mapping[str, str]) -> tuple[Pro
     """
     items, run = folder / "items", folder / "run"
     generate = [sys.executable, "-m", "pytest_llmprops.cli.main", "generate", "htest", "--out", str(items)]
-    subprocess.run(
-        [*generate, "--n", str(count // TASKS)],
-        check=True,
-        cwd=ROOT,
-        env=dict(env),
-        stdout=subprocess.DEVNULL,
-    )
+    command = [*generate, "--n", str(count // TASKS)]
+    subprocess.run(command, check=True, cwd=ROOT, env=dict(env), stdout=subprocess.DEVNULL)
     prompts = Prompts(items, folder / "prompts.jsonl")
     with running_stub(delay=0) as stub:
         done = measure(TOOLS[0].command(prompts, stub.url, 64, folder), cwd=ROOT, env=env)
