@@ -44,10 +44,7 @@ ALLOWED = {
     },
 }
 #: The parts that do no input or output, and what they may import from outside the package.
-PURE = {
-    "core": {"numpy", "scipy"},
-    "benchmark": {"numpy", "scipy", "rapidfuzz"},
-}
+PURE = {"core": {"numpy", "scipy"}, "benchmark": {"numpy", "scipy", "rapidfuzz"}}
 IMPURE_MODULES = {
     "os", "io", "pathlib", "subprocess", "socket", "time", "datetime", "tempfile", "sqlite3", "urllib"
 }  # fmt: skip

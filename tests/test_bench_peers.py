@@ -85,10 +85,7 @@ def test_counts_are_read_from_the_results(tmp_path: Path) -> None:
     assert promptfoo_outcome({"results": {"stats": stats}}) == Outcome(5, 3)
     score = {"scored_samples": 5, "metrics": {"accuracy": {"value": 0.6}}}
     assert inspect_outcome({"results": {"scores": [score]}}) == Outcome(5, 3)
-    results = {
-        "n-samples": {"prompts": {"effective": 5}},
-        "results": {"prompts": {"exact_match,none": 0.6}},
-    }
+    results = {"n-samples": {"prompts": {"effective": 5}}, "results": {"prompts": {"exact_match,none": 0.6}}}
     assert lm_eval_outcome(results) == Outcome(5, 3)
     (tmp_path / "run").mkdir()
     statuses = ["correct"] * 3 + ["wrong", "unparsed", "error"]

@@ -25,14 +25,7 @@ PAGES = [
 
 
 #: pages that name no llmprops command
-WITHOUT_COMMANDS = {
-    "allure.md",
-    "api.md",
-    "glossary.md",
-    "performance.md",
-    "protocols.md",
-    "report-kit.md",
-}
+WITHOUT_COMMANDS = {"allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "report-kit.md"}
 
 
 def _gates() -> Iterator[tuple[str, str]]:

@@ -90,9 +90,7 @@ def add_models(groups: Groups) -> None:
         " packages that are missing, and the environment variables with its keys (never their values).",
     )
     models.add_argument(
-        "--prices",
-        action="store_true",
-        help="list the prices of common models instead, with their date",
+        "--prices", action="store_true", help="list the prices of common models instead, with their date"
     )
     models.add_argument(
         "--out",

@@ -25,14 +25,20 @@ def measured(run: Runner, *args: str, text: str = "What is", name: str = "result
     return run(*options, "--alluredir", str(folder), *args), folder
 
 
+@pytest.fixture(scope="module", params=["0", "2"], ids=["n0", "n2"])
+def mixed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Finished, Path]:
+    """Return one run of the mixed benchmark, without and with workers, and the folder of results."""
+    return measured(Runner(tmp_path_factory.mktemp("mixed")), "-n", request.param)
+
+
 def labels(result: dict[str, Any]) -> dict[str, str]:
     """Return a result's labels by name; of several tags, the last."""
     return {label["name"]: label["value"] for label in result["labels"]}
 
 
-def test_result_describes_the_case_and_its_call(run: Runner, workers: str) -> None:
+def test_result_describes_the_case_and_its_call(mixed: tuple[Finished, Path]) -> None:
     """A wrong case has labels, a description, a step for its call, and its prompt, reply and verdict."""
-    _, folder = measured(run, "-n", workers)
+    _, folder = mixed
     by_title = results(folder)
     assert len(by_title) == 20
     wrong = by_title["sums/0003"]
@@ -77,11 +83,11 @@ def test_only_the_users_fixtures_have_containers(run: Runner) -> None:
     assert attached == sum("llmprops" not in path.name for path in folder.glob("*-attachment.txt"))
 
 
-def test_each_kind_of_failure_has_its_category(run: Runner, workers: str) -> None:
+def test_each_kind_of_failure_has_its_category(mixed: tuple[Finished, Path]) -> None:
     """Each kind of failure has its own category; a passed case has none."""
-    _, folder = measured(run, "-n", workers)
-    categories = {name: category(folder, result) for name, result in results(folder).items()}
-    failures = {name: kind for name, kind in categories.items() if kind}
+    _, folder = mixed
+    by_title = results(folder)
+    failures = {name: kind for name, one in by_title.items() if (kind := category(folder, one))}
     assert failures == {
         "sums/0003": "Wrong answers",
         "sums/0004": "Refusals",
@@ -90,11 +96,8 @@ def test_each_kind_of_failure_has_its_category(run: Runner, workers: str) -> Non
         "sums/0007": "Faults in benchmark code",
         "sums/0008": "Unmet expectations",
     }
-    statuses = {name: results(folder)[name]["status"] for name in failures}
-    assert [n for n, s in statuses.items() if s == "broken"] == [
-        n for n in statuses if n in ("sums/0006", "sums/0007")
-    ]
-    [step] = results(folder)["sums/0006"]["steps"]
+    assert {n for n in failures if by_title[n]["status"] == "broken"} == {"sums/0006", "sums/0007"}
+    [step] = by_title["sums/0006"]["steps"]
     assert step["status"] == "broken"
     assert step["statusDetails"]["message"] == "the server <b>broke</b>"
 
@@ -120,24 +123,16 @@ def test_attach_selects_the_cases_with_texts(run: Runner, choice: str) -> None:
         assert {labels(result)["feature"] for result in passes} == {"add", "control"}
 
 
-def test_unknown_attach_value_is_refused(run: Runner) -> None:
-    """An unknown value of --llm-attach is refused in one line that lists the valid ones."""
-    done, _ = measured(run, "--llm-attach", "some")
-    assert done.code == 4
-    assert "--llm-attach some: must be one of all, failures, none" in done.output
-
-
 def identity(result: dict[str, Any]) -> tuple[Any, ...]:
     """Return what Allure 2 and 3 derive a case's history from."""
     return result["historyId"], result["testCaseId"], str(result["parameters"])
 
 
-def test_identity_is_independent_of_texts_and_workers(run: Runner) -> None:
+def test_identity_is_independent_of_texts_and_workers(mixed: tuple[Finished, Path], run: Runner) -> None:
     """A case keeps its history when its texts change or workers are used."""
-    _, one = measured(run, name="one")
-    _, two = measured(run, "-n", "2", text="Other words:", name="two")
-    first, second = results(one), results(two)
-    assert texts(one, first["sums/0003"])["prompt"] != texts(two, second["sums/0003"])["prompt"]
+    _, other = measured(run, text="Other words:")
+    first, second = results(mixed[1]), results(other)
+    assert texts(mixed[1], first["sums/0003"])["prompt"] != texts(other, second["sums/0003"])["prompt"]
     assert {n: identity(r) for n, r in first.items()} == {n: identity(r) for n, r in second.items()}
     assert len({identity(r)[0] for r in first.values()}) == len(first)
     assert len({identity(r)[2] for r in first.values()}) == len(first)
@@ -149,8 +144,7 @@ def test_two_models_have_separate_results(run: Runner) -> None:
     folder = run.folder / "results"
     run("--model", run.adder, "--model", "fake:constant?text=1", "--alluredir", str(folder))
     by_title = results(folder)
-    assert len(by_title) == 4
-    assert len({identity(r)[2] for r in by_title.values()}) == 4
+    assert len(by_title) == len({identity(r)[2] for r in by_title.values()}) == 4
     assert len({labels(r)["parentSuite"] for r in by_title.values()}) == 2
 
 
@@ -176,9 +170,10 @@ def test_identity_may_leave_out_the_model(run: Runner) -> None:
 def test_bidirectional_controls_are_spelled_out(run: Runner) -> None:
     """An override in a reply turns no text around: not in attachments, messages or pytest's traceback."""
     run.sums(2)
-    test = (run.folder / "test_sums.py").read_text(encoding="utf-8")
-    test = test.replace("reply.text.strip() ==", 'item["n"] == 0 or reply.text ==')
-    run.write("test_sums.py", f"{test}    assert verdict.given == '1', verdict.given\n")
+    run.change("test_sums.py", "reply.text.strip() ==", 'item["n"] == 0 or reply.text ==')
+    run.change(
+        "test_sums.py", "assert verdict\n", "assert verdict\n    assert verdict.given == '1', verdict.given\n"
+    )
     run.write("mirrored.py", "def reply(chat):\n    return '1 \\u202e2'\n")
     folder = run.folder / "results"
     run("--model", "fake:call?file=mirrored.py", "--alluredir", str(folder), "--llm-attach", "all")
@@ -203,9 +198,9 @@ def test_step_lasts_as_long_as_its_call(run: Runner) -> None:
     assert step["parameters"][0]["value"].startswith("from the store; took 0.3")
 
 
-def test_controller_describes_the_run(run: Runner, workers: str) -> None:
+def test_controller_describes_the_run(mixed: tuple[Finished, Path]) -> None:
     """With or without workers, the folder has one environment, one table of results and one summary."""
-    done, folder = measured(run, "-n", workers)
+    done, folder = mixed
     environment = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
     assert environment["Model fake-call-file=mixed.py"].startswith("fake:call?file=mixed.py")
     assert environment["Protocol sums"] == "quick"
@@ -216,24 +211,22 @@ def test_controller_describes_the_run(run: Runner, workers: str) -> None:
     assert [a["name"] for a in shown["attachments"]] == ["results by task", "run summary"]
     assert all((folder / a["source"]).is_file() for a in shown["attachments"])
     assert "wrong sums/0003" in (folder / allure_run.SUMMARY).read_text(encoding="utf-8")
-    metrics = {
-        m["key"].split("/", 1)[1]: m["value"] for m in json.loads((folder / allure_run.METRICS).read_text())
-    }
-    assert metrics == {
+    metrics = json.loads((folder / allure_run.METRICS).read_text())
+    assert {m["key"].split("/", 1)[1]: m["value"] for m in metrics} == {
         "sums/add/en/builtin": pytest.approx(100 * 10 / 13, abs=0.01),
         "sums/control/en/builtin": 100,
     }
 
 
-def test_results_of_earlier_runs_are_reported(run: Runner, workers: str) -> None:
+def test_results_of_earlier_runs_are_reported(run: Runner) -> None:
     """Older results in the folder are named in the summary and the environment, unless they are removed."""
     first, _ = measured(run)
-    second, folder = measured(run, "-n", workers)
+    second, folder = measured(run, "-n", "2")
     assert "results of earlier runs" not in first.output
     assert "the report will include 20 results of earlier runs" in second.output
     environment = allure_run.read_properties((folder / allure_run.ENVIRONMENT).read_text(encoding="utf-8"))
     assert environment[allure_run.EARLIER].startswith("20 in this folder")
-    third, _ = measured(run, "--clean-alluredir", "-n", workers)
+    third, _ = measured(run, "--clean-alluredir")
     assert "results of earlier runs" not in third.output
     assert len(list(folder.glob("*-result.json"))) == 20
 
@@ -241,40 +234,21 @@ def test_results_of_earlier_runs_are_reported(run: Runner, workers: str) -> None
 def test_stopped_run_is_a_global_error(run: Runner) -> None:
     """A run that stops adds its reason to the report's global errors."""
     run.sums(30)
-    file, folder = run.folder / "test_sums.py", run.folder / "results"
-    text = file.read_text(encoding="utf-8")
-    file.write_text(
-        text.replace("return Verdict.check", "item['m']\n        return Verdict.check"), encoding="utf-8"
-    )
+    run.change("test_sums.py", "return Verdict.check", "item['m']\n        return Verdict.check")
+    folder = run.folder / "results"
     run("--model", run.adder, "--alluredir", str(folder))
     shown = json.loads((folder / allure_run.GLOBALS).read_text(encoding="utf-8"))
     [error] = shown["errors"]
     assert error["message"].startswith("the run stopped: ")
 
 
-def test_allure_is_imported_only_with_its_option(run: Runner) -> None:
-    """Without --alluredir, neither Allure's packages nor the plugin's Allure modules are imported."""
-    run.fresh = True
-    run.sums(1)
-    run.write(
-        "conftest.py",
-        "import sys\ndef pytest_sessionfinish():\n"
-        "    print('ALLURE', [m for m in sys.modules if 'allure' in m.split('.')[0] or m.endswith('.allure')])\n",
-    )
-    assert "ALLURE []" in run("--model", run.adder, "-s").output
-
-
-def test_expected_failures_keep_their_categories(run: Runner, workers: str) -> None:
+def test_expected_failures_keep_their_categories(run: Runner) -> None:
     """With --llm-failures xfail, wrong verdicts are skipped results with their categories and texts."""
-    _, folder = measured(run, "--llm-failures", "xfail", "-n", workers)
+    _, folder = measured(run, "--llm-failures", "xfail", "-n", "2")
     by_title = results(folder)
-    assert {n for n, r in by_title.items() if r["status"] == "skipped"} == {
-        "sums/0003",
-        "sums/0004",
-        "sums/0005",
-    }
-    kinds = [category(folder, by_title[f"sums/000{n}"]) for n in (3, 4, 5)]
-    assert kinds == ["Wrong answers", "Refusals", "Unreadable replies"]
+    assert {n: category(folder, r) for n, r in by_title.items() if r["status"] == "skipped"} == {
+        "sums/0003": "Wrong answers", "sums/0004": "Refusals", "sums/0005": "Unreadable replies",
+    }  # fmt: skip
     assert texts(folder, by_title["sums/0003"]).keys() == {"prompt", "reply", "verdict"}
 
 
@@ -309,10 +283,7 @@ def test_gate_decision_is_written_with_the_results(run: Runner, workers: str) ->
 def test_labels_of_the_test_take_precedence(run: Runner) -> None:
     """A severity set with Allure's decorator replaces the plugin's."""
     run.sums(1)
-    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
-    run.write(
-        "test_sums.py", "import allure\n" + text.replace("@pytest", "@allure.severity('trivial')\n@pytest")
-    )
+    run.change("test_sums.py", "@pytest", "import allure\n@allure.severity('trivial')\n@pytest")
     folder = run.folder / "results"
     run("--model", run.adder, "--alluredir", str(folder))
     [result] = results(folder).values()

@@ -12,23 +12,22 @@ import pytest
 
 from tests.support.gated_runs import baseline, calls, command, gate, gate_lines, model, recorded_gate
 from tests.support.recorded import verdict, write_run
-from tests.support.runs import Runner
+from tests.support.runs import ROOT, Runner
 
 ITEMS = 40
 #: items answered wrong, for an accuracy of 0.875
 SOME = range(0, ITEMS, 8)
-MARKED = """
+#: changes a line of the record after the 30th case
+CHANGING = """
+from pathlib import Path
+finished = []
 
-@pytest.mark.llmprops(benchmark=Sums)
-def test_{name}(verdict):
-    {body}
+def pytest_runtest_logfinish(nodeid):
+    finished.append(nodeid)
+    if len(finished) == 30:
+        path = Path("run-1/verdicts.jsonl")
+        path.write_bytes(path.read_bytes().replace(b'"wrong"', b'"refused"', 1))
 """
-
-
-def _sums(run: Runner, items: int = ITEMS, body: str = "assert verdict") -> None:
-    run.sums(items)
-    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
-    run.write("test_sums.py", text.replace("    assert verdict\n", f"    {body}\n"))
 
 
 # ---- the exit status
@@ -41,7 +40,7 @@ def test_gate_decides_the_exit_status(
     run: Runner, workers: str, required: float, code: int, decision: str
 ) -> None:
     """Wrong answers fail the session only if the gate does not pass."""
-    _sums(run)
+    run.sums(ITEMS)
     wrong = model(run, SOME if decision != "fail" else range(20))
     done = run("--model", wrong, "-n", workers, "--llm-gate", str(gate(run, min_accuracy=required)))
     assert (done.run["gate"]["decision"], done.code) == (decision, code), done.output
@@ -51,7 +50,7 @@ def test_gate_decides_the_exit_status(
 
 def test_inconclusive_gate_fails_though_all_cases_pass(run: Runner, workers: str) -> None:
     """A session with only right answers fails if its gate is inconclusive, unless the file accepts that."""
-    _sums(run)
+    run.sums(ITEMS)
     file = gate(run, min_accuracy=0.99)
     done = run("--model", model(run), "-n", workers, "--llm-gate", str(file))
     assert f"{ITEMS} passed" in done.output
@@ -61,32 +60,23 @@ def test_inconclusive_gate_fails_though_all_cases_pass(run: Runner, workers: str
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "code"),
+    ("text", "code"),
     [
-        ("test_other.py", "def test_bad():\n    assert 1 == 2\n", 1),
-        ("test_other.py", "def test_good():\n    pass\n", 0),
-        (
-            "test_other.py",
-            (
-                "import pytest\n@pytest.fixture\ndef broken():\n    raise OSError('x')\n"
-                "def test_bad(broken):\n    pass\n"
-            ),
-            1,
-        ),
-        ("test_other.py", "import pytest\ndef test_skipped():\n    pytest.skip('x')\n", 0),
-        ("test_other.py", "import nosuchmodule\n", 2),
+        ("def test_bad():\n    assert 1 == 2\n", 1),
+        ("def test_good():\n    pass\n", 0),
+        ("@pytest.fixture\ndef broken():\n    raise OSError('x')\ndef test_bad(broken):\n    pass\n", 1),
+        ("def test_skipped():\n    pytest.skip('x')\n", 0),
+        ("import nosuchmodule\n", 2),
     ],
     ids=["fails", "passes", "set-up", "skips", "collection"],
 )
-def test_other_failures_still_fail_the_session(
-    run: Runner, workers: str, name: str, text: str, code: int
-) -> None:
+def test_other_failures_still_fail_the_session(run: Runner, workers: str, text: str, code: int) -> None:
     """A passing gate excuses wrong answers only; other failures and collection errors still count.
 
     With workers, pytest-xdist runs the cases that were collected, and then fails.
     """
-    _sums(run)
-    run.write(name, text)
+    run.sums(ITEMS)
+    run.write("test_other.py", f"import pytest\n{text}")
     done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
     if code == 2 and workers == "0":
         assert (done.code, calls(run)) == (2, []), done.output
@@ -97,47 +87,31 @@ def test_other_failures_still_fail_the_session(
 
 
 @pytest.mark.parametrize(
-    ("body", "code"),
+    ("body", "conftest", "code"),
     [
-        ("assert verdict", 0),
-        ("assert verdict.status == 'wrong'", 1),
-        ("assert not verdict or 1 == 2", 1),
-        ("{}['no'] if not verdict else 0", 1),
+        ("assert verdict", "", 0),
+        ("assert verdict.status == 'wrong'", "", 1),
+        ("assert not verdict or 1 == 2", "", 1),
+        ("{}['no'] if not verdict else 0", "", 1),
+        (
+            "assert verdict",
+            "def _after(request):\n    yield\n    assert 'sums/0008' not in request.node.name\n",
+            1,
+        ),
+        ("assert verdict", "def _other(verdict):\n    assert verdict.expected != '9'\n", 1),
     ],
-    ids=["verdict", "status", "besides", "exception"],
+    ids=["verdict", "status", "besides", "exception", "teardown", "fixture"],
 )
-def test_only_wrong_verdicts_are_excused(run: Runner, workers: str, body: str, code: int) -> None:
+def test_only_wrong_verdicts_are_excused(
+    run: Runner, workers: str, body: str, conftest: str, code: int
+) -> None:
     """A case that fails for any reason except its verdict fails the session, even if the gate passes."""
-    _sums(run, body=body)
+    run.sums(ITEMS)
+    run.change("test_sums.py", "    assert verdict\n", f"    {body}\n")
+    if conftest:
+        run.write("conftest.py", f"import pytest\n@pytest.fixture(autouse=True)\n{conftest}")
     done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
     assert (done.run["gate"]["decision"], done.code) == ("pass", code), done.output
-
-
-def test_teardown_error_is_not_excused(run: Runner, workers: str) -> None:
-    """An error in a case's teardown fails the session, even if the gate passes."""
-    _sums(run)
-    run.write(
-        "conftest.py",
-        "import pytest\n"
-        "@pytest.fixture(autouse=True)\n"
-        "def _after(request):\n    yield\n    assert 'sums/0008' not in request.node.name\n",
-    )
-    done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
-    assert (done.run["gate"]["decision"], done.code) == ("pass", 1), done.output
-    assert "1 error" in done.output
-
-
-def test_error_of_another_fixture_is_not_excused(run: Runner, workers: str) -> None:
-    """An error in another fixture fails the session, even if the case's answer is wrong."""
-    _sums(run)
-    run.write(
-        "conftest.py",
-        "import pytest\n@pytest.fixture\ndef other(verdict):\n    assert verdict.expected != '9'\n",
-    )
-    text = (run.folder / "test_sums.py").read_text(encoding="utf-8").replace("(verdict)", "(verdict, other)")
-    run.write("test_sums.py", text)
-    done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
-    assert (done.run["gate"]["decision"], done.code) == ("pass", 1), done.output
 
 
 @pytest.mark.parametrize(("most", "decision", "code"), [(0.1, "pass", 0), (0.02, "invalid", 1)])
@@ -145,7 +119,7 @@ def test_backend_errors_are_excused_up_to_the_limit(
     run: Runner, workers: str, most: float, decision: str, code: int
 ) -> None:
     """Items in error fail the session only above the gate's max_errors; then the gate is invalid."""
-    _sums(run)
+    run.sums(ITEMS)
     file = gate(run, min_accuracy=0.7, max_errors=most)
     done = run("--model", model(run, errors=[3, 20]), "-n", workers, "--llm-gate", str(file))
     assert "2 errors" in done.output
@@ -155,19 +129,15 @@ def test_backend_errors_are_excused_up_to_the_limit(
 
 
 def test_session_without_cases_does_not_pass(run: Runner, workers: str) -> None:
-    """The exit status is pytest's 5 if no test is selected, and 4 if the gate matches no selected case."""
-    _sums(run)
-    run.write("test_other.py", "def test_fine():\n    pass\n")
+    """The exit status is pytest's 5 if no test is selected."""
+    run.sums(ITEMS)
     args = ("--model", model(run), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
     assert run(*args, "-k", "nosuch").code == 5
-    others = run(*args, "test_other.py")
-    assert others.code == 4, others.output
-    assert "matches nothing" in others.output
 
 
 def test_without_a_gate_pytest_decides(run: Runner, workers: str) -> None:
     """Without a gate, a wrong answer fails the session, and the record has no gate."""
-    _sums(run)
+    run.sums(ITEMS)
     done = run("--model", model(run, [0]), "-n", workers)
     assert done.code == 1
     assert "gate" not in done.run
@@ -177,27 +147,21 @@ def test_without_a_gate_pytest_decides(run: Runner, workers: str) -> None:
 
 def test_stopped_run_is_invalid(run: Runner, workers: str) -> None:
     """A run that stops early on an error is invalid, however good its answers were."""
-    _sums(run)
-    run.write(
-        "wrongkey.py",
-        "from pytest_llmprops import BackendError\n"
-        "def reply(chat):\n"
-        "    n = int(chat.messages[-1].content.split()[0])\n"
-        "    return BackendError('key refused', kind='key', fatal=True) if n == 38 else str(n + 1)\n",
-    )
+    run.sums(ITEMS)
+    spec = model(run, errors=[38])
+    run.change("model.py", 'kind="status 400"', 'kind="key", fatal=True')
     file = gate(run, min_accuracy=0.1)
-    spec = f"fake:call?file={run.folder / 'wrongkey.py'}"
     done = run("--model", spec, "--llm-concurrency", "1", "-n", workers, "--llm-gate", str(file))
     assert done.code in (1, 2), done.output
     assert done.run["gate"]["decision"] == "invalid"
     assert "this run is incomplete: " in done.output
-    assert "key refused" in done.run["gate"]["line"]
+    assert "no such thing" in done.run["gate"]["line"]
 
 
 @pytest.mark.parametrize("sequential", [False, True])
 def test_interrupt_exits_with_2(run: Runner, workers: str, sequential: bool) -> None:
     """Ctrl-C ends a gated run early, with pytest's status 2 and an invalid gate."""
-    _sums(run, 400)
+    run.sums(400)
     file = gate(run, f"sequential = {str(sequential).lower()}", min_accuracy=0.5, basis='"point"')
     started = run.start(
         "--model", f"{model(run)}&delay=0.5", "--llm-concurrency", "8", "-n", workers, "--llm-gate", str(file)
@@ -242,14 +206,22 @@ REFUSED = {
         ("'sums' and 'add' are both", "one rule only"),
     ),
     "deselected": (RULE + "min_accuracy = 0.5", ("-k", "other"), ("matches nothing",)),
+    "other file": (RULE + "min_accuracy = 0.5", ("test_other.py",), ("matches nothing",)),
+    "no gate": (None, ("--llm-baseline", "damaged"), ("--llm-baseline: needs --llm-gate",)),
+    "unknown setting": (RULE + "min_accuracy = 0.5", ("--llm-set", "nosuch.k=3"), ("--llm-set nosuch",)),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("problem", REFUSED)
+@pytest.mark.parametrize(
+    ("problem", "workers"), [*((name, "0") for name in REFUSED), ("not TOML", "2"), ("no match", "2")]
+)
 def test_unusable_gate_is_refused_before_the_first_call(run: Runner, workers: str, problem: str) -> None:
-    """A gate that cannot decide is refused in one line with status 4, before any call or record."""
+    """A gate that cannot decide is refused in one line with status 4, before any call or record.
+
+    With workers, the controller reads the file, and a worker compares it with the items.
+    """
     text, args, said = REFUSED[problem]
-    _sums(run)
+    run.sums(ITEMS)
     run.write("test_other.py", "def test_other():\n    pass\n")
     for name in ("newer", "damaged"):
         baseline(run, "c" * ITEMS, name)
@@ -257,7 +229,8 @@ def test_unusable_gate_is_refused_before_the_first_call(run: Runner, workers: st
     run.write("newer/run.json", json.dumps(facts | {"schema": 3}))
     run.write("damaged/verdicts.jsonl", "{\n" * 3)
     file = run.folder / "nosuch.toml" if text is None else gate(run, text)
-    done = run("--model", model(run), "-n", workers, "--llm-gate", str(file), *args)
+    gated = () if problem == "no gate" else ("--llm-gate", str(file))
+    done = run("--model", model(run), "-n", workers, *gated, *args)
     assert done.code == 4, done.output
     assert "INTERNALERROR" not in done.output
     assert "Traceback" not in done.output
@@ -266,27 +239,6 @@ def test_unusable_gate_is_refused_before_the_first_call(run: Runner, workers: st
     assert calls(run) == []
     assert not done.folder.exists()
     assert "passed" not in done.output
-
-
-def test_baseline_needs_a_gate(run: Runner, workers: str) -> None:
-    """--llm-baseline without --llm-gate is refused before the first call."""
-    _sums(run)
-    baseline(run, "c" * ITEMS)
-    done = run("--model", model(run), "-n", workers, "--llm-baseline", "base")
-    assert done.code == 4
-    assert "ERROR: --llm-baseline: needs --llm-gate" in done.output
-    assert calls(run) == []
-
-
-def test_setting_of_an_unknown_benchmark_is_refused(run: Runner, workers: str) -> None:
-    """--llm-set for an unknown benchmark is refused in one line with status 4, before any call or record."""
-    _sums(run)
-    done = run("--model", model(run), "-n", workers, "--llm-set", "nosuch.k=3")
-    assert done.code == 4, done.output
-    assert "INTERNALERROR" not in done.output
-    assert len([line for line in done.output.splitlines() if line.startswith("ERROR: --llm-set nosuch")]) == 1
-    assert calls(run) == []
-    assert not done.folder.exists()
 
 
 # ---- the decision
@@ -314,8 +266,8 @@ def test_segments(verdict):
 @pytest.mark.parametrize("sequential", ["false", "true"])
 def test_rule_on_items_not_served_is_invalid(run: Runner, workers: str, alone: bool, sequential: str) -> None:
     """A rule on items that the model does not serve makes the gate invalid."""
-    _sums(run)
-    run.write("test_sums.py", (run.folder / "test_sums.py").read_text(encoding="utf-8") + SEGMENTS)
+    run.sums(ITEMS)
+    run.change("test_sums.py", "\n\nclass Sums", f"{SEGMENTS}\n\nclass Sums")
     text = f'sequential = {sequential}\n[[rule]]\nbenchmark = "segments"\nmin_accuracy = 0.5\n'
     if not alone:
         text += RULE + "min_accuracy = 0.5\n"
@@ -331,7 +283,7 @@ def test_rule_on_items_not_served_is_invalid(run: Runner, workers: str, alone: b
 @pytest.mark.parametrize("sequential", ["false", "true"])
 def test_llmprops_gate_prints_the_same_decision(run: Runner, workers: str, sequential: str) -> None:
     """`llmprops gate` prints the decision of the run from its record, even if the gate stopped the run early."""
-    _sums(run, 400)
+    run.sums(400)
     file = gate(run, f"sequential = {sequential}", min_accuracy=0.6, max_drop=0.1, max_unparsed=0.2)
     base = baseline(run, "ccccw" * 80)
     spec = model(run, range(0, 400, 50), empty=[1])
@@ -349,7 +301,7 @@ def test_llmprops_gate_prints_the_same_decision(run: Runner, workers: str, seque
 
 def test_promoted_baseline_is_selected_by_name(run: Runner, workers: str) -> None:
     """A promoted run is a baseline by name, wherever in pytest's root folder the tests are."""
-    _sums(run)
+    run.sums(ITEMS)
     base = run("--model", model(run, SOME), "-n", workers)
     promoted = command(run, "runs", "promote", str(base.folder), "stable")
     assert promoted.code == 0, promoted.output
@@ -369,7 +321,7 @@ def test_selection_other_than_the_baselines_is_refused(
     run: Runner, workers: str, items: str, option: tuple[str, ...]
 ) -> None:
     """A run on too few or too many items for its baseline is refused before the first call, with the fix."""
-    run.sums(40)
+    run.sums(ITEMS)
     old = baseline(run, "c" * int(items))
     words = ("--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
     done = run("--model", model(run), *option, "-n", workers, *words)
@@ -394,7 +346,7 @@ def test_baseline_with_another_protocol_is_refused(run: Runner) -> None:
     }
     write_run(run.folder / "base", [verdict(benchmark="htest")], protocols={"htest": theirs})
     file = gate(run, '[[rule]]\nbenchmark = "htest"\nmax_drop = 0.5\nmin_items = 1\n')
-    suite = str(Path(__file__).resolve().parents[2] / "suites" / "test_htest.py")
+    suite = str(ROOT / "suites" / "test_htest.py")
     spec, limit = "fake:constant?text=A", ("--llm-limit", "1", "-k", "rhyme")
     done = run("--model", spec, *limit, "--llm-gate", str(file), "--llm-baseline", "base", suite)
     assert done.code == 4, done.output
@@ -408,7 +360,7 @@ def test_gate_asks_again_for_replies_older_than_a_day(run: Runner, workers: str)
 
     Without a gate they do not expire.
     """
-    _sums(run, 35)
+    run.sums(35)
     run.write(
         "conftest.py",
         "from pytest_llmprops import FakeModel, register_model\n"
@@ -437,23 +389,25 @@ def _make_older(run: Runner, hours: float) -> None:
         assert db.execute(earlier, {"s": hours * 3600}).rowcount == 35
 
 
-# ---- header, plan and imports
+# ---- header, plan, and changed files
 
 
 def test_header_names_gate_and_baseline(run: Runner) -> None:
     """The session's header names the gate file and the baseline, and says that the gate is sequential."""
-    _sums(run)
+    run.sums(ITEMS)
     baseline(run, "c" * ITEMS)
     file = gate(run, "sequential = true", max_drop=0.5)
     done = run("--model", model(run), "--llm-gate", str(file), "--llm-baseline", "base")
     assert "llmprops: gate gate.toml against base, sequential" in done.output.partition("collected")[0]
 
 
-@pytest.mark.parametrize("option", ["--llm-plan", "--collect-only"])
-@pytest.mark.parametrize("sequential", ["false", "true"])
+@pytest.mark.parametrize(
+    ("option", "sequential", "workers"),
+    [("--llm-plan", "false", "2"), ("--llm-plan", "true", "0"), ("--collect-only", "false", "0")],
+)
 def test_plan_checks_the_gate_without_calls(run: Runner, workers: str, option: str, sequential: str) -> None:
     """--llm-plan and --collect-only make no call and no decision, but refuse a gate that matches nothing."""
-    _sums(run)
+    run.sums(ITEMS)
     file = gate(run, f"sequential = {sequential}", min_accuracy=0.5)
     args = ("--model", model(run), "-n", workers, option, "-q")
     done = run(*args, "--llm-gate", str(file))
@@ -467,30 +421,10 @@ def test_plan_checks_the_gate_without_calls(run: Runner, workers: str, option: s
     assert "matches nothing" in wrong.output
 
 
-def test_run_without_a_gate_imports_no_gate_modules(run: Runner) -> None:
-    """Modules that only a gate needs are not imported without one, so that such runs start fast."""
-    run.fresh = True
-    _sums(run, 4)
-    run.write(
-        "conftest.py",
-        "import os, sys, pathlib\n"
-        "def pytest_sessionfinish():\n"
-        "    heavy = {'scipy', 'numpy', 'statsmodels', 'pytest_llmprops.plugin.gating', 'tomllib',\n"
-        "             'pytest_llmprops.plugin.gating', 'pytest_llmprops.runs.gate.decide',\n"
-        "             'pytest_llmprops.runs.catalog'}\n"
-        "    name = os.environ.get('PYTEST_XDIST_WORKER', 'controller')\n"
-        "    pathlib.Path(f'heavy-{name}').write_text(repr(sorted(heavy & set(sys.modules))))\n",
-    )
-    for n in ("0", "2"):
-        run("--model", model(run), "-n", n)
-        imported = {p.name: p.read_text(encoding="utf-8") for p in run.folder.glob("heavy-*")}
-        assert set(imported.values()) == {"[]"}, imported
-
-
 def test_workers_read_the_baseline_of_a_sequential_gate_only(run: Runner) -> None:
     """If the gate is not sequential, only the controller reads the baseline."""
     run.fresh = True
-    _sums(run)
+    run.sums(ITEMS)
     baseline(run, "c" * ITEMS)
     run.write(
         "conftest.py",
@@ -506,3 +440,47 @@ def test_workers_read_the_baseline_of_a_sequential_gate_only(run: Runner) -> Non
     assert [p.name for p in run.folder.glob("read-*")] == ["read-controller"]
     run(*args, "--llm-gate", str(gate(run, "sequential = true", max_drop=0.5)))
     assert len(list(run.folder.glob("read-*"))) == 3
+
+
+def test_changed_baseline_is_refused_before_the_first_call(run: Runner, workers: str) -> None:
+    """A baseline whose files contradict each other is refused with one line."""
+    run.sums(ITEMS)
+    old = baseline(run, "c" * ITEMS)
+    path = old / "verdicts.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"correct"', b'"wrong"', 1))
+    words = ("--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
+    done = run("--model", run.adder, "-n", workers, *words)
+    assert done.code == 4, done.output
+    assert f"--llm-baseline {old}: run.json has correct 40 of sums/add/en/builtin" in done.output
+    assert not (done.folder / "run.json").exists()
+
+
+def test_record_that_is_changed_during_the_run_is_invalid(run: Runner) -> None:
+    """The hashes are those of the verdicts that were reported, so the gate of the run and later ones see the change."""
+    run.sums(ITEMS)
+    run.write("conftest.py", CHANGING)
+    file = gate(run, min_accuracy=0.1)
+    done = run("--model", run.adder, "-n", "0", "--llm-gate", str(file))
+    assert (done.run["gate"]["decision"], done.code) == ("invalid", 1), done.output
+    reason = "this run: verdicts.jsonl was changed after the run"
+    assert done.run["gate"]["reasons"][0].startswith(reason)
+    again = recorded_gate(run, done, file)
+    assert again.code == 1
+    assert "this run: run.json has wrong 8 of sums/add/en/builtin, verdicts.jsonl has 7" in again.output
+
+
+def test_hash_of_the_requests_is_of_the_whole_file(run: Runner, workers: str) -> None:
+    """The broker appends to the requests until it is closed; the hash is computed afterwards."""
+    run.sums(ITEMS)
+    file = gate(run, min_accuracy=0.1)
+    done = run("--model", run.adder, "-n", workers, "--llm-gate", str(file))
+    assert len(done.requests) == 40
+    assert set(done.run["files"]) == {"verdicts.jsonl", "requests.jsonl"}
+    again = recorded_gate(run, done, file)
+    assert (again.code, done.code) == (0, 0), again.output
+    facts = done.run
+    facts["options"]["limit"] = 3
+    (done.folder / "run.json").write_text(json.dumps(facts))
+    again = recorded_gate(run, done, file)
+    assert again.code == 1
+    assert "invalid: this run: run.json was changed after the run" in again.output

@@ -59,19 +59,15 @@ def test_group_is_reported_in_one_line(run: Runner) -> None:
     run("--model", model, f"--junitxml={xml}")
     [first, *_] = ET.parse(xml).getroot().iter("testcase")
     properties = {p.get("name"): p.get("value") for p in first.iter("property")}
-    assert (properties["llmprops.items"], properties["llmprops.wrong"], properties["llmprops.error"]) == (
-        "10",
-        "1",
-        "1",
-    )
+    assert [properties[f"llmprops.{name}"] for name in ("items", "wrong", "error")] == ["10", "1", "1"]
     [failure] = first.iter("failure")
     assert failure.text == "wrong: 1 of 10 items wrong, 1 errors: cuts/0/0004 (ends in 4)"
 
 
-def test_group_with_errors_only_is_an_error(run: Runner, workers: str) -> None:
+def test_group_with_errors_only_is_an_error(run: Runner) -> None:
     """A case with items in error is an error, unless another item is wrong: then it is a failure."""
     model = write_cuts(run, 20, case="ten", errors=(4, 7, 11))
-    done = run("--model", model, "-n", workers)
+    done = run("--model", model)
     assert "1 failed, 1 error" in done.output
     assert "backend error: 2 of 10 items: the segmenter changed characters" in done.output
     assert [v["status"] for v in done.verdicts.values()].count("error") == 3
@@ -80,18 +76,15 @@ def test_group_with_errors_only_is_an_error(run: Runner, workers: str) -> None:
 def test_exception_at_one_item_of_a_group_is_shown(run: Runner) -> None:
     """An exception in the benchmark's code at one item is the case's error, with its traceback."""
     model = write_cuts(run, 20, case="ten", kind="Base")
-    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
-    run.write(
-        "test_cuts.py", text.replace('right = item["n"]', 'right = item["nn" if item["n"] == 3 else "n"]')
-    )
+    run.change("test_cuts.py", 'right = item["n"]', 'right = item["nn" if item["n"] == 3 else "n"]')
     done = run("--model", model)
     assert "1 failed, 1 error" in done.output
     assert "KeyError: 'nn'" in done.output
     assert done.verdicts["cuts/0/0003"]["status"] == "error"
 
 
-def test_limit_counts_items_and_selection_counts_cases(run: Runner) -> None:
-    """--llm-limit counts items, which stay in their cases; -k and -x select whole cases."""
+def test_limit_counts_items_and_other_options_count_cases(run: Runner) -> None:
+    """--llm-limit counts items, which stay in their cases; -k, -x and expected failures are about whole cases."""
     model = write_cuts(run, case="ten")
     assert len(run("--model", model, "--llm-limit", "12").verdicts) == 12
     chosen = run("--model", model, "-k", "cuts/1")
@@ -99,16 +92,18 @@ def test_limit_counts_items_and_selection_counts_cases(run: Runner) -> None:
     assert chosen.run["complete"] is True
     first = run("--model", model, "-x")
     assert (len(first.verdicts), first.run["complete"]) == (10, False)
+    expected = run("--model", model, "--llm-failures", "xfail")
+    assert (expected.code, len(expected.verdicts)) == (0, 30)
+    assert "3 xfailed" in expected.output
 
 
 def test_gate_counts_items_of_groups(run: Runner) -> None:
     """A gate judges items, however they are grouped, and excuses failed cases."""
     model = write_cuts(run, case="ten")
-    rule = '[[rule]]\nname = "cut"\nmin_accuracy = {}\nbasis = "point"\n'
-    passed = run("--model", model, "--llm-gate", str(run.write("gate.toml", rule.format(0.85))))
-    assert (passed.code, passed.run["gate"]["decision"]) == (0, "pass")
-    failed = run("--model", model, "--llm-gate", str(run.write("gate.toml", rule.format(0.95))))
-    assert (failed.code, failed.run["gate"]["decision"]) == (1, "fail")
+    for required, code, decision in ((0.85, 0, "pass"), (0.95, 1, "fail")):
+        rule = f'[[rule]]\nname = "cut"\nmin_accuracy = {required}\nbasis = "point"\n'
+        done = run("--model", model, "--llm-gate", str(run.write("gate.toml", rule)))
+        assert (done.code, done.run["gate"]["decision"]) == (code, decision)
 
 
 def test_sequential_gate_draws_items(run: Runner, workers: str) -> None:
@@ -119,13 +114,6 @@ def test_sequential_gate_draws_items(run: Runner, workers: str) -> None:
     assert (done.code, done.run["gate"]["decision"]) == (0, "pass"), done.output
     assert 0 < len(done.verdicts) <= 200
     assert f"{len(done.verdicts) - done.run['summary'][0]['wrong']} passed" in done.output
-
-
-def test_wrong_group_is_an_expected_failure(run: Runner) -> None:
-    """With --llm-failures xfail, a case with wrong items is an expected failure."""
-    done = run("--model", write_cuts(run, case="ten"), "--llm-failures", "xfail")
-    assert (done.code, len(done.verdicts)) == (0, 30)
-    assert "3 xfailed" in done.output
 
 
 def test_group_has_one_table_in_allure(run: Runner) -> None:
@@ -277,7 +265,6 @@ def test_selection_options_work_on_light_items(run: Runner) -> None:
     assert set(run("--model", model, *ids[:6]).verdicts) == {f"cuts/0/{n:04d}" for n in range(6)}
     assert len(run("--model", model, "-k", "cuts/2").verdicts) == 10
     assert len(run("--model", model, "-m", "llmprops").verdicts) == 30
-    assert len(run("--model", model, "-m", "not llmprops").output) > 0
     assert len(run("--model", model, "-x").verdicts) == 5
     assert len(run("--model", model, "--maxfail", "2").verdicts) == 15
     assert "slowest 2 durations" in run("--model", model, "--durations", "2", "--durations-min", "0").output
@@ -318,31 +305,6 @@ def _junit(path: Path) -> dict[str | None, list[object]]:
     return cases
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        ("@pytest.mark.llmprops(", "@pytest.mark.xfail\n@pytest.mark.llmprops("),
-        ("def test_cuts(verdict)", "def test_cuts(verdict, tmp_path)"),
-        (
-            "@pytest.mark.llmprops(",
-            "@pytest.fixture(autouse=True)\ndef every(): pass\n\n@pytest.mark.llmprops(",
-        ),
-        ("import pytest\n", "import pytest\npytestmark = pytest.mark.filterwarnings('ignore')\n"),
-        ("import pytest\n", "import pytest\ndef setup_function(): pass\n"),
-    ],
-    ids=["mark", "fixture", "autouse", "module mark", "setup"],
-)
-def test_other_marks_and_fixtures_prevent_light_items(run: Runner, change: tuple[str, str]) -> None:
-    """A function with another mark, fixture or set-up keeps pytest's own items."""
-    model = write_cuts(run)
-    _light(run)
-    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
-    run.write("test_cuts.py", text.replace(*change))
-    output = _collected(run, model)
-    assert "LightItem" not in output
-    assert "<Function test_cuts" in output
-
-
 def test_marks_added_after_collection_apply_to_light_items(run: Runner) -> None:
     """A mark that a conftest.py adds to a light item after collection is applied."""
     model = write_cuts(run)
@@ -360,9 +322,7 @@ def test_marks_added_after_collection_apply_to_light_items(run: Runner) -> None:
 def test_other_assertions_are_reported(run: Runner) -> None:
     """Further assertions after that of the verdict are reported as in any test, however many cases there are."""
     model = write_cuts(run, 10)
-    body = "    assert len(verdict.given) < 6\n"
-    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
-    run.write("test_cuts.py", text.replace("    assert verdict\n", "    assert verdict\n" + body))
+    run.change("test_cuts.py", "assert verdict\n", "assert verdict\n    assert len(verdict.given) < 6\n")
     _light(run)
     done = run("--model", model)
     assert "6 failed, 4 passed" in done.output
@@ -400,8 +360,11 @@ async def test_decorated(verdict):
 def test_function_that_nothing_awaits_fails(run: Runner) -> None:
     """A test function that is async, or whose decorator hides it, fails in each case, however many there are."""
     model = write_cuts(run, 10)
-    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
-    run.write("test_cuts.py", text + ASYNC)
+    run.change(
+        "test_cuts.py",
+        "def test_cuts(verdict):\n    assert verdict\n",
+        f"def test_cuts(verdict):\n    assert verdict\n{ASYNC}",
+    )
     _light(run)
     done = run("--model", model, "-q", "-k", "not test_cuts[")
     assert "30 failed, 10 deselected" in done.output
@@ -419,43 +382,60 @@ def test_light_items_work_with_calls(run: Runner, workers: str) -> None:
 
 
 AROUND = "@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_protocol(): return (yield)\n"
+MARK, TEST = "@pytest.mark.llmprops(", "def test_cuts(verdict):\n    assert verdict\n"
+#: what replaces text of the test file -> whether its items are light
+CHANGES = {
+    "nothing": (TEST, TEST, True),
+    "docstring": (TEST, 'def test_cuts(verdict):\n    """Cut."""\n    assert verdict\n', True),
+    "print": (TEST, "def test_cuts(verdict):\n    print(verdict)\n    assert verdict\n", False),
+    "message": (TEST, "def test_cuts(verdict):\n    assert verdict, verdict.given\n", False),
+    "mark": (MARK, f"@pytest.mark.xfail\n{MARK}", False),
+    "fixture": ("def test_cuts(verdict)", "def test_cuts(verdict, tmp_path)", False),
+    "autouse": (MARK, f"@pytest.fixture(autouse=True)\ndef every(): pass\n\n{MARK}", False),
+    "module mark": (
+        "import pytest\n",
+        "import pytest\npytestmark = pytest.mark.filterwarnings('ignore')\n",
+        False,
+    ),
+    "setup": ("import pytest\n", "import pytest\ndef setup_function(): pass\n", False),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_functions_that_prevent_light_items(run: Runner, change: str) -> None:
+    """Items are light only if the function loses nothing: its marks, fixtures, set-up and output."""
+    model = write_cuts(run, 10)
+    old, new, are_light = CHANGES[change]
+    run.change("test_cuts.py", old, new)
+    _light(run)
+    output = run("--model", model, "--collect-only").output
+    assert ("<LightItem" in output, "<Function test_cuts" in output) == (are_light, not are_light)
 
 
 @pytest.mark.parametrize(
-    ("body", "conftest", "needs"),
+    ("hook", "needs"),
     [
-        ("    assert verdict\n", "", None),
-        ('    """Cut."""\n    assert verdict\n', "", None),
-        ("    assert verdict\n", "def pytest_runtest_logreport(report): pass\n", None),
-        ("    assert verdict\n", AROUND, None),
-        ("    print(verdict)\n    assert verdict\n", "", ""),
-        ("    assert verdict, verdict.given\n", "", ""),
-        ("    assert verdict\n", "def pytest_runtest_setup(item): pass\n", "pytest_runtest_setup"),
-        ("    assert verdict\n", "def pytest_runtest_call(item): pass\n", "pytest_runtest_call"),
-        ("    assert verdict\n", "def pytest_runtest_teardown(item): pass\n", "pytest_runtest_teardown"),
-        ("    assert verdict\n", "def pytest_runtest_makereport(item, call): pass\n", "pytest_runtest_makereport"),
-        ("    assert verdict\n", "def pytest_runtest_protocol(item): pass\n", "pytest_runtest_protocol"),
-        ("    assert verdict\n", "def pytest_itemcollected(item): pass\n", "pytest_itemcollected"),
-        ("    assert verdict\n", "def pytest_generate_tests(metafunc): pass\n", "pytest_generate_tests"),
+        ("def pytest_runtest_logreport(report): pass\n", False),
+        (AROUND, False),
+        ("def pytest_runtest_setup(item): pass\n", True),
+        ("def pytest_runtest_call(item): pass\n", True),
+        ("def pytest_runtest_teardown(item): pass\n", True),
+        ("def pytest_runtest_makereport(item, call): pass\n", True),
+        ("def pytest_runtest_protocol(item): pass\n", True),
+        ("def pytest_itemcollected(item): pass\n", True),
+        ("def pytest_generate_tests(metafunc): pass\n", True),
     ],
-)  # fmt: skip
-def test_functions_and_plugins_that_prevent_light_items(
-    run: Runner, body: str, conftest: str, needs: str | None, workers: str
-) -> None:
-    """Items are light only if the function and the plugins lose nothing; a line names the plugin that would.
-
-    :param needs: the hook that needs ordinary items; empty if the function does; None for light items.
-    """
+)
+def test_plugins_that_prevent_light_items(run: Runner, hook: str, needs: bool) -> None:
+    """Items are not light if the hook of a plugin would not be called; a line names it, also with workers."""
     model = write_cuts(run, 10)
-    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
-    assert "    assert verdict\n" in text
-    run.write("test_cuts.py", text.replace("    assert verdict\n", body))
-    _light(run, f"import pytest\n{conftest}")
-    assert ("<LightItem" in _collected(run, model)) is (needs is None)
-    output = run("--model", model, "-n", workers).output
-    assert ("needs pytest's own functions" in output) is bool(needs)
+    _light(run, f"import pytest\n{hook}")
+    assert ("<LightItem" in _collected(run, model)) is not needs
+    output = run("--model", model, "-n", "2").output
+    assert ("needs pytest's own functions" in output) is needs
     if needs:
-        assert f"llmprops: {needs} of conftest needs pytest's own functions" in output
+        name = hook.partition("(")[0].removeprefix("def ")
+        assert f"llmprops: {name} of conftest needs pytest's own functions" in output
 
 
 READ = """
@@ -506,22 +486,21 @@ def test_light_items_have_what_functions_have(run: Runner) -> None:
     ordinary, light = seen
     for one, other in zip(json.loads(light[0]), json.loads(ordinary[0]), strict=True):
         assert one == other
-    assert light[1].splitlines() == ordinary[1].splitlines() != []
-    assert light[2] == ordinary[2]
+    assert light[1:] == ordinary[1:]
+    assert light[1]
     assert "llmprops.status" in light[2]
 
 
 def test_a_decorator_that_raises_is_reported(run: Runner) -> None:
     """An exception around ``assert verdict`` is a failure of its case also among correct cases."""
     model = write_cuts(run, items=60)
-    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
     decorator = (
         "\nimport functools\nseen = []\n\ndef picky(test):\n    @functools.wraps(test)\n"
         "    def checked(verdict):\n        seen.append(verdict)\n        assert len(seen) != 43, 'the 43rd'\n"
         "        return test(verdict)\n    return checked\n"
     )
-    text = text.replace("\n@pytest.mark.llmprops", f"{decorator}\n@pytest.mark.llmprops", 1)
-    run.write("test_cuts.py", text.replace("def test_cuts", "@picky\ndef test_cuts"))
+    run.change("test_cuts.py", "\n@pytest.mark.llmprops", f"{decorator}\n@pytest.mark.llmprops", 1)
+    run.change("test_cuts.py", "def test_cuts", "@picky\ndef test_cuts")
     _light(run)
     done = run("--model", model)
     assert "the 43rd" in done.output
