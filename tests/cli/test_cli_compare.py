@@ -6,15 +6,17 @@ import json
 import re
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.reports.compare import escaped
+from tests.support.commands import one_error, output
 from tests.support.recorded import verdict, verdicts, write_run
 
+Capture = pytest.CaptureFixture[str]
 HOSTILE = "<script>alert(1)</script> `x` | **b** [a](http://evil.example) ![i](x) www.evil.example @me #1 \x1b[31m\x07"
 
 
@@ -25,17 +27,15 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
 
 
-def output(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["compare", *words]) == 0
-    return capsys.readouterr().out
+def compared(capsys: Capture, *words: str) -> str:
+    """Return the output of `llmprops compare`."""
+    return output(capsys, "compare", *words)
 
 
-def one_error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["compare", *words]) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    (line,) = printed.err.splitlines()
-    return line
+def two_runs(statuses: str, others: str, **changes: Any) -> None:
+    """Write the runs ``a`` and ``b`` with these verdicts, and ``changes`` of the lines of both."""
+    for name, letters in (("a", statuses), ("b", others)):
+        write_run(Path(name), verdicts(letters, **changes))
 
 
 def row(text: str, start: str) -> list[str]:
@@ -44,23 +44,22 @@ def row(text: str, start: str) -> list[str]:
     return re.split(r"\s{2,}", line.strip())
 
 
-def test_accuracy_of_every_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_accuracy_of_every_run(capsys: Capture) -> None:
     """The first table has one column per run with accuracy, interval and errors."""
     write_run(Path("a"), verdicts("ccwe"))
     write_run(Path("b"), verdicts("cwww", model="new"))
-    text = output(capsys, "a", "b")
+    text = compared(capsys, "a", "b")
     assert row(text, "task lang") == ["task", "lang", "source", "A old", "B new"]
     assert row(text, "add en") == [
         "add", "en", "builtin", "66.7% of 3 (9.4 to 99.2), 1 error", "25.0% of 4 (0.6 to 80.6)",
     ]  # fmt: skip
 
 
-def test_drop_or_smallest_detectable_drop(capsys: pytest.CaptureFixture[str]) -> None:
+def test_drop_or_smallest_detectable_drop(capsys: Capture) -> None:
     """A significant drop is reported as one; otherwise the smallest detectable drop is shown."""
-    write_run(Path("a"), verdicts("c" * 30))
-    write_run(Path("b"), verdicts("w" * 10 + "c" * 20))
+    two_runs("c" * 30, "w" * 10 + "c" * 20)
     write_run(Path("c"), verdicts("w" + "c" * 29))
-    text = output(capsys, "a", "b", "c")
+    text = compared(capsys, "a", "b", "c")
     [drop, none] = [re.split(r"\s{2,}", x.strip()) for x in text.splitlines() if x.startswith("  sums  ")]
     head = row(text[: text.index("A → C")], "benchmark task")
     assert dict(zip(head, drop, strict=False)) | {"p": "", "95% interval": ""} == {
@@ -72,32 +71,24 @@ def test_drop_or_smallest_detectable_drop(capsys: pytest.CaptureFixture[str]) ->
     assert 3.3 < float(shown["would show"]) < 60
 
 
-def test_pairs_too_few_for_any_drop(capsys: pytest.CaptureFixture[str]) -> None:
-    """With two pairs, no drop is detectable, and the output says so."""
-    write_run(Path("a"), verdicts("cc"))
-    write_run(Path("b"), verdicts("cw"))
-    assert row(output(capsys, "a", "b"), "sums add")[-2:] == ["inconclusive", "none"]
-
-
-def test_items_without_a_pair_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_items_without_a_pair_are_counted(capsys: Capture) -> None:
     """Items in one run only, and items in error, have columns if there are any."""
-    write_run(Path("a"), verdicts("ccec"))
-    write_run(Path("b"), verdicts("ccc"))
-    head, cells = row(text := output(capsys, "a", "b"), "benchmark"), row(text, "sums add")
+    two_runs("ccec", "ccc")
+    head, cells = row(text := compared(capsys, "a", "b"), "benchmark"), row(text, "sums add")
     result = dict(zip(head, cells, strict=True))
     assert (result["pairs"], result["only A"], result["errors"]) == ("2", "1", "1")
     assert "only B" not in head
-    assert not {"only A", "only B", "errors"} & set(row(output(capsys, "b", "b"), "benchmark"))
+    assert not {"only A", "only B", "errors"} & set(row(compared(capsys, "b", "b"), "benchmark"))
 
 
-def test_flipped_items_with_both_replies(capsys: pytest.CaptureFixture[str]) -> None:
+def test_flipped_items_with_both_replies(capsys: Capture) -> None:
     """Lost and gained items are listed with the expected answer and the reply of each run."""
     folder = write_run(Path("a"), [verdict("x", requests=["k"]), verdict("y", "wrong", given="5")])
     log = RequestLog(folder)
     log.add("subject", Chat.user("2 + 2 ="), Reply("Two and two\nmake four.", key="k"))
     log.close()
     write_run(Path("b"), [verdict("x", "refused", given="I cannot."), verdict("y", given="four")])
-    text = output(capsys, "a", "b")
+    text = compared(capsys, "a", "b")
     lost, gained = text[text.index("lost, right") :].split("gained, right")
     assert [line.strip() for line in lost.splitlines()[1:4]] == [
         "sums/x: expected 4",
@@ -109,39 +100,34 @@ def test_flipped_items_with_both_replies(capsys: pytest.CaptureFixture[str]) -> 
         "A wrong: 5",
         "B correct: four",
     ]
-    full = output(capsys, "a", "b", "--full")
+    full = compared(capsys, "a", "b", "--full")
     assert "        Two and two\n        make four.\n" in full
 
 
-def test_limit_of_listed_items(capsys: pytest.CaptureFixture[str]) -> None:
+def test_limit_of_listed_items(capsys: Capture) -> None:
     """Each direction lists 20 flipped items, or as many as --limit says; the heading has the total."""
-    write_run(Path("a"), verdicts("c" * 30))
-    write_run(Path("b"), verdicts("w" * 30))
-    shown = [
-        output(capsys, "a", "b", *words).count(": expected 4")
-        for words in ((), ("--limit", "3"), ("--limit", "99"))
-    ]
-    assert shown == [20, 3, 30]
-    assert "lost, right in A and not in B: 30, the first 20" in output(capsys, "a", "b")
-    assert "--limit -1" in one_error(capsys, "a", "b", "--limit", "-1")
+    two_runs("c" * 30, "w" * 30)
+    for words, shown in (((), 20), (("--limit", "3"), 3), (("--limit", "99"), 30)):
+        assert compared(capsys, "a", "b", *words).count(": expected 4") == shown
+    assert "lost, right in A and not in B: 30, the first 20" in compared(capsys, "a", "b")
+    assert "--limit -1" in one_error(capsys, "compare", "a", "b", "--limit", "-1")
 
 
-def test_different_settings_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_different_settings_are_one_line(capsys: Capture) -> None:
     """Runs with different settings are compared, and one line names the difference."""
     for name, k in (("a", 1), ("b", 2)):
-        write_run(
-            Path(name), verdicts("cw"), protocols={"sums": {"name": "quick", "settings": {"k": k}, "seed": 0}}
-        )
-    [line] = [x for x in output(capsys, "a", "b").splitlines() if "not measured in the same way" in x]
+        protocol = {"name": "quick", "settings": {"k": k}, "seed": 0}
+        write_run(Path(name), verdicts("cw"), protocols={"sums": protocol})
+    [line] = [x for x in compared(capsys, "a", "b").splitlines() if "not measured in the same way" in x]
     assert "k 1 → 2" in line
-    assert "not measured in the same way" not in output(capsys, "a", "a")
+    assert "not measured in the same way" not in compared(capsys, "a", "a")
 
 
-def test_runs_without_common_items(capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_without_common_items(capsys: Capture) -> None:
     """Without a common item, the output says so and has no table of pairs."""
     write_run(Path("a"), verdicts("cw"))
     write_run(Path("b"), verdicts("cw", benchmark="other"))
-    text = output(capsys, "a", "b")
+    text = compared(capsys, "a", "b")
     first = text[: text.index("other")]
     assert row(first, "add en")[-2:] == ["50.0% (1.3 to 98.7)", "-"]
     assert "no item has an answer in both" in text
@@ -149,49 +135,41 @@ def test_runs_without_common_items(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "end"),
-    [
-        (60, "finding inconclusive would show none"),
-        (80, "finding inconclusive would show none"),
-        (110, " inconclusive none"),
-    ],
+    ("width", "end"), [(60, "finding inconclusive would show none"), (110, " inconclusive none")]
 )
 def test_wide_table_has_one_cell_per_line(
-    width: int, end: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    width: int, end: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A table wider than the terminal lacks columns that say the same in all rows, or is printed cell by cell."""
     monkeypatch.setenv("COLUMNS", str(width))
-    write_run(Path("a"), verdicts("ccwc", given="long reply " * 30))
-    write_run(Path("b"), verdicts("cwcc", given="long reply " * 30))
-    text = output(capsys, "a", "b")
+    two_runs("ccwc", "cwcc", given="long reply " * 30)
+    text = compared(capsys, "a", "b")
     assert max(map(len, text.splitlines())) <= width
     flat = " ".join(text.split())
     assert end in flat
     assert ("sums add en builtin" in flat) == (width < 110)
 
 
-def test_markdown_has_tables_and_flipped_items(capsys: pytest.CaptureFixture[str]) -> None:
+def test_markdown_has_tables_and_flipped_items(capsys: Capture) -> None:
     """--markdown writes the tables and flipped items to a file, in addition to the terminal output."""
     write_run(Path("a"), verdicts("ccw"))
     write_run(Path("b"), verdicts("cwc", model="new"))
-    assert "A → B" in output(capsys, "a", "b", "--markdown", "c.md")
+    assert "A → B" in compared(capsys, "a", "b", "--markdown", "c.md")
     lines = Path("c.md").read_text(encoding="utf-8").splitlines()
     assert "| add | en | builtin | 3 | 66.7% (9.4 to 99.2) | 66.7% (9.4 to 99.2) |" in lines
     assert "### lost, right in A and not in B: 1" in lines
     assert "| sums/0001 | 4 | correct: 4 | wrong: 5 |" in lines
-    assert "none does not exist" in one_error(capsys, "a", "b", "--markdown", "none/c.md")
+    assert "none does not exist" in one_error(capsys, "compare", "a", "b", "--markdown", "none/c.md")
 
 
-def test_hostile_replies_stay_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hostile_replies_stay_text(capsys: Capture) -> None:
     """Control characters in a reply are not printed, and its Markdown has neither HTML nor links."""
     write_run(Path("a"), [verdict("x", given=HOSTILE, expected=HOSTILE, model=HOSTILE)])
     write_run(Path("b"), [verdict("x", "wrong", given=HOSTILE, expected=HOSTILE)])
     for words in ((), ("--full",), ("--json",)):
-        assert all(
-            line.isprintable() for line in output(capsys, "a", "b", *words, "--markdown", "c.md").splitlines()
-        )
+        printed = compared(capsys, "a", "b", *words, "--markdown", "c.md")
         text = Path("c.md").read_text(encoding="utf-8")
-        assert all(line.isprintable() for line in text.splitlines())
+        assert all(line.isprintable() for line in [*printed.splitlines(), *text.splitlines()])
         for bad in ("<script", "`x`", "**b**", "](", "://", "www.", "@me", "#1 "):
             assert bad not in text
     [cells] = [x for x in text.splitlines() if x.startswith("| sums/x")]
@@ -206,7 +184,7 @@ def test_escaped_text_reads_as_the_original() -> None:
     assert not set(escaped("".join(map(chr, range(33, 127))))) & set("<>|`*_[]~\\@!{}$^")
 
 
-def test_json_has_every_flipped_item(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_every_flipped_item(capsys: Capture) -> None:
     """--json prints every flipped item in full, whatever --limit is, and only numbers that JSON allows."""
     long = "猫 " * 500
     write_run(Path("a"), verdicts("c" * 25, given=long))
@@ -215,7 +193,7 @@ def test_json_has_every_flipped_item(capsys: pytest.CaptureFixture[str]) -> None
     def refuse(name: str) -> None:
         raise AssertionError(name)
 
-    result = json.loads(output(capsys, "a", "b", "--json", "--limit", "1"), parse_constant=refuse)
+    result = json.loads(compared(capsys, "a", "b", "--json", "--limit", "1"), parse_constant=refuse)
     assert [c["letter"] for c in result["columns"]] == ["A", "B"]
     [contrast] = result["contrasts"]
     assert len(contrast["lost"]) == 25
@@ -223,22 +201,22 @@ def test_json_has_every_flipped_item(capsys: pytest.CaptureFixture[str]) -> None
     assert contrast["lost"][3]["key"]["id"] == "sums/0003"
     assert contrast["changes"][0]["result"]["conclusion"] == "drop"
     assert result["table"][0]["columns"]["B"]["accuracy"] == 0.0
-    few = json.loads(output(capsys, "a", "a", "--json"), parse_constant=refuse)
+    few = json.loads(compared(capsys, "a", "a", "--json"), parse_constant=refuse)
     assert few["contrasts"][0]["changes"][0]["lost"] == 0
 
 
-def test_several_models(capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_models(capsys: Capture) -> None:
     """Models with the same name are compared; a model without a counterpart is named."""
     write_run(Path("a"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
     write_run(Path("b"), [*verdicts("cw", model="y"), *verdicts("cc", model="z")])
-    text = output(capsys, "a", "b")
+    text = compared(capsys, "a", "b")
     assert [line for line in text.splitlines() if "→" in line] == ["B → C: y → y"]
     assert "not A (x), D (z)" in text
 
 
-def test_one_run_is_compared_by_its_models(capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_run_is_compared_by_its_models(capsys: Capture) -> None:
     """One run with one model cannot be compared; two models of one run can."""
     write_run(Path("a"), verdicts("cw"))
-    assert "name another run" in one_error(capsys, "a")
+    assert "name another run" in one_error(capsys, "compare", "a")
     write_run(Path("b"), [*verdicts("cw", model="x"), *verdicts("cc", model="y")])
-    assert "A → B: x → y" in output(capsys, "b")
+    assert "A → B: x → y" in compared(capsys, "b")

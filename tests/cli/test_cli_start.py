@@ -19,9 +19,11 @@ from pytest_llmprops.cli.run import project_files
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.registry import ALIASES, Backend, backend_names
 from pytest_llmprops.reports.allure.site import VERSION
+from tests.support.commands import one_error, output
 from tests.support.runs import ROOT
 
 SUITES = "pytest_llmprops.suites.test_"
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +59,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     ],
 )
 def test_run_becomes_a_pytest_command(
-    words: list[str], expected: list[str], started: list[list[str]], capsys: pytest.CaptureFixture[str]
+    words: list[str], expected: list[str], started: list[list[str]], capsys: Capture
 ) -> None:
     """Names become suites; all other words go to pytest as they are; the command can be pasted into a shell."""
     with pytest.raises(Ended):
@@ -66,16 +68,8 @@ def test_run_becomes_a_pytest_command(
     assert [shlex.split(line) for line in capsys.readouterr().out.splitlines()] == started
 
 
-def test_run_has_help(capsys: pytest.CaptureFixture[str]) -> None:
-    """`run --help` is about this command."""
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "htest", "--help"])
-    assert ended.value.code == 0
-    assert capsys.readouterr().out.startswith("usage: llmprops run [BENCHMARK ...] --model SPEC")
-
-
 def test_run_of_a_benchmark_without_a_suite_is_refused(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """The message says that the registration names no suite; without names, the benchmark is left out."""
 
@@ -83,29 +77,22 @@ def test_run_of_a_benchmark_without_a_suite_is_refused(
         name = "mine"
 
     monkeypatch.setattr(benchmark_registry, "registered", {"mine": Registration(name="mine", benchmark=Mine)})
-    assert main(["run", "mine"]) == 2
-    assert "llmprops: benchmark mine has no suite" in capsys.readouterr().err
+    assert "llmprops: benchmark mine has no suite" in one_error(capsys, "run", "mine")
 
 
-def test_init_writes_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_init_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     """A second `init` changes nothing; a changed file is refused by name and replaced only with `--overwrite`."""
     monkeypatch.chdir(tmp_path)
     assert main(["init"]) == 0
     names = project_files()
-    assert set(names) > {
-        "gate.toml",
-        "example/test_capitals.py",
-        *(f"suites/test_{n}.py" for n in benchmark_names()),
-    }
+    suites = {f"suites/test_{name}.py" for name in benchmark_names()}
+    assert set(names) > {"gate.toml", "example/test_capitals.py"} | suites
     assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == set(names)
     assert set(names) < set(capsys.readouterr().out.splitlines())
     gate, suite = tmp_path / "gate.toml", tmp_path / "suites" / "test_htest.py"
     gate.write_text("# mine\n", encoding="utf-8")
     suite.unlink()
-    assert main(["init"]) == 2
-    assert capsys.readouterr().err.startswith("llmprops: gate.toml: already there, nothing was written;")
+    assert one_error(capsys, "init").startswith("llmprops: gate.toml: already there, nothing was written;")
     assert gate.read_text(encoding="utf-8") == "# mine\n"
     assert not suite.exists()
     assert main(["init", "--overwrite"]) == 0
@@ -125,9 +112,7 @@ def test_docs_show_the_files_of_init() -> None:
     assert f"npm install --global allure@{VERSION}\n" in written[".github/workflows/model-upgrade.yml"]
 
 
-def test_models_lists_every_provider_without_values(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_lists_every_provider_without_values(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     """Each backend and alias has a line; keys are set or not set; a missing package names its extra."""
     find = importlib.util.find_spec
 
@@ -137,95 +122,89 @@ def test_models_lists_every_provider_without_values(
     monkeypatch.setattr(importlib.util, "find_spec", without_litellm)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     monkeypatch.delenv("GEMINI_API_KEY", raising=False)
-    assert main(["models"]) == 0
-    output = capsys.readouterr().out
-    lines = {line.split()[0]: line for line in output.splitlines()[1:]}
+    printed = output(capsys, "models")
+    lines = {line.split()[0]: line for line in printed.splitlines()[1:]}
     assert set(lines) == {*backend_names(), *ALIASES}
     assert lines["openai"].endswith("OPENAI_API_KEY (set)")
     assert lines["gemini"].endswith("pip install 'pytest-llmprops[litellm]'; GEMINI_API_KEY (not set)")
     assert lines["ollama"].endswith("a server at http://localhost:11434/v1")
     assert "segment" in lines["jieba"]
-    assert "sk-secret" not in output
+    assert "sk-secret" not in printed
 
 
-def test_models_lists_a_broken_package(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_lists_a_broken_package(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     """A backend of another package that cannot be imported has a line with the reason; all others are listed."""
 
     def load() -> Backend:
         raise ImportError("no module named absent")
 
     monkeypatch.setattr(registry, "entries", {"broken": load})
-    assert main(["models"]) == 0
-    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()[1:]}
+    lines = {line.split()[0]: line for line in output(capsys, "models").splitlines()[1:]}
     assert set(lines) == {*backend_names(), *ALIASES}
     assert lines["broken"].endswith("does not work: ImportError: no module named absent")
 
 
-def test_models_lists_prices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_models_lists_prices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     """`--prices` lists the prices that apply, each with its date; the user's file comes first."""
     file = tmp_path / "mine.json"
     file.write_text('{"date": "2026-01-02", "usd_per_million_tokens": {"mine": [1, 2.5]}}', encoding="utf-8")
     monkeypatch.setenv("LLMPROPS_PRICES", str(file))
-    assert main(["models", "--prices"]) == 0
-    _, *lines, origin = capsys.readouterr().out.splitlines()
+    _, *lines, origin = output(capsys, "models", "--prices").splitlines()
     rows = {line.split()[0]: line.split(maxsplit=3)[1:] for line in lines}
     assert rows["mine"] == ["1", "2.5", "mine.json, 2026-01-02"]
     assert rows["gpt-4o"][2].startswith(("table of 20", "litellm "))
     assert "MIT license" in origin
-    assert main(["models", "--out", str(file)]) == 2
-    assert "add --prices" in capsys.readouterr().err
+    assert "add --prices" in one_error(capsys, "models", "--out", file)
 
 
-def test_suites_counts_items_and_calls(capsys: pytest.CaptureFixture[str]) -> None:
+def test_suites_counts_items_and_calls(capsys: Capture) -> None:
     """DTAiLS asks a chat model to select and to translate: 3 calls per 2 items with quick."""
-    assert main(["suites", "dtails", "htest"]) == 0
-    header, *lines = (line.split() for line in capsys.readouterr().out.splitlines())
+    header, *lines = (line.split() for line in output(capsys, "suites", "dtails", "htest").splitlines())
     assert header[:2] == ["benchmark", "items"]
     assert [line[:6] for line in lines] == [
         ["dtails", "624", "936", "2,184", "216", "936"],
         ["htest", "2,104", "2,104", "2,104", "330", "1,100"],
     ]
-    # Few benchmarks: all are counted in test_docs.
-    assert main(["suites", "nosuch"]) == 2
-    assert "unknown benchmark 'nosuch'" in capsys.readouterr().err
+    assert "unknown benchmark 'nosuch'" in one_error(capsys, "suites", "nosuch")
 
 
 def test_suites_counts_paper_only_for_named_benchmarks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without names, the command leaves out the calls of ``paper``, which take longest to count."""
     monkeypatch.setattr("pytest_llmprops.cli.run.registrations", lambda: [find_registration("htest")])
-    assert main(["suites"]) == 0
-    header, line = capsys.readouterr().out.splitlines()
+    header, line = output(capsys, "suites").splitlines()
     assert "paper" not in header
     assert line.split()[:5] == ["htest", "2,104", "2,104", "330", "1,100"]
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--version` prints the version of the package."""
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (["--version"], f"pytest-llmprops {__version__}\n"),
+        (["run", "htest", "--help"], "usage: llmprops run [BENCHMARK ...] --model SPEC"),
+    ],
+)
+def test_version_and_help(words: list[str], printed: str, capsys: Capture) -> None:
+    """`--version` prints that of the package, and `run --help` is about this command, not pytest."""
     with pytest.raises(SystemExit) as ended:
-        main(["--version"])
-    assert (ended.value.code, capsys.readouterr().out) == (0, f"pytest-llmprops {__version__}\n")
+        main(words)
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(printed)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_completion_has_commands_and_benchmarks(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_has_commands_and_benchmarks(shell: str, capsys: Capture) -> None:
     """The script knows commands, options and the names of benchmarks."""
     pytest.importorskip("shtab")
-    assert main(["completion", shell]) == 0
-    script = capsys.readouterr().out
+    script = output(capsys, "completion", shell)
     assert all(word in script for word in ("export-train", "baseline", "homophones"))
 
 
 def test_completion_without_its_package_names_the_extra(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """One line says what to install."""
     monkeypatch.setitem(sys.modules, "shtab", None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: None)
-    assert main(["completion", "bash"]) == 2
-    assert "pip install 'pytest-llmprops[completion]'" in capsys.readouterr().err
+    assert "pip install 'pytest-llmprops[completion]'" in one_error(capsys, "completion", "bash")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,18 @@ from pytest_llmprops.core.comparison import detectable_drop
 from pytest_llmprops.core.paired import mcnemar_drop
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.reader import read_run
+from tests.support.commands import one_error, output
 from tests.support.recorded import verdicts, write_run
+from tests.support.runs import ROOT
+
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Work in a folder with four runs of 200 sums and a gate file."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "200")
     write_run(Path("reports/runs/before"), verdicts("c" * 190 + "w" * 10))
     write_run(Path("reports/runs/better"), verdicts("c" * 200, model="new"))
     write_run(Path("reports/runs/worse"), verdicts("c" * 150 + "w" * 50, model="new"))
@@ -37,15 +42,14 @@ def gate(run: str, *more: str) -> int:
 @pytest.mark.parametrize(
     ("run", "status", "decision"), [("better", 0, "pass"), ("worse", 1, "fail"), ("alike", 1, "inconclusive")]
 )
-def test_decision_is_the_exit_status(
-    run: str, status: int, decision: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The status is 0 for a pass, otherwise 1; the last line has the decision."""
-    assert gate(run) == status
+def test_decision_is_the_exit_status(run: str, status: int, decision: str, capsys: Capture) -> None:
+    """The status is 0 for a pass, otherwise 1; the last line has the decision. The baseline may be a promoted run."""
+    promote(Path("reports/runs/before"), "kept")
+    assert main(["gate", run, "--gate", "gate.toml", "--baseline", "kept"]) == status
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"gate decision: {decision}: ")
 
 
-def test_inconclusive_passes_if_the_file_accepts_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_inconclusive_passes_if_the_file_accepts_it(capsys: Capture) -> None:
     """The exit status is 0, and the line says why."""
     text = Path("gate.toml").read_text()
     Path("gate.toml").write_text("inconclusive = 'pass'\n" + text)
@@ -53,13 +57,7 @@ def test_inconclusive_passes_if_the_file_accepts_it(capsys: pytest.CaptureFixtur
     assert "gate decision: inconclusive, which the gate file accepts" in capsys.readouterr().out
 
 
-def test_promoted_baseline_is_selected_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    promote(Path("reports/runs/before"), "kept")
-    main(["gate", "better", "--gate", "gate.toml", "--baseline", "kept"])
-    assert "gate decision: pass" in capsys.readouterr().out
-
-
-def test_json_is_the_gate_of_run_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_the_gate_of_run_json(capsys: Capture) -> None:
     """``--json`` prints the decision with the keys that it has in `run.json`."""
     assert gate("worse", "--json") == 1
     printed = json.loads(capsys.readouterr().out)
@@ -79,31 +77,23 @@ def test_markdown_is_appended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("words", "message"),
     [
-        (["gate", "better", "--gate", "none.toml"], "none.toml: cannot be read"),
-        (["gate", "better", "--gate", "gate.toml"], "needs a baseline; give one with --baseline RUN"),
-        (["gate", "nothing", "--gate", "gate.toml"], "nothing"),
-        (["gate", "better", "--gate", "gate.toml", "--baseline", "nothing"], "nothing"),
-        (["gate", "better", "--gate", "wrong.toml"], "unknown key 'oops'"),
-        (
-            ["gate", "better", "--gate", "gate.toml", "--baseline", "before", "--markdown", "no/a.md"],
-            "no/a.md",
-        ),
+        ("better --gate none.toml", "none.toml: cannot be read"),
+        ("better --gate gate.toml", "needs a baseline; give one with --baseline RUN"),
+        ("nothing --gate gate.toml", "nothing"),
+        ("better --gate gate.toml --baseline nothing", "nothing"),
+        ("better --gate wrong.toml", "unknown key 'oops'"),
+        ("better --gate gate.toml --baseline before --markdown no/a.md", "no/a.md"),
     ],
 )
-def test_error_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_is_one_line(words: str, message: str, capsys: Capture) -> None:
     """An error gives status 2 and one line with the reason, and no decision."""
     Path("wrong.toml").write_text("oops = 1\n[[rule]]\nmax_drop = 0\n")
-    assert main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert "gate decision" not in out
-    assert err.startswith("llmprops: ")
-    assert message in err
-    assert err.count("\n") == 1
+    assert message in one_error(capsys, "gate", *words.split())
 
 
-def test_invalid_gate_fails(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_gate_fails(capsys: Capture) -> None:
     """A rule that matches nothing, or items of another rule, makes the gate invalid."""
     for text, message in [
         ("[[rule]]\ntask = 'sub'\nmax_drop = 0.1\n", "invalid: sub: matches nothing: task is one of add"),
@@ -115,6 +105,95 @@ def test_invalid_gate_fails(capsys: pytest.CaptureFixture[str]) -> None:
         Path("gate.toml").write_text(text)
         assert gate("better") == 1
         assert message in capsys.readouterr().out.splitlines()[-1]
+
+
+# ---- a gate, `llmprops compare` and `llmprops report` draw the same conclusion from the same two runs
+
+#: the gate's decision and the report's words for each conclusion of ``llmprops compare``
+GATE = {"drop": "fail", "gain": "pass", "no clear difference": "pass", "inconclusive": "inconclusive"}
+REPORT = {
+    "drop": "does worse than",
+    "gain": "does better than",
+    "no clear difference": "do not clearly differ",
+    "inconclusive": "do not clearly differ",
+}
+
+
+@pytest.mark.parametrize(
+    ("lost", "gained", "of", "expected"),
+    [
+        (7, 1, 100, "drop"),  # p = 0.035: significant one-sided at 0.05, not at 0.025
+        (1, 7, 100, "gain"),
+        (6, 2, 100, "no clear difference"),
+        (2, 2, 200, "no clear difference"),
+        (1, 0, 30, "inconclusive"),
+    ],
+)
+def test_gate_and_report_agree_with_compare(
+    tmp_path: Path, capsys: Capture, lost: int, gained: int, of: int, expected: str
+) -> None:
+    """The gate's decision, and the report's heading and table, have the conclusion of `compare`."""
+    both = of - lost - gained
+    old = write_run(tmp_path / "old", verdicts("c" * lost + "w" * gained + "c" * both, model="old"))
+    new = write_run(tmp_path / "new", verdicts("w" * lost + "c" * gained + "c" * both, model="new"))
+    [contrast] = json.loads(output(capsys, "compare", old, new, "--json"))["contrasts"]
+    result = contrast["changes"][0]["result"]
+    assert result["conclusion"] == expected
+    assert result["difference"] == pytest.approx((gained - lost) / of)
+    Path("gate.toml").write_text("[[rule]]\nbenchmark = 'sums'\nno_regression = true\n")
+    main(["gate", str(new), "--gate", "gate.toml", "--baseline", str(old)])
+    decided = capsys.readouterr().out
+    assert f"gate decision: {GATE[expected]}:" in decided
+    output(capsys, "report", old, new, "--out", "report")
+    page = Path("report/report.md").read_text(encoding="utf-8")
+    assert REPORT[expected] in page.splitlines()[0]
+    assert f"), {expected}" in page
+    shown = f"{100 * result['detectable']:.1f} points"
+    assert f"smallest drop they could have shown with 80% power: {shown}" in decided
+    if expected not in ("drop", "gain"):
+        assert page.splitlines()[0].endswith(f"{of} items would show a drop of {shown}).")
+        assert page.count(f"would show a drop of {shown}") == 2
+
+
+def upgraded(folder: Path, **facts: object) -> tuple[str, str]:
+    """Write a baseline and a better candidate, which has more ``facts``; return their folders."""
+    old = write_run(folder / "current", verdicts("w" * 40 + "c" * 60, model="old"))
+    new = write_run(folder / "candidate", verdicts("w" * 10 + "c" * 90, model="new"), **facts)
+    return str(old), str(new)
+
+
+@pytest.mark.parametrize("how", ["option", "gate", "first"])
+def test_differences_are_candidate_minus_baseline(tmp_path: Path, capsys: Capture, how: str) -> None:
+    """The baseline is the run of the option, or the one that a gate names, or the first one, in every output."""
+    gate = {"decision": "pass", "passed": True, "line": "pass: met", "baseline": "current"}
+    old, new = upgraded(tmp_path, **({"gate": gate} if how == "gate" else {}))
+    runs = {"option": [new, "--baseline", old], "gate": [new, old], "first": [old, new]}[how]
+    printed = output(capsys, "compare", *runs)
+    assert "A → B: old → new" in printed
+    assert re.search(r"  \+30\.0  \+\S+ to \+\S+  <0\.001  gain", printed)
+    output(capsys, "report", *runs, "--out", "report")
+    page = Path("report/report.md").read_text(encoding="utf-8")
+    assert "new does better than old on sums (+30.0 points" in page
+    assert "Change: new minus old in points" in page
+    assert "| old | new | Change |" in page
+
+
+def test_example_workflow_compares_with_the_baseline(tmp_path: Path) -> None:
+    """The commands of the example workflow and of its page have the differences candidate minus baseline."""
+    upgraded(tmp_path)
+    Path("baselines").mkdir()
+    Path("current").rename("baselines/current")
+    Path("candidate").rename("reports/candidate")
+    workflow = (ROOT / "pytest_llmprops/cli/project/model-upgrade.yml").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8").replace("RUN", "reports/candidate")
+    commands = re.findall(r"llmprops (report .* --out) ", workflow) + re.findall(
+        r"`llmprops (report .* --out) DIR", page
+    )
+    assert len(commands) == 2
+    for number, command in enumerate(commands):
+        assert main([*command.split(), f"report-{number}"]) == 0
+        text = Path(f"report-{number}", "report.md").read_text(encoding="utf-8")
+        assert text.startswith("# new does better than old")
 
 
 # ---- the published homophones: four models' verdicts on every item
@@ -136,9 +215,7 @@ def published_gate(models: Path, old: str, new: str, rule: str) -> list[str]:
 
 
 @pytest.mark.parametrize("rule", ["language = 'en'\nno_regression = true", "language = 'en'\nmax_drop = 0"])
-def test_gpt4_may_replace_gpt35_but_not_the_reverse(
-    models: Path, rule: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gpt4_may_replace_gpt35_but_not_the_reverse(models: Path, rule: str, capsys: Capture) -> None:
     """In English, a gate that allows no drop passes the upgrade and fails the downgrade."""
     assert main(published_gate(models, "GPT-3.5", "GPT-4", rule)) == 0
     assert json.loads(capsys.readouterr().out)["decision"] == "pass"
@@ -147,9 +224,7 @@ def test_gpt4_may_replace_gpt35_but_not_the_reverse(
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_ernie_decisions_follow_from_the_counts(
-    models: Path, language: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ernie_decisions_follow_from_the_counts(models: Path, language: str, capsys: Capture) -> None:
     """In both directions, the decision follows from the numbers of lost, gained and all pairs."""
     drops = {}
     for old, new in (("Ernie-3.5", "Ernie-4.0"), ("Ernie-4.0", "Ernie-3.5")):

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import sqlite3
+import re
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from bench.stub_server import RunningStub
+from pytest_llmprops.plugin.options import resolve_options
 from tests.support.runs import ROOT, Finished, Runner
 
+Stub = Callable[..., RunningStub]
 HTEST = str(ROOT / "suites" / "test_htest.py")
 HOMOPHONES = str(ROOT / "suites" / "test_homophones.py")
 
 
-def _one_line(done: Finished, *said: str) -> str:
+def _one_line(done: Finished, *said: str, codes: tuple[int, ...] = (2, 3, 4)) -> str:
     """Check that the run failed without a traceback; return the first line that contains all of ``said``."""
-    assert done.code not in (0, 1, 5), done.output
+    assert done.code in codes, done.output
     assert "Traceback" not in done.output, done.output
     assert "INTERNALERROR" not in done.output, done.output
     lines = [line for line in done.output.splitlines() if all(part in line for part in said)]
@@ -30,10 +29,37 @@ def _one_line(done: Finished, *said: str) -> str:
 
 def _unreadable(done: Finished, *said: str) -> None:
     """Check that the session failed, and that a line without traceback says all of ``said``."""
-    assert done.code == 1, done.output
-    assert "Traceback" not in done.output, done.output
-    assert "INTERNALERROR" not in done.output, done.output
-    assert [line for line in done.output.splitlines() if all(part in line for part in said)], done.output
+    _one_line(done, *said, codes=(1,))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--llm-limit 0", "at least 1"),
+        ("--llm-limit many", "number"),
+        ("--llm-repeats 0", "must be a whole number of at least 1"),
+        ("--llm-batch-wait -1", "must be a number"),
+        ("--llm-base-url example.org", "http"),
+        ("--llm-cache maybe", "must be one of reuse, refresh, off, only"),
+        ("--llm-cache-age nan", "24h"),
+        ("--llm-source elsewhere", "must be one of builtin, published, all"),
+        ("--llm-failures skip", "must be one of fail, xfail"),
+        ("--llm-attach some", "must be one of all, failures, none"),
+        ("--llm-engine ray://host", "must be one of local, batch, ray, ray://HOST:PORT"),
+        ("--llm-confirm 5", "5 USD, 20000 calls"),
+        ("--llm-set htest.k", "NAME=VALUE"),
+        ("--llm-param temperature", "NAME=VALUE"),
+        ("--llm-param temperature=hot", "temperature must be a number"),
+        ("--llm-param temperature=NaN", "'NaN' must be a finite number"),
+        ("--llm-param logit_bias=[1e999]", "'[1e999]' must be a finite number"),
+        ("--llm-param max_tokens=1.5", "max_tokens must be a whole number"),
+    ],
+)
+def test_wrong_value_is_refused(pytester: pytest.Pytester, words: str, said: str) -> None:
+    """The message has the option, its value and what is accepted."""
+    config = pytester.parseconfig(*words.split())
+    with pytest.raises(pytest.UsageError, match=f"^{re.escape(words)}: .*{re.escape(said)}"):
+        resolve_options(config)
 
 
 @pytest.mark.parametrize(
@@ -43,48 +69,35 @@ def _unreadable(done: Finished, *said: str) -> None:
         (("--model", "nosuch:model"), ("unknown backend", "nosuch")),
         (("--model", "fake:echo", "-n", "2", "--llm-run", "run\udcff"), ("run\\xff", "UTF-8", "-n 0")),
         (("--model", "openai:"), ("model name is missing",)),
-        (("--model", "fake:nosuch"), ("unknown fake model", "nosuch")),
-        (("--model", "fake:echo?nosuch=1"), ("nosuch", "not a parameter")),
         (("--model", "fake:echo?nosuch"), ("NAME?key=value",)),
         (("--model", "llamacpp:nosuch.gguf"), ("nosuch.gguf",)),
-        (("--model", "gpt-4o"), ("OPENAI_API_KEY",)),
-        (("--model", "fake:echo", "--llm-limit", "0"), ("--llm-limit 0", "at least 1")),
-        (("--model", "fake:echo", "--llm-limit", "many"), ("--llm-limit many", "number")),
-        (("--model", "fake:echo", "--llm-base-url", "example.org"), ("--llm-base-url", "http")),
+        (("--llm-limit", "0"), ("--llm-limit 0: must be a whole number of at least 1",)),
+        (("--llm-set", "htest.nosuch=1"), ("htest.nosuch=1", "k, cot")),
+        (("--llm-set", "htest.k=15"), ("htest.k=15", "4, 14, 28, 50")),
+        (("--llm-set", "htest.cot=perhaps"), ("htest.cot=perhaps", "true or false")),
+        (("--llm-set", "homophones.asks=0"), ("asks must be from 1 to 10",)),
+        (("--llm-source", "published"), ("--llm-data DIR", "llmprops data pull")),
+        (("--llm-protocol", "fast"), ("--llm-protocol fast: htest has paper, quick",)),
         (
-            ("--model", "fake:echo", "--llm-cache", "maybe"),
-            ("--llm-cache maybe", "reuse, refresh, off, only"),
+            ("--llm-set", "htest.cot=true"),
+            ("htest needs a helper for the role 'reader'", "--llm-helper reader=SPEC"),
         ),
-        (("--model", "fake:echo", "--llm-source", "elsewhere"), ("--llm-source", "builtin, published, all")),
-        (("--model", "fake:echo", "--llm-protocol", "slow"), ("--llm-protocol slow", "paper, quick")),
-        (("--model", "fake:echo", "--llm-set", "htest.nosuch=1"), ("htest.nosuch=1", "k, cot")),
-        (("--model", "fake:echo", "--llm-set", "htest.k=15"), ("htest.k=15", "4, 14, 28, 50")),
-        (("--model", "fake:echo", "--llm-set", "htest.cot=perhaps"), ("htest.cot=perhaps", "true or false")),
-        (("--model", "fake:echo", "--llm-set", "homophones.asks=0"), ("asks must be from 1 to 10",)),
-        (("--model", "fake:echo", "--llm-set", "nosuch.k=1"), ("unknown benchmark 'nosuch'",)),
-        (("--model", "fake:echo", "--llm-set", "htest.k"), ("NAME=VALUE",)),
-        (("--model", "fake:echo", "--llm-param", "temperature"), ("NAME=VALUE",)),
-        (("--model", "fake:echo", "--llm-param", "temperature=hot"), ("temperature must be a number",)),
-        (("--model", "fake:echo", "--llm-param", "temperature=NaN"), ("'NaN' must be a finite number",)),
         (
-            ("--model", "fake:echo", "--llm-param", "logit_bias=[1e999]"),
-            ("'[1e999]' must be a finite number",),
+            ("--llm-helper", "raeder=fake:echo"),
+            ("unknown helper role 'raeder'; the roles are homophones: none; htest: reader",),
         ),
-        (("--model", "fake:echo", "--llm-set", "htest.temperature=nan"), ("must be a finite number",)),
-        (("--model", "fake:echo", "--llm-param", "max_tokens=1.5"), ("max_tokens must be a whole number",)),
-        (("--model", "fake:echo", "--llm-cache-age", "nan"), ("--llm-cache-age nan", "24h")),
-        (("--model", "fake:echo", "--llm-set", "htest.cot=true"), ("--llm-helper reader=SPEC",)),
-        (("--model", "fake:echo", "--llm-source", "published"), ("--llm-data DIR", "llmprops data pull")),
-        (
-            ("--model", "fake:echo", "--llm-source", "published", "--llm-data", "nowhere"),
-            ("nowhere", "no such file"),
-        ),
+        (("--llm-helper", "raeder=fake:echo", "-n", "2"), ("unknown helper role 'raeder'",)),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) and str(value[0]).startswith("--") else "",
 )
 def test_wrong_option_is_one_line(run: Runner, args: tuple[str, ...], said: tuple[str, ...]) -> None:
-    """A wrong option is refused in one line that names the problem or the fix."""
-    _one_line(run(HTEST, "--llm-limit", "1", *args), *said)
+    """A wrong option is one line for all files, with and without workers, and no run is recorded."""
+    model = () if "--model" in args else ("--model", "fake:echo")
+    done = run(HTEST, HOMOPHONES, "--llm-limit", "1", *model, *args)
+    line = _one_line(done, *said)
+    assert [one for one in done.output.splitlines() if "ERROR" in one] == [line]
+    assert done.code == 4
+    assert not done.folder.exists()
 
 
 def test_missing_package_names_its_extra(run: Runner) -> None:
@@ -95,14 +108,24 @@ def test_missing_package_names_its_extra(run: Runner) -> None:
     _one_line(done, "xllamacpp", "pip install 'pytest-llmprops[local]'")
 
 
-def _published(folder: Path, name: str, content: bytes) -> str:
-    path = folder / "data" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return str(folder / "data")
+def _published(
+    run: Runner, files: dict[str, bytes], model: str = "fake:constant?text=sun"
+) -> tuple[str, ...]:
+    """Write published data; return the options that measure it."""
+    for name, content in files.items():
+        path = run.folder / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return ("--model", model, "--llm-source", "published", "--llm-data", str(run.folder / "data"))
 
 
 HEADER = b"sentence,word,answer,GPT-4\n"
+ENGLISH = "homophones/testset_english.csv"
+UNREADABLE = {"htest/rhyme_test.jsonl": b'{"text": "blue shoe"}\n'}
+GENERATED = {
+    ENGLISH: HEADER + b"".join(b"The san is up %d,san,sun,Y\n" % number for number in range(40)),
+    "homophones/SOURCE.json": b'{"source": "generated"}',
+}
 
 
 @pytest.mark.parametrize(
@@ -119,20 +142,18 @@ HEADER = b"sentence,word,answer,GPT-4\n"
 )
 def test_invalid_data_file_is_one_line(run: Runner, content: bytes, said: tuple[str, ...]) -> None:
     """An invalid data file stops the run with one line that says what is wrong with it."""
-    data = _published(run.folder, "homophones/testset_english.csv", content)
-    done = run(HOMOPHONES, "--model", "fake:echo", "--llm-source", "published", "--llm-data", data)
-    _unreadable(done, *said)
+    _unreadable(run(HOMOPHONES, *_published(run, {ENGLISH: content})), *said)
 
 
 def test_unreadable_data_leaves_the_other_benchmarks_running(run: Runner, workers: str) -> None:
-    """A data file that cannot be read fails its benchmark in one line; the others are measured."""
-    data = _published(run.folder, "homophones/testset_english.csv", HEADER + b"The san is up,san,sun,Y\n")
-    _published(run.folder, "homophones/SOURCE.json", b'{"source": "generated"}')
-    _published(run.folder, "htest/rhyme_test.jsonl", b'{"text": "blue shoe"}\n')
-    published = ("--model", "fake:constant?text=sun", "--llm-source", "published", "--llm-data", data)
+    """A data file that cannot be read fails its benchmark in one line; the others are measured.
+
+    Data marked as generated is read without a hash.
+    """
+    published = _published(run, GENERATED | UNREADABLE)
     done = run(HTEST, HOMOPHONES, *published, "-n", workers)
     _unreadable(done, "htest/rhyme_test.jsonl: row 1", "every line needs")
-    assert {v["benchmark"] for v in done.verdicts.values()} == {"homophones"}
+    assert {(v["benchmark"], v["source"]) for v in done.verdicts.values()} == {("homophones", "generated")}
     assert "1 error" in done.output
     [note] = [note for note in done.run["notes"] if note.startswith("htest: not measured")]
     assert "htest/rhyme_test.jsonl: row 1" in note
@@ -144,50 +165,29 @@ def test_unreadable_data_leaves_the_other_benchmarks_running(run: Runner, worker
 @pytest.mark.parametrize("option", ["--collect-only", "--llm-plan"])
 def test_unreadable_data_fails_a_run_without_calls(run: Runner, option: str) -> None:
     """--collect-only and --llm-plan name the file that cannot be read, and fail."""
-    data = _published(run.folder, "htest/rhyme_test.jsonl", b'{"text": "blue shoe"}\n')
-    done = run(HTEST, "--model", "fake:echo", "--llm-source", "published", "--llm-data", data, option)
+    done = run(HTEST, *_published(run, UNREADABLE), option)
     _unreadable(done, "ERROR: ", "htest/rhyme_test.jsonl: row 1", "every line needs")
 
 
 def test_unreadable_data_fails_a_passing_gate(run: Runner) -> None:
     """A gate on one benchmark does not hide that another could not be read; a rule on it is invalid."""
-    rows = "".join(f"The san is up {number},san,sun,Y\n" for number in range(40)).encode()
-    data = _published(run.folder, "homophones/testset_english.csv", HEADER + rows)
-    _published(run.folder, "homophones/SOURCE.json", b'{"source": "generated"}')
-    _published(run.folder, "htest/rhyme_test.jsonl", b'{"text": "blue shoe"}\n')
-    published = ("--model", "fake:constant?text=sun", "--llm-source", "published", "--llm-data", data)
-    rule = '[[rule]]\nname = "{0}"\nbenchmark = "{0}"\nmin_accuracy = 0.5\n'
-    passing = str(run.write("passing.toml", rule.format("homophones")))
-    done = run(HTEST, HOMOPHONES, *published, "--llm-gate", passing)
-    assert (done.code, done.run["gate"]["decision"]) == (1, "pass")
-    both = str(run.write("both.toml", rule.format("homophones") + rule.format("htest")))
-    done = run(HTEST, HOMOPHONES, *published, "--llm-gate", both)
-    assert (done.code, done.run["gate"]["decision"]) == (1, "invalid")
+    published = _published(run, GENERATED | UNREADABLE)
+    rules = ""
+    for benchmark, decision in (("homophones", "pass"), ("htest", "invalid")):
+        rules += f'[[rule]]\nname = "{benchmark}"\nbenchmark = "{benchmark}"\nmin_accuracy = 0.5\n'
+        done = run(HTEST, HOMOPHONES, *published, "--llm-gate", str(run.write("gate.toml", rules)))
+        assert (done.code, done.run["gate"]["decision"]) == (1, decision)
 
 
 def test_unreadable_data_fails_a_search(run: Runner) -> None:
     """A function that only searches fails, too: a skipped case would pass."""
-    suite = str(ROOT / "suites" / "test_oracle.py::test_oracle_search")
-    data = _published(run.folder, "msrp/msr_paraphrase_train.txt", b"no header\n")
-    done = run(suite, "--model", "fake:echo", "--llm-source", "published", "--llm-data", data)
+    published = _published(run, {"msrp/msr_paraphrase_train.txt": b"no header\n"})
+    done = run(str(ROOT / "suites" / "test_oracle.py::test_oracle_search"), *published)
     _unreadable(done, "msr_paraphrase_train.txt", "no column")
 
 
-def test_generated_data_needs_no_manifest(run: Runner) -> None:
-    """Data marked as generated is read without a hash, and its results have the source 'generated'."""
-    data = _published(run.folder, "homophones/testset_english.csv", HEADER + b"The san is up,san,sun,Y\n")
-    _published(run.folder, "homophones/SOURCE.json", b'{"source": "generated"}')
-    done = run(
-        HOMOPHONES, "--model", "fake:constant?text=sun", "--llm-source", "published", "--llm-data", data
-    )
-    assert done.code == 0
-    assert {row["source"] for row in done.run["summary"]} == {"generated"}
-
-
 @pytest.mark.parametrize("answer", ["empty", "control", "huge"])
-def test_odd_replies_become_verdicts(
-    run: Runner, start_stub: Callable[..., RunningStub], answer: str
-) -> None:
+def test_odd_replies_become_verdicts(run: Runner, start_stub: Stub, answer: str) -> None:
     """Empty replies are unparsed, hostile and huge ones wrong; no control character reaches the terminal."""
     run.sums(8)
     stub = start_stub(delay=0.0, answer=answer)
@@ -199,7 +199,7 @@ def test_odd_replies_become_verdicts(
     assert len(done.output) < 20_000
 
 
-def test_empty_replies_in_a_row_stop_the_run(run: Runner, start_stub: Callable[..., RunningStub]) -> None:
+def test_empty_replies_in_a_row_stop_the_run(run: Runner, start_stub: Stub) -> None:
     """Twenty empty replies in a row stop the run with one line."""
     run.sums(100)
     stub = start_stub(delay=0.0, answer="empty")
@@ -208,20 +208,12 @@ def test_empty_replies_in_a_row_stop_the_run(run: Runner, start_stub: Callable[.
     assert stub.stats()["requests"] < 40
 
 
-def test_unwritable_store_is_one_line(run: Runner, workers: str) -> None:
-    """A store that cannot be written stops the run with one line that names the option."""
-    run.sums()
-    (run.folder / "file").write_text("", encoding="utf-8")
-    done = run("--model", run.adder, "--llm-store", str(run.folder / "file" / "store.sqlite"), "-n", workers)
-    _one_line(done, "reply store", "--llm-store FILE")
-
-
-def test_damaged_store_is_set_aside(run: Runner, workers: str) -> None:
+def test_damaged_store_is_set_aside(run: Runner) -> None:
     """A damaged store is renamed and reported, and the run uses a new one."""
     run.sums()
     damaged = b"SQLite format 3\0" + b"and no database after it" * 100
     run.store.write_bytes(damaged)
-    done = run("--model", run.adder, "-n", workers)
+    done = run("--model", run.adder)
     assert len(done.verdicts) == 12
     [aside] = run.folder.glob("store.sqlite.damaged-*")
     assert aside.read_bytes() == damaged
@@ -229,29 +221,20 @@ def test_damaged_store_is_set_aside(run: Runner, workers: str) -> None:
     assert aside.name in done.output
 
 
-def test_another_file_is_no_store(run: Runner, workers: str) -> None:
-    """A file of the user that is named as the store by mistake ends the run with one line, and is not touched."""
+def test_a_file_that_cannot_be_a_store_is_one_line(run: Runner, workers: str) -> None:
+    """A store that cannot be created, or is another file of the user, ends the run; the file is not touched."""
     run.sums()
-    run.store.write_text("notes")
-    done = run("--model", run.adder, "-n", workers)
-    _one_line(done, f"reply store {run.store}: is not a SQLite file", "--llm-store FILE")
-    assert run.store.read_text() == "notes"
+    notes = run.write("notes", "mine")
+    for store, said in (
+        (notes, f"reply store {notes}: is not a SQLite file"),
+        (notes / "store", "reply store"),
+    ):
+        done = run("--model", run.adder, "--llm-store", str(store), "-n", workers)
+        _one_line(done, said, "--llm-store FILE")
+    assert notes.read_text() == "mine"
 
 
-def test_store_damaged_inside_is_set_aside(run: Runner) -> None:
-    """Damage found only while reading is handled like damage at the start."""
-    run.sums(300)
-    run("--model", run.adder)
-    data = bytearray(run.store.read_bytes())
-    data[4096 * 2 : 4096 * 12] = b"\xee" * (4096 * 10)
-    run.store.write_bytes(data)
-    done = run("--model", run.adder)
-    assert len(done.verdicts) == 300
-    assert "is damaged" in done.output
-    assert list(run.folder.glob("store.sqlite.damaged-*"))
-
-
-def test_store_is_private_and_holds_no_key(run: Runner, start_stub: Callable[..., RunningStub]) -> None:
+def test_store_is_private_and_holds_no_key(run: Runner, start_stub: Stub) -> None:
     """Only its owner can read the store; neither the store, the record nor the output has the key."""
     run.sums(4)
     key = "sk-secret-0123456789abcdef"
@@ -262,24 +245,6 @@ def test_store_is_private_and_holds_no_key(run: Runner, start_stub: Callable[...
     for path in [run.store, *done.folder.iterdir()]:
         assert key.encode() not in path.read_bytes()
     assert key not in done.output
-
-
-def test_two_runs_share_a_store(run: Runner) -> None:
-    """Two simultaneous runs with the same store both finish, and it has every reply."""
-    run.sums(150)
-    started = [run.start("--model", run.adder, "--model", "fake:echo") for _ in range(2)]
-    ended = [one.end() for one in started]
-    assert [done.code for done in ended] == [1, 1]
-    assert not any("locked" in done.output for done in ended)
-    with sqlite3.connect(run.store) as db:
-        assert db.execute("SELECT count(*) FROM replies").fetchone() == (300,)
-
-
-def test_folder_of_a_run_is_not_overwritten(run: Runner) -> None:
-    run.sums(2)
-    first = run("--model", run.adder)
-    done = run("--model", run.adder, "--llm-run", str(first.folder))
-    _one_line(done, "--llm-run", "already holds a run")
 
 
 def test_a_run_that_another_process_began_meanwhile_stays(run: Runner, workers: str) -> None:
@@ -299,20 +264,42 @@ def test_a_run_that_another_process_began_meanwhile_stays(run: Runner, workers: 
     assert {(folder / name).read_text() for name in ("run.json", "verdicts.jsonl")} == {"of another run"}
 
 
-def test_command_line_errors_are_one_line(tmp_path: Path) -> None:
-    """Each error of the llmprops command prints one line, with exit status 1 or 2."""
-    for args in (
-        ["generate", "htest", "--n", "3", "--out", str(tmp_path / "a")],
-        ["generate", "homophones", "--lang", "en", "--n", "100000", "--out", str(tmp_path / "b")],
-        ["runs", "import-homophones", "--data", str(tmp_path)],
-        ["data", "pull", "nosuch/file", "--dest", str(tmp_path / "c")],
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest_llmprops.cli.main", *args],
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
+# ---- options and test functions that do not fit a benchmark
+
+
+def test_option_that_does_not_fit_a_deselected_benchmark_is_no_error(run: Runner) -> None:
+    """A benchmark that -k leaves out needs no helper."""
+    options = ("--llm-set", "htest.cot=true", "-k", "homophones", "--llm-limit", "1")
+    done = run(HTEST, HOMOPHONES, "--model", "fake:echo", *options)
+    assert done.code == 1
+    assert {verdict["benchmark"] for verdict in done.verdicts.values()} == {"homophones"}
+
+
+@pytest.mark.parametrize(
+    ("role", "declares", "code"),
+    [("juge", False, 1), ("judge", True, 1), ("parse", True, 1), ("juge", True, 4)],
+)
+def test_own_benchmark_may_declare_its_roles(run: Runner, role: str, declares: bool, code: int) -> None:
+    """A class that names no helper roles may use any; one that does refuses others, except those of other suites."""
+    run.sums(3)
+    if declares:
+        run.change("test_sums.py", "    def load", '    roles = frozenset({"judge"})\n\n    def load')
+    done = run("--model", "fake:echo", "--llm-helper", f"{role}=fake:echo")
+    assert done.code == code
+    assert ("unknown helper role 'juge'; the roles are sums: judge" in done.output) == (code == 4)
+
+
+@pytest.mark.parametrize("options", [(), ("--model", "fake:echo")], ids=["without-model", "with-model"])
+def test_fixture_without_marker_is_one_line(run: Runner, options: tuple[str, ...]) -> None:
+    """A test that uses verdict or search without the marker is an error with one line, also without a model."""
+    run.write("test_unmarked.py", "def test_v(verdict): pass\n\n\ndef test_s(search): pass\n")
+    done = run(*options)
+    assert done.code == 1
+    assert "2 errors" in done.output
+    for fixture, function in (("verdict", "test_v"), ("search", "test_s")):
+        assert (
+            f"the fixture '{fixture}' needs the marker llmprops: write @pytest.mark.llmprops" in done.output
         )
-        lines = (done.stderr + done.stdout).strip().splitlines()
-        assert done.returncode in (1, 2), done
-        assert len(lines) == 1, done
+        assert f"above {function}" in done.output
+    assert "Error: " not in done.output
+    assert "/plugin/" not in done.output

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+import xml.etree.ElementTree as ET
 from contextlib import closing
 
 import pytest
 
 from tests.support.runs import Runner
+from tests.support.terminal import on_terminal
 
 SUMMARY_KEYS = {
     "model", "benchmark", "task", "language", "source", "items", "clusters", "samples", "answered",
@@ -19,14 +22,47 @@ VERDICT_KEYS = {
     "model", "benchmark", "task", "language", "source", "id", "cluster", "sample", "status", "score",
     "expected", "given", "reason", "values", "evidence", "requests",
 }  # fmt: skip
+CALL_KEYS = {
+    "requests", "cache_hits", "retries", "prompt_tokens", "completion_tokens", "cost_usd", "seconds"
+}  # fmt: skip
 RUN_KEYS = {
     "schema", "run_id", "started", "finished", "complete", "models", "helpers", "protocols", "options",
     "versions", "git", "data", "deviations", "calls", "summary", "metrics",
 }  # fmt: skip
 
 
+#: fails once at most sums
+FLAKY = """
+from pytest_llmprops import BackendError
+seen = set()
+
+def reply(chat):
+    n = int(chat.messages[-1].content.split()[0])
+    if n not in seen and n > 3:
+        seen.add(n)
+        return BackendError("again", kind="status 500", transient=True)
+    return str(n + 1)
+"""
+#: notes what other plugins see of each report
+WATCH = """
+import json
+import pytest
+
+SEEN = []
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report):
+    SEEN.append([report.when, [name for name, _ in report.user_properties], sorted(vars(report))])
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        with open("seen.json", "w") as file:
+            json.dump(SEEN, file)
+"""
+
+
 def test_record_has_every_required_field(run: Runner, workers: str) -> None:
-    """A finished run, beside all installed plugins, leaves a complete record with the counts of its verdicts."""
+    """A finished run, beside all installed plugins, leaves a complete record; each wrong answer is one line."""
     run.plugins = None
     run.sums()
     done = run("--model", run.adder, "-n", workers)
@@ -46,30 +82,17 @@ def test_record_has_every_required_field(run: Runner, workers: str) -> None:
         "sums/0000", "sums/0005", "sums/0010",
     }  # fmt: skip
     assert {r["key"] for r in done.requests} == {k for v in done.verdicts.values() for k in v["requests"]}
-    assert {
-        "requests",
-        "cache_hits",
-        "retries",
-        "prompt_tokens",
-        "completion_tokens",
-        "cost_usd",
-        "seconds",
-    } <= (record["calls"].keys())
-
-
-def test_node_ids_name_model_and_item(run: Runner) -> None:
-    """A node id is test[<model label>-<item id>], so that -k selects by either."""
-    run.sums()
-    done = run("--model", "fake:echo", "--collect-only", "-q")
-    assert "test_sums.py::test_sums[fake-echo-sums/0003]" in done.output
-    assert not done.folder.exists()
+    assert record["calls"].keys() >= CALL_KEYS
+    assert "Traceback" not in done.output
+    assert "wrong sums/0005: expected '6', given '5'" in done.output
+    assert "3 failed, 9 passed" in done.output
 
 
 def test_second_run_uses_the_store(run: Runner, workers: str) -> None:
-    """A repeated run sends no call and has the same verdicts."""
+    """A repeated run sends no call, has the same verdicts, and is within any limit of calls."""
     run.sums()
     first = run("--model", run.adder, "-n", workers)
-    second = run("--model", run.adder, "-n", workers)
+    second = run("--model", run.adder, "-n", workers, "--llm-max-calls", "1")
     assert first.run["calls"]["sent"] == 12
     assert (second.run["calls"]["sent"], second.run["calls"]["cache_hits"]) == (0, 12)
     before, after = ({k: v["status"] for k, v in one.verdicts.items()} for one in (first, second))
@@ -77,48 +100,14 @@ def test_second_run_uses_the_store(run: Runner, workers: str) -> None:
     assert "12 from the store" in second.output
 
 
-def test_wrong_answer_is_one_line(run: Runner, workers: str) -> None:
-    """A wrong answer fails its case in one line without a traceback, and the summary lists it."""
-    run.sums()
-    done = run("--model", run.adder, "-n", workers)
-    assert "Traceback" not in done.output
-    assert "wrong sums/0005: expected '6', given '5'" in done.output
-    assert "3 failed, 9 passed" in done.output
-
-
-def test_without_a_model_suites_are_skipped(run: Runner) -> None:
-    """Without --model, one skip says what to pass, and no slow package is imported."""
-    run.fresh = True
-    run.sums()
-    run.write(
-        "conftest.py",
-        "import sys\n"
-        "def pytest_sessionfinish():\n"
-        "    heavy = {'openai', 'numpy', 'scipy', 'torch', 'sqlite3', 'asyncio', 'pytest_llmprops.engine'}\n"
-        "    print('HEAVY', sorted(heavy & set(sys.modules)))\n",
-    )
-    done = run("-s", "-p", "no:xdist")
-    assert done.code == 0
-    assert done.output.count("no model chosen: pass --model SPEC") == 1
-    # The suite imports a benchmark class, but that needs only the core.
-    assert "HEAVY []" in done.output
-
-
 def test_each_model_has_its_own_cases(run: Runner) -> None:
     """--model may be repeated; each model has its own cases and summary rows."""
     run.sums(4)
     done = run("--model", run.adder, "--model", "fake:constant?text=2")
-    assert [row["model"] for row in done.run["summary"]] == [
-        "fake-call-file=" + _safe(run),
-        "fake-constant-text=2",
-    ]
-    assert len(json.loads((done.folder / "run.json").read_text())["models"]) == 2
-
-
-def _safe(run: Runner) -> str:
-    import re
-
-    return re.sub(r"[^A-Za-z0-9._=-]+", "_", str(run.folder / "adder.py"))
+    file = re.sub(r"[^A-Za-z0-9._=-]+", "_", str(run.folder / "adder.py"))
+    labels = [f"fake-call-file={file}", "fake-constant-text=2"]
+    assert [row["model"] for row in done.run["summary"]] == labels
+    assert len(done.run["models"]) == 2
 
 
 def test_limit_takes_the_same_items_for_every_model(run: Runner) -> None:
@@ -143,23 +132,38 @@ def test_param_is_in_every_request(run: Runner) -> None:
     assert again.run["calls"]["sent"] == 2
 
 
-def test_plan_sends_nothing(run: Runner) -> None:
+def test_plan_sends_nothing(run: Runner, workers: str) -> None:
     """--llm-plan prints the number of calls and makes none, with or without workers."""
     run.sums()
-    for n in ("0", "2"):
-        done = run("--model", run.adder, "--llm-plan", "-n", n)
-        assert done.code == 0
-        assert "no call is made" in done.output
-        assert " 12 " in next(line for line in done.output.splitlines() if line.startswith("  sums"))
-        assert not done.folder.exists()
+    done = run("--model", run.adder, "--llm-plan", "-n", workers)
+    assert done.code == 0
+    assert "no call is made" in done.output
+    assert " 12 " in next(line for line in done.output.splitlines() if line.startswith("  sums"))
+    assert not done.folder.exists()
 
 
-def test_plan_above_the_budget_is_refused(run: Runner, workers: str) -> None:
-    """A plan above --llm-max-calls is refused in one line; nothing is sent, and the session fails."""
+@pytest.mark.parametrize(
+    ("model", "limit", "said", "workers"),
+    [
+        ("fake:echo", ("--llm-max-calls", "5"), "the plan needs 12 calls", "0"),
+        ("fake:echo", ("--llm-max-calls", "5"), "the plan needs 12 calls", "2"),
+        (
+            "fake:echo?price_in=1000000&price_out=1000000",
+            ("--llm-max-cost", "0.5"),
+            "above --llm-max-cost 0.5",
+            "0",
+        ),
+    ],
+)
+def test_plan_above_a_limit_is_refused(
+    run: Runner, model: str, limit: tuple[str, ...], said: str, workers: str
+) -> None:
+    """A plan above --llm-max-calls or --llm-max-cost is refused in one line; nothing is sent, and the session fails."""
     run.sums()
-    done = run("--model", run.adder, "--llm-max-calls", "5", "-n", workers)
+    done = run("--model", model, *limit, "-n", workers)
     assert done.code not in (0, 5)
-    assert "refused to start: the plan needs 12 calls" in done.output
+    assert "refused to start: " in done.output
+    assert said in done.output
     assert "no run was recorded" in done.output
     assert not done.folder.exists()
     assert not _stored(run)
@@ -171,26 +175,10 @@ def _stored(run: Runner) -> int:
         return int(db.execute("SELECT count(*) FROM replies").fetchone()[0])
 
 
-def test_stored_replies_do_not_count_against_the_budget(run: Runner) -> None:
-    run.sums()
-    run("--model", run.adder)
-    done = run("--model", run.adder, "--llm-max-calls", "1")
-    assert len(done.verdicts) == 12
-
-
 def test_spent_budget_stops_the_run(run: Runner) -> None:
     """A run that reaches --llm-max-calls stops, keeps its verdicts and says how many are missing."""
     run.sums()
-    failing = run.write(
-        "flaky.py",
-        "from pytest_llmprops import BackendError\nseen = {}\n"
-        "def reply(chat):\n"
-        "    n = int(chat.messages[-1].content.split()[0])\n"
-        "    if n not in seen and n > 3:\n"
-        "        seen[n] = 1\n"
-        "        return BackendError('again', kind='status 500', transient=True)\n"
-        "    return str(n + 1)\n",
-    )
+    failing = run.write("flaky.py", FLAKY)
     done = run("--model", f"fake:call?file={failing}", "--llm-max-calls", "15", "--llm-concurrency", "1")
     assert done.code == 2
     assert "--llm-max-calls 15 is spent" in done.output
@@ -199,15 +187,6 @@ def test_spent_budget_stops_the_run(run: Runner) -> None:
     answered = [v for v in done.verdicts.values() if v["status"] == "correct"]
     assert 4 <= len(answered) < 12
     assert f"INCOMPLETE: {12 - len(done.verdicts)} of 12 cases have no verdict" in done.output
-
-
-def test_plan_above_the_cost_limit_is_refused(run: Runner) -> None:
-    """A plan whose price is above --llm-max-cost is refused, and nothing is sent."""
-    run.sums()
-    done = run("--model", "fake:echo?price_in=1000000&price_out=1000000", "--llm-max-cost", "0.5")
-    assert "above --llm-max-cost 0.5" in done.output
-    assert not done.folder.exists()
-    assert not _stored(run)
 
 
 def test_cache_only_names_the_first_missing_request(run: Runner) -> None:
@@ -228,16 +207,7 @@ def test_refresh_and_off_ask_again(run: Runner) -> None:
     run("--model", run.adder)
     assert run("--model", run.adder, "--llm-cache", "refresh").run["calls"]["sent"] == 3
     assert run("--model", run.adder, "--llm-cache", "off").run["calls"]["sent"] == 3
-    with sqlite3.connect(run.store) as db:
-        assert db.execute("SELECT count(*) FROM replies").fetchone() == (3,)
-
-
-def test_junit_has_the_status_of_each_verdict(run: Runner, workers: str) -> None:
-    run.sums(3)
-    run("--model", run.adder, "-n", workers, "--junitxml", "out.xml")
-    text = (run.folder / "out.xml").read_text(encoding="utf-8")
-    assert text.count('name="llmprops.status" value="correct"') == 2
-    assert text.count('name="llmprops.status" value="wrong"') == 1
+    assert _stored(run) == 3
 
 
 def test_ordinary_tests_run_with_the_cases(run: Runner, workers: str) -> None:
@@ -254,21 +224,15 @@ def test_ordinary_tests_run_with_the_cases(run: Runner, workers: str) -> None:
 def test_cases_are_selected_by_node_id(run: Runner, workers: str) -> None:
     """Only cases named on the command line are collected; an unknown node id is pytest's usual error."""
     run.sums(50)
-    label = (
-        run("--model", "fake:echo", "--collect-only", "-q")
-        .output.splitlines()[0]
-        .partition("[")[2]
-        .partition("-sums")[0]
-    )
-    ids = [f"test_sums.py::test_sums[{label}-sums/{n:04d}]" for n in (7, 31)]
+    ids = [f"test_sums.py::test_sums[fake-echo-sums/{n:04d}]" for n in (7, 31)]
     done = run("--model", "fake:echo", "-n", workers, *ids)
-    assert list(done.verdicts) == ["sums/0007", "sums/0031"] or set(done.verdicts) == {
-        "sums/0007",
-        "sums/0031",
-    }
+    assert set(done.verdicts) == {"sums/0007", "sums/0031"}
     assert done.run["complete"] is True
     if workers == "0":
         assert "collected 2 items" in done.output
+    listed = run("--model", "fake:echo", "--collect-only", "-q")
+    assert ids[0] in listed.output
+    assert not listed.folder.exists()
     missing = run("--model", "fake:echo", "test_sums.py::test_sums[nosuch]")
     assert missing.code == 4
 
@@ -301,24 +265,6 @@ def test_items_not_served_are_counted(run: Runner, workers: str) -> None:
     alone = run("--model", "cutter", "-n", workers)
     assert alone.code == 5
     assert "not served: 7 sums items" in alone.output
-
-
-def test_workers_import_no_sdk(run: Runner) -> None:
-    """Workers and controller import no SDK and no numerical library."""
-    run.fresh = True
-    run.sums(4)
-    run.write(
-        "conftest.py",
-        "import os, sys, pathlib\n"
-        "def pytest_sessionfinish():\n"
-        "    heavy = {'openai', 'pydantic', 'httpx', 'httpx2', 'numpy', 'scipy', 'torch', 'tenacity'}\n"
-        "    name = os.environ.get('PYTEST_XDIST_WORKER', 'controller')\n"
-        "    pathlib.Path(f'heavy-{name}').write_text(repr(sorted(heavy & set(sys.modules))))\n",
-    )
-    run("--model", run.adder, "-n", "2")
-    assert {p.name: p.read_text() for p in run.folder.glob("heavy-*")} == {
-        "heavy-controller": "[]", "heavy-gw0": "[]", "heavy-gw1": "[]",
-    }  # fmt: skip
 
 
 def test_ini_keys_are_defaults(run: Runner) -> None:
@@ -377,3 +323,63 @@ def test_cost_has_the_date_of_its_prices(run: Runner) -> None:
     bad = run(*options[:2], "--llm-prices", str(run.folder / "none.json"))
     assert (bad.code, bad.folder.exists()) == (4, False)
     assert "ERROR: prices: cannot read" in bad.output
+
+
+def test_other_plugins_see_no_typed_report(run: Runner, workers: str) -> None:
+    """Other plugins see a report with the JUnit properties and pytest's own attributes only."""
+    run.sums(6)
+    run.write("conftest.py", WATCH)
+    xml = run.folder / "junit.xml"
+    done = run("--model", run.adder, "-n", workers, f"--junitxml={xml}", "-o", "junit_family=xunit1")
+    assert len(done.verdicts) == 6
+    seen = json.loads((run.folder / "seen.json").read_text())
+    assert sum(when == "call" for when, _, _ in seen) == 6
+    names = {name for _, properties, _ in seen for name in properties}
+    assert "llmprops.status" in names
+    assert all(name.startswith("llmprops.") for name in names)
+    assert not [name for _, _, attributes in seen for name in attributes if "llmprops" in name]
+    written = {p.get("name") for p in ET.parse(xml).getroot().iter("property")}
+    assert written == names
+
+
+# ---- the live line
+
+
+def test_live_line_on_a_terminal(run: Runner, workers: str) -> None:
+    """Until the summary, one line shows cases done, calls per second, calls in flight and verdicts."""
+    run.sums(28)
+    shown = on_terminal(run, "--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4", "-n", workers)
+    lines = [line for line in shown.split("\r") if "llmprops:" in line and "/28 cases" in line]
+    assert len(lines) >= 3
+    assert "calls/s" in lines[-1]
+    assert "4 in flight" in "".join(lines)
+    assert "correct" in lines[-1]
+    assert all("\n" not in line.strip("\n") for line in lines[:-1])
+    assert shown.index("run record:") > shown.rindex("/28 cases")
+
+
+@pytest.mark.parametrize("quiet", ["ci", "verbose", "file"])
+def test_no_live_line_elsewhere(run: Runner, quiet: str) -> None:
+    """Under CI, with -v and in a file, there is no live line."""
+    run.sums(8)
+    args = ("--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "4")
+    if quiet == "file":
+        shown = run(*args).output
+    else:
+        verbose = ["-v"] if quiet == "verbose" else []
+        shown = on_terminal(run, *args, *verbose, env={"CI": "true"} if quiet == "ci" else {})
+    assert "/8 cases" not in shown
+    assert "run record:" in shown
+
+
+def test_live_line_counts_cases_that_a_gate_skips(run: Runner, workers: str) -> None:
+    """Under a sequential gate, the live line counts skipped cases, and the total stays the same."""
+    run.sums(80)
+    run.change("test_sums.py", '"add"', '"odd" if n % 2 else "even"')
+    rules = '[[rule]]\ntask = "odd"\nmin_accuracy = 0.01\n[[rule]]\ntask = "even"\nmin_accuracy = 0.7\n'
+    gate = run.write("gate.toml", f"sequential = true\n{rules}")
+    options = ("--model", f"{run.adder}&delay=0.4", "--llm-concurrency", "8", "--llm-gate", str(gate))
+    shown = on_terminal(run, *options, "-n", workers)
+    lines = [line for line in shown.split("\r") if "llmprops:" in line and "/80 cases" in line]
+    assert any(" gate decided" in line for line in lines), lines
+    assert "gate decision: " in shown

@@ -1,4 +1,4 @@
-"""`llmprops view` as a user starts and ends it."""
+"""`llmprops view`, as a user starts and ends it, and `llmprops site`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ from pytest_llmprops.reports.terminal import next_command
 from pytest_llmprops.reports.view import serving
 from pytest_llmprops.reports.view.hub import Watch
 from pytest_llmprops.reports.view.rows import id_of
+from tests.support.commands import one_error, output
 from tests.support.records import recorded, verdicts
 from tests.support.runs import ROOT
+from tests.support.team_runs import answers, record
 from tests.support.view_server import first_message
 
+Capture = pytest.CaptureFixture[str]
 Start = Callable[..., tuple[subprocess.Popen[str], str]]
 
 
@@ -113,7 +116,7 @@ def test_a_run_or_a_folder_is_shown(
         assert id_of(shown[0].opened) in watch.rows
 
 
-def test_wrong_arguments_are_one_line(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_one_line(project: Path, capsys: Capture) -> None:
     """A missing folder, an unknown run, a port in use and a wrong port number each say what to do."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
@@ -124,14 +127,11 @@ def test_wrong_arguments_are_one_line(project: Path, capsys: pytest.CaptureFixtu
             ("--port", "70000"): "--port 70000: is not a port number; leave it out to use a free one",
         }
         for arguments, problem in expected.items():
-            assert main(["view", "--no-browser", *arguments]) == 2
-            printed = capsys.readouterr()
-            assert printed.err.startswith(f"llmprops: {problem}"), printed
-            assert (printed.err.count("\n"), printed.out) == (1, "")
+            assert one_error(capsys, "view", "--no-browser", *arguments).startswith(f"llmprops: {problem}")
 
 
 def test_the_next_command_after_a_run_is_one_that_works(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """Without the extra, `view` says how to install it, and a run ends with the report's command."""
     assert next_command(Path("runs/one")) == "next: llmprops view runs/one"
@@ -142,7 +142,51 @@ def test_the_next_command_after_a_run_is_one_that_works(
 
     monkeypatch.setattr(importlib.util, "find_spec", without)
     assert next_command(Path("runs/one")) == "next: llmprops report runs/one --out report"
-    assert main(["view"]) == 2
-    assert capsys.readouterr().err == (
-        "llmprops: llmprops view needs the package 'uvicorn': pip install 'pytest-llmprops[view]'\n"
-    )
+    said = "llmprops: llmprops view needs the package 'uvicorn': pip install 'pytest-llmprops[view]'"
+    assert one_error(capsys, "view") == said
+
+
+# ---- the site
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Return a folder with one run."""
+    record(tmp_path / "runs" / "one", 0, answers("model", 0.9, 1, items=10))
+    return tmp_path / "runs"
+
+
+def test_the_first_page_is_printed(runs: Path, tmp_path: Path, capsys: Capture) -> None:
+    """The command prints the page to open; by default, the report of the run is included."""
+    site = tmp_path / "site"
+    assert output(capsys, "site", runs, runs / "one", "--out", site) == f"{site / 'index.html'}\n"
+    assert len(list(site.glob("runs/one-*/report.html"))) == 1
+    output(capsys, "site", runs, "--out", site, "--reports", "none")
+    assert list(site.glob("runs/one-*")) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "out", "message"),
+    [
+        ("missing", "site", "missing: is not a folder; give folders with run records, such as reports/runs"),
+        ("empty", "site", "empty; give folders with run records, such as reports/runs"),
+        ("runs", "other", "other: has other files; give a new folder, or one with an earlier site"),
+        ("runs", "runs/one/run.json", "run.json: is not a folder"),
+    ],
+)
+def test_wrong_folders_of_the_site(
+    place: str, out: str, message: str, runs: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    """A wrong folder is named in one line with the fix, and the exit status is 2."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    assert one_error(capsys, "site", tmp_path / place, "--out", tmp_path / out).endswith(message)
+    assert (tmp_path / "other" / "notes.txt").read_text() == "mine"
+
+
+def test_the_site_may_be_inside_a_folder_of_runs(runs: Path, tmp_path: Path) -> None:
+    """The site's own folder is not searched for runs."""
+    for _ in range(2):
+        assert main(["site", str(tmp_path), "--out", str(tmp_path / "site"), "--reports", "none"]) == 0
+    assert "1 run of 1 model" in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")

@@ -1,0 +1,170 @@
+"""What the processes of a run import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from bench.stub_server import RunningStub
+from tests.support.runs import DEFAULT_PLUGINS, ROOT, Runner
+
+Stub = Callable[..., RunningStub]
+SUITES = ROOT / "suites"
+#: writes the modules of each process at its end
+MODULES = """
+import atexit
+import sys
+
+def pytest_configure(config):
+    name = getattr(config, "workerinput", {}).get("workerid", "controller")
+    atexit.register(lambda: open(f"{name}.txt", "w").write(" ".join(sys.modules)))
+"""
+#: goes through the objects that the garbage collector looks at
+GARBAGE = """
+import gc
+import sys
+
+def pytest_runtest_setup():
+    last = sys.modules["pytest_llmprops.models.api.server_pool"].SdkClient
+    with open("collected.txt", "w") as file:
+        file.write(str(any(one is last for one in gc.get_objects())))
+"""
+PLAIN = """
+from hypothesis import given, settings, strategies
+
+@settings(max_examples=3, database=None)
+@given(strategies.integers())
+def test_integers(n):
+    assert n == n
+"""
+#: does what pytest and a thread do at the same time, one after the other
+LOGGING = """
+import logging
+
+def pytest_runtest_setup(item):
+    for number, _ in enumerate(logging.getLogger().manager.loggerDict.values()):
+        logging.getLogger(f"{item.name}.{number}")
+"""
+#: what no process of a run without a gate and Allure needs, except the broker
+UNUSED = {
+    "hypothesis", "numpy", "scipy", "statsmodels", "torch", "networkx", "openai", "pydantic", "httpx", "httpx2",
+    "tenacity", "tomllib", "allure", "allure_commons", "allure_pytest", "pytest_llmprops.plugin.allure",
+    "pytest_llmprops.plugin.gating", "pytest_llmprops.runs.gate.decide", "pytest_llmprops.runs.catalog",
+}  # fmt: skip
+
+
+def modules(run: Runner, process: str) -> set[str]:
+    """Return the modules that a process of the run had imported at its end."""
+    return set((run.folder / f"{process}.txt").read_text(encoding="utf-8").split())
+
+
+def test_without_a_model_suites_are_skipped(run: Runner) -> None:
+    """Without --model, one skip says what to pass; the suite imports a benchmark class, which needs only the core."""
+    run.fresh = True
+    run.sums()
+    run.write("conftest.py", MODULES)
+    done = run("-p", "no:xdist")
+    assert done.code == 0
+    assert done.output.count("no model chosen: pass --model SPEC") == 1
+    heavy = {"asyncio", "sqlite3", "pytest_llmprops.engine"}
+    assert not (UNUSED - {"tomllib"} | heavy) & modules(run, "controller")
+
+
+#: waits for the imports in a thread
+COLLECTED = """
+import sys
+import threading
+
+def pytest_collection_modifyitems(items):
+    for thread in threading.enumerate():
+        if thread.name == "llmprops-imports":
+            thread.join()
+    with open("imported.txt", "w") as file:
+        file.write(str("openai" in sys.modules))
+"""
+
+
+@pytest.mark.parametrize(
+    ("stored", "args", "imported"),
+    [
+        (False, (), True),
+        (True, (), False),
+        (True, ("--llm-cache", "refresh"), True),
+        (False, ("--collect-only",), False),
+        (False, ("--llm-plan",), False),
+        (False, ("--llm-cache", "only"), False),
+    ],
+    ids=["new", "stored", "refresh", "collect-only", "plan", "only"],
+)
+def test_sdk_is_imported_while_pytest_collects(
+    run: Runner, start_stub: Stub, stored: bool, args: tuple[str, ...], imported: bool
+) -> None:
+    """The SDK is imported during collection, unless the store has replies of the model or no call is made."""
+    run.fresh = True
+    run.sums(3)
+    stub = start_stub(delay=0.01)
+    model = ("--model", "openai:stub", "--llm-base-url", stub.url)
+    if stored:
+        run(*model)
+    run.write("conftest.py", COLLECTED)
+    run(*model, *args)
+    assert (run.folder / "imported.txt").read_text(encoding="utf-8") == str(imported)
+
+
+def test_garbage_collection_ignores_the_sdk(run: Runner, start_stub: Stub) -> None:
+    """Pytest collects garbage several times at its end; the modules of an SDK that was imported are not looked at."""
+    run.fresh = True
+    run.sums(3)
+    run.write("conftest.py", GARBAGE)
+    run("--model", "openai:stub", "--llm-base-url", start_stub(delay=0.01).url)
+    assert (run.folder / "collected.txt").read_text(encoding="utf-8") == "False"
+
+
+def test_processes_import_only_what_they_use(run: Runner) -> None:
+    """Controller and workers import no SDK and no scientific package, also if hypothesis is there and can search."""
+    run.fresh = True
+    run.plugins = (*DEFAULT_PLUGINS, "hypothesispytest")
+    run.sums(3)
+    run.write("conftest.py", MODULES)
+    suites = [f"{SUITES / f'test_{name}.py'}" for name in ("htest", "oracle")]
+    done = run("test_sums.py", *suites, "-k", "sums", "--model", run.adder, "-n", "1")
+    assert "1 failed, 2 passed" in done.output, done.output
+    imported = modules(run, "gw0")
+    assert "pytest_llmprops.benchmarks.oracle.benchmark" in imported
+    assert not UNUSED & imported
+    # The summary of its plugin would import hypothesis.
+    assert not UNUSED & modules(run, "controller")
+    # What judges replies is imported by the first measurement: it takes longer than reading all items.
+    parts = {name.removeprefix("pytest_llmprops.benchmarks.") for name in imported}
+    assert not {"htest.evaluation", "oracle.evaluation", "oracle.paraphrase", "oracle.metrics"} & parts
+
+
+def test_a_run_without_workers_imports_only_what_it_uses(run: Runner) -> None:
+    """The process of a run without workers imports the engine, but no module of gates, reports and Allure."""
+    run.fresh = True
+    run.sums(1)
+    run.write("conftest.py", MODULES)
+    run("--model", run.adder)
+    assert not UNUSED - {"tenacity"} & modules(run, "controller")
+
+
+def test_the_plugin_of_hypothesis_ends_if_a_worker_used_it(run: Runner) -> None:
+    """The controller keeps the plugin of hypothesis for its summary, which reads the reports of the workers."""
+    run.fresh = True
+    run.plugins = (*DEFAULT_PLUGINS, "hypothesispytest")
+    run.sums(3)
+    run.write("conftest.py", MODULES)
+    run.write("test_plain.py", PLAIN)
+    done = run("test_sums.py", "test_plain.py", "--model", run.adder, "-n", "1")
+    assert "1 failed, 3 passed" in done.output
+    assert "hypothesis" in modules(run, "controller")
+
+
+def test_loggers_of_a_thread_make_no_error(run: Runner) -> None:
+    """An import in a thread may add a logger while pytest goes through the loggers, which it does around each phase."""
+    run.sums(3)
+    run.write("conftest.py", LOGGING)
+    done = run("--model", run.adder)
+    assert {row["status"] for row in done.verdicts.values()} == {"correct", "wrong"}
+    assert "RuntimeError" not in done.output
