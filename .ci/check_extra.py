@@ -36,7 +36,7 @@ else:
     raise AssertionError("no server is there")
 """
 SEGMENTED = "open('words.utf8', 'w', encoding='utf-8').write('今天  天气  好  。\\n' * 40)"
-TRAIN = (
+TRAIN = [
     "eras",
     "train",
     "segmenter",
@@ -48,7 +48,7 @@ TRAIN = (
     "1",
     "--out",
     "trained",
-)
+]
 VIEW = """
 import subprocess, sys, urllib.request
 command = [sys.executable, "-m", "pytest_llmprops.cli.main", "view", "--no-browser"]

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_llmprops.core import registration
 from pytest_llmprops.data.whole_files import is_stdout
+from pytest_llmprops.reports.tables import aligned_table, terminal_width
+
+if TYPE_CHECKING:
+    # Imported only for commands on runs: it would slow down --help.
+    from pytest_llmprops.runs.reader import Run
 
 #: help of an argument that names a run
 RUN = "run folder, or name under reports/runs or baselines"
@@ -61,3 +67,26 @@ def wrote(paths: Iterable[Path]) -> int:
         if not is_stdout(path):
             print(path)
     return 0
+
+
+def print_table(rows: Sequence[tuple[str, ...]]) -> int:
+    """Print a table as wide as the terminal, with its heads in the first row, and return the exit status 0."""
+    print("\n".join(line.removeprefix("  ") for line in aligned_table(rows, terminal_width() + 2)))
+    return 0
+
+
+def recorded(text: str) -> Run:
+    """Return the run that an argument names.
+
+    :raises UsageError: if there is none. :raises DataError: if its record cannot be read.
+    """
+    from pytest_llmprops.runs.catalog import find_run
+    from pytest_llmprops.runs.reader import read_run
+
+    return read_run(find_run(text))
+
+
+def show_notes(notes: Iterable[str], prefix: str = "") -> None:
+    """Print notes on standard error."""
+    for note in notes:
+        print(f"llmprops: note: {prefix}{note}", file=sys.stderr)

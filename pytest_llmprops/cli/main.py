@@ -13,29 +13,10 @@ from functools import partial
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli import models, reports, run, runs, store
-from pytest_llmprops.cli.kit import Command, Groups, add_registered
+from pytest_llmprops.cli.kit import Command, add_registered
 from pytest_llmprops.core.errors import LLMPropsError, MissingExtra
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.models.dotenv_file import read_dotenv
-
-
-def add_completion(groups: Groups, top: argparse.ArgumentParser) -> None:
-    """Add ``completion``, for all commands of ``top``."""
-    completion = groups.add_parser(
-        "completion",
-        help="print a script that completes commands and options in a shell",
-        description="Print the script. For bash: llmprops completion bash >"
-        " ~/.local/share/bash-completion/completions/llmprops",
-    )
-    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    completion.set_defaults(command=partial(_completion, top))
-
-
-def _completion(top: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    if importlib.util.find_spec("shtab") is None:
-        raise MissingExtra("llmprops completion", package="shtab", extra="completion")
-    print(importlib.import_module("shtab").complete(top, shell=options.shell))
-    return 0
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,8 +42,22 @@ def parser() -> argparse.ArgumentParser:
         reports.add_view, reports.add_site, store.add_store,
     ):  # fmt: skip
         add(groups)
-    add_completion(groups, top)
+    completion = groups.add_parser(
+        "completion",
+        help="print a script that completes commands and options in a shell",
+        description="Print the script. For bash: llmprops completion bash >"
+        " ~/.local/share/bash-completion/completions/llmprops",
+    )
+    completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
+    completion.set_defaults(command=partial(_completion, top))
     return top
+
+
+def _completion(top: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if importlib.util.find_spec("shtab") is None:
+        raise MissingExtra("llmprops completion", package="shtab", extra="completion")
+    print(importlib.import_module("shtab").complete(top, shell=options.shell))
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

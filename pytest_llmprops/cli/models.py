@@ -8,14 +8,13 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import Groups, add_group, wrote
+from pytest_llmprops.cli.kit import Groups, add_group, print_table, wrote
 from pytest_llmprops.core.errors import DataError, LLMPropsError, MissingExtra, UsageError
 from pytest_llmprops.core.texts import terminal_line, utf8
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.models.api.prices import price, read_table, renewed_table, shipped_names, shipped_origin
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import ALIASES, backend_names, find_backend, parse_spec
-from pytest_llmprops.reports.tables import aligned_table, terminal_width
 
 
 def add_segment(groups: Groups) -> None:
@@ -49,14 +48,8 @@ def _score(options: argparse.Namespace) -> int:
     known = None
     if options.train_words is not None:
         known = frozenset(word for line in _lines(options.train_words) for word in line)
-    result = score(
-        _lines(options.gold), _lines(options.pred), known=known, whole_text=bool(options.whole_text)
-    )
-    counts = [
-        ("gold words", result.gold),
-        ("predicted words", result.predicted),
-        ("correct words", result.correct),
-    ]
+    gold, predicted = _lines(options.gold), _lines(options.pred)
+    result = score(gold, predicted, known=known, whole_text=options.whole_text)
     rates = [("precision", result.precision), ("recall", result.recall), ("F1", result.f1)]
     if known is not None:
         rates += [
@@ -64,8 +57,8 @@ def _score(options: argparse.Namespace) -> int:
             ("OOV recall", result.oov_recall),
             ("IV recall", result.iv_recall),
         ]
-    for name, count in counts:
-        print(f"{name:<16}{count:>9,}")
+    for name, count in (("gold", result.gold), ("predicted", result.predicted), ("correct", result.correct)):
+        print(f"{f'{name} words':<16}{count:>9,}")
     for name, rate in rates:
         print(f"{name:<16}{'-' if rate is None else f'{rate:.4f}':>9}")
     return 0
@@ -105,34 +98,28 @@ def _models(options: argparse.Namespace) -> int:
     if options.out is not None:
         if not options.prices:
             raise UsageError("--out FILE writes the prices: add --prices")
-        return _write_prices(options.out)
+        write_text(options.out, renewed_table(datetime.datetime.now(datetime.UTC).date().isoformat()))
+        return wrote([options.out])
     if options.prices:
         return _prices()
-    rows = [("name", "example", "serves", "needs"), *_backends(), *_aliases()]
-    print("\n".join(line.removeprefix("  ") for line in aligned_table(rows, terminal_width() + 2)))
-    return 0
+    return print_table([("name", "example", "serves", "needs"), *_backends(), *_aliases()])
 
 
 def _prices() -> int:
     """Print the prices that apply: those of ``LLMPROPS_PRICES``, and of the newer table."""
     file = os.environ.get("LLMPROPS_PRICES")
-    names = dict.fromkeys([*(read_table(Path(file)).prices if file else ()), *shipped_names()])
+    own = read_table(Path(file)).prices if file else ()
     rows: list[tuple[str, ...]] = [("model", "USD per million input tokens", "output tokens", "prices")]
-    for name in names:
+    for name in dict.fromkeys([*own, *shipped_names()]):
         known = price(name, {}, file)
         if known is not None:
             sent, received = known.usd_per_million
             rows.append((name, f"{sent:g}", f"{received:g}", known.source))
-    print("\n".join(line.removeprefix("  ") for line in aligned_table(rows, terminal_width() + 2)))
+    print_table(rows)
     print(
         f"The table of this package is from {shipped_origin()}. The newer of it and an installed litellm is used."
     )
     return 0
-
-
-def _write_prices(path: Path) -> int:
-    write_text(path, renewed_table(datetime.datetime.now(datetime.UTC).date().isoformat()))
-    return wrote([path])
 
 
 def _backends() -> Iterator[tuple[str, str, str, str]]:
@@ -151,8 +138,8 @@ def _backends() -> Iterator[tuple[str, str, str, str]]:
 def _aliases() -> Iterator[tuple[str, str, str, str]]:
     for name, alias in ALIASES.items():
         example = f"{name}:{alias.example}"
-        needs = _needs(example, alias.keys)
-        yield name, example, "chat", f"a server at {alias.url}" if alias.url else needs
+        needs = f"a server at {alias.url}" if alias.url else _needs(example, alias.keys)
+        yield name, example, "chat", needs
 
 
 def _own_example(name: str) -> str:

@@ -41,7 +41,7 @@ def _report(options: argparse.Namespace) -> int:
     from pytest_llmprops.runs.catalog import find_run
 
     baseline = None if options.baseline is None else find_run(options.baseline)
-    folders = [find_run(run) for run in options.runs]
+    folders = list(map(find_run, options.runs))
     return wrote(write_report(folders, options.out, baseline, options.gate, pdf=options.pdf))
 
 
@@ -105,17 +105,17 @@ def _view(options: argparse.Namespace) -> int:
     from pytest_llmprops.runs.record import DEFAULT_ROOT
 
     usual = (DEFAULT_ROOT, BASELINES)
-    shown = Shown(usual)
-    if options.run is not None:
-        folder = Path(options.run).expanduser()
-        if folder.is_dir() and not (folder / "run.json").exists():
-            shown = Shown((folder,))
-        elif folder.parent != Path() and not folder.exists():
-            raise UsageError(f"{folder}: there is no such folder; give a run, or a folder with runs")
-        else:
-            run = find_run(options.run)
-            siblings = run.absolute().parent
-            is_usual = siblings in [place.absolute() for place in usual]
-            shown = Shown(usual if is_usual else (siblings,), run)
+    folder = Path(options.run or "").expanduser()
+    if options.run is None:
+        shown = Shown(usual)
+    elif folder.is_dir() and not (folder / "run.json").exists():
+        shown = Shown((folder,))
+    elif folder.parent != Path() and not folder.exists():
+        raise UsageError(f"{folder}: there is no such folder; give a run, or a folder with runs")
+    else:
+        run = find_run(options.run)
+        siblings = run.absolute().parent
+        is_usual = siblings in [place.absolute() for place in usual]
+        shown = Shown(usual if is_usual else (siblings,), run)
     serve(shown, options.port, lambda line: print(line, flush=True), opens_browser=not options.no_browser)
     return 0

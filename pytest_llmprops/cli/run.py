@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations
-from pytest_llmprops.cli.kit import RUN, Groups, Suggested, add_group, add_registered, wrote
+from pytest_llmprops.cli.kit import RUN, Groups, Suggested, add_group, add_registered, print_table, wrote
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.errors import UsageError
@@ -27,7 +27,6 @@ from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import plan
-from pytest_llmprops.reports.tables import aligned_table, terminal_width
 
 #: path in the new project -> file in ``project/``; .txt, because tools read a .py file as part of this package
 FILES = {
@@ -58,8 +57,7 @@ def add_init(groups: Groups) -> None:
 
 
 def _init(options: argparse.Namespace) -> int:
-    contents = project_files()
-    paths = {options.folder / name: content for name, content in contents.items()}
+    paths = {options.folder / name: content for name, content in project_files().items()}
     differing = [
         str(path)
         for path, content in paths.items()
@@ -119,11 +117,12 @@ def _suites(options: argparse.Namespace) -> int:
     for registration in chosen:
         benchmark = registration.load_class()()
         quick, *others = (_cases(registration, benchmark, name) for name in protocols)
-        small, standard = (_of_size(benchmark, quick, size) for size in ("small", "standard"))
-        calls = (f"{_calls(cases):,}" for cases in (quick, *others, small, standard))
+        for size in ("small", "standard"):
+            kept = {item.id for item in sized([case.item for case in quick], benchmark.sizes.get(size, {}))}
+            others.append([case for case in quick if case.item.id in kept])
+        calls = (f"{_calls(cases):,}" for cases in (quick, *others))
         table.append((benchmark.name, f"{len(quick):,}", *calls, benchmark.about))
-    print("\n".join(line.removeprefix("  ") for line in aligned_table(table, terminal_width() + 2)))
-    return 0
+    return print_table(table)
 
 
 def _cases(registration: Registration, benchmark: Benchmark, name: str) -> list[Case]:
@@ -138,11 +137,6 @@ def _cases(registration: Registration, benchmark: Benchmark, name: str) -> list[
         for item in part.items
         if _CHAT & benchmark.kinds_of(item.task)
     ]
-
-
-def _of_size(benchmark: Benchmark, cases: list[Case], size: str) -> list[Case]:
-    kept = {item.id for item in sized([case.item for case in cases], benchmark.sizes.get(size, {}))}
-    return [case for case in cases if case.item.id in kept]
 
 
 def _calls(cases: list[Case]) -> int:
@@ -214,7 +208,7 @@ def add_run(groups: Groups) -> None:
         choices=Suggested(benchmark_names()),
         help="name of an installed benchmark",
     )
-    run.set_defaults(command=_run)
+    run.set_defaults(command=lambda options: _pytest(["--pyargs", *pytest_arguments(options.words)]))
     retry = groups.add_parser(
         "retry",
         help="measure again what has no verdict in a run, and what ended in an error",
@@ -226,15 +220,7 @@ def add_run(groups: Groups) -> None:
         add_help=False,
     )
     retry.add_argument("words", nargs="*", action=_Words, metavar="RUN", help=RUN)
-    retry.set_defaults(command=_retry)
-
-
-def _run(options: argparse.Namespace) -> int:
-    return _pytest(["--pyargs", *pytest_arguments(options.words)])
-
-
-def _retry(options: argparse.Namespace) -> int:
-    return _pytest(retry_arguments(options.words))
+    retry.set_defaults(command=lambda options: _pytest(retry_arguments(options.words)))
 
 
 def retry_arguments(words: Sequence[str]) -> list[str]:
@@ -290,17 +276,10 @@ def pytest_arguments(words: Sequence[str]) -> list[str]:
     :raises UsageError: if a benchmark is unknown or has no suite.
     """
     names = list(takewhile(lambda word: not word.startswith("-"), words))
-    if names:
-        suites = [_suite(name) for name in dict.fromkeys(names)]
-    else:
-        suites = [registration.suite for registration in registrations() if registration.suite]
-    return [*suites, *words[len(names) :]]
-
-
-def _suite(name: str) -> str:
-    suite = find_registration(name).suite
-    if not suite:
-        raise UsageError(
-            f"benchmark {name} has no suite: its registration does not name one; run its test file with pytest"
-        )
-    return suite
+    for name in names:
+        if not find_registration(name).suite:
+            raise UsageError(
+                f"benchmark {name} has no suite: its registration does not name one; run its test file with pytest"
+            )
+    chosen = map(find_registration, dict.fromkeys(names)) if names else registrations()
+    return [*(one.suite for one in chosen if one.suite), *words[len(names) :]]

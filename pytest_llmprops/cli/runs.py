@@ -8,15 +8,24 @@ import sys
 from pathlib import Path
 
 from pytest_llmprops.benchmark_registry import registrations
-from pytest_llmprops.cli.kit import BASELINE, RUN, Groups, add_group, add_registered, wrote
+from pytest_llmprops.cli.kit import (
+    BASELINE,
+    RUN,
+    Groups,
+    add_group,
+    add_registered,
+    recorded,
+    show_notes,
+    wrote,
+)
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
-
-ABOUT = "compare recorded runs and list the items that flipped"
+from pytest_llmprops.reports.tables import terminal_width
 
 
 def add_compare(groups: Groups) -> None:
     """Add ``compare``."""
-    command = groups.add_parser("compare", help=ABOUT, description=ABOUT)
+    about = "compare recorded runs and list the items that flipped"
+    command = groups.add_parser("compare", help=about, description=about)
     command.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
     command.add_argument("--baseline", metavar="RUN", help=BASELINE)
     command.add_argument(
@@ -39,16 +48,13 @@ def add_compare(groups: Groups) -> None:
 
 def _compare(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.compare import markdown, terminal_lines, to_json
-    from pytest_llmprops.reports.tables import terminal_width
-    from pytest_llmprops.runs.catalog import find_run
     from pytest_llmprops.runs.compare import compare, with_baseline_first
     from pytest_llmprops.runs.export import write_whole
-    from pytest_llmprops.runs.reader import read_run
 
     if options.limit < 0:
         raise UsageError(f"--limit {options.limit}: must not be negative")
-    baseline = None if options.baseline is None else read_run(find_run(options.baseline))
-    runs = with_baseline_first([read_run(find_run(text)) for text in options.runs], baseline)
+    baseline = None if options.baseline is None else recorded(options.baseline)
+    runs = with_baseline_first(list(map(recorded, options.runs)), baseline)
     comparison = compare(runs, all_pairs=options.all_pairs)
     if options.markdown is not None:
         text = markdown(comparison, limit=options.limit, full=options.full)
@@ -83,15 +89,12 @@ def add_gate(groups: Groups) -> None:
 
 def _gate(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.gate import gate_lines, gate_markdown
-    from pytest_llmprops.reports.tables import terminal_width
-    from pytest_llmprops.runs.catalog import find_run
     from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
     from pytest_llmprops.runs.gate.file import read_gate
-    from pytest_llmprops.runs.reader import read_run
 
     gate = read_gate(options.gate)
-    run = with_computed_metrics(gate, read_run(find_run(options.run)))
-    baseline = read_run(find_run(options.baseline)) if options.baseline else None
+    run = with_computed_metrics(gate, recorded(options.run))
+    baseline = recorded(options.baseline) if options.baseline else None
     if baseline is None and gate.needs_baseline:
         raise UsageError(
             f"{options.gate}: a rule with no_regression or max_drop needs a baseline; give one with --baseline RUN"
@@ -101,8 +104,6 @@ def _gate(options: argparse.Namespace) -> int:
         with open(options.markdown, "a", encoding="utf-8") as file:
             file.write(gate_markdown(result))
     if options.json:
-        import json
-
         # An escape of the console would not be JSON.
         is_unicode = sys.stdout.encoding.lower().startswith("utf")
         print(json.dumps(result.to_json(), ensure_ascii=not is_unicode, indent=1))
@@ -117,16 +118,7 @@ def add_runs(groups: Groups) -> None:
     commands = add_group(groups, "runs", "list, show, export, merge, promote and import recorded runs")
     listing = commands.add_parser("list", help="list the runs under reports/runs and baselines, newest first")
     listing.set_defaults(command=_list)
-    _add_show(commands)
-    _add_export(commands)
-    _add_merge(commands)
-    _add_promote(commands)
-    for registration in registrations():
-        if registration.run_import is not None:
-            add_registered(commands, f"import-{registration.name}", registration.run_import)
 
-
-def _add_show(commands: Groups) -> None:
     show = commands.add_parser("show", help="show the facts and the summary of one run")
     show.add_argument("run", metavar="RUN", help=RUN)
     show.add_argument(
@@ -134,8 +126,6 @@ def _add_show(commands: Groups) -> None:
     )
     show.set_defaults(command=_show)
 
-
-def _add_export(commands: Groups) -> None:
     export = commands.add_parser("export", help="export runs as one table, in Parquet or CSV")
     export.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
     export.add_argument("--parquet", type=Path, metavar="FILE", help="write Parquet; - is standard output")
@@ -149,15 +139,11 @@ def _add_export(commands: Groups) -> None:
     )
     export.set_defaults(command=_export)
 
-
-def _add_merge(commands: Groups) -> None:
     merge = commands.add_parser("merge", help="merge the shards of a run (--llm-shard) into one run")
     merge.add_argument("runs", nargs="+", metavar="RUN", help=RUN)
     merge.add_argument("--out", type=Path, required=True, metavar="DIR", help="new folder of the merged run")
     merge.set_defaults(command=_merge)
 
-
-def _add_promote(commands: Groups) -> None:
     promote = commands.add_parser(
         "promote", help="copy a run to baselines/NAME, to use it with --llm-baseline NAME"
     )
@@ -168,10 +154,13 @@ def _add_promote(commands: Groups) -> None:
     promote.add_argument("--allow-incomplete", action="store_true", help="accept an incomplete run")
     promote.set_defaults(command=_promote)
 
+    for registration in registrations():
+        if registration.run_import is not None:
+            add_registered(commands, f"import-{registration.name}", registration.run_import)
+
 
 def _list(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.runs_table import list_lines
-    from pytest_llmprops.reports.tables import terminal_width
     from pytest_llmprops.runs.catalog import BASELINES, list_runs
     from pytest_llmprops.runs.record import DEFAULT_ROOT
 
@@ -185,32 +174,25 @@ def _list(options: argparse.Namespace) -> int:
 
 def _show(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.runs_table import show_lines
-    from pytest_llmprops.reports.tables import terminal_width
-    from pytest_llmprops.runs.catalog import find_run
-    from pytest_llmprops.runs.reader import read_run
 
-    run = read_run(find_run(options.run))
+    run = recorded(options.run)
     if options.json:
         # ASCII only: escaped texts of a model cannot control the terminal.
         print(json.dumps(run.facts.to_json(), indent=1))
-        for note in run.notes:
-            print(f"llmprops: note: {note}", file=sys.stderr)
-        return 0
-    print("\n".join(show_lines(run, terminal_width())))
+        show_notes(run.notes)
+    else:
+        print("\n".join(show_lines(run, terminal_width())))
     return 0
 
 
 def _export(options: argparse.Namespace) -> int:
     if options.parquet is None and options.csv is None:
         raise LLMPropsError("give the file to write with --parquet FILE or --csv FILE")
-    from pytest_llmprops.runs.catalog import find_run
     from pytest_llmprops.runs.export import tables, write_csv, write_parquet
-    from pytest_llmprops.runs.reader import read_run
 
-    runs = [read_run(find_run(text)) for text in options.runs]
+    runs = list(map(recorded, options.runs))
     for run in runs:
-        for note in run.notes:
-            print(f"llmprops: note: {run.run_id}: {note}", file=sys.stderr)
+        show_notes(run.notes, f"{run.run_id}: ")
     if options.parquet is not None:
         write_parquet(tables(runs, options.table), options.parquet)
     if options.csv is not None:
@@ -219,13 +201,10 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _merge(options: argparse.Namespace) -> int:
-    from pytest_llmprops.runs.catalog import find_run
     from pytest_llmprops.runs.merge import merge
-    from pytest_llmprops.runs.reader import read_run
 
-    merged = merge([read_run(find_run(text)) for text in options.runs], options.out)
-    for note in merged.notes:
-        print(f"llmprops: note: {note}", file=sys.stderr)
+    merged = merge(list(map(recorded, options.runs)), options.out)
+    show_notes(merged.notes)
     return wrote([merged.folder])
 
 

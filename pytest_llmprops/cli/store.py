@@ -59,8 +59,7 @@ def _run(options: argparse.Namespace) -> int:
     exists = is_url(store) or Path(store).is_file() or ledger_path(store).is_file()
     if not (exists or has_files):
         raise UsageError(f"{store}: no such file; name the reply store of the runs with --llm-store FILE")
-    lines = asyncio.run(_lines(options, store))
-    print("\n".join(map(terminal_line, lines)))
+    print("\n".join(map(terminal_line, asyncio.run(_lines(options, store)))))
     return 0
 
 
@@ -68,13 +67,10 @@ async def _lines(options: argparse.Namespace, store: str) -> list[str]:
     from pytest_llmprops.engine.batch.commands import BatchCommands
 
     async with BatchCommands(store, options.llm_base_url) as commands:
-        if options.name == "status":
-            return await commands.status()
-        if options.name == "cancel":
-            return await commands.cancel()
-        if options.files:
+        if getattr(options, "files", None):
             return commands.read(options.files, options.model)
-        return await commands.collect()
+        work = {"status": commands.status, "cancel": commands.cancel, "collect": commands.collect}
+        return await work[options.name]()
 
 
 STORE = "file or postgresql:// URL (default: the same as pytest)"

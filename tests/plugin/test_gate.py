@@ -188,11 +188,7 @@ RULE = '[[rule]]\nbenchmark = "sums"\n'
 REFUSED = {
     "no file": (None, (), ("nosuch.toml",)),
     "not TOML": ("[[rule", (), ("gate.toml", "not TOML")),
-    "no rule": ("", (), ("no rule",)),
     "unknown key": (RULE + "min_acuracy = 0.5", (), ("unknown key 'min_acuracy'", "min_accuracy")),
-    "unknown key above": ("sequentiall = true\n" + RULE + "min_accuracy = 0.5", (), ("sequentiall",)),
-    "impossible number": (RULE + "min_accuracy = 80", (), ("min_accuracy = 80", "0 to 1")),
-    "no requirement": (RULE, (), ("requires nothing",)),
     "no baseline": (RULE + "max_drop = 0.1", (), ("--llm-baseline",)),
     "unknown baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "nosuch"), ("no run 'nosuch'",)),
     "newer baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "newer"), ("newer version", "schema 3")),
@@ -200,11 +196,6 @@ REFUSED = {
     "two models": (RULE + "min_accuracy = 0.5", ("--model", "fake:echo"), ("one model", "2")),
     "no match": ('[[rule]]\nbenchmark = "sumz"\nmin_accuracy = 0.5', (), ("'sumz' matches nothing", "sums")),
     "no task": (RULE + 'task = "subtract"\nmin_accuracy = 0.5', (), ("matches nothing", "task is one of add")),
-    "items twice": (
-        RULE + "min_accuracy = 0.5\n" + '[[rule]]\ntask = "add"\nmax_refused = 0.1',
-        (),
-        ("'sums' and 'add' are both", "one rule only"),
-    ),
     "deselected": (RULE + "min_accuracy = 0.5", ("-k", "other"), ("matches nothing",)),
     "other file": (RULE + "min_accuracy = 0.5", ("test_other.py",), ("matches nothing",)),
     "no gate": (None, ("--llm-baseline", "damaged"), ("--llm-baseline: needs --llm-gate",)),
@@ -338,7 +329,7 @@ def test_baseline_with_another_protocol_is_refused(run: Runner) -> None:
     """A run that a gate could not compare is refused before the first call; the line names the setting."""
     theirs = {
         "name": "quick",
-        "seed": 0,
+        "seed": 7,
         "settings": {"k": 50},
         "assumed": [],
         "gives_up": "",
@@ -351,7 +342,7 @@ def test_baseline_with_another_protocol_is_refused(run: Runner) -> None:
     done = run("--model", spec, *limit, "--llm-gate", str(file), "--llm-baseline", "base", suite)
     assert done.code == 4, done.output
     assert "the gate would be invalid: baseline base is not of this run's protocol of htest" in done.output
-    assert "k 50 → 14" in done.output
+    assert all(change in done.output for change in ("seed 7 → 0", "k 50 → 14"))
     assert not (done.folder / "run.json").exists()
 
 
