@@ -42,42 +42,25 @@ def test_wrong_answers_are_expected_failures(run: Runner, workers: str) -> None:
 def test_refused_answers_are_expected_failures(run: Runner, workers: str) -> None:
     """With xfail, a refusal is an expected failure too."""
     run.sums(2)
-    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
     refusal = 'return Verdict("refused", "2", reply.text, "it would not say")'
-    run.write(
-        "test_sums.py", text.replace("return Verdict.check(", f"{refusal}\n        return Verdict.check(")
-    )
+    run.change("test_sums.py", "return Verdict.check(", f"{refusal}\n        return Verdict.check(")
     done = run("--model", model(run), "-n", workers, "--llm-failures", "xfail")
     assert "2 xfailed" in done.output
     assert done.code == 0
 
 
-def test_wrong_answers_alone_do_not_fail(run: Runner, workers: str) -> None:
-    """With xfail, a session whose only failures are wrong answers exits with 0; by default with 1."""
-    xfailed = _run(run, "--llm-failures", "xfail", "-n", workers, errors=False)
-    assert xfailed.code == 0, xfailed.output
-    failed = _run(run, "-n", workers, errors=False)
-    assert failed.code == 1
-    assert "4 failed" in failed.output
-
-
 @pytest.mark.parametrize(("required", "code"), [(0.7, 0), (0.97, 1)])
-def test_gate_decides_the_exit_status_under_xfail(
-    run: Runner, workers: str, required: float, code: int
-) -> None:
+def test_gate_decides_the_exit_status_under_xfail(run: Runner, required: float, code: int) -> None:
     """With xfail and a gate, the gate's decision alone determines the exit status."""
     file = gate(run, min_accuracy=required)
-    done = _run(run, "--llm-failures", "xfail", "-n", workers, "--llm-gate", str(file), errors=False)
+    done = _run(run, "--llm-failures", "xfail", "--llm-gate", str(file), errors=False)
     assert done.code == code, done.output
     assert "4 xfailed" in done.output
 
 
 def test_other_failures_stay_failures(run: Runner, workers: str) -> None:
     run.sums(4)
-    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
-    run.write(
-        "test_sums.py", text.replace("    assert verdict\n", "    assert verdict\n    assert not verdict\n")
-    )
+    run.change("test_sums.py", "assert verdict\n", "assert verdict\n    assert not verdict\n")
     run.write("test_other.py", "def test_bad():\n    assert 1 == 2\n")
     done = run("--model", model(run, [0]), "-n", workers, "--llm-failures", "xfail")
     assert done.code == 1
@@ -95,24 +78,24 @@ def test_junit_has_the_verdicts(run: Runner, workers: str, how: str) -> None:
         properties = {p.attrib["name"]: p.attrib["value"] for p in case.iter("property")}
         status[name] = properties.get("llmprops.status")
         if name != "0020":
-            assert properties["llmprops.benchmark"] == "sums"
-            assert properties["llmprops.task"] == "add"
-            assert properties["llmprops.score"] == ("1" if status[name] == "correct" else "0")
+            score = "1" if status[name] == "correct" else "0"
+            assert [properties[f"llmprops.{n}"] for n in ("benchmark", "task", "score")] == [
+                "sums",
+                "add",
+                score,
+            ]
     assert [status[n] for n in ("0000", "0001", "0005")] == ["correct", "wrong", "unparsed"]
     wrong, error = cases["0001"], cases["0020"]
-    assert (wrong.find("skipped") is not None, wrong.find("failure") is not None) == (
-        how == "xfail",
-        how == "fail",
-    )
     [outcome] = [e for e in wrong if e.tag in ("skipped", "failure")]
+    assert outcome.tag == ("skipped" if how == "xfail" else "failure")
     assert "given '1'" in f"{outcome.attrib.get('message')} {outcome.text}"
     assert error.find("error") is not None
 
 
-def test_only_fail_and_xfail_are_accepted(run: Runner) -> None:
-    """Another value is refused in one line that lists both; the ini key works like the option."""
-    done = _run(run, "--llm-failures", "skip")
-    assert done.code == 4
-    assert "--llm-failures skip: must be one of fail, xfail" in done.output
+def test_ini_key_works_like_the_option(run: Runner, workers: str) -> None:
+    """With xfail, a session whose only failures are wrong answers exits with 0; by default with 1."""
+    failed = _run(run, "-n", workers, errors=False)
+    assert failed.code == 1
+    assert "4 failed" in failed.output
     run.write("pytest.ini", "[pytest]\nllm_failures = xfail\n")
-    assert _run(run, errors=False).code == 0
+    assert _run(run, "-n", workers, errors=False).code == 0

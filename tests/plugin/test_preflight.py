@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 
 import pytest
 
-from bench.stub_server import RunningStub
 from tests.support.runs import ADDER, Finished, Runner
 from tests.support.terminal import CTRL_C, CTRL_D, answering
 
@@ -80,30 +78,21 @@ def _plan(done: Finished) -> str:
             ("--model", "api:m", "--llm-source", "published", "--llm-data", "nosuch"),
             ("nosuch: no such file", "--llm-data DIR"),
         ),
-        (("--model", "api:m", "--llm-confirm", "5"), ("--llm-confirm 5", "5 USD, 20000 calls", "off")),
+        (("--model", "api:m", "--llm-run", "taken"), ("taken", "already holds a run")),
+        (("--model", "api:m", "--llm-run", "taken/run.json/run"), ("run.json/run", "is not a folder")),
     ],
-    ids=["key", "price", "data", "confirm"],
+    ids=["key", "price", "data", "taken", "file"],
 )
 def test_what_is_missing_ends_a_run_before_collection(
     project: Runner, args: tuple[str, ...], said: tuple[str, ...]
 ) -> None:
-    """A missing key, price or data folder is one line; nothing is collected."""
+    """A missing key, price or data folder, or a folder of a run is one line; nothing is collected or removed."""
     project.write("test_sums.py", "raise AssertionError('collected')")
+    (project.folder / "taken").mkdir()
+    project.write("taken/run.json", "{}")
     _refused(done := project(*args, "-n", "2"), *said)
     assert "collected" not in done.output
-
-
-def test_folder_of_a_run_is_checked_before_collection(project: Runner) -> None:
-    """A folder that has a run or cannot be created is one line; the run that it has stays."""
-    project.write("test_sums.py", "raise AssertionError('collected')")
-    taken = project.folder / "taken"
-    taken.mkdir()
-    (taken / "run.json").write_text("{}", encoding="utf-8")
-    file = project.write("file", "")
-    for folder, said in ((taken, "already holds a run"), (file / "run", "is not a folder")):
-        done = project("--model", "fake:echo", "--llm-run", str(folder), "-n", "2")
-        _refused(done, str(folder), said)
-    assert [path.name for path in taken.iterdir()] == ["run.json"]
+    assert [path.name for path in (project.folder / "taken").iterdir()] == ["run.json"]
 
 
 def test_a_plan_needs_no_key(run: Runner) -> None:
@@ -162,19 +151,6 @@ def test_local_models_need_no_first_call(project: Runner) -> None:
     assert len(done.verdicts) == 12
 
 
-def test_a_real_server_that_refuses_the_key(
-    run: Runner, workers: str, start_stub: Callable[..., RunningStub]
-) -> None:
-    """One call is made to a server that refuses the key."""
-    run.sums()
-    stub = start_stub(delay=0.0)
-    key = {"OPENAI_API_KEY": "wrong"}
-    done = run("--model", "gpt-4o", "--llm-base-url", stub.url, "-n", workers, env=key)
-    _refused(done, "gpt-4o: the API refuses the key (status 401)")
-    assert "12 calls (none stored yet), about 0.00 USD (prices: " in _plan(done)
-    assert stub.stats()["requests"] == 1
-
-
 #: needs a confirmation
 ASKED = ("--llm-confirm", "5 calls")
 
@@ -228,9 +204,8 @@ def test_a_run_with_collection_errors_is_planned(project: Runner) -> None:
 def test_a_script_confirms_a_costly_run(project: Runner, args: tuple[str, ...], confirmed: bool) -> None:
     """Above a limit of llm_confirm, a script needs --llm-yes, or a limit of its own of that kind."""
     project.write("pytest.ini", "[pytest]\nllm_confirm = 5 calls\n")
-    project.write(
-        "prices.json", '{"usd_per_million_tokens": {"m": [100, 200]}, "date": "2026-01-01", "source": "us"}'
-    )
+    prices = '{"usd_per_million_tokens": {"m": [100, 200]}, "date": "2026-01-01", "source": "us"}'
+    project.write("prices.json", prices)
     done = project("--model", "api:m", "--llm-prices", "prices.json", *args)
     if confirmed:
         assert len(done.verdicts) == 12
@@ -246,9 +221,8 @@ def test_a_script_confirms_a_costly_run(project: Runner, args: tuple[str, ...], 
 )
 def test_a_terminal_is_asked(project: Runner, answer: str, n: str, code: int) -> None:
     """On a terminal, only y starts the run; Ctrl-C and the end of the input leave nothing."""
-    status, shown = answering(
-        project, "--model", "api:m", *ASKED, "-n", n, question="continue? [y/N]", answer=answer
-    )
+    asked = ("--model", "api:m", *ASKED, "-n", n)
+    status, shown = answering(project, *asked, question="continue? [y/N]", answer=answer)
     assert status == code, shown
     assert "Traceback" not in shown
     assert shown.count("plan: 12 calls") == 1

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,6 +18,8 @@ from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata
 from pytest_llmprops.plugin.resuming import check_cases
 from pytest_llmprops.runs.reader import read_run
+from tests.support.commands import one_error
+from tests.support.gated_runs import command
 from tests.support.postgres import PostgresServer
 from tests.support.runs import Finished, Runner
 
@@ -58,6 +58,11 @@ def _resume(run: Runner, first: Finished, *args: str) -> Finished:
     return Finished(done.code, done.output, first.folder)
 
 
+def _change(done: Finished, **facts: object) -> None:
+    """Change what ``run.json`` says of a run."""
+    (done.folder / "run.json").write_text(json.dumps(done.run | facts), encoding="utf-8")
+
+
 def test_errors_are_measured_again_and_verdicts_stay(run: Runner, workers: str) -> None:
     """A resumed run asks only about the errors; its record is that of one run, complete and consistent."""
     _with_errors(run)
@@ -83,17 +88,6 @@ def test_errors_are_measured_again_and_verdicts_stay(run: Runner, workers: str) 
     assert {r["key"] for r in done.requests} >= {k for v in done.verdicts.values() for k in v["requests"]}
 
 
-def test_nothing_to_resume(run: Runner) -> None:
-    """A complete run without errors is refused in one line, and its record stays as it is."""
-    _with_errors(run, failing=0)
-    first = run("--model", run.adder)
-    before = (first.folder / "run.json").read_bytes()
-    done = _resume(run, first, "--model", run.adder)
-    assert done.code == 4
-    assert "complete and has no errors" in done.output
-    assert (first.folder / "run.json").read_bytes() == before
-
-
 DIFFERENT = {
     "limit": (("--llm-limit", "5"), "--llm-limit (none), not 5"),
     "protocol": (("--llm-param", "temperature=1"), "--llm-param (none), not temperature=1"),
@@ -104,7 +98,9 @@ DIFFERENT = {
 }
 
 
-@pytest.mark.parametrize("difference", DIFFERENT)
+@pytest.mark.parametrize(
+    ("difference", "workers"), [*((name, "0") for name in DIFFERENT), ("protocol", "2"), ("items", "2")]
+)
 def test_another_run_is_refused(run: Runner, workers: str, difference: str) -> None:
     """Another model, protocol or selection is refused in one line; no verdict is lost and no call is made."""
     _with_errors(run)
@@ -126,20 +122,15 @@ def test_another_run_is_refused(run: Runner, workers: str, difference: str) -> N
 
 @pytest.mark.parametrize(
     ("args", "said"),
-    [((), "--llm-run"), (("--llm-run", "nosuch"), "nosuch: has no run.json")],
+    [(("--llm-run", ""), "--llm-run DIR"), (("--llm-run", "nosuch"), "nosuch: has no run.json")],
     ids=["no run named", "no such run"],
 )
 def test_resume_needs_a_run(run: Runner, args: tuple[str, ...], said: str) -> None:
     """--llm-resume without a run is refused in one line that says how to name one."""
     run.sums()
-    command = [*run.command("--model", run.adder, "--llm-resume")]
-    place = command.index("--llm-run")
-    del command[place : place + 2]
-    done = subprocess.run(
-        [*command, *args], cwd=run.folder, env=run.environment(), capture_output=True, text=True
-    )
-    assert done.returncode == 4
-    assert said in done.stderr
+    done = run("--model", run.adder, "--llm-resume", *args)
+    assert done.code == 4
+    assert said in done.output
     assert not (run.folder / "nosuch").exists()
 
 
@@ -147,7 +138,10 @@ def test_resume_needs_a_run(run: Runner, args: tuple[str, ...], said: str) -> No
 def test_ended_run_is_resumed(
     run: Runner, start_stub: Callable[..., RunningStub], workers: str, number: signal.Signals
 ) -> None:
-    """A run that was interrupted or killed names the right numbers, and is completed without a repeated verdict."""
+    """A run that was interrupted or killed names the right numbers, and is completed without a repeated verdict.
+
+    Half lines that a killed run left in the record are removed, so that the next line stays readable.
+    """
     run.sums(200)
     stub = start_stub(delay=0.05)
     model = ("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "8", "-n", workers)
@@ -165,9 +159,11 @@ def test_ended_run_is_resumed(
     if number == signal.SIGINT:
         assert f"INCOMPLETE: {200 - kept} of 200 cases have no verdict" in first.output
     else:
-        with open(folder / "verdicts.jsonl", "a") as file:
-            file.write('{"model": "cut')
+        for name in ("verdicts.jsonl", "requests.jsonl"):
+            with open(folder / name, "a") as file:
+                file.write('{"key": "torn", "model": "cut')
     done = _resume(run, first, *model)
+    assert "torn" not in (folder / "requests.jsonl").read_text(encoding="utf-8")
     record = read_run(folder)
     assert (record.problems, record.facts.complete, len(record.records)) == ((), True, 200)
     assert f"{kept} verdicts kept" in done.output
@@ -186,24 +182,11 @@ def test_samples_that_are_missing_run_alone(run: Runner) -> None:
     first = run(*options)
     _asked(run)
     lines = (first.folder / "verdicts.jsonl").read_text().splitlines()
-    facts = first.run | {"finished": None, "complete": False, "files": {}, "summary": [], "metrics": []}
-    (first.folder / "run.json").write_text(json.dumps(facts))
+    _change(first, finished=None, complete=False, files={}, summary=[], metrics=[])
     (first.folder / "verdicts.jsonl").write_text("\n".join(lines[:-4]) + "\n")
     _resume(run, first, *options)
     assert _asked(run) == [10, 11, 11, 11]
     assert read_run(first.folder).problems == ()
-
-
-def test_record_in_use_is_not_resumed(run: Runner) -> None:
-    """A run that another process is writing is refused."""
-    fcntl = pytest.importorskip("fcntl")
-    _with_errors(run)
-    first = run("--model", run.adder, "--llm-retries", "0")
-    with open(first.folder / "verdicts.jsonl", "ab") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        done = _resume(run, first, "--model", run.adder)
-    assert done.code == 4
-    assert "another process is writing this run" in done.output
 
 
 def test_run_that_never_began_leaves_no_record(run: Runner, workers: str) -> None:
@@ -226,74 +209,55 @@ def test_retry_says_that_the_password_of_the_store_is_missing(
     url = postgres.url(postgres.new_database(), password="secret")
     first = run("--model", run.adder, "--llm-retries", "0", "--llm-store", url)
     run.write("failing.txt", "0")
-    retry = [sys.executable, "-m", "pytest_llmprops.cli.main", "retry", str(first.folder)]
     named = retry_arguments([str(first.folder), f"--llm-store={url}"])
     assert (named[-1], capfd.readouterr().err) == (f"--llm-store={url}", "")
-    done = subprocess.run(
-        retry, cwd=run.folder, env=run.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )  # fmt: skip
-    note, command, *_ = done.stdout.splitlines()
+    done = command(run, "retry", str(first.folder))
+    repeated = next(line for line in done.output.splitlines() if "--llm-resume" in line)
+    note = next(line for line in done.output.splitlines() if line.startswith("note: the password"))
     assert note == (
         "note: the password of the reply store is not recorded; set PGPASSWORD or PGPASSFILE, or name the store again:"
         f" llmprops retry {first.folder} --llm-store URL"
     )
-    assert f"--llm-store '{url.replace(':secret', '')}'" in command
+    assert f"--llm-store '{url.replace(':secret', '')}'" in repeated
     assert read_run(first.folder).facts.summary[0].errors == 0
 
 
-def test_retry_repeats_the_command_of_a_run(run: Runner) -> None:
+def test_retry_repeats_the_command_of_a_run(run: Runner, capsys: pytest.CaptureFixture[str]) -> None:
     """``llmprops retry RUN`` prints the run's own pytest command with --llm-resume, and completes the record."""
     _with_errors(run)
     first = run("--model", run.adder, "--llm-retries", "0", "--llm-limit", "10")
     run.write("failing.txt", "0")
     _asked(run)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest_llmprops.cli.main", "retry", str(first.folder), "-q"],
-        cwd=run.folder, env=run.environment(), capture_output=True, text=True,
-    )  # fmt: skip
-    command = done.stdout.splitlines()[0]
-    assert f"--llm-limit 10 --llm-resume --llm-run {first.folder} -q" in command
+    done = command(run, "retry", str(first.folder), "-q")
+    assert f"--llm-limit 10 --llm-resume --llm-run {first.folder} -q\n" in done.output
     assert set(_asked(run)) <= {0, 1, 2}
     assert read_run(first.folder).facts.summary[0].errors == 0
-    again = subprocess.run(
-        [sys.executable, "-m", "pytest_llmprops.cli.main", "retry", "nosuch"],
-        cwd=run.folder, env=run.environment(), capture_output=True, text=True,
-    )  # fmt: skip
-    assert (again.returncode, again.stderr.count("\n")) == (2, 1)
-    assert "no run 'nosuch'" in again.stderr
+    assert "no run 'nosuch'" in one_error(capsys, "retry", "nosuch")
 
 
-def _change(done: Finished, **facts: object) -> None:
-    """Change what ``run.json`` says of a run."""
-    file = done.folder / "run.json"
-    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | facts), encoding="utf-8")
-
-
-def test_a_torn_line_of_requests_is_removed(run: Runner) -> None:
-    """The half line that a killed run left in requests.jsonl is removed, so that the next line stays readable."""
-    _with_errors(run)
-    options = ("--model", run.adder, "--llm-cache", "off", "--llm-retries", "0")
-    first = run(*options)
-    before = len(first.requests)
-    _change(first, complete=False, finished=None, files={})
-    with (first.folder / "requests.jsonl").open("ab") as file:
-        file.write(b'{"key": "torn", "role": "sub')
-    run.write("failing.txt", "0")
-    done = _resume(run, first, *options)
-    assert len(done.requests) == before + 3
-    assert "torn" not in (first.folder / "requests.jsonl").read_text(encoding="utf-8")
-    assert not read_run(first.folder).problems
-
-
-def test_a_baseline_is_not_resumed(run: Runner) -> None:
-    """A baseline stays as it was promoted; the line names the run that it was copied from."""
-    _with_errors(run)
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        ("whole", "complete and has no errors"),
+        ("baseline", "is a baseline; resume the run the-run"),
+        ("in use", "another process is writing this run"),
+    ],
+)
+def test_record_that_cannot_be_resumed(run: Runner, problem: str, said: str) -> None:
+    """A record without errors, of a baseline, or that a process writes is refused in one line, and stays as it is."""
+    fcntl = pytest.importorskip("fcntl")
+    _with_errors(run, failing=0 if problem == "whole" else 3)
     first = run("--model", run.adder, "--llm-retries", "0")
-
-    _change(first, promoted_from="the-run")
-    done = _resume(run, first, "--model", run.adder)
+    if problem == "baseline":
+        _change(first, promoted_from="the-run")
+    before = (first.folder / "run.json").read_bytes()
+    with open(first.folder / "verdicts.jsonl", "ab") as file:
+        if problem == "in use":
+            fcntl.flock(file, fcntl.LOCK_EX)
+        done = _resume(run, first, "--model", run.adder)
     assert done.code == 4
-    assert "is a baseline; resume the run the-run" in done.output
+    assert said in done.output
+    assert (first.folder / "run.json").read_bytes() == before
 
 
 def test_a_run_is_not_resumed_on_other_data(run: Runner) -> None:
@@ -310,9 +274,8 @@ def test_a_run_resumed_with_other_versions_says_so(run: Runner) -> None:
     _with_errors(run)
     options = ("--model", run.adder, "--llm-retries", "0")
     first = run(*options)
-    _change(
-        first, complete=False, finished=None, files={}, versions=first.run["versions"] | {"pytest": "0.1"}
-    )
+    versions = first.run["versions"] | {"pytest": "0.1"}
+    _change(first, complete=False, finished=None, files={}, versions=versions)
     run.write("failing.txt", "0")
     done = _resume(run, first, *options)
     assert "resumed with other versions: pytest 0.1 then," in done.output
