@@ -1,21 +1,28 @@
-"""The options, commands, modules, names, links and gate files in README and docs are valid."""
+"""README and docs: options, commands, modules, names, links and gate files are valid, and their code runs."""
 
 from __future__ import annotations
 
 import importlib
 import itertools
+import json
 import re
 import shlex
+import sys
+import tomllib
+import types
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.cli.main import parser
+from pytest_llmprops import BackendOptions, ModelSpec, UsageError, benchmark_registry
+from pytest_llmprops.cli.main import main, parser
+from pytest_llmprops.models import registry
 from pytest_llmprops.plugin.options import OPTIONS
 from pytest_llmprops.runs.gate.file import read_gate
+from tests.support.runs import ROOT, Runner
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -26,6 +33,12 @@ PAGES = [
 
 #: pages that name no llmprops command
 WITHOUT_COMMANDS = {"allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "report-kit.md"}
+
+
+#: the page whose blocks are all files or TOML
+EXTENDING = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+FILES = dict(re.findall(r"^\*\*(\S+)\*\*\n\n```\w+\n(.*?)^```", EXTENDING, re.S | re.M))
+TOML = re.findall(r"^```toml\n(.*?)^```", EXTENDING, re.S | re.M)
 
 
 def _gates() -> Iterator[tuple[str, str]]:
@@ -98,3 +111,126 @@ def test_commands_are_accepted(page: Path) -> None:
             assert ended.value.code == 0, words
         else:
             parser().parse_args(words)
+
+
+# ---- the code in README.md and docs/models.md
+
+
+def _blocks(path: Path, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL)
+
+
+@pytest.fixture
+def capitals(run: Runner) -> Runner:
+    """Write the README's benchmark to a separate folder and return its runner."""
+    [code] = _blocks(ROOT / "README.md", "python")
+    [data] = _blocks(ROOT / "README.md", "json")
+    run.write("test_capitals.py", code)
+    run.write("capitals.jsonl", data)
+    rules = {"France": "Paris.", "Peru": "lima", "": "?"}
+    run.write("rules.json", json.dumps([{"match": key, "reply": value} for key, value in rules.items()]))
+    return run
+
+
+def test_benchmark_of_the_readme_runs(capitals: Runner, workers: str) -> None:
+    """The example has at most 25 lines, and gives verdicts, a record and a summary, without and with workers."""
+    [code] = _blocks(ROOT / "README.md", "python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 25
+    done = capitals("--model", f"fake:rule?file={capitals.folder / 'rules.json'}", "-n", workers)
+    assert {n: v["status"] for n, v in done.verdicts.items()} == {
+        "cities/fr": "correct", "cities/pe": "correct", "cities/ke": "wrong",
+    }  # fmt: skip
+    assert done.run["summary"][0]["benchmark"] == "cities"
+    assert any(name.endswith("capitals.jsonl") for name in done.run["data"])
+
+
+def test_options_work_with_the_benchmark_of_the_readme(capitals: Runner) -> None:
+    """Limit, selection, budget, plan, parameters and settings work with a user's own benchmark."""
+    model = ("--model", f"fake:rule?file={capitals.folder / 'rules.json'}")
+    assert len(capitals(*model, "--llm-limit", "2").verdicts) == 2
+    assert list(capitals(*model, "-k", "cities/pe").verdicts) == ["cities/pe"]
+    assert "refused to start" in capitals(*model, "--llm-max-calls", "1", "--llm-cache", "refresh").output
+    assert "cities" in capitals(*model, "--llm-plan").output
+    asked = capitals(*model, "--llm-param", "max_tokens=7").requests
+    assert {r["request"]["max_tokens"] for r in asked} == {7}
+    assert "known are" in capitals(*model, "--llm-set", "capital.k=1").output
+
+
+def test_model_example_of_the_docs_runs(run: Runner, workers: str) -> None:
+    """The model registered in docs/models.md answers, in one process and with workers."""
+    code, _ = _blocks(ROOT / "docs" / "models.md", "python")
+    run.sums(3)
+    run.write("conftest.py", code)
+    done = run("--model", "shout:any", "-n", workers)
+    assert {v["given"] for v in done.verdicts.values()} == {"0 + 1 =", "1 + 1 =", "2 + 1 ="}
+
+
+def test_packaged_backend_of_the_docs_checks_its_package() -> None:
+    """The backend in docs/models.md refuses a missing package and an unknown parameter."""
+    _, code = _blocks(ROOT / "docs" / "models.md", "python")
+    module = types.ModuleType("packaged")
+    exec(compile(code, "docs/models.md", "exec"), module.__dict__)
+    for name, said in (("voice", "needs the package 'shouting'"), ("pitch", "pitch")):
+        with pytest.raises(UsageError, match=said):
+            module.BACKEND.check(
+                ModelSpec(f"shout:loud?{name}=1", "shout", "loud", {name: "1"}), BackendOptions()
+            )
+    assert module.BACKEND.kinds(ModelSpec("shout:loud", "shout", "loud")) == {"chat"}
+
+
+# ---- the code in docs/extending.md
+
+
+def test_every_block_is_run() -> None:
+    """Every block is a named file or TOML; the tests below use both."""
+    assert len(re.findall(r"^```\w+$", EXTENDING, re.M)) == len(FILES) + len(TOML)
+
+
+@pytest.fixture
+def folder(run: Runner, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write all files of the page to an importable folder, install its entry points, and return the folder."""
+    for name, text in FILES.items():
+        run.write(name, text)
+    monkeypatch.syspath_prepend(run.folder)
+    groups = tomllib.loads(TOML[0])["project"]["entry-points"]
+    points = {
+        group: {name: EntryPoint(name, value, group) for name, value in entries.items()}
+        for group, entries in groups.items()
+    }
+    monkeypatch.setattr(
+        benchmark_registry, "installed_entry_points", lambda: points["pytest_llmprops.benchmarks"]
+    )
+    monkeypatch.setattr(benchmark_registry, "registered", {})
+    backends = {name: point.load for name, point in points["pytest_llmprops.models"].items()}
+    monkeypatch.setattr(registry, "entries", backends)
+    monkeypatch.setattr(registry, "registered", {})
+    for name in [name for name in sys.modules if f"{name}.py" in FILES]:
+        monkeypatch.delitem(sys.modules, name)
+    return run.folder
+
+
+def test_benchmark_of_the_page_is_measured(
+    run: Runner, folder: Path, workers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Benchmark, model, registration, gate, report section and command of the page work together."""
+    gate = run.write("gate.toml", TOML[1])
+    done = run("test_letters.py", "--model", "counter", "--llm-gate", str(gate), "-n", workers)
+    assert done.code == 0, done.output
+    statuses = {name.rpartition("/")[2]: verdict["status"] for name, verdict in done.verdicts.items()}
+    assert statuses == {
+        "cat": "correct", "sun": "correct", "apple": "correct", "butterfly": "unparsed", "strawberry": "unparsed",
+    }  # fmt: skip
+    assert done.run["gate"]["decision"] == "pass"
+    assert done.run["benchmarks"]["letters"]["controls"] == ["short"]
+    assert main(["letters", "words"]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == "strawberry"
+    pytest.importorskip("matplotlib")
+    assert main(["report", str(done.folder), "--out", str(folder / "report")]) == 0
+    page = (folder / "report" / "report.html").read_text(encoding="utf-8")
+    assert "Letter counts" in page
+    assert (folder / "report" / "figures" / "letters-off-by-one.svg").is_file()
+
+
+def test_backend_of_the_page_serves_chats(folder: Path) -> None:
+    backend = registry.find_backend("counter")
+    assert backend.kinds(registry.parse_spec("counter")) == {"chat"}
