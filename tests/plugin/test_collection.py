@@ -1,0 +1,308 @@
+"""Which items become cases: data folders, kinds of models, ``-k``, sizes, limits and shards, in this order."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.cli.main import main
+from tests.support.cuts import write_cuts
+from tests.support.runs import ROOT, SUMS, Finished, Runner
+
+TASKS = """
+import pytest
+from pytest_llmprops import Benchmark, Chat, Item, Verdict
+from pytest_llmprops.core.requests import Segment
+
+
+class Two(Benchmark):
+    name = "two"
+
+    def load(self, files):
+        return [Item(f"two/{t}/{n}", t, "zh", fields={"t": t}) for t in ("cut", "talk") for n in range(4)]
+
+    def kinds_of(self, task):
+        return frozenset({"segment"}) if task == "cut" else frozenset({"chat", "sentiment"})
+
+    async def evaluate(self, item, context, ask, protocol):
+        request = Segment("北京大学") if item["t"] == "cut" else Chat.user("?")
+        await ask(request)
+        return Verdict.check(True, expected="", given=",".join(sorted(ask.kinds)))
+
+
+@pytest.mark.llmprops(benchmark=Two)
+def test_two(verdict):
+    assert verdict
+"""
+#: items 0 to 399; the size leaves 300 of them; -k leaves those of 100 to 199 in the size
+OPTIONS = ("--llm-size", "small", "-k", "sums/01", "--llm-limit", "20")
+#: every item of the benchmark above is searched, too
+SEARCHED = """
+
+Sums.searches = lambda self, item, settings, name: True
+
+@pytest.mark.llmprops(benchmark=Sums)
+def test_search(search):
+    pass
+"""
+ONLY_FROM_100 = """
+def pytest_collection_modifyitems(config, items):
+    config.hook.pytest_deselected(items=[item for item in items if "sums/00" in item.name])
+    items[:] = [item for item in items if "sums/00" not in item.name]
+"""
+SUITES = [str(ROOT / "suites" / f"test_{name}.py") for name in ("dtails", "homophones", "htest")]
+
+
+# ---- data folders
+
+
+@pytest.fixture
+def fresh(run: Runner) -> Path:
+    """Return a folder with new items of H-TEST only."""
+    folder = run.folder / "fresh"
+    assert main(["generate", "htest", "--task", "rhyme", "--n", "4", "--out", str(folder)]) == 0
+    return folder
+
+
+def _on(run: Runner, folder: Path, *args: str, source: str = "published") -> Finished:
+    """Run suites on the data in a folder."""
+    options = ("--rootdir", str(run.folder), "--model", "fake:constant?text=A", "--llm-failures", "xfail")
+    return run(*options, "--llm-source", source, "--llm-data", str(folder), *args)
+
+
+def test_suites_without_files_are_not_served(run: Runner, fresh: Path, workers: str) -> None:
+    """All suites run on a folder with items of one benchmark: it is measured, the others are named and skipped."""
+    done = _on(run, fresh, *SUITES, "-n", workers, "-rs")
+    assert done.code == 0, done.output
+    assert {verdict["benchmark"] for verdict in done.verdicts.values()} == {"htest"}
+    assert len(done.verdicts) == 4
+    for name in ("dtails", "homophones"):
+        assert f"note: {name}: not served, {fresh} has no files of it" in done.output
+        assert f"not served: no files of {name}" in done.output
+
+
+def test_items_of_both_sources_need_no_files_of_every_benchmark(run: Runner, fresh: Path) -> None:
+    """With `--llm-source all`, a benchmark without files in the folder has its built-in items."""
+    selected = (*SUITES[1:], "-k", "rhyme or homophones/es", "--llm-limit", "1")
+    done = _on(run, fresh, *selected, source="all")
+    sources = {(verdict["benchmark"], verdict["source"]) for verdict in done.verdicts.values()}
+    assert sources == {("homophones", "builtin"), ("htest", "builtin"), ("htest", "generated")}
+
+
+@pytest.mark.parametrize("suite", SUITES[:2])
+def test_folder_without_files_of_any_suite_is_an_error(run: Runner, fresh: Path, suite: str) -> None:
+    """If nothing of the selection is in the folder, one line names the missing file and the fix."""
+    done = _on(run, fresh, suite)
+    assert done.code == 4, done.output
+    [line] = [line for line in done.output.splitlines() if line.startswith("ERROR: ")]
+    assert str(fresh) in line
+    assert "no such file" in line
+    assert not done.folder.exists()
+
+
+def test_damaged_file_is_not_a_missing_one(run: Runner, fresh: Path) -> None:
+    """A benchmark whose folder exists and cannot be read stays an error."""
+    (fresh / "homophones").mkdir()
+    done = _on(run, fresh, *SUITES[1:])
+    assert done.code == 1
+    [note] = [x for x in done.output.splitlines() if x.startswith("note: homophones: not measured: ")]
+    assert "testset_english.csv: no such file" in note
+
+
+@pytest.mark.parametrize(("ini", "code"), [("", 4), ("llm_source = published\n", 0)])
+def test_data_without_a_source_is_refused(run: Runner, fresh: Path, ini: str, code: int) -> None:
+    """The message names the fix; a source in the ini file counts."""
+    run.write("pytest.ini", f"[pytest]\n{ini}")
+    options = ("--rootdir", str(run.folder), "-c", "pytest.ini", "--llm-failures", "xfail")
+    done = run(SUITES[2], *options, "--model", "fake:constant?text=A", "--llm-data", "fresh")
+    assert done.code == code, done.output
+    assert bool(re.search("--llm-data fresh: .*add --llm-source published", done.output)) == (code == 4)
+
+
+# ---- tasks
+
+
+def test_only_served_tasks_are_cases(run: Runner, workers: str) -> None:
+    """Items of a task that the model cannot serve are counted as not served and are not cases."""
+    model = write_cuts(run)
+    run.write("test_two.py", TASKS)
+    done = run("test_two.py", "--model", model, "-n", workers)
+    assert done.code == 0
+    assert set(done.verdicts) == {f"two/cut/{n}" for n in range(4)}
+    assert done.run["not_served"] == {"two": {next(iter(done.run["models"])): 4}}
+    assert "not served: 4 two items" in done.output
+    assert done.run["complete"] is True
+
+
+def test_each_model_has_its_own_tasks(run: Runner) -> None:
+    """Two models in a session each have the tasks that they serve; ask.kinds has the kinds in common."""
+    model = write_cuts(run)
+    run.write("test_two.py", TASKS)
+    done = run("test_two.py", "--model", model, "--model", "fake:echo")
+    assert {(r["task"], r["items"]) for r in done.run["summary"]} == {("cut", 4), ("talk", 4)}
+    assert {v["task"]: v["given"] for v in done.verdicts.values()} == {"cut": "segment", "talk": "chat"}
+
+
+def test_skip_names_the_missing_kinds(run: Runner) -> None:
+    """If a model serves no task, the skipped case names the kinds that the tasks need."""
+    run.write("test_two.py", TASKS.replace('("cut", "talk")', '("talk",)'))
+    done = run("test_two.py", "-rs", "--model", write_cuts(run))
+    assert "serves no chat/sentiment" in done.output
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("context_only or rhyme", {"context_only", "rhyme"}),
+        ("homophones/asked and homophones/zh", {"asked"}),
+        ("htest/end_ly", {"end_ly"}),
+        ("dtails/translate and dtails/af", {"translate"}),
+        ("linearity", {"linearity"}),
+        # Whether a pair's answer is checked as a yes or a no is known only after the first reply.
+        ("oracle/no", {"yes", "no"}),
+        ("oracle/own_paraphrase", {"own_paraphrase"}),
+    ],
+)
+def test_tasks_are_selected_by_keyword(run: Runner, expression: str, expected: set[str]) -> None:
+    """-k selects the built-in benchmarks' items by task, also if the node id does not name it."""
+    done = run(str(ROOT / "suites"), "--model", "fake:echo", "--llm-limit", "1", "-k", expression)
+    tasks = {verdict["task"] for verdict in done.verdicts.values()}
+    assert tasks == expected, done.output
+
+
+def write_unnamed(run: Runner, items: int) -> None:
+    """Write the benchmark with ``items`` items per task, whose ids do not name the task."""
+    text = TASKS.replace("range(4)", f"range({items})").replace('f"two/{t}/{n}"', 'f"two/{n}{t[0]}"')
+    run.write("test_two.py", text.replace('frozenset({"segment"}) if task == "cut" else ', ""))
+
+
+def test_tasks_are_selected_in_workers(run: Runner) -> None:
+    """-k selects the same items with workers."""
+    write_unnamed(run, 4)
+    done = run("test_two.py", "--model", "fake:echo", "-k", "two/talk", "-n", "2")
+    assert set(done.verdicts) == {f"two/{n}t" for n in range(4)}
+
+
+def test_tasks_of_very_many_cases_are_selected_by_keyword(run: Runner) -> None:
+    """-k selects by task among small items, too."""
+    write_unnamed(run, 10_001)
+    done = run("test_two.py", "--model", "fake:echo", "-k", "talk", "--collect-only", "-q")
+    assert "10001/20002 tests collected (10001 deselected)" in done.output
+
+
+# ---- sizes, limits and shards
+
+
+def test_calls_of_the_small_size_are_those_of_the_docs(run: Runner) -> None:
+    """The plan of all suites has about 1,500 calls, as the table of docs/index.md says, suite by suite."""
+    output = run(str(ROOT / "suites"), "--model", "gpt-4o", "--llm-size", "small", "--llm-plan").output
+    planned = {
+        line.split()[0]: int(line.split()[3].replace(",", ""))
+        for line in output.splitlines()
+        if line.startswith("  ") and " gpt-4o " in line
+    }
+    page = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| (\w+)[^|]* \| ([\d,]+) \| [\d,]+ \| [\d,]+ \|$", page, re.M)
+    documented = {suite: int(calls.replace(",", "")) for suite, calls in listed}
+    assert sum(calls for suite, calls in documented.items() if suite != "all") == documented["all"]
+    # The calls of oracle depend on the default helpers of the machine.
+    assert [suite for suite in planned if planned[suite] != documented[suite] and suite != "oracle"] == []
+    assert len(planned) == 5
+    assert 1_300 <= sum(planned.values()) <= 1_700
+
+
+def test_size_of_an_own_benchmark_is_recorded(run: Runner, workers: str) -> None:
+    """A class declares its sizes; the record has the size, and how many items there are; a limit selects from it."""
+    run.sums()
+    sizes = 'name = "sums"\n    sizes = {"small": {"add": 4}, "standard": {"add": 7}}'
+    run.change("test_sums.py", 'name = "sums"', sizes)
+    of_size = ("--model", run.adder, "-n", workers, "--llm-size")
+    small, standard, full = (run(*of_size, size) for size in ("small", "standard", "full"))
+    assert set(small.verdicts) < set(standard.verdicts) < set(full.verdicts)
+    assert [len(done.verdicts) for done in (small, standard, full)] == [4, 7, 12]
+    assert small.run["options"]["size"] == "small"
+    assert small.run["selection"] == {"sums": {"items": 4, "of": 12}}
+    limited = run(*of_size, "small", "--llm-limit", "2", "--llm-seed", "3")
+    assert set(limited.verdicts) < set(small.verdicts)
+    assert "size small" in limited.output
+
+
+def write_sums(run: Runner, items: int = 400) -> None:
+    """Write a benchmark of sums whose size ``small`` has three quarters of the items."""
+    run.sums()
+    sizes = f'name = "sums"\n    sizes = {{"small": {{"add": {items * 3 // 4}}}}}'
+    run.write("test_sums.py", SUMS.replace("ITEMS", str(items)).replace('name = "sums"', sizes))
+
+
+def ids(run: Runner, *options: str) -> list[str]:
+    """Return the ids of the items that pytest collects, in order."""
+    output = run("--model", run.adder, *options, "--collect-only", "-q").output
+    return re.findall(r"^test_sums\.py::\w+\[.*-(sums/\d+)\]$", output, re.MULTILINE)
+
+
+def test_limit_and_shard_come_after_the_selection(run: Runner, workers: str) -> None:
+    """The limit counts what -k keeps of the size, and two shards are the limited run."""
+    write_sums(run)
+    of_size = ids(run, "--llm-size", "small", "-k", "sums/01")
+    assert 60 < len(of_size) < 90
+    done = run("--model", run.adder, *OPTIONS, "-n", workers)
+    assert len(done.verdicts) == 20
+    assert set(done.verdicts) <= set(of_size)
+    assert done.run["selection"] == {"sums": {"items": 20, "of": 400}}
+    parts = [set(ids(run, *OPTIONS, "--llm-shard", f"{n}/2")) for n in (1, 2)]
+    assert parts[0] | parts[1] == set(done.verdicts)
+    assert parts[0]
+    assert not parts[0] & parts[1]
+
+
+@pytest.mark.parametrize("items", [40, 400])
+def test_every_way_to_select_comes_before_the_limit(run: Runner, items: int) -> None:
+    """Node ids, --deselect and the hook of a conftest.py select first, of ordinary and of light cases."""
+    write_sums(run, items)
+    names = [f"sums/{n:04d}" for n in range(5, 9)]
+    label = "fake-call-file=" + re.sub(r"[^\w.-]", "_", str(run.folder / "adder.py"))
+    named = ids(run, *(f"test_sums.py::test_sums[{label}-{name}]" for name in names), "--llm-limit", "3")
+    assert len(named) == 3
+    assert set(named) < set(names)
+    limited = ids(run, "--llm-limit", "10")
+    others = ids(run, "--llm-limit", "10", "--deselect", f"test_sums.py::test_sums[{label}-{limited[0]}]")
+    assert (len(limited), len(others), len({*limited, *others})) == (10, 10, 11)
+    run.write("conftest.py", ONLY_FROM_100)
+    assert len(ids(run, "--llm-limit", "10")) == (10 if items > 100 else 0)
+
+
+def test_plan_and_gate_have_the_limited_selection(run: Runner) -> None:
+    """The plan, the limit of calls and a gate's notes count the same items as the run."""
+    write_sums(run)
+    assert re.search(r"sums +\S+ +20 +20 ", run("--model", run.adder, *OPTIONS, "--llm-plan").output)
+    gate = str(run.write("gate.toml", '[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.1\nmin_items = 20\n'))
+    done = run("--model", run.adder, *OPTIONS, "--llm-gate", gate, "--llm-max-calls", "20")
+    assert done.code == 0
+    assert re.search(r"1\d of 20", done.output)
+    refused = run("--model", run.adder, *OPTIONS, "--llm-max-calls", "19", "--llm-cache", "off")
+    assert "20 calls" in refused.output
+    assert refused.code == 2
+
+
+def test_limit_counts_the_items_that_a_search_selects(run: Runner) -> None:
+    """A limit chooses among the searched items, and the same ones among measured and searched items."""
+    write_sums(run, 30)
+    run.change("test_sums.py", "assert verdict\n", f"assert verdict\n{SEARCHED}")
+    assert len(ids(run, "-k", "test_search", "--llm-limit", "4")) == 4
+    both = ids(run, "-k", "sums/000", "--llm-limit", "4")
+    assert both[:4] == both[4:]
+    assert len(both) == 8
+
+
+def test_group_keeps_the_items_within_the_limit(run: Runner) -> None:
+    """A limit after -k counts items of groups, which stay in their cases; all repeats of an item stay."""
+    cutter = write_cuts(run, case="ten")
+    done = run("--model", cutter, "-k", "cuts/1 or cuts/2", "--llm-limit", "7")
+    assert len(done.verdicts) == 7
+    assert {v["cluster"] for v in done.verdicts.values()} <= {"c1", "c2"}
+    write_sums(run, 30)
+    (run.folder / "test_cuts.py").unlink()
+    repeated = run("--model", run.adder, "-k", "sums/000", "--llm-limit", "3", "--llm-repeats", "2")
+    assert (len(repeated.verdicts), repeated.run["expected"]) == (3, 6)
