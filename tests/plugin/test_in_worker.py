@@ -35,31 +35,25 @@ def test_segmenter_needs_no_broker(run: Runner, workers: str) -> None:
 def test_unused_helper_has_no_identity(run: Runner, workers: str) -> None:
     """A helper that was never called is recorded without an identity, and the record is complete."""
     run.sums(2)
-    done = run(
-        "test_sums.py", "--model", run.adder, "--llm-helper", f"segment={write_cuts(run)}", "-n", workers
-    )
+    helper = ("--llm-helper", f"segment={write_cuts(run)}")
+    done = run("test_sums.py", "--model", run.adder, *helper, "-n", workers)
     assert done.run["complete"] is True, done.output
     assert done.run["helpers"]["segment"].keys() == {"spec", "served_as"}
 
 
 @pytest.mark.parametrize("kind", ["Base", "Declines"])
 def test_single_items_and_batches_give_the_same_verdicts(run: Runner, workers: str, kind: str) -> None:
-    """A benchmark without evaluate_all, or one that returns None, has the same verdicts."""
+    """A benchmark without evaluate_all, or one that returns None, has the same verdicts, and the same error."""
     model = write_cuts(run, errors=(7,))
     at_once = run("--model", model, "-n", workers)
+    assert at_once.verdicts["cuts/0/0007"]["status"] == "error"
+    assert "changed characters" in at_once.verdicts["cuts/0/0007"]["reason"]
+    assert "3 failed, 26 passed, 1 error" in at_once.output
     write_cuts(run, kind=kind, errors=(7,))
     one_by_one = run("--model", model, "-n", workers)
     assert len(at_once.verdicts) == 30
     assert at_once.verdicts == one_by_one.verdicts
     assert one_by_one.run["calls"]["in_process"] == 30
-
-
-def test_failure_at_one_item_is_its_error_only(run: Runner, workers: str) -> None:
-    model = write_cuts(run, 10, errors=(7,))
-    done = run("--model", model, "-n", workers)
-    assert done.verdicts["cuts/0/0007"]["status"] == "error"
-    assert "changed characters" in done.verdicts["cuts/0/0007"]["reason"]
-    assert "1 failed, 8 passed, 1 error" in done.output
 
 
 @pytest.mark.parametrize("kind", ["AtOnce", "Base"])
@@ -77,8 +71,7 @@ def test_model_that_cannot_be_loaded_stops_the_run(run: Runner, workers: str, ki
 def test_exception_in_a_batch_is_an_error_of_each_case(run: Runner) -> None:
     """An exception in evaluate_all is shown for every case of its batch."""
     model = write_cuts(run, 3)
-    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
-    run.write("test_cuts.py", text.replace("        results = []\n", "        raise KeyError('no field')\n"))
+    run.change("test_cuts.py", "        results = []\n", "        raise KeyError('no field')\n")
     done = run("--model", model)
     assert "3 errors" in done.output
     assert "no field" in done.output
