@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import time
 from collections.abc import Callable
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +60,7 @@ def test_each_sample_has_its_own_call_and_verdict(run: Runner, workers: str) -> 
     metrics = {(m["name"], m["group"]): m["value"] for m in done.run["metrics"]}
     assert metrics == {("pass@k", "k=2"): pytest.approx(5 / 6), ("pass@k", "k=3"): 1.0, ("majority", ""): 0.5}
     assert "wrong sums/0001 (2 of 3 samples not correct): expected '2', given '1'" in done.output
-    assert (
-        "note: every request had temperature 0, so the samples of an item differ only as far as"
-        in done.output
-    )
+    assert "note: every request had temperature 0, so the samples of an item differ only as" in done.output
     table = [line.split() for line in done.output.splitlines() if line.startswith(("  task ", "  add "))]
     assert [table[0][3:5], table[0][-4:]] == [["items", "samples"], ["var", "items", "var", "samples"]]
     assert [table[1][3:5], table[1][-2:]] == [["6", "18"], ["0.078", "0.167"]]
@@ -76,9 +72,7 @@ def test_the_failure_of_a_case_counts_its_samples(run: Runner) -> None:
     done = run("--model", noisy(run), "--llm-repeats", "3", "--junit-xml", "report.xml", "-q")
     assert done.code == 1
     report = (run.folder / "report.xml").read_text(encoding="utf-8")
-    assert "wrong: 2 of 3 samples wrong: expected '2' (expected '2', given '1' (2 times))".replace(
-        "'", "&#x27;"
-    ) in report.replace("&#39;", "&#x27;").replace("'", "&#x27;")
+    assert "wrong: 2 of 3 samples wrong: expected '2' (expected '2', given '1' (2 times))" in unescape(report)
     assert '<property name="llmprops.samples" value="3"' in report
 
 
@@ -91,24 +85,6 @@ def test_more_repeats_ask_only_for_the_missing_samples(run: Runner, workers: str
         sent.append(done.run["calls"]["sent"])
         assert len(lines(done)) == 6 * int(repeats)
     assert sent == [6, 12, 6, 0]
-
-
-def test_killed_run_asks_only_for_the_missing_samples(run: Runner, start_stub: Stub) -> None:
-    """After kill -9, the same command repeats only the calls that were in flight, and every sample has one verdict."""
-    run.sums(60)
-    stub = start_stub(delay=0.1)
-    args = ("--model", "openai:stub?n=off", "--llm-base-url", stub.url, "--llm-repeats", "3", *WARM)
-    started = run.start(*args, "--llm-concurrency", "8")
-    while stub.stats()["answered"] < 60:
-        started.check()
-        time.sleep(0.02)
-    started.send(signal.SIGKILL)
-    started.end()
-    done = run(*args, "--llm-concurrency", "64")
-    assert len({(r["id"], r["sample"]) for r in lines(done)}) == len(lines(done)) == 180
-    assert done.run["complete"] is True
-    assert done.run["calls"]["cache_hits"] + done.run["calls"]["answered"] == 180
-    assert stub.stats()["requests"] <= 180 + 8
 
 
 def test_one_call_returns_all_samples_of_an_item(run: Runner, start_stub: Stub, workers: str) -> None:
@@ -135,13 +111,10 @@ def test_plan_and_limits_count_every_sample(run: Runner) -> None:
 def test_samples_of_the_benchmark_do_not_meet_those_of_repeats(run: Runner) -> None:
     """A benchmark that asks for three samples of a prompt has nine different requests in three repeats."""
     run.sums(1)
-    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
-    once = "        reply = await ask(Chat.user(f\"{item['n']} + 1 =\", temperature=0.0, max_tokens=8))\n"
-    assert once in text
-    thrice = once.replace("max_tokens=8", "max_tokens=8, sample=k").replace(
-        "        reply", "            reply"
+    run.change(
+        "test_sums.py", "        reply = await", "        for k in range(3):\n            reply = await"
     )
-    run.write("test_sums.py", text.replace(once, "        for k in range(3):\n" + thrice))
+    run.change("test_sums.py", "max_tokens=8", "max_tokens=8, sample=k")
     done = run("--model", run.adder, "--llm-repeats", "3")
     assert [len(r["requests"]) for r in lines(done)] == [3, 3, 3]
     assert len({key for r in lines(done) for key in r["requests"]}) == done.run["calls"]["sent"] == 9
@@ -150,7 +123,6 @@ def test_samples_of_the_benchmark_do_not_meet_those_of_repeats(run: Runner) -> N
 def test_metrics_and_remarks_see_one_record_per_item(run: Runner) -> None:
     """A benchmark's metrics are computed per repeat and averaged; its remarks are about the first samples."""
     model = noisy(run)
-    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
     own = """
     metric_directions = {"right": "higher"}
 
@@ -161,10 +133,8 @@ def test_metrics_and_remarks_see_one_record_per_item(run: Runner) -> None:
     def remarks(self, records):
         yield f"{len(records)} records of samples {sorted({r.sample for r in records})}"
 """
-    text = text.replace('    name = "sums"\n', f'    name = "sums"\n{own}').replace(
-        "Item, Verdict", "Item, Metric, Verdict"
-    )
-    run.write("test_sums.py", text)
+    run.change("test_sums.py", '    name = "sums"\n', f'    name = "sums"\n{own}')
+    run.change("test_sums.py", "Item, Verdict", "Item, Metric, Verdict")
     done = run("--model", model, "--llm-repeats", "3")
     rows = {m["name"]: m for m in done.run["metrics"]}
     assert (rows["right"]["value"], rows["right"]["n"]) == (pytest.approx((6 + 3 + 3) / 3), 6)
@@ -175,21 +145,16 @@ def test_metrics_and_remarks_see_one_record_per_item(run: Runner) -> None:
 def test_a_sample_in_error_leaves_the_others(run: Runner, workers: str) -> None:
     """A failed call is the error of its sample only; an item with errors and right answers is an error in pytest."""
     run.sums(3)
-    broken = run.write(
-        "broken.py",
-        "def reply(chat):\n    n = int(chat.messages[-1].content.split()[0])\n"
-        "    return ValueError('down') if n == 1 and chat.sample else str(n + 1)\n",
+    run.change(
+        "adder.py",
+        "    return",
+        "    return ValueError('down') if n == 1 and chat.sample else str(n + 1)\n    #",
     )
-    done = run("--model", f"fake:call?file={broken}", "--llm-repeats", "3", "-n", workers)
+    done = run("--model", run.adder, "--llm-repeats", "3", "-n", workers)
     assert "1 error" in done.output
     [row] = done.run["summary"]
-    assert (row["items"], row["samples"], row["errors"], row["answered"], row["accuracy"]) == (
-        3,
-        9,
-        2,
-        3,
-        1.0,
-    )
+    counts = [row[name] for name in ("items", "samples", "errors", "answered", "accuracy")]
+    assert counts == [3, 9, 2, 3, 1.0]
     assert done.run["complete"] is True
 
 
@@ -201,7 +166,6 @@ def test_deterministic_models_have_one_sample(run: Runner, workers: str) -> None
     assert "always gives the same reply: one sample of each cuts item is measured" in done.output
 
 
-@pytest.mark.parametrize("workers", ["0", "2"], ids=["n0", "n2"])
 def test_a_run_of_stored_samples_says_so(run: Runner, workers: str) -> None:
     """A second run at temperature 0.7 makes no calls and says that it repeats the first; refresh samples again."""
     model = noisy(run)
@@ -214,8 +178,8 @@ def test_a_run_of_stored_samples_says_so(run: Runner, workers: str) -> None:
     fresh = run("--model", model, *WARM, "-n", workers, "--llm-cache", "refresh")
     assert "are stored ones" not in fresh.output
     assert fresh.run["calls"]["sent"] == 6
-    cold = run("--model", model, "--llm-param", "temperature=0", "-n", workers)
-    cold = run("--model", model, "--llm-param", "temperature=0", "-n", workers)
+    for _ in range(2):
+        cold = run("--model", model, "--llm-param", "temperature=0", "-n", workers)
     assert (cold.run["calls"]["sent"], cold.run["calls"]["sampled"]) == (0, 0)
     assert "are stored ones" not in cold.output
 
@@ -246,9 +210,7 @@ def test_a_gate_that_asks_for_repeats(run: Runner) -> None:
     recorded = run("--model", model)
     judged = recorded_gate(run, recorded, file)
     assert judged.code == 1
-    assert (
-        "this run has 1 sample per item, and repeats = 2; measure again with --llm-repeats 2" in judged.output
-    )
+    assert "this run has 1 sample per item, and repeats = 2; measure again with --llm-rep" in judged.output
     twice = run("--model", model, "--llm-gate", str(file), "--llm-repeats", "2")
     assert (twice.run["gate"]["decision"], twice.code) == ("pass", 0), twice.output
     assert twice.run["calls"]["sent"] == 40
@@ -274,12 +236,3 @@ def test_allure_result_has_a_step_per_sample(run: Runner) -> None:
     [listed] = failed["attachments"]
     assert listed["name"] == "samples that are not correct"
     assert "sums/0001 sample 1" in Path(results / listed["source"]).read_text(encoding="utf-8")
-
-
-def test_ini_key_and_wrong_values(run: Runner) -> None:
-    """The ini key sets the number; 0 is refused in one line."""
-    model = noisy(run, 2)
-    (run.folder / "pytest.ini").write_text("[pytest]\nllm_repeats = 2\n", encoding="utf-8")
-    assert len(lines(run("--model", model))) == 4
-    refused = run("--model", model, "--llm-repeats", "0")
-    assert "--llm-repeats 0: must be a whole number of at least 1" in refused.output
