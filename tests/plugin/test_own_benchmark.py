@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.reports.runs_table import list_lines
 from pytest_llmprops.runs.catalog import Listed
 from pytest_llmprops.runs.reader import read_run
-from tests.support.runs import Runner
+from tests.support.commands import output
+from tests.support.runs import ADDER, SUMS, Runner
 
 CITIES = """
 import pytest
@@ -59,11 +61,8 @@ def test_source_selects_the_items(run: Runner, workers: str) -> None:
         sources = {{"b": "builtin", "p": "published"}[mark] for mark in marks}
         assert {v["source"] for v in done.verdicts.values()} == sources
         facts = done.run["benchmarks"]["cities"]
-        assert (
-            sorted(done.run["data"])
-            == sorted(facts["data"])
-            == sorted(f"{s}:cities/cities.jsonl" for s in sources)
-        )
+        files = sorted(f"{source}:cities/cities.jsonl" for source in sources)
+        assert sorted(done.run["data"]) == sorted(facts["data"]) == files
         assert (facts["title"], facts["accuracy_targets"]) == ("Big cities", {"coin": 0.5})
 
 
@@ -82,14 +81,6 @@ def test_benchmark_in_a_package_of_tests(run: Runner, workers: str) -> None:
     done = run("suite/test_cities.py", "--model", "fake:constant?text=yes", "-n", workers)
     assert done.code == 0, done.output
     assert (done.run["complete"], len(done.verdicts)) == (True, 3)
-
-
-def test_published_source_needs_a_data_folder(run: Runner) -> None:
-    """--llm-source published without --llm-data stops the run with one line that names the option."""
-    run.write("test_cities.py", CITIES)
-    done = run("test_cities.py", "--model", "fake:constant?text=yes", "--llm-source", "published")
-    assert done.code == 4
-    assert "--llm-source published: give the folder of the data with --llm-data DIR" in done.output
 
 
 def test_source_is_ignored_without_data_files(run: Runner) -> None:
@@ -170,11 +161,8 @@ def test_controls_do_not_count_in_the_mean(run: Runner) -> None:
     assert "0.0% mean" in total
     assert "the mean is without easy" in done.output
     run.write("test_controlled.py", CONTROLLED.replace('{"easy"}', '{"easy", "hard"}'))
-    [total] = [
-        line
-        for line in run("test_controlled.py", "--model", run.adder).output.splitlines()
-        if line.startswith("  all ")
-    ]
+    all_controls = run("test_controlled.py", "--model", run.adder)
+    [total] = [line for line in all_controls.output.splitlines() if line.startswith("  all ")]
     assert "mean" not in total
     report = report_on([read_run(done.folder)], {})
     assert "0.0% of controlled" in " ".join([report.title, *report.findings])
@@ -202,11 +190,8 @@ def test_own_benchmark_is_compared_reported_and_gated_like_ours(
     rows = {row["task"]: row for row in before.run["metrics"]}
     assert rows["hard"]["direction"] == "higher"
     folders = [str(before.folder), str(after.folder)]
-    assert main(["compare", *folders]) == 0
-    compared = capsys.readouterr().out
-    [hard, easy] = [
-        line for line in compared.splitlines() if line.split()[:1] == ["controlled"] and "en" in line
-    ]
+    compared = output(capsys, "compare", *folders)
+    [hard, easy] = [x for x in compared.splitlines() if x.split()[:1] == ["controlled"] and "en" in x]
     assert ("drop" in hard, "inconclusive" in easy) == (True, True)
     # Without the control, one task is left, of which there is no sum.
     assert not [line for line in compared.splitlines() if line.split()[:1] == ["all"]]
@@ -222,11 +207,7 @@ def test_own_benchmark_is_compared_reported_and_gated_like_ours(
 def test_fault_at_every_item_stops_the_run(run: Runner, workers: str) -> None:
     """A typo in evaluate stops the run after 20 items per process, whose traceback is shown once per process."""
     run.sums(2000)
-    file = run.folder / "test_sums.py"
-    text = file.read_text(encoding="utf-8")
-    file.write_text(
-        text.replace("return Verdict.check", "item['m']\n        return Verdict.check"), encoding="utf-8"
-    )
+    run.change("test_sums.py", "return Verdict.check", "item['m']\n        return Verdict.check")
     done = run("--model", run.adder, "-n", workers)
     assert done.code == 2
     [line] = [line for line in done.output.splitlines() if line.startswith("stopped: ")]
@@ -244,30 +225,21 @@ def test_fault_at_every_item_stops_the_run(run: Runner, workers: str) -> None:
 def test_two_classes_with_one_name_are_refused(run: Runner) -> None:
     """The second class with a name is an error of collection, not a benchmark that is never measured."""
     run.sums(3)
-    text = (run.folder / "test_sums.py").read_text(encoding="utf-8")
-    run.write(
-        "test_other.py",
-        text.replace("class Sums", "class Others").replace("benchmark=Sums", "benchmark=Others"),
-    )
+    run.write("test_other.py", re.sub(r"\bSums\b", "Others", SUMS.replace("ITEMS", "3")))
     done = run("--model", run.adder)
     assert done.code == 2
-    assert (
-        "two benchmarks have the name 'sums': Others (test_other.py, line 6) and Sums (test_sums.py, line 6)"
-        in (done.output)
-    )
+    classes = "Others (test_other.py, line 6) and Sums (test_sums.py, line 6)"
+    assert f"two benchmarks have the name 'sums': {classes}" in done.output
 
 
 def test_name_of_an_installed_benchmark_is_refused(run: Runner) -> None:
     """An own class does not get the report section of an installed benchmark, unless it replaces it."""
-    run.sums(3)
-    text = (run.folder / "test_sums.py").read_text(encoding="utf-8").replace('"sums"', '"htest"')
-    run.write("sums.py", text)
+    run.write("sums.py", SUMS.replace("ITEMS", "3").replace('"sums"', '"htest"'))
+    run.write("adder.py", ADDER)
     run.write("test_sums.py", "from sums import *\n")
     done = run("--model", run.adder)
     assert done.code == 2
-    assert (
-        "Sums (sums.py, line 6) has the name of an installed benchmark; give it another name" in done.output
-    )
+    assert "Sums (sums.py, line 6) has the name of an installed benchmark; give it another" in done.output
     replaced = "from pytest_llmprops import Registration, register_benchmark\nfrom sums import Sums\n"
     run.write("conftest.py", f'{replaced}register_benchmark(Registration(name="htest", benchmark=Sums))\n')
     done = run("--model", run.adder)
@@ -277,12 +249,10 @@ def test_name_of_an_installed_benchmark_is_refused(run: Runner) -> None:
 def test_process_that_ends_keeps_its_verdicts(run: Runner) -> None:
     """If evaluate ends a worker's process, the verdicts of the others are in the record and in the summary."""
     run.sums(30)
-    file = run.folder / "test_sums.py"
-    text = file.read_text(encoding="utf-8").replace("import pytest", "import os, time, pytest")
     # The other worker has the time to report its share first.
     end = "        if item['n'] == 20:\n            time.sleep(1)\n            os._exit(3)\n        if not"
-    text = text.replace("        if not", end)
-    file.write_text(text, encoding="utf-8")
+    run.change("test_sums.py", "        if not", end)
+    run.change("test_sums.py", "import pytest", "import os, time, pytest", 1)
     done = run("--model", run.adder, "-n", "2", "--max-worker-restart", "0")
     assert done.code == 1, done.output
     assert "crashed" in done.output
