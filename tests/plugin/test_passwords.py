@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from stat import S_IMODE
 
 import pytest
 
@@ -44,6 +45,7 @@ def test_no_file_of_a_run_has_the_password(
     outputs = ["--junitxml", "junit.xml", "--alluredir", str(run.folder / "allure")]
     done = run(*model, *outputs, "-n", "0", "-v", env={"OPENAI_API_KEY": KEY})
     assert done.code == 1, done.output
+    assert S_IMODE(run.store.stat().st_mode) == 0o600
     assert "I know [key] and [key]" in (done.folder / "requests.jsonl").read_text(encoding="utf-8")
     monkeypatch.chdir(run.folder)
     assert main(["runs", "show", str(done.folder)]) == 0
