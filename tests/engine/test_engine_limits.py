@@ -38,9 +38,14 @@ def given_up(breaker: Breaker, error: BackendError) -> str | None:
 @pytest.mark.parametrize("final_", [True, False])
 @pytest.mark.parametrize("successes", [0, 500])
 def test_a_fatal_error_stops_at_once(final_: bool, successes: int) -> None:
-    """An invalid key stops the run with its own message, however many calls succeeded before."""
+    """An invalid key stops the run with its own message; after a reply, a gateway blocks only this prompt."""
     error = BackendError("wrong key", fatal=True)
-    assert after(successes).failure(error, final=final_) == "wrong key"
+    assert after(successes).failure(error, final=final_) == (None if successes else "wrong key")
+
+
+def test_a_proven_model_needs_no_reply() -> None:
+    """A resumed run whose only open prompt is blocked goes on: an earlier run has replies of the model."""
+    assert Breaker(is_proven=True).failure(BackendError("no API here", fatal=True), final=True) is None
 
 
 @pytest.mark.parametrize("successes", [0, 1, 100])

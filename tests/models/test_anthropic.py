@@ -121,13 +121,12 @@ def test_a_refused_parameter_is_left_out(ask: Any) -> None:
     assert model.deviations() == ("temperature left out",)
 
 
-def test_a_budget_spent_on_thinking_is_raised_once(ask: Any) -> None:
-    """A model that thinks up to the limit is asked again with a higher one."""
-    spent = message(reason="max_tokens", thinking=True)
-    reply, server, model = ask(HELLO, (200, spent), (200, message("Hi", thinking=True)))
-    assert reply.text == "Hi"
-    assert [body["max_tokens"] for body in server.bodies] == [16, 16 + 4096]
-    assert model.deviations() == ("token budget raised by 4096",)
+def test_thoughts_are_not_the_answer(ask: Any) -> None:
+    """A model that thinks up to the limit has no answer; the blocks of its thoughts are kept apart."""
+    spent, _, _ = ask(HELLO, (200, message(reason="max_tokens", thinking=True)))
+    assert (spent.text, spent.finish_reason) == ("", "length")
+    reply, _, _ = ask(HELLO, (200, message("Hi", thinking=True)))
+    assert (reply.text, reply.reasoning) == ("Hi", "Hm.")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import chat_replies, shares, spent_on_reasoning
+from pytest_llmprops.models.api.client import chat_replies, shares
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, make, refuse, texts
 
@@ -210,11 +210,3 @@ def test_messages_of_servers_about_n(status: int, message: str | dict[str, str],
     """Known servers' messages and the field ``param`` are recognised; other errors are not confused with them."""
     error = {"message": message} if isinstance(message, str) else message
     assert errors.refuses_several(status, {"error": error}) is refuses
-
-
-def test_truncated_reasoning_raises_the_budget() -> None:
-    """One choice that used all its tokens for reasoning raises the budget."""
-    cut = {"finish_reason": "length", "message": {"content": None, "reasoning_content": "hm"}}
-    done = {"finish_reason": "stop", "message": {"content": "A"}}
-    assert spent_on_reasoning({"choices": [done, cut]})
-    assert not spent_on_reasoning({"choices": [done, done]})

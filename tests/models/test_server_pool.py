@@ -34,7 +34,7 @@ class Client:
         self.name, self.delay, self.error = name, delay, error
         self.calls = self.most = self.in_flight = 0
 
-    async def post(self, body: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str]]:
+    async def post(self, body: Mapping[str, Any], path: str = "") -> tuple[bytes, Mapping[str, str]]:
         """Answer, and count the calls."""
         self.calls += 1
         self.in_flight += 1

@@ -199,7 +199,7 @@ def _failure_in(
 
 def unknown_reasons(answer: Mapping[str, Any]) -> set[str]:
     """Return the finish reasons of an answer whose meaning is unknown."""
-    reasons = {choice.get("finish_reason") for choice, _ in _messages(answer)}
+    reasons = [choice.get("finish_reason") for choice, _ in _messages(answer)]
     return {errors.clean(r) for r in reasons if isinstance(r, str) and r and r.lower() not in _FINISH}
 
 
