@@ -358,24 +358,31 @@ class Broker:
             # A model in this process costs nothing. The price of an API call is unknown.
             counters.unpriced += 1
 
-    async def trial(self, label: str, request: Request) -> None:
-        """Make one call before the run, which the run's own request then does not repeat.
+    async def trial(self, label: str, requests: Sequence[Request]) -> None:
+        """Make a call before the run, which the run's own request then does not repeat.
 
+        :param requests: prompts, of which the next one is sent if the server refuses one: a gateway may block it.
         :raises RunStopped: if the model refuses every call, or cannot be reached.
         """
         served = await self._serve(label)
-        key = served.key_of(request)
-        if await self._find(served.model, key, request) is not None:
-            # From another run, in the meantime.
-            return
-        reply: Reply | None = None
-        try:
-            reply = await self._calls.trial(label, served, request)
-        finally:
-            if reply is None:
-                self._known.release(key)
-        if reply is not None:
-            self._trials[key] = await self._keep(label, served, key, reply)
+        for position, request in enumerate(requests, start=1):
+            key = served.key_of(request)
+            if await self._find(served.model, key, request) is not None:
+                # From another run, in the meantime.
+                return
+            reply: Reply | None = None
+            is_blocked = False
+            try:
+                reply, is_blocked = await self._calls.trial(
+                    label, served, request, is_last=position == len(requests)
+                )
+            finally:
+                if reply is None:
+                    self._known.release(key)
+            if reply is not None:
+                self._trials[key] = await self._keep(label, served, key, reply)
+            if not is_blocked:
+                return
 
     @property
     def stopped(self) -> str | None:

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -53,6 +53,12 @@ class RateLimit:
             await self._sleep(due - now)
 
 
+#: kinds of errors with which gateways also block single prompts
+BLOCKS_ONE_PROMPT = ("forbidden", "url", "response", "status 413")
+#: kinds that end a run before its first reply, and cost one item after it
+_SPARED_AFTER_SUCCESS = (*BLOCKS_ONE_PROMPT, "key", "model", "quota")
+
+
 @dataclass(slots=True)
 class Breaker:
     """Stops a run when no call seems able to succeed.
@@ -90,7 +96,8 @@ class Breaker:
 
         :param final: the call failed for good: this counts the call, not one more attempt.
         """
-        if error.fatal and not self.has_worked:
+        is_proven = self.succeeded > 0 if error.kind == "key" else self.has_worked
+        if error.fatal and not (is_proven and error.kind in _SPARED_AFTER_SUCCESS):
             return error.message
         counts_attempts = not self.has_worked and error.kind != "status 429"
         if final == counts_attempts:
@@ -303,22 +310,27 @@ class Calls:
         result = await self._send(served, [request])
         return result if isinstance(result, BackendError) else result[0]
 
-    async def trial(self, label: str, served: ActiveModel, request: Request) -> Reply | None:
-        """Return the reply to a call before the run; None if it failed in a way that says nothing about other calls.
+    async def trial(
+        self, label: str, served: ActiveModel, request: Request, *, is_last: bool
+    ) -> tuple[Reply | None, bool]:
+        """Return the reply to a call before the run, and whether the server refuses it as it may refuse one prompt.
 
-        Only a server that cannot be reached is tried again.
+        The reply is None if the call failed in a way that says nothing about other calls. Only a server that cannot be
+        reached is tried again.
 
+        :param is_last: there is no other prompt to try.
         :raises RunStopped: if the model refuses every call, or cannot be reached.
         """
+        spared = () if is_last else BLOCKS_ONE_PROMPT
         try:
-            [reply] = await self._with_retries(label, served, [request], worth=_is_unreachable)
+            [reply] = await self._with_retries(label, served, [request], worth=_is_unreachable, spared=spared)
         except ClaimEnded:
-            return None
+            return None, False
         except BackendError as error:
             if _is_unreachable(error):
                 raise self.stop(f"{label}: {error.message}") from None
-            return None
-        return reply
+            return None, error.kind in spared
+        return reply, False
 
     async def _with_retries(
         self,
@@ -327,14 +339,17 @@ class Calls:
         requests: Sequence[Request],
         worth: Callable[[BaseException], bool] = worth_retrying,
         first: Sequence[Reply] | BackendError | None = None,
+        spared: Collection[str] = (),
     ) -> Sequence[Reply]:
         if first is None:
             first = await self._attempt(served, requests)
         if not isinstance(first, BackendError):
             return first
+        if first.kind in spared:
+            raise first
         self._count_failure(label, served, first)
         if not worth(first):
-            if not (first.fatal or first.kind == "status 413") or not served.breaker.has_worked:
+            if first.kind not in BLOCKS_ONE_PROMPT or not served.breaker.has_worked:
                 raise first
             # The address, the name and the key are right: a gateway blocks this prompt, or a moment was bad.
             first = await self._attempt(served, requests)

@@ -154,7 +154,7 @@ class Server:
             self._broker.idle(client, message["answers"])
             return {}
         if message["op"] == "trial":
-            await self._broker.trial(message["model"], request_from_json(message["request"]))
+            await self._broker.trial(message["model"], [*map(request_from_json, message["requests"])])
             return {}
         if message["op"] == "report":
             await self._broker.settled()

@@ -220,10 +220,10 @@ class Engine:
         assert not isinstance(self.broker, BrokerClient)
         return self._thread.call(_are_known(self.broker, asked))
 
-    def trials(self, requests: Mapping[str, Request]) -> None:
+    def trials(self, requests: Mapping[str, Sequence[Request]]) -> None:
         """Make one call to each of the models before the run; see :meth:`~pytest_llmprops.engine.broker.Broker.trial`.
 
-        :param requests: label -> request.
+        :param requests: label -> prompts of which one must have a reply.
         :raises RunStopped: if a model refuses every call, or cannot be reached.
         :raises BackendError: if the broker process ended.
         """
@@ -278,8 +278,8 @@ async def _are_known(broker: Broker | NoBroker, asked: Sequence[tuple[str, Reque
     return [False] * len(asked) if isinstance(broker, NoBroker) else await broker.are_known(asked)
 
 
-async def _trials(broker: Broker | BrokerClient, requests: Mapping[str, Request]) -> None:
-    await asyncio.gather(*(broker.trial(label, request) for label, request in requests.items()))
+async def _trials(broker: Broker | BrokerClient, requests: Mapping[str, Sequence[Request]]) -> None:
+    await asyncio.gather(*(broker.trial(label, prompts) for label, prompts in requests.items()))
 
 
 async def _stop(broker: Broker | BrokerClient | NoBroker, reason: str) -> None:

@@ -16,9 +16,8 @@ from pytest_llmprops.core.worker_messages import WorkerSetup, WorkerSummary
 from pytest_llmprops.engine.planning import batch_of, turn_of
 from pytest_llmprops.plugin.collection import has_reported, take_collection
 from pytest_llmprops.plugin.controller import Controller
-from pytest_llmprops.plugin.hooks import drop_unused_hypothesis
 from pytest_llmprops.plugin.light_items import phases_read
-from pytest_llmprops.plugin.session import MESSAGES
+from pytest_llmprops.plugin.session import MESSAGES, drop_unused_hypothesis
 
 # The start of workers, one after another where there are more workers than processors.
 #

@@ -7,7 +7,7 @@ import gc
 import os
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
@@ -135,20 +135,24 @@ def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: R
 # The calls that a run needs: counted before its first call, in this process or in a child of it.
 
 
+#: prompts of which one must have a reply before the run begins: a gateway may block one of them
+TRIALS = 3
+
+
 @dataclass(slots=True)
 class ModelCalls:
     """The calls to one model.
 
     :param stored: number of requests that stored replies answer.
     :param completion_tokens: the most tokens that the replies may have.
-    :param shortest: the shortest prompt without a stored reply.
+    :param trials: the shortest different prompts without a stored reply, for the call before the run.
     """
 
     calls: int = 0
     stored: int = 0
     prompt_characters: int = 0
     completion_tokens: int = 0
-    shortest: Chat | None = None
+    trials: list[Chat] = field(default_factory=list)
 
     def add(self, request: Request) -> None:
         """Count a request that needs a call."""
@@ -156,8 +160,14 @@ class ModelCalls:
         if isinstance(request, Chat):
             self.prompt_characters += len(request.prompt)
             self.completion_tokens += request.max_tokens or 0
-            if self.shortest is None or _cost_of_trial(request) < _cost_of_trial(self.shortest):
-                self.shortest = request
+            self._keep_short(request)
+
+    def _keep_short(self, request: Chat) -> None:
+        longest = self.trials[-1] if len(self.trials) == TRIALS else None
+        if longest is not None and _cost_of_trial(request) >= _cost_of_trial(longest):
+            return
+        if all(request.messages != other.messages for other in self.trials):
+            self.trials = sorted([*self.trials, request], key=_cost_of_trial)[:TRIALS]
 
     def cost(self, price: Price) -> float:
         """Return the estimated cost in USD."""

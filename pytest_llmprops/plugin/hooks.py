@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from pytest_llmprops.plugin.session import (
     MANY_CASES,
     MESSAGES,
     LLMSession,
+    drop_unused_hypothesis,
     freeze_objects,
     garbage_collection_paused,
     prepare_process,
@@ -31,12 +31,6 @@ from pytest_llmprops.plugin.session import (
 
 #: the suites of this package
 _SUITES = Path(importlib.import_module("pytest_llmprops.suites").__path__[0]).resolve()
-
-
-def drop_unused_hypothesis(config: pytest.Config) -> None:
-    """Unregister the plugin of hypothesis if nothing has imported it: its summary would do so at the end."""
-    if "hypothesis" not in sys.modules:
-        config.pluginmanager.unregister(name="hypothesispytest")
 
 
 class CaseHooks:

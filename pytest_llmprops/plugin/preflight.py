@@ -209,7 +209,7 @@ class Preflight:
 
     def _try(self, forecast: Forecast, remote: list[str]) -> None:
         """Make one call to each model, with its shortest prompt without a stored reply; the run does not repeat it."""
-        requests = {label: request for label in remote if (request := forecast[label].shortest) is not None}
+        requests = {label: trials for label in remote if (trials := forecast[label].trials)}
         if not requests or self._session.settings.engine == "batch":
             # A batch of an earlier run may have the request; a refused batch ends the run, too.
             return

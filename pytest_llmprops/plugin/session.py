@@ -6,7 +6,7 @@ import dataclasses
 import gc
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,9 +22,11 @@ from pytest_llmprops.core.worker_messages import (
     WorkerSetup,
     WorkerSummary,
 )
+from pytest_llmprops.engine.evaluator import Unit
+from pytest_llmprops.engine.planning import batch_of, turn_of
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collection import Collection, report_collection
-from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts, begin_alone, begin_in_worker
+from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
 from pytest_llmprops.plugin.light_items import phases_read
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.runs.reader import read_facts
@@ -393,6 +395,48 @@ class LLMSession:
     def close(self) -> None:
         """Cancel open work; safe to call twice."""
         self.evaluation.close()
+
+
+def begin_alone(items: Sequence[pytest.Item], collection: Collection, evaluation: Evaluation) -> None:
+    """Begin to evaluate all cases in a run without workers; a sequential gate starts each block later."""
+    if collection.schedule is None:
+        evaluation.expect({0: [unit for item in items if (unit := collection.unit_of(item))]})
+        evaluation.begin()
+        evaluation.let_settle()
+
+
+def begin_in_worker(
+    items: Sequence[pytest.Item],
+    collection: Collection,
+    evaluation: Evaluation,
+    *,
+    worker: int,
+    workers: int,
+) -> None:
+    """Begin to evaluate this worker's share of the cases.
+
+    :param worker: number of the worker, from 0. :param workers: number of workers.
+    """
+    schedule = collection.schedule
+    share_of = batch_of if schedule is None else turn_of
+    shares: dict[int, list[Unit]] = {}
+    for position, item in enumerate(items):
+        unit = collection.unit_of(item)
+        if unit is not None:
+            shares.setdefault(share_of(position, len(items), workers), []).append(unit)
+    if schedule is not None:
+        numbers = {unit.key: n for n, units in shares.items() for unit in units}
+        schedule.divide(numbers, evaluation.engine)
+        return
+    evaluation.expect(shares)
+    # The scheduler will give this worker the share of its number.
+    evaluation.begin(worker)
+
+
+def drop_unused_hypothesis(config: pytest.Config) -> None:
+    """Unregister the plugin of hypothesis if nothing has imported it: its summary would do so at the end."""
+    if "hypothesis" not in sys.modules:
+        config.pluginmanager.unregister(name="hypothesispytest")
 
 
 def _earlier(settings: RunOptions, cases: Cases) -> PreviousRun:

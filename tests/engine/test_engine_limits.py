@@ -39,13 +39,17 @@ def given_up(breaker: Breaker, error: BackendError) -> str | None:
 @pytest.mark.parametrize("successes", [0, 500])
 def test_a_fatal_error_stops_at_once(final_: bool, successes: int) -> None:
     """An invalid key stops the run with its own message; after a reply, a gateway blocks only this prompt."""
-    error = BackendError("wrong key", fatal=True)
+    error = BackendError("wrong key", kind="key", fatal=True)
     assert after(successes).failure(error, final=final_) == (None if successes else "wrong key")
+    error = BackendError("no replica is left", kind="replica", fatal=True)
+    assert after(successes).failure(error, final=final_) == "no replica is left"
 
 
 def test_a_proven_model_needs_no_reply() -> None:
     """A resumed run whose only open prompt is blocked goes on: an earlier run has replies of the model."""
-    assert Breaker(is_proven=True).failure(BackendError("no API here", fatal=True), final=True) is None
+    proven = Breaker(is_proven=True)
+    assert proven.failure(BackendError("no API here", kind="url", fatal=True), final=True) is None
+    assert proven.failure(BackendError("wrong key", kind="key", fatal=True), final=True) == "wrong key"
 
 
 @pytest.mark.parametrize("successes", [0, 1, 100])

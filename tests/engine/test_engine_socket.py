@@ -102,7 +102,7 @@ def test_client_can_read_counters_and_make_a_call_before_the_run(make_broker: Ma
     """A client can read the counters, and a call that one client makes before the run answers another's request."""
 
     async def work(one: BrokerClient, two: BrokerClient) -> dict[str, Any]:
-        await one.trial("m", Chat.user("a"))
+        await one.trial("m", [Chat.user("a")])
         await ask(two, "a")
         return await two.report()
 

@@ -142,7 +142,7 @@ def test_odd_replies_are_kept() -> None:
         ("not-json", "url", True, False, "returned text instead of JSON"),
         ("status-400", "request", False, False, "status 400"),
         ("status-401", "key", True, False, "refuses the key"),
-        ("status-403", "key", True, False, "refuses the key"),
+        ("status-403", "forbidden", True, False, "refuses the key"),
         ("status-404", "url", True, False, "usually ends in /v1"),
         ("status-408", "status 408", False, True, "status 408"),
         ("status-409", "status 409", False, True, "status 409"),
@@ -197,7 +197,7 @@ def test_refused_key_is_never_shown(stub: RunningStub, monkeypatch: pytest.Monke
     """The message has neither a key that the server repeats, nor one that cannot be sent."""
     monkeypatch.setenv("OPENAI_API_KEY", key)
     got = fatal(one("m", stub.url))
-    assert got.kind == "key"
+    assert got.kind == ("forbidden" if key == "forbidden" else "key")
     assert "wrong" not in str(got)
 
 

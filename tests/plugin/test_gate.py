@@ -149,7 +149,7 @@ def test_stopped_run_is_invalid(run: Runner, workers: str) -> None:
     """A run that stops early on an error is invalid, however good its answers were."""
     run.sums(ITEMS)
     spec = model(run, errors=[38])
-    run.change("model.py", 'kind="status 400"', 'kind="key", fatal=True')
+    run.change("model.py", 'kind="status 400"', 'kind="replica", fatal=True')
     file = gate(run, min_accuracy=0.1)
     done = run("--model", spec, "--llm-concurrency", "1", "-n", workers, "--llm-gate", str(file))
     assert done.code in (1, 2), done.output

@@ -208,7 +208,7 @@ def from_status(
         return error(
             f"the API refuses the key (status {status}); set the right one in OPENAI_API_KEY, or in your"
             f" provider's variable{detail}",
-            kind="key",
+            kind="key" if status == 401 else "forbidden",
             fatal=True,
         )
     if status in (400, 404) and _NO_CHAT.search(message):
