@@ -20,8 +20,6 @@ from typing import Any
 
 from pytest_llmprops.core.requests import Reply
 
-#: default of ``--llm-max-thinking``, in tokens
-MAX_THINKING = 32_768
 #: a text without a match has no thoughts; most replies end here
 _MARKS = re.compile(r"(?:think(?:ing)?|thought|reasoning)\s*[>\]▷]|<\|channel\|>|\Aanalysis", re.IGNORECASE)
 _TAGS = re.compile(

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Literal, get_args
 from pytest_llmprops.core.strict_json import encoded, number, string
 
 Kind = Literal["chat", "segment", "sentiment", "translate", "fill-mask", "embed", "parse"]
+#: default of ``--llm-max-thinking``, in tokens
+MAX_THINKING = 32_768
 #: ``Reply.key`` of the empty replies that ``--llm-plan`` uses to count requests
 PLANNED = "planned"
 #: the requests of repeat r have the samples ``r * REPEAT_STRIDE + sample``

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pytest_llmprops.core.reasoning import MAX_THINKING
+from pytest_llmprops.core.requests import MAX_THINKING
 from pytest_llmprops.engine.store.base import CacheMode
 from pytest_llmprops.engine.store.location import holds_replies
 from pytest_llmprops.models.base import BackendOptions

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import LIMITED_SIZES, Shard
-from pytest_llmprops.core.reasoning import MAX_THINKING
+from pytest_llmprops.core.requests import MAX_THINKING
 
 # The values of command-line options and ini keys: functions that read them from text, or raise ValueError.
 
