@@ -318,8 +318,7 @@ class Calls:
         The reply is None if the call failed in a way that says nothing about other calls. Only a server that cannot be
         reached is tried again.
 
-        :param is_last: there is no other prompt to try.
-        :raises RunStopped: if the model refuses every call, or cannot be reached.
+        :raises RunStopped: if the model refuses every call, cannot be reached, or asks to wait for too long.
         """
         spared = () if is_last else BLOCKS_ONE_PROMPT
         try:
@@ -329,8 +328,14 @@ class Calls:
         except BackendError as error:
             if _is_unreachable(error):
                 raise self.stop(f"{label}: {error.message}") from None
-            return None, error.kind in spared
-        return reply, False
+            if error.transient and not worth_retrying(error):
+                # A limit per day is used up.
+                minutes = (error.retry_after or 0) / 60
+                raise self.stop(
+                    f"{label}: the server asks to wait {minutes:.0f} minutes; {error.message}"
+                ) from None
+            return None
+        return reply
 
     async def _with_retries(
         self,

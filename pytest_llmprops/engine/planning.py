@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Request, Usage
 from pytest_llmprops.engine.evaluator import Case, evaluate
 from pytest_llmprops.engine.event_loop import LoopThread, forget_cancellation
-from pytest_llmprops.models.api.prices import Price
+from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price
 
-#: Characters per token for mostly Latin scripts; a rough estimate, and printed as one.
-CHARACTERS_PER_TOKEN = 4.0
 #: Assumed seconds per call, to estimate the time of a run.
 SECONDS_PER_CALL = 1.0
 #: how long the plan waits for tasks of benchmarks that it cancels

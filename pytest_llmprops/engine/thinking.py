@@ -87,17 +87,20 @@ class ThinkingBudget:
 
         :param send: makes a call.
         """
-        refused: BackendError | None = None
+        extra, refused = self.extra, 0
         while True:
-            extra = self.extra
             results = await send(
                 [self.request(request, extra) for request in requests] if extra else requests
             )
             if isinstance(results, BackendError):
-                if results.kind != "request" or not extra or refused is not None or not self._lower(extra):
+                if results.kind != "request" or not extra or refused:
                     return results
-                refused = results
+                # The limit may be the reason: ask once with the step below.
+                refused = extra
+                extra = max((step for step in self._steps if step < extra), default=0)
                 continue
+            if refused:
+                self._forget(refused)
             if not isinstance(requests[0], Chat):
                 return results
             answers = [answer_of(reply) for reply in results]
@@ -105,15 +108,14 @@ class ThinkingBudget:
                 await self._look(requests[0], answers, send)
             if not any(self.is_cut(reply, parts) for reply, (_, parts) in zip(results, answers, strict=True)):
                 return [reply for reply, _ in answers]
-            if refused is not None or not self.raised_from(extra):
+            if refused or not self.raised_from(extra):
                 return self.error()
+            extra = self.extra
 
-    def _lower(self, extra: int) -> bool:
-        """Go back to the step below one that a server refused, for good."""
-        if extra == self.extra:
-            self._steps = [step for step in self._steps if step < extra]
-            self.extra = self._steps[-1] if self._steps else 0
-        return self.extra < extra
+    def _forget(self, refused: int) -> None:
+        """Go back to the step below one that a server refuses, for good."""
+        self._steps = [step for step in self._steps if step < refused]
+        self.extra = min(self.extra, self._steps[-1] if self._steps else 0)
 
     async def _look(self, request: Request, answers: Sequence[tuple[Reply, Parts]], send: Send) -> None:
         """Find out whether replies have thoughts without an opening tag, as far as these replies show it."""

@@ -20,7 +20,6 @@ from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Request, Usage
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import (
-    CHARACTERS_PER_TOKEN,
     SECONDS_PER_CALL,
     Planned,
     cost,
@@ -28,7 +27,7 @@ from pytest_llmprops.engine.planning import (
     total_calls,
 )
 from pytest_llmprops.engine.session import Engine
-from pytest_llmprops.models.api.prices import FREE, Price, price
+from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, FREE, Price, price
 from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases import HELPER, Cases
 from pytest_llmprops.plugin.markers import searched_by

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
-from fixtures.apis import APIS, KEY, Api, Mistake, plain, serving, table
+from fixtures.apis import APIS, KEY, Answer, Api, Call, Mistake, plain, serving, table
 from tests.support.runs import ROOT, Finished, Runner
 
 #: the README's benchmark, and two items of each suite that every way of asking is among
@@ -49,8 +47,102 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, dict[str, s
         write_benchmark(run)
         with serving(plain(logprobs)) as url:
             done = measured(run, f"{url}/v1", "openai:m", env={"OPENAI_API_KEY": KEY})
-        assert done.run["deviations"] in ([], {}, {"m": []}), done.run["deviations"]
+        assert done.run["deviations"] == {}
         found[logprobs] = statuses(done)
         assert len(set(found[logprobs].values())) > 2
         assert "error" not in found[logprobs].values(), done.output
     return found
+
+
+@pytest.mark.parametrize("api", [api for api in APIS if api.name != "vllm-base"], ids=lambda api: api.name)
+def test_verdicts_are_those_behind_a_plain_server(
+    run: Runner, expected: dict[bool, dict[str, str]], api: Api
+) -> None:
+    """Each API gives the plain server's verdicts; a run records what was adapted, and notes the rest."""
+    if api.model.startswith("litellm:") and importlib.util.find_spec("litellm") is None:
+        pytest.skip("needs the extra 'litellm'")
+    write_benchmark(run)
+    with serving(api.respond) as url:
+        done = measured(run, url + api.path, api.model, *api.args, env={api.key_variable: KEY})
+    assert (done.folder / "run.json").exists(), done.output
+    assert statuses(done) == expected[not api.samples] | dict(api.statuses), done.output
+    recorded = [phrase for phrases in done.run["deviations"].values() for phrase in phrases]
+    assert sorted(recorded) == sorted(api.deviations)
+    for note in api.notes:
+        assert note in done.output
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("api", "mistake"),
+    [pytest.param(api, m, id=f"{api.name}-{m.says}") for api in APIS for m in api.mistakes],
+)
+def test_mistake_of_a_user_is_one_line(run: Runner, api: Api, mistake: Mistake) -> None:
+    """What a user must set is said in one line that has the API's words, before the run begins."""
+    write_benchmark(run)
+    with serving(mistake.respond or api.respond) as url:
+        address = url + (mistake.path or api.path)
+        model = mistake.model or api.model
+        done = run(
+            "--model", model, "--llm-base-url", address, *api.args, *mistake.args, env={api.key_variable: mistake.key}
+        )  # fmt: skip
+    lines = [line for line in done.output.splitlines() if line.startswith("ERROR: ")]
+    assert (done.code, len(lines)) == (4, 1), done.output
+    assert mistake.says in lines[0]
+    assert not done.folder.exists()
+
+
+def test_table_of_the_docs_is_that_of_the_personalities() -> None:
+    """docs/models.md has the table of ``fixtures/apis.py``."""
+    assert table() in (ROOT / "docs" / "models.md").read_text(encoding="utf-8"), table()
+
+
+# ---- a gateway that blocks one prompt
+
+BLOCKED = "3 + 1 ="
+BLOCKS: dict[str, Answer] = {
+    "413": (413, {}, {"error": {"message": "Request Entity Too Large"}}),
+    "403": (403, {}, {"error": {"message": "Request blocked by the firewall"}}),
+    "404": (404, {}, {"detail": "Not Found"}),
+    "html": (200, {}, "<!DOCTYPE html><html><body>Access denied</body></html>"),
+    "empty": (200, {}, ""),
+}
+
+
+def adds(call: Call) -> Answer:
+    """Answer a sum."""
+    message = {"role": "assistant", "content": str(int(call.prompt.split()[0]) + 1)}
+    return 200, {}, {"model": "m", "choices": [{"finish_reason": "stop", "message": message}]}
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_gateway_that_blocks_one_prompt_costs_only_its_item(run: Runner, block: str) -> None:
+    """The run ends with one error, which a gate counts and a resumed run measures again, and all other verdicts."""
+    run.sums(40)
+    gate = run.write("gate.toml", '[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.5\nmax_errors = 0.2\n')
+    blocked, asked = True, 0
+
+    def gateway(call: Call) -> Answer:
+        nonlocal asked
+        if call.prompt != BLOCKED:
+            return adds(call)
+        asked += 1
+        return BLOCKS[block] if blocked else adds(call)
+
+    with serving(gateway) as url:
+        options = ("--model", "openai:m", "--llm-base-url", f"{url}/v1", "--llm-retries", "1")
+        first = run(*options, "--llm-gate", str(gate))
+        assert asked > 1
+        assert [name for name, status in statuses(first).items() if status == "error"] == ["sums/0003"]
+        assert first.run["complete"]
+        [row] = first.run["summary"]
+        assert (row["items"], row["errors"], row["correct"]) == (40, 1, 39)
+        assert "gate decision: pass" in first.output, first.output
+        resumed = (*options, "--llm-run", str(first.folder), "--llm-resume")
+        again = run(*resumed)
+        assert "39 verdicts kept, 1 error measured again" in again.output
+        assert first.run["complete"]
+        assert first.run["summary"][0]["errors"] == 1
+        blocked = False
+        assert run(*resumed).code == 0
+    assert first.run["summary"][0]["correct"] == 40

@@ -15,10 +15,9 @@ from pytest_llmprops.core.reasoning import answer_of, is_cut
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.batch.ledger import Entry, Ledger, account_of
 from pytest_llmprops.engine.calls import ActiveModel
-from pytest_llmprops.engine.planning import CHARACTERS_PER_TOKEN
 from pytest_llmprops.engine.queues import prompt_key
 from pytest_llmprops.models.api.batches import BatchApi, BatchState, LineResult
-from pytest_llmprops.models.api.prices import Price
+from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price
 
 # Read the results of a batch that is over: replies, failed lines, and lines that were not run.
 

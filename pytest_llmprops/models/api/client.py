@@ -12,7 +12,7 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.prices import Price
+from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price
 from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -297,6 +297,7 @@ class Deviations:
         self._required_limit, self._is_limited = required_limit, False
         self._refused: list[str] = []
         self._least_temperature: float | None = None
+        self._has_no_system = False
 
     def apply(self, body: dict[str, Any]) -> dict[str, Any]:
         """Apply all deviations so far to ``body``, in place, and return it."""
@@ -314,6 +315,8 @@ class Deviations:
         temperature = body.get("temperature")
         if self._least_temperature is not None and isinstance(temperature, int | float):
             body["temperature"] = min(max(temperature, self._least_temperature), 1.0)
+        if self._has_no_system:
+            body["messages"] = _without_system(body["messages"])
         return body
 
     def adapt(self, name: str, sent: Mapping[str, Any], *, is_range: bool = False) -> bool:
@@ -339,6 +342,12 @@ class Deviations:
             self._note("top_logprobs")
         return True
 
+    def put_system_first(self, sent: Mapping[str, Any]) -> bool:
+        """Record that the model has no role for system messages; return whether to resend the adapted call."""
+        has_system = any(message["role"] == "system" for message in sent["messages"])
+        self._has_no_system |= has_system
+        return has_system
+
     def _note(self, name: str) -> None:
         if name not in self._refused:
             self._refused.append(name)
@@ -355,11 +364,26 @@ class Deviations:
             texts.append(f"at most {self._required_limit} tokens, because the API requires a limit")
         if self._least_temperature is not None:
             texts.append(f"temperature from {self._least_temperature:g} to 1")
+        if self._has_no_system:
+            texts.append("system message put before the first user message")
         return tuple(texts)
+
+
+def _without_system(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return messages whose first user message begins with the text of the system messages."""
+    system = [message["content"] for message in messages if message["role"] == "system"]
+    others = [dict(message) for message in messages if message["role"] != "system"]
+    first = next((message for message in others if message["role"] == "user"), None)
+    if first is None:
+        return [{"role": "user", "content": "\n\n".join(system)}, *others]
+    first["content"] = "\n\n".join([*system, first["content"]])
+    return list(others)
 
 
 #: maximum replies per call; OpenAI's own limit
 MOST_SAMPLES = 128
+#: prompts with too few tokens after which a note says that the server may cut prompts
+MANY_CUT = 5
 #: seconds for the end of a cancelled call
 _CANCELLED = 1.0
 #: sends a body and returns the parsed answer or an error value; may raise the SDK's exceptions
@@ -389,6 +413,8 @@ class ApiCalls:
     notes: list[str] = field(default_factory=list)
     #: prompts whose calls with ``n`` were refused, possibly because of ``n``
     _refused_together: set[tuple[Message, ...]] = field(default_factory=set)
+    #: prompts in which the server counted far fewer tokens than they can have; None after the note
+    _cut: set[int] | None = field(default_factory=set)
 
     async def reply(self, request: Chat, post: Post) -> Result:
         """Send ``request``, and adapt and resend it until the API accepts it or refuses it for good."""
@@ -440,6 +466,10 @@ class ApiCalls:
                     is_range = errors.names_range(errors.error_body(error))
                 if refused is not None and self.deviations.adapt(refused, body, is_range=is_range):
                     continue
+                if errors.refuses_system(
+                    status, errors.error_body(error)
+                ) and self.deviations.put_system_first(body):
+                    continue
                 if count > 1 and status and errors.refuses_several(status, errors.error_body(error)):
                     self._stop_batching("refuses several samples of a prompt in one call (n)")
                     return []
@@ -451,7 +481,24 @@ class ApiCalls:
             if isinstance(answer, BackendError):
                 return answer
             seconds = time.perf_counter() - started
+            if self._cut is not None:
+                self._look_for_cut(body["messages"], usage_of(answer).prompt_tokens)
             return self.read(answer, count, self.price, seconds)
+
+    def _look_for_cut(self, messages: Sequence[Mapping[str, Any]], counted: int) -> None:
+        """Add a note if the server counted too few tokens in several prompts: Ollama cuts long ones silently."""
+        text = "\n".join(message["content"] for message in messages)
+        estimate = len(text) / CHARACTERS_PER_TOKEN
+        if self._cut is None or not 0 < counted < estimate / 3:
+            return
+        self._cut.add(hash(text))
+        if len(self._cut) >= MANY_CUT:
+            self._cut = None
+            self.notes.append(
+                f"the server counted {counted:,} tokens in a prompt of about {estimate:,.0f}, and as few in others;"
+                " it may cut long prompts silently: raise its context length (Ollama: OLLAMA_CONTEXT_LENGTH, or"
+                " num_ctx in the Modelfile)"
+            )
 
     def read(
         self, answer: Mapping[str, Any], count: int, price: Price | None, seconds: float

@@ -29,7 +29,8 @@ _SECRETS = (
 )
 _NO_MODEL = re.compile(
     r"model\b.{0,120}(does not exist|do(es)? not have access|not found|not exist|is not available)"
-    r"|(unknown|invalid|no such|unsupported) model|invalid model id|^model: ",
+    r"|(unknown|invalid|no such|unsupported) model|invalid model id|model identifier is invalid|no models? loaded"
+    r"|^model: ",
     re.IGNORECASE | re.DOTALL,
 )
 _QUOTA = re.compile(
@@ -45,6 +46,19 @@ _REFUSED = re.compile(
 )
 _ONLY_RESPONSES = re.compile(
     r"only (supported|available) in.{0,20}v1/responses|use the responses api", re.IGNORECASE
+)
+#: OpenRouter's 404 for a model that the account's privacy settings, or the parameters, leave without a provider
+_NO_PROVIDER = re.compile(r"no (allowed )?(endpoints|providers) (found|are? ?available)", re.IGNORECASE)
+#: Gemini refuses a wrong key with status 400
+_WRONG_KEY = re.compile(r"api[ _]key (not valid|not found|invalid|expired)", re.IGNORECASE)
+#: DashScope's models that think answer only streams, unless their thoughts are turned off
+_THINKS_IN_STREAM = re.compile(r"enable_thinking", re.IGNORECASE)
+_ONLY_STREAM = re.compile(r"only supports? stream|stream mode|non-streaming|非流式", re.IGNORECASE)
+#: chat templates without a role for system messages, as vLLM, SGLang and LM Studio report them; OpenAI's o1-mini; MiniMax
+_NO_SYSTEM = re.compile(
+    r"system role not supported|(role|does not support)\W+system\b|only user(,| and) assistant"
+    r"|conversation roles must alternate",
+    re.IGNORECASE,
 )
 _NO_CHAT = re.compile(r"not a chat model|does not support chat|chat template", re.IGNORECASE)
 #: the values that a parameter may have
@@ -158,6 +172,11 @@ def needs_responses(status: int | None, body: Any) -> bool:
     return status in (400, 404) and bool(_ONLY_RESPONSES.search(_details(body)[0]))
 
 
+def refuses_system(status: int | None, body: Any) -> bool:
+    """Return True if an error says that the model has no role for system messages."""
+    return status in (400, 422, 500) and bool(_NO_SYSTEM.search(_details(body)[0]))
+
+
 def names_range(body: Any) -> bool:
     """Return True if an error says that a parameter must be above 0."""
     return bool(_RANGE.search(_details(body)[0]))
@@ -204,7 +223,7 @@ def from_status(
         return error(f"status {status}{detail}", kind=f"status {status}", transient=True, retry_after=wait)
     if isinstance(body, str) and is_html(headers, body):
         return not_json(url, body, headers)
-    if status in (401, 403):
+    if status in (401, 403) or (status == 400 and _WRONG_KEY.search(message)):
         return error(
             f"the API refuses the key (status {status}); set the right one in OPENAI_API_KEY, or in your"
             f" provider's variable{detail}",
@@ -217,12 +236,32 @@ def from_status(
             kind="model",
             fatal=True,
         )
+    if status == 400 and _ONLY_STREAM.search(message):
+        fix = "choose another model"
+        if _THINKS_IN_STREAM.search(message):
+            fix = "add --llm-param enable_thinking=false, which turns its thoughts off"
+        return error(
+            f"the API answers these calls to '{model}' only as a stream, which is not supported; {fix}{detail}",
+            kind="request",
+            fatal=True,
+        )
+    if status == 404 and _NO_PROVIDER.search(message):
+        return error(
+            f"no provider serves '{model}' under the settings of the account{detail}",
+            kind="model",
+            fatal=True,
+        )
+    if "DeploymentNotFound" in code:
+        return error(f"DeploymentNotFound: no deployment of this name at {url}{detail}", kind="url", fatal=True)
     no_model = "model_not_found" in code or _NO_MODEL.search(message)
     if no_model and status in (400, 404):
         return error(f"unknown model '{model}'{detail}", kind="model", fatal=True)
     if status in (404, 405) or 300 <= status < 400:
+        fix = "a base URL usually ends in /v1"
+        if "/openai/deployments/" in url:
+            fix = "add ?api-version=VERSION to the base URL, or correct it"
         return error(
-            f"no API at {url} (status {status}); a base URL usually ends in /v1{detail}",
+            f"no API at {url} (status {status}); {fix}{detail}",
             kind="url",
             fatal=True,
         )
@@ -232,6 +271,9 @@ def from_status(
 
 def not_json(url: str, body: str, headers: Mapping[str, str]) -> BackendError:
     """Return the error for an answer that is not JSON, as from a server that is not an API."""
+    if not body.strip():
+        # A gateway that drops an answer; the next one may arrive.
+        return BackendError(clean(f"the answer of {url} is empty"), kind="response", transient=True)
     content = "HTML" if is_html(headers, body) else "text"
     return BackendError(
         clean(f"{url} returned {content} instead of JSON; check the base URL, which usually ends in /v1"),

@@ -20,6 +20,8 @@ from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Usage
 from pytest_llmprops.core.strict_json import parsed_json, strict_json
 
+#: for mostly Latin scripts; a rough estimate, and printed as one
+CHARACTERS_PER_TOKEN = 4.0
 #: the table of this package; ``llmprops models --prices --out FILE`` writes it anew
 SHIPPED = Path(__file__).with_name("prices.json")
 #: litellm's project and licence, under which its table may be copied
