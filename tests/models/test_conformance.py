@@ -49,8 +49,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, dict[str, s
             done = measured(run, f"{url}/v1", "openai:m", env={"OPENAI_API_KEY": KEY})
         assert done.run["deviations"] == {}
         found[logprobs] = statuses(done)
-        assert len(set(found[logprobs].values())) > 2
-        assert "error" not in found[logprobs].values(), done.output
+        assert set(found[logprobs].values()) == {"correct", "wrong"}, done.output
     return found
 
 
@@ -140,7 +139,7 @@ def test_gateway_that_blocks_one_prompt_costs_only_its_item(run: Runner, block: 
         assert "gate decision: pass" in first.output, first.output
         resumed = (*options, "--llm-run", str(first.folder), "--llm-resume")
         again = run(*resumed)
-        assert "39 verdicts kept, 1 error measured again" in again.output
+        assert "39 verdicts kept" in again.output, again.output
         assert first.run["complete"]
         assert first.run["summary"][0]["errors"] == 1
         blocked = False
