@@ -30,7 +30,18 @@ def measured(run: Runner, url: str, model: str, *args: str, env: Mapping[str, st
     """Return a finished run of the README's benchmark and the suites."""
     suites = (str(run.folder / "test_capitals.py"), str(ROOT / "suites"), "--rootdir", str(run.folder))
     # Without a helper, spaCy's would be loaded.
-    return run(*suites, "--llm-helper", "parse=words", "--model", model, "--llm-base-url", url, *OPTIONS, *args, env=env)
+    return run(
+        *suites,
+        "--llm-helper",
+        "parse=words",
+        "--model",
+        model,
+        "--llm-base-url",
+        url,
+        *OPTIONS,
+        *args,
+        env=env,
+    )
 
 
 def statuses(done: Finished) -> dict[str, str]:

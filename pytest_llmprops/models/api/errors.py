@@ -54,7 +54,7 @@ _WRONG_KEY = re.compile(r"api[ _]key (not valid|not found|invalid|expired)", re.
 #: DashScope's models that think answer only streams, unless their thoughts are turned off
 _THINKS_IN_STREAM = re.compile(r"enable_thinking", re.IGNORECASE)
 _ONLY_STREAM = re.compile(r"only supports? stream|stream mode|non-streaming|非流式", re.IGNORECASE)
-#: chat templates without a role for system messages, as vLLM, SGLang and LM Studio report them; OpenAI's o1-mini; MiniMax
+#: chat templates without a role for system messages, as vLLM and LM Studio report them; o1-mini; MiniMax
 _NO_SYSTEM = re.compile(
     r"system role not supported|(role|does not support)\W+system\b|only user(,| and) assistant"
     r"|conversation roles must alternate",
@@ -252,7 +252,9 @@ def from_status(
             fatal=True,
         )
     if "DeploymentNotFound" in code:
-        return error(f"DeploymentNotFound: no deployment of this name at {url}{detail}", kind="url", fatal=True)
+        return error(
+            f"DeploymentNotFound: no deployment of this name at {url}{detail}", kind="url", fatal=True
+        )
     no_model = "model_not_found" in code or _NO_MODEL.search(message)
     if no_model and status in (400, 404):
         return error(f"unknown model '{model}'{detail}", kind="model", fatal=True)
