@@ -106,6 +106,26 @@ def test_a_limit_that_the_server_refuses_is_lowered(make_broker: MakeBroker) -> 
     assert (error.kind, model.limits) == ("thinking", [5, 4_101, 16_389, 4_101])
 
 
+def test_a_prompt_that_the_server_refuses_lowers_no_limit(make_broker: MakeBroker) -> None:
+    """A request that is refused with any limit costs only its item; the next ones keep their tokens."""
+
+    class Choosy(Thinker):
+        def _one(self, request: Chat) -> Reply | BackendError:
+            if "refused" in request.prompt:
+                return BackendError("the API refuses the request (status 400)", kind="request")
+            return super()._one(request)
+
+    model = Choosy(100, None)
+    broker = make_broker(model)
+    ask_all(broker, [SHORT])
+    refused, answered = ask_all(
+        broker, [Chat.user("refused", max_tokens=5), Chat.user("next", max_tokens=5)]
+    ).results
+    assert isinstance(refused, BackendError)
+    assert isinstance(answered, Reply)
+    assert model.limits == [5, 4_101, 4_101]
+
+
 def test_models_that_do_not_think_keep_their_limit(make_broker: MakeBroker) -> None:
     """A chatty model costs one longer call per run; its cut reply stays a reply, and no deviation is noted."""
 

@@ -29,6 +29,8 @@ def write_benchmark(run: Runner) -> None:
 def measured(run: Runner, url: str, model: str, *args: str, env: Mapping[str, str]) -> Finished:
     """Return a finished run of the README's benchmark and the suites."""
     suites = (str(run.folder / "test_capitals.py"), str(ROOT / "suites"), "--rootdir", str(run.folder))
+    # The fork server needs this package, which the environment with litellm lacks.
+    run.fresh = importlib.util.find_spec("allure_commons") is None
     # Without a helper, spaCy's would be loaded.
     return run(
         *suites,
