@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.engine.thinking import ThinkingBudget
 from tests.support.engine_models import MakeBroker, ask_all
 
 #: a request of a benchmark that reads one letter
@@ -106,24 +108,17 @@ def test_a_limit_that_the_server_refuses_is_lowered(make_broker: MakeBroker) -> 
     assert (error.kind, model.limits) == ("thinking", [5, 4_101, 16_389, 4_101])
 
 
-def test_a_prompt_that_the_server_refuses_lowers_no_limit(make_broker: MakeBroker) -> None:
+def test_a_prompt_that_the_server_refuses_lowers_no_limit() -> None:
     """A request that is refused with any limit costs only its item; the next ones keep their tokens."""
+    budget, limits = ThinkingBudget(32_768, probes=False), []
+    budget.extra = 4_096
 
-    class Choosy(Thinker):
-        def _one(self, request: Chat) -> Reply | BackendError:
-            if "refused" in request.prompt:
-                return BackendError("the API refuses the request (status 400)", kind="request")
-            return super()._one(request)
+    async def send(requests: Sequence[Request]) -> BackendError:
+        limits.extend(request.max_tokens for request in requests if isinstance(request, Chat))
+        return BackendError("the API refuses the request (status 400)", kind="request")
 
-    model = Choosy(100, None)
-    broker = make_broker(model)
-    ask_all(broker, [SHORT])
-    refused, answered = ask_all(
-        broker, [Chat.user("refused", max_tokens=5), Chat.user("next", max_tokens=5)]
-    ).results
-    assert isinstance(refused, BackendError)
-    assert isinstance(answered, Reply)
-    assert model.limits == [5, 4_101, 4_101]
+    assert isinstance(asyncio.run(budget.replies([SHORT], send)), BackendError)
+    assert (limits, budget.extra) == ([4_101, 5], 4_096)
 
 
 def test_models_that_do_not_think_keep_their_limit(make_broker: MakeBroker) -> None:
