@@ -110,7 +110,7 @@ def test_a_limit_that_the_server_refuses_is_lowered(make_broker: MakeBroker) -> 
 
 def test_a_prompt_that_the_server_refuses_lowers_no_limit() -> None:
     """A request that is refused with any limit costs only its item; the next ones keep their tokens."""
-    budget, limits = ThinkingBudget(32_768, probes=False), []
+    budget, limits = ThinkingBudget(32_768, probes=False), list[int | None]()
     budget.extra = 4_096
 
     async def send(requests: Sequence[Request]) -> BackendError:
