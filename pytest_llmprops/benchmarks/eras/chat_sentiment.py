@@ -145,11 +145,8 @@ async def _by_sampling(texts: Sequence[str], ask: Ask, samples: int) -> ChatScor
 
 
 def read_answer(text: str) -> Answer | None:
-    """Return the answer of a sampled reply, a letter or a word; None for both, neither, or a negated answer.
-
-    Text before ``</think>`` is ignored.
-    """
-    plain = unicodedata.normalize("NFKC", text).rpartition("</think>")[2]
+    """Return the answer of a sampled reply, a letter or a word; None for both, neither, or a negated answer."""
+    plain = unicodedata.normalize("NFKC", text)
     if re.search(r"[不非没无][是为]?有?[正负]面", plain):
         return None
     tokens = re.findall(r"(?<![A-Za-z])[AB](?![A-Za-z])|正面|负面", plain)

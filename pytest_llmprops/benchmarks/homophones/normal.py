@@ -21,7 +21,6 @@ _ACCENTS = {
     and base != chr(code)
     and "\u0303" not in unicodedata.normalize("NFD", chr(code))
 }
-_REASONING = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.S | re.I)
 _UNICODE_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _LATEX = re.compile(r"\\(?:text\w*|math\w+|emph|mbox|underline)\s*\{([^{}\n]{0,80})\}")
 _BOXED = re.compile(r"\\boxed\s*\{([^{}\n]{0,80})\}")
@@ -48,8 +47,8 @@ def plain(text: str, words: Words, *, exact: bool = False) -> str:
 
 
 def without_markup(reply: str) -> str:
-    """Return the reply without reasoning, struck-out text, HTML, LaTeX, and markup inside words."""
-    text = _REASONING.sub(" ", reply) if "<" in reply else reply
+    """Return the reply without struck-out text, HTML, LaTeX, and markup inside words."""
+    text = reply
     if "\\" in text:
         text = _UNICODE_ESCAPE.sub(lambda m: chr(int(m[1], 16)), text)
         for _ in range(2):

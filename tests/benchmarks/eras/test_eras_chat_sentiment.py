@@ -222,7 +222,6 @@ def test_log_probabilities_of_some_replies_only() -> None:
         ("A 或 B", None),
         ("A. 负面", None),
         ("BAD", None),
-        ("<think>A 还是 B</think>B", "negative"),
         ("", None),
     ],
 )

@@ -24,6 +24,8 @@ from pytest_llmprops.benchmarks.homophones.reading import LONGEST_READ, Reading,
 from pytest_llmprops.benchmarks.homophones.reading_rules import SECTIONS, parse_rules
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.reasoning import answer_of
+from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.data.files import DataFolder, builtin_data
 
 DOCUMENT = json.loads((builtin_data() / "homophones" / "reading_rules.json").read_text(encoding="utf-8"))
@@ -43,7 +45,8 @@ LABELLED = [
 
 def read(row: dict[str, Any], match: str = "word") -> Reading:
     words = {name: row[name] for name in ("word", "sentence")}
-    return reading(row["reply"], row["answers"], match, row["language"], RULES, **words)
+    answer, _ = answer_of(Reply(row["reply"]))
+    return reading(answer.text, row["answers"], match, row["language"], RULES, **words)
 
 
 def say(reply: str, answer: str = "candle", *, word: str = "kanndul", language: str = "en") -> Reading:
@@ -286,7 +289,6 @@ def drywer(reply: str) -> bool:
         ("A: driver\nB: dryer\nAnswer: B", False),
         ("A: driver\nB: dryer\nAnswer: A", True),
         ("~~driver~~ dryer", False),
-        ("<think>driver?</think>dryer", False),
         (r"$\boxed{\text{driver}}$", True),
         ("d-r-i-v-e-r", True),
         ("dri**ver**", True),
@@ -352,7 +354,7 @@ def test_any_text_can_be_read(match: str, reply: str, word: str, sentence: str) 
     "piece",
     [
         "not ", "driver ", "not driver ", "driver but ", "driver? no ", "“driver” ", "instead of ",
-        "cannot tell whether ", "is not ", "In the sentence ", "d-r-", "\\text{", "<think>", "~~", "不是", "厨房不",
+        "cannot tell whether ", "is not ", "In the sentence ", "d-r-", "\\text{", "~~", "不是", "厨房不",
         "no se si ", "¿no ", "&amp;", "____ ", "⟦", "at first glance ", "answer: ", '"x", ',
         "为,", "意为", "是", "word, ", "“为”、", "可能是为、", "driver or ", "a ", '"x" or ', "可能是“好”、",
         "means a ", "\n- a", "could be a, ", "⟦(", " ",
