@@ -112,9 +112,7 @@ def line_of(role: str, request: Request, reply: Reply, *, note: str = "") -> dic
         "role": role,
         "kind": kind,
         "request": fields,
-        "reply": {"text": "", "note": note}
-        if note
-        else _kept(reply.text, reply.value, reply.logprobs, reply.reasoning),
+        "reply": _written(reply, note),
         "finish_reason": reply.finish_reason,
         "served_model": reply.served_model,
         "usage": _tokens(reply.usage),
@@ -135,11 +133,7 @@ def chat_line(role: str, request: Chat, reply: Reply, contents: Sequence[str], *
         [f"[{string(m.role)}, {content}]" for m, content in zip(request.messages, contents, strict=True)]
     )
     if note or reply.value is not None or reply.logprobs is not None or reply.reasoning:
-        kept = encoded(
-            {"text": "", "note": note}
-            if note
-            else _kept(reply.text, reply.value, reply.logprobs, reply.reasoning)
-        )
+        kept = encoded(_written(reply, note))
     else:
         kept = f'{{"text": {string(reply.text)}}}'
     usage = reply.usage

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
+from pytest_llmprops.core.reasoning import answer_of, is_cut
 from pytest_llmprops.core.requests import Chat, Reply, Request
 from pytest_llmprops.engine.calls import (
     ActiveModel,
@@ -270,7 +271,11 @@ class Broker:
             ) from None
         if self._is_closed:
             raise asyncio.CancelledError
-        return reply
+        if reply is None or not isinstance(request, Chat):
+            return reply
+        # Other versions may have stored a reply whole; one that was cut before its answer is asked for again.
+        answer, parts = answer_of(reply)
+        return None if is_cut(reply, parts) else answer
 
     async def _joined(self, label: str, served: ActiveModel, key: str, request: Request) -> Reply:
         """Return the reply to one call that all equal requests in progress share."""

@@ -29,7 +29,7 @@ VERDICTS = (
     "score", "expected", "given", "reason", "evidence", "requests",
 )  # fmt: skip
 REQUESTS = (
-    "run_id", "key", "role", "kind", "request", "reply", "reply_value", "finish_reason", "served_model",
+    "run_id", "key", "role", "kind", "request", "reply", "reasoning", "reply_value", "finish_reason", "served_model",
     "prompt_tokens", "completion_tokens", "reasoning_tokens", "cached", "seconds",
 )  # fmt: skip
 SEARCHES = (
@@ -56,7 +56,7 @@ def tables(runs: Sequence[Run], name: Table = "verdicts") -> Iterator[pd.DataFra
     - ``verdicts``: ``values`` become float columns ``value_<name>``, empty if a benchmark has no such number;
       ``requests`` is a list of texts, and ``evidence`` is JSON text, null if it is empty.
     - ``summary`` and ``metrics``: the rows of ``run.json``.
-    - ``requests``: prompts as JSON text, replies as text.
+    - ``requests``: prompts as JSON text, replies and thoughts as text; ``reasoning`` is null without thoughts.
     - ``searches``: ``found`` says whether there is a counterexample, ``why`` describes it, and ``counterexample`` has
       all of it as JSON text.
 
@@ -78,7 +78,7 @@ def tables(runs: Sequence[Run], name: Table = "verdicts") -> Iterator[pd.DataFra
     if name == "requests":
         rows = (_request(run.run_id, record) for run in runs for record in read_requests(run.folder).each())
         # pandas gives a column without any text no type, and one whose numbers are all whole another one.
-        types = dict.fromkeys(("reply", "reply_value"), "string") | {"seconds": "float64"}
+        types = dict.fromkeys(("reply", "reasoning", "reply_value"), "string") | {"seconds": "float64"}
         return (pd.DataFrame(part, columns=list(REQUESTS)).astype(types) for part in _parts(rows))
     if name == "searches":
         rows = (_search(run.run_id, record) for run in runs for record in run.searches)
@@ -134,6 +134,7 @@ def _request(run_id: str, record: RequestRecord) -> dict[str, Any]:
         "run_id": run_id,
         "request": json.dumps(line["request"], ensure_ascii=False),
         "reply": record.reply,
+        "reasoning": record.reasoning or None,
         "reply_value": None if value is None else json.dumps(value, ensure_ascii=False),
     }
 

@@ -16,7 +16,7 @@ from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Embed, Reply, Request
 from pytest_llmprops.engine import client
 from pytest_llmprops.engine.broker import Broker
-from pytest_llmprops.engine.store.base import Row
+from pytest_llmprops.engine.store.base import Row, row_of
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from pytest_llmprops.models.fake import FakeModel
 from tests.support.engine_models import MakeBroker, Plain, ask_all
@@ -42,6 +42,20 @@ def test_stored_replies_are_not_requested_again(make_broker: MakeBroker) -> None
     assert (asked.counters.requests, asked.counters.cache_hits, asked.counters.sent) == (3, 2, 1)
     assert 0 < asked.counters.oldest_seconds < 60
     assert ask_all(make_broker(FakeModel(["y"])), ["a"]).texts == ["y"]
+
+
+def test_stored_replies_are_read_without_their_thoughts(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """A reply that was stored whole is split when it is read; one that was cut before its answer is sent again."""
+    model = FakeModel(lambda chat: "B")
+    keys = [reply.key for reply in ask_all(make_broker(model), ["a", "b"]).results]
+    broker = make_broker(model)
+    store = SQLiteStore(Path(broker.config.store))
+    whole, cut = Reply("<think>A</think>C"), Reply("<think>A", finish_reason="length")
+    store.put_many([row_of(key, "m", reply) for key, reply in zip(keys, (whole, cut), strict=True)])
+    store.close()
+    asked = ask_all(broker, ["a", "b"])
+    assert [(r.text, r.reasoning, r.cached) for r in asked.results] == [("C", "A", True), ("B", "", False)]
+    assert ask_all(make_broker(model), ["b"]).results[0].cached
 
 
 def test_refresh_sends_each_request_once(make_broker: MakeBroker) -> None:

@@ -119,9 +119,14 @@ def texts(results: Sequence[Any]) -> list[str]:
 
 
 def test_replies_say_that_a_replica_computed_them() -> None:
-    """Replies come back in order, marked with their engine."""
-    results, notes = served(Machines(), 10, placement=Placement(3, 0, 1))
+    """Replies come back in order with their thoughts, marked with their engine."""
+
+    def thinking() -> Local:
+        return Local(serve=lambda prompts: [Reply(prompt, reasoning=f"so {prompt}") for prompt in prompts])
+
+    results, notes = served(Machines(), 10, placement=Placement(3, 0, 1), there=thinking)
     assert texts(results) == [str(n) for n in range(10)]
+    assert [result.reasoning for result in results] == [f"so {n}" for n in range(10)]
     assert {result.via for result in results} == {"ray"}
     # Some may answer after all requests are served.
     assert " of 3 replicas answered, each with 1 CPU, in a test, on " in notes[0]

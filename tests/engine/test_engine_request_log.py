@@ -7,12 +7,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.request_records import RequestRecord
-from pytest_llmprops.core.requests import Chat, Message, Reply, Segment, Usage
+from pytest_llmprops.core.requests import Chat, Message, Reply, Request, Segment, Usage
 from pytest_llmprops.engine.request_log import MIN_PREFIX, RequestLog
+from pytest_llmprops.runs.replies import read_requests
 
 EXAMPLES = "".join(f'Input: "sentence number {n}" Label: {"AB"[n % 2]}\n' for n in range(20))
 OTHER = "".join(f"Frage {n}: 词 {n * n}\n" for n in range(40))
@@ -132,6 +134,17 @@ def test_line_has_request_and_reply(tmp_path: Path) -> None:
         "cached": True,
         "seconds": 0.5,
     }
+
+
+@pytest.mark.parametrize("request_", [Chat.user("q"), Segment("q")])
+def test_thoughts_are_recorded_beside_the_reply(tmp_path: Path, request_: Request) -> None:
+    """A reader of the record gets the answer and the thoughts apart, and writes both again."""
+    log = RequestLog(tmp_path)
+    log.add("subject", request_, Reply("B", reasoning="Is it <b>A</b>?", key="k"))
+    log.close()
+    record = read_requests(tmp_path)["k"]
+    assert (record.reply, record.reasoning) == ("B", "Is it <b>A</b>?")
+    assert record.to_json()["reply"] == {"text": "B", "reasoning": "Is it <b>A</b>?"}
 
 
 def test_a_key_is_written_once_and_flushed(tmp_path: Path) -> None:

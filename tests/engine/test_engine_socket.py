@@ -57,14 +57,14 @@ def test_concurrent_requests_get_their_own_answers(make_broker: MakeBroker, path
 def test_reply_is_transferred_completely(make_broker: MakeBroker, path: str) -> None:
     """Key, origin, values and invalid Unicode text arrive unchanged."""
     text = "\ud800 \u2028 \n 中" + "x" * 200_000
-    model = FakeModel(lambda chat: Reply(text, value={"a": [1.5]}, usage=Usage(1, 2, 3), served_model="s"))
+    model = FakeModel(lambda chat: Reply(text, value={"a": [1.5]}, usage=Usage(1, 2, 3), reasoning="r"))
 
     async def work(one: BrokerClient, two: BrokerClient) -> list[Reply]:
         return [await ask(one, "\ud800 q"), await ask(two, "\ud800 q")]
 
     first, again = served(path, make_broker(model), work)
     assert (first.text, first.value, first.usage) == (text, {"a": [1.5]}, Usage(1, 2, 3))
-    assert first.served_model == "s"
+    assert first.reasoning == again.reasoning == "r"
     assert first.key == again.key != ""
     assert (first.cached, again.cached) == (False, True)
     assert again.text == text

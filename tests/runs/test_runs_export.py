@@ -27,7 +27,11 @@ def two(tmp_path: Path) -> list[Run]:
     ]
     write_run(tmp_path / "first", first)
     log = RequestLog(tmp_path / "first")
-    log.add("subject", Chat.user("2 + 2 ="), Reply('four, "4"\n', usage=Usage(3, 2, 1), key="k"))
+    log.add(
+        "subject",
+        Chat.user("2 + 2 ="),
+        Reply('four, "4"\n', reasoning="2 + 2", usage=Usage(3, 2, 1), key="k"),
+    )
     log.close()
     write_run(tmp_path / "second", [verdict("1", "error")])
     return [read_run(tmp_path / name) for name in ("first", "second")]
@@ -64,10 +68,11 @@ def test_tables_of_run_json(two: list[Run], tmp_path: Path) -> None:
 
 
 def test_requests(two: list[Run], tmp_path: Path) -> None:
-    """Prompts are JSON, replies are text and token counts are numbers."""
+    """Prompts are JSON, replies and thoughts are text, and token counts are numbers."""
     [row] = through_parquet(two, "requests", tmp_path)
     assert json.loads(row["request"])["messages"] == [["user", "2 + 2 ="]]
     assert (row["run_id"], row["key"], row["reply"]) == ("first", "k", 'four, "4"\n')
+    assert row["reasoning"] == "2 + 2"
     assert (row["prompt_tokens"], row["completion_tokens"], row["reasoning_tokens"]) == (3, 2, 1)
 
 
