@@ -269,6 +269,9 @@ def test_prompts_of_several_turns_show_roles() -> None:
     assert json.loads(case.reply_text(vectors)) == {"tokens": ["a"], "vectors": "1 x 384 numbers"}
     empty = case.step("subject", "m", chat, Reply(""), "", attach=True)
     assert empty.attachments[1].text == "(an empty reply)"
+    thought = case.step("subject", "m", chat, Reply("B", reasoning="A\x07" * 1000), "", attach=True)
+    assert [a.name for a in thought.attachments] == ["prompt", "thoughts (2,000 characters)", "reply"]
+    assert thought.attachments[1].text == "A␇" * 1000
 
 
 def test_verdict_aligns_expected_and_given_answers() -> None:

@@ -113,6 +113,11 @@ def step(role: str, model: str, request: Request, reply: Reply | None, error: st
     if reply is None:
         return Step(f"{who} did not answer", False, 0.0, (), tuple(texts), visible(error))
     if attach:
+        if reply.reasoning:
+            # A page of its own, closed until it is clicked.
+            texts.append(
+                Attachment(f"thoughts ({len(reply.reasoning):,} characters)", bounded(reply.reasoning))
+            )
         texts.append(Attachment("reply", bounded(reply_text(reply)) or "(an empty reply)"))
     took = f"{reply.seconds:.2f} s"
     usage = reply.usage

@@ -157,7 +157,10 @@ class _Prefixes:
 
 
 def _call(call: RequestRecord, usage: list[Any], place: tuple[Any, ...], prefixes: _Prefixes) -> list[Any]:
-    """Return ``[role, [[speaker, text], …], reply, remarks, usage]``; a request other than a chat is shown as JSON."""
+    """Return ``[role, [[speaker, text], …], reply, remarks, usage, thoughts]``.
+
+    Thoughts are ``[length, text]``, left out if there are none. A request other than a chat is shown as JSON.
+    """
     messages = call.messages
     if "messages" not in call.request:
         fields = {name: value for name, value in call.request.items() if value not in (None, [], {})}
@@ -172,7 +175,8 @@ def _call(call: RequestRecord, usage: list[Any], place: tuple[Any, ...], prefixe
         remarks.append(f"ended by {call.finish_reason}")
     if call.cached:
         remarks.append("from the store")
-    return [call.role, texts, cut(reply), ", ".join(map(visible, remarks)), usage]
+    thoughts = [[len(call.reasoning), cut(call.reasoning)]] if call.reasoning else []
+    return [call.role, texts, cut(reply), ", ".join(map(visible, remarks)), usage, *thoughts]
 
 
 def _plain(value: Any) -> str:

@@ -60,7 +60,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     )
     requests = [exchange(f"k{n}", f"What is {n} + 1?", f"The sum of {n} and one") for n in range(8)]
     requests += [exchange(code, "what is meant?", text) for code, text in REPLIES.items()]
-    requests.append(exchange("x", HOSTILE, HOSTILE))
+    thought = {"text": HOSTILE, "reasoning": f"So {HOSTILE}"}
+    requests.append(exchange("x", HOSTILE, "", reply=thought))
     one = recorded(folder / "one", records, requests=requests)
     two = [recorded(folder / m, verdicts("add", n, 10 - n, model=m)) for m, n in (("old", 4), ("new", 9))]
     return {
@@ -251,6 +252,21 @@ def test_reply_is_shown_as_text(show: Open) -> None:
     assert "␛[31mred [U+202E]gnp.exe" in shown
     assert not set("\x1b\u202e") & set(page.content())
     assert page.locator("a[href^='javascript']").count() == 0
+
+
+def test_thoughts_are_folded(show: Open) -> None:
+    """Thoughts open with a click on their length; they are plain text, apart from the reply."""
+    page = show()
+    page.get_by_label("Search").fill("onerror")
+    count(page, "1 of 112")
+    page.locator("#list .open").click()
+    thoughts = page.locator(".detail details.thoughts")
+    assert thoughts.locator("summary").inner_text() == f"Thoughts ({len(HOSTILE) + 3} characters)"
+    assert not thoughts.locator("pre").is_visible()
+    assert "So <script>" not in page.locator(".detail").inner_text()
+    thoughts.locator("summary").click()
+    assert thoughts.locator("pre").inner_text().startswith("So <script>alert(1)</script><img")
+    assert not page.locator(".detail .reply pre").inner_text().startswith("So")
 
 
 @pytest.mark.parametrize("language", REPLIES)

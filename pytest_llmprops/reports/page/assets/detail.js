@@ -66,7 +66,7 @@ function details(data, reviews) {
     return [bar];
   }
 
-  function exchange([role, messages, reply, remarks], chunk, number, of) {
+  function exchange([role, messages, reply, remarks, , thoughts], chunk, number, of) {
     const who = role === "subject" ? "" : ` of the helper ${role}`;
     const count = of > 1 ? ` ${number + 1} of ${of}` : "";
     const parts = messages.map(([speaker, [prefix, rest]]) => {
@@ -79,6 +79,10 @@ function details(data, reviews) {
       const title = speaker === "user" ? `Prompt${who}${count}` : speaker === "assistant" ? "Earlier reply" : words(speaker);
       return element("section", { class: `turn ${speaker === "assistant" ? "reply" : ""}` }, element("h4", {}, title), text);
     });
+    if (thoughts) {
+      const [length, thought] = thoughts;
+      parts.push(element("details", { class: "thoughts" }, element("summary", {}, `Thoughts (${length.toLocaleString("en")} characters)`), foreign("pre", thought)));
+    }
     const heading = element("h4", {}, `Reply${who}${count}`, remarks ? element("small", {}, ` ${remarks}`) : null);
     const answer = reply ? foreign("pre", reply) : element("p", { class: "note" }, "(empty)");
     parts.push(element("section", { class: "turn reply" }, heading, answer));
