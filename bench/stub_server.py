@@ -13,7 +13,7 @@ the next one succeeds. Runs with and without faults can therefore be compared it
 
 The model's name chooses a scenario: ``reasoner…`` (refuses temperature and max_tokens, uses hidden tokens),
 ``missing`` (404 model_not_found), ``quota``, ``too-long``, ``filtered`` (Azure's 400), ``filtered-reply``,
-``refusing``, ``html``, ``not-json``, ``status-503`` (any status), ``limited-seconds``, ``limited-date``,
+``refusing``, ``finish-REASON`` (any finish reason), ``html``, ``not-json``, ``status-503`` (any status), ``limited-seconds``, ``limited-date``,
 ``limited-ms`` (429 at the first attempt, with three forms of Retry-After), ``no-max-completion-tokens``,
 ``no-stop`` (refuse these parameters), ``slow`` (ten times the delay), ``hang`` (no answer). For several
 choices in one answer (``n``): ``no-n`` refuses ``n`` by name, ``no-n-unsaid`` refuses it without a reason,
@@ -282,6 +282,8 @@ class Stub:
                 message["content"], finish = None, "content_filter"
             if model == "refusing":
                 message["content"], message["refusal"] = (None, "I cannot help with that.")
+            if model.startswith("finish-"):
+                finish = model.removeprefix("finish-")
             choices.append({"index": index, "message": message, "finish_reason": finish, "logprobs": None})
             if data.get("logprobs") and model != "no-logprobs":
                 choices[-1]["logprobs"] = {"content": _logprobs(tokens[:5], data.get("top_logprobs", 0))}

@@ -14,7 +14,7 @@ from pathlib import Path
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import KINDS, Kind
 from pytest_llmprops.models.base import BackendOptions, Model, checked_model
-from pytest_llmprops.models.spec import ModelSpec, split, without_user
+from pytest_llmprops.models.spec import ModelSpec, split, without_secrets
 
 # Short names of providers and local servers, such as ``ollama:NAME``, and the backends that serve them.
 
@@ -92,7 +92,9 @@ def hint(spec: ModelSpec) -> str:
     head, _, _ = spec.text.partition(":")
     if head not in ALIASES or spec.backend != ALIASES[head].backend:
         return ""
-    where = f" with the base URL {without_user(spec.params['base_url'])}" if "base_url" in spec.params else ""
+    where = (
+        f" with the base URL {without_secrets(spec.params['base_url'])}" if "base_url" in spec.params else ""
+    )
     return f"{spec.text.partition('?')[0]} is {spec.backend}:{spec.name}{where}"
 
 
@@ -281,7 +283,7 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     if text.startswith(f"{FIRST_OF}:"):
         return _first_of(text)
     name, params = split(text)
-    text = without_user(text)
+    text = without_secrets(text)
     head, colon, rest = name.partition(":")
     # Names of models may contain colons: a fine-tuned OpenAI model is called ft:BASE:ORG::ID.
     if colon and head != "ft" and (head in registered or head in _BUILT_IN or head in _entry_points()):

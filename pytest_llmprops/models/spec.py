@@ -25,9 +25,18 @@ _USER = re.compile(
 )
 
 
-def without_user(text: str) -> str:
-    """Return a text, such as an argument of a command, without users and passwords of the web addresses in it."""
-    return _USER.sub(lambda match: match[1] or match[2], text)
+_QUERY = re.compile(r"(?i)(https?(?:://|%3a%2f%2f)(?:(?!%3f)[^\s?#,&])*)(?:\?|%3f)([^\s,]*)")
+
+
+def without_secrets(text: str) -> str:
+    """Return a text, such as an argument of a command, without users, passwords and queries of web addresses."""
+
+    def without_query(match: re.Match[str]) -> str:
+        # In a specification, & begins the next parameter of the model.
+        rest = match[2].partition("&") if "base_url=" in match.string[: match.start()] else ("", "", "")
+        return match[1] + rest[1] + rest[2]
+
+    return _QUERY.sub(without_query, _USER.sub(lambda match: match[1] or match[2], text))
 
 
 def split_user(url: str) -> tuple[str, str]:
@@ -61,7 +70,7 @@ def secrets_of(user: str) -> tuple[str, ...]:
 class ModelSpec:
     """A parsed model specification.
 
-    :param text: the specification as the user wrote it, without users and passwords of web addresses.
+    :param text: the specification as the user wrote it, without users, passwords and queries of web addresses.
     :param backend: the backend's name in the registry.
     :param name: the backend's name for the model (repository, file, API name).
     :param params: the parameters after ``?``.
@@ -131,7 +140,7 @@ def split(text: str) -> tuple[str, dict[str, str]]:
         raise UsageError(f"--model {text!r}: a model name is missing before '?'")
     pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=False)
     if mark and (not query or any("=" not in part for part in query.split("&"))):
-        raise UsageError(f"--model {without_user(text)}: write parameters as NAME?key=value&key=value")
+        raise UsageError(f"--model {without_secrets(text)}: write parameters as NAME?key=value&key=value")
     return name, dict(pairs)
 
 

@@ -163,10 +163,17 @@ def headers(values: Sequence[str]) -> dict[str, str]:
         if not (text.isascii() and text.isprintable()):
             raise ValueError(f"{name}: the value has characters that are not allowed in a header")
         found[name.strip()] = text
+    for name in (name for name, text in found.items() if text == _NOT_SHOWN):
+        raise ValueError(
+            f"{name}: a record has no values of headers; give it again: --llm-header {name}=VALUE"
+        )
     return found
 
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+#: the value of a header in a record
+_NOT_SHOWN = "***"
+_INI_HEADER = re.compile(r"llm_header\s*=.*", re.DOTALL)
 
 
 class Confirm(NamedTuple):
@@ -230,9 +237,9 @@ def store(value: str) -> Any:
 def redacted(value: str) -> str:
     """Return a text without the password of a URL."""
     from pytest_llmprops.engine.store.location import without_password
-    from pytest_llmprops.models.spec import without_user
+    from pytest_llmprops.models.spec import without_secrets
 
-    return without_user(without_password(value))
+    return without_secrets(without_password(value))
 
 
 def models(values: Sequence[str]) -> tuple[str, ...]:
@@ -560,11 +567,6 @@ class RunOptions:
         return self.engine.startswith("ray")
 
 
-#: options whose values are neither recorded nor shown
-_SECRET_OPTIONS = ("llm-header",)
-_NOT_SHOWN = "***"
-
-
 def recorded_options(settings: RunOptions) -> dict[str, Any]:
     """Return the options as ``run.json`` has them: without keys and the passwords of URLs."""
     values = {name: plain_option(getattr(settings, name)) for name in type(settings).__slots__}
@@ -572,17 +574,21 @@ def recorded_options(settings: RunOptions) -> dict[str, Any]:
 
 
 def recorded_command(arguments: Sequence[object]) -> list[str]:
-    """Return the command line as ``run.json`` has it: without keys and the passwords of URLs."""
+    """Return the command line as ``run.json`` has it: without the values of headers and the passwords of URLs.
+
+    The name of the environment variable that has a value stays.
+    """
     shown = []
     is_header = False
     for argument in map(str, arguments):
-        name, equals, value = argument.partition("=")
-        if is_header:
-            argument = f"{name}={_NOT_SHOWN}"
-        elif name == "--llm-header" and equals:
-            argument = f"{name}={value.partition('=')[0]}={_NOT_SHOWN}"
+        option, value = ("", argument) if is_header else argument.partition("=")[::2]
         is_header = argument == "--llm-header"
-        shown.append(plain_option(argument))
+        if value and option in ("", "--llm-header"):
+            name, _, text = value.partition("=")
+            value = f"{name}={text if text.startswith('$') else _NOT_SHOWN}"
+            shown.append(f"{option}={value}" if option else value)
+        else:
+            shown.append(plain_option(_INI_HEADER.sub(f"llm_header={_NOT_SHOWN}", argument)))
     return shown
 
 
@@ -666,7 +672,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
         return option.parse(value)
     except (UsageError, ValueError) as error:
         text = redacted(" ".join(value) if isinstance(value, list) else value)
-        if option.name in _SECRET_OPTIONS:
+        if option.name == "llm-header":
             text = "..."
         reason = (
             str(error) if "literal" not in str(error) and "convert" not in str(error) else "must be a number"

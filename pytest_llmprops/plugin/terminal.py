@@ -19,7 +19,7 @@ from pytest_llmprops.core.run_metadata import CallFacts
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.worker_messages import BrokerReport, CaseReport, CollectionMetadata, OpenBatches
 from pytest_llmprops.models.registry import hint
-from pytest_llmprops.models.spec import without_user
+from pytest_llmprops.models.spec import without_secrets
 from pytest_llmprops.plugin.evaluation import DECIDED
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.session import LLMSession
@@ -306,7 +306,7 @@ def header_lines(session: LLMSession) -> list[str]:
     if settings.repeats > 1:
         parts.append(f"repeats {settings.repeats}")
     parts += [f"concurrency {settings.concurrency}", f"cache {settings.cache}"]
-    lines = [f"llmprops: {', '.join(map(without_user, settings.models))} ({', '.join(parts)})"]
+    lines = [f"llmprops: {', '.join(map(without_secrets, settings.models))} ({', '.join(parts)})"]
     if session.dotenv:
         lines.append(f"llmprops: {session.dotenv}")
     lines += [f"llmprops: {line}" for line in map(hint, session.cases.model_specs().values()) if line]

@@ -13,7 +13,7 @@ from bench.stub_server import RunningStub
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.models.dotenv_file import read_dotenv
 from pytest_llmprops.models.registry import ALIASES, Backend, always, find_backend, hint, parse_spec
-from pytest_llmprops.models.spec import basic, secrets_of, split_user, without_user
+from pytest_llmprops.models.spec import basic, secrets_of, split_user, without_secrets
 from tests.support.backends import hide, make, needs, printed, ready, refuse
 from tests.support.runs import Runner
 
@@ -200,12 +200,19 @@ HOST = "http://host:8000/v1"
         ("http://u:PW@a/v1,http://u:PW@b:1/v1", "http://a/v1,http://b:1/v1"),
         ("openai:m?base_url=http://u:PW@a/v1&n=off", "openai:m?base_url=http://a/v1&n=off"),
         ("openai:m?base_url=http%3A%2F%2Fu%3APW%40a%2Fv1", "openai:m?base_url=http%3A%2F%2Fa%2Fv1"),
+        ("http://a/v1?key=PW&x=PW,http://b?y=PW", "http://a/v1,http://b"),
+        ("--llm-base-url=http://u:PW@a/v1?x=PW", "--llm-base-url=http://a/v1"),
+        ("openai:m?base_url=http://a/v1?key=PW&n=off", "openai:m?base_url=http://a/v1&n=off"),
+        (
+            "openai:m?base_url=http%3A%2F%2Fa%2Fv1%3Fkey%3DPW&n=off",
+            "openai:m?base_url=http%3A%2F%2Fa%2Fv1&n=off",
+        ),
         ("me@example.org and http://host:8000/a@b", "me@example.org and http://host:8000/a@b"),
     ],
 )
-def test_users_are_taken_out_of_a_text(text: str, shown: str) -> None:
-    """A text keeps its addresses without users and passwords, also malformed and encoded ones."""
-    assert shown == without_user(text)
+def test_secrets_are_taken_out_of_a_text(text: str, shown: str) -> None:
+    """A text keeps its addresses without users, passwords and queries, also malformed and encoded ones."""
+    assert shown == without_secrets(text)
 
 
 def test_user_is_sent_as_a_header() -> None:

@@ -1,8 +1,11 @@
-"""A password in the address of a server is in no file and no output of a run."""
+"""Passwords, headers and queries of the address of a server are in no file and no output of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from stat import S_IMODE
 
@@ -15,11 +18,12 @@ from tests.support.runs import Runner
 pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
 PASSWORD = "pw-of-this-test-1"
 KEY = "sk-of-this-test-2"
+HEADER, ORG, QUERY = "header-of-this-test-3", "org-of-this-test-4", "query-of-this-test-5"
 
 
-def holders(folder: Path) -> list[str]:
-    """Return the files under ``folder`` that have the password or the key."""
-    secrets = (PASSWORD.encode(), KEY.encode())
+def holders(folder: Path, *texts: str) -> list[str]:
+    """Return the files under ``folder`` that have one of the texts (default: the password and the key)."""
+    secrets = tuple(text.encode() for text in texts or (PASSWORD, KEY))
     return [
         str(path.relative_to(folder))
         for path in sorted(folder.rglob("*"))
@@ -55,3 +59,74 @@ def test_no_file_of_a_run_has_the_password(
     assert PASSWORD not in printed
     assert KEY not in printed
     assert holders(run.folder) == []
+
+
+class Gateway:
+    """A server that notes the path and the headers of each call, and repeats them in a reply and in an error."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, dict[str, str]]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                outer.calls.append((self.path, {name.lower(): text for name, text in self.headers.items()}))
+                said = f"{self.path} {self.headers['api-key']} {self.headers['x-org']}"
+                if '"1 + 1 ="' in asked:
+                    self._send(400, {"error": {"message": said}})
+                message = {"role": "assistant", "content": said}
+                self._send(200, {"model": said, "choices": [{"message": message, "finish_reason": "stop"}]})
+
+            def _send(self, status: int, answer: object) -> None:
+                body = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_GET(self) -> None:
+                self._send(404, {})
+
+            def log_message(self, *args: object) -> None: ...
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1?api-version={QUERY}"
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    """Return a running gateway."""
+    gateway = Gateway()
+    threading.Thread(target=gateway.http.serve_forever, daemon=True).start()
+    yield gateway
+    gateway.http.shutdown()
+    gateway.http.server_close()
+
+
+def test_headers_and_queries_are_sent_and_never_written(
+    run: Runner, gateway: Gateway, workers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each call has them; record, store, report, error lines and output do not, wherever the option stands."""
+    run.sums(3)
+    first = ("--model", "gpt-x", "--llm-base-url", gateway.url, "-n", workers, "-v", "--llm-retries", "0")
+    inis = ("-o", f"llm_header=api-key={HEADER}\nx-org={ORG}")
+    words = ("--llm-header", "api-key=$GATEWAY_KEY", f"--llm-header=x-org={ORG}")
+    for options in (words, inis):
+        gateway.calls.clear()
+        done = run(*first, *options, "--llm-cache", "refresh", env={"GATEWAY_KEY": HEADER})
+        assert len(gateway.calls) >= 3, done.output
+        for path, headers in gateway.calls:
+            assert path == f"/v1/chat/completions?api-version={QUERY}"
+            assert (headers["api-key"], headers["x-org"]) == (HEADER, ORG)
+        assert {row["status"] for row in done.verdicts.values()} == {"wrong", "error"}
+        assert done.run["options"]["headers"] == {"api-key": "***", "x-org": "***"}
+        assert not [text for text in (HEADER, ORG, QUERY) if text in done.output]
+    (run.folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    monkeypatch.chdir(run.folder)
+    assert main(["report", str(done.folder), "--out", "report"]) == 0
+    for one in (HEADER, ORG, QUERY):
+        assert (one, holders(run.folder, one)) == (one, [])
+    again = run(*first, "--llm-header", "x-org=***", "--llm-header", f"api-key={HEADER}")
+    assert (again.code, "x-org: a record has no values of headers" in again.output) == (4, True)

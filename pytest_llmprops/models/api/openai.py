@@ -41,7 +41,7 @@ from pytest_llmprops.models.api.client import ApiCalls, Deviations, most_samples
 from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_query, split_user, without_user
+from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_query, split_user, without_secrets
 
 # The list of models of a server with OpenAI's API (``GET /models``), which changes with its weights.
 
@@ -453,7 +453,7 @@ def normalised_url(url: str, where: str = "--llm-base-url") -> str:
     except ValueError:
         parts, port = urlsplit(""), ""
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        shown = errors.clean(without_user(url))
+        shown = errors.clean(without_secrets(url))
         raise UsageError(f"{where} {shown}: write http://HOST:PORT/v1 or https://HOST/v1")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{host}{port}{parts.path.rstrip('/')}"
