@@ -11,13 +11,13 @@ It shares the cores with the program that it measures, so it is a plain asyncio 
 0.1 ms of CPU time per request. Faults depend on the prompt and the seed: the first attempt at a chosen prompt fails and
 the next one succeeds. Runs with and without faults can therefore be compared item by item.
 
-The model's name chooses a scenario: ``reasoner…`` (refuses temperature and max_tokens, uses hidden tokens),
-``missing`` (404 model_not_found), ``quota``, ``too-long``, ``filtered`` (Azure's 400), ``filtered-reply``,
-``refusing``, ``finish-REASON`` (any finish reason), ``html``, ``not-json``, ``status-503`` (any status), ``limited-seconds``, ``limited-date``,
-``limited-ms`` (429 at the first attempt, with three forms of Retry-After), ``no-max-completion-tokens``,
-``no-stop`` (refuse these parameters), ``slow`` (ten times the delay), ``hang`` (no answer). For several
-choices in one answer (``n``): ``no-n`` refuses ``n`` by name, ``no-n-unsaid`` refuses it without a reason,
-``one-of-n`` returns one choice, ``few-of-n`` every other one, ``filtered-second`` withholds the second one.
+The model's name chooses a scenario: ``reasoner…`` (refuses temperature and max_tokens, uses hidden tokens), ``missing``
+(404 model_not_found), ``quota``, ``too-long``, ``filtered`` (Azure's 400), ``filtered-reply``, ``refusing``,
+``finish-REASON`` (any finish reason), ``html``, ``not-json``, ``status-503`` (any status), ``limited-seconds``,
+``limited-date``, ``limited-ms`` (429 at the first attempt, with three forms of Retry-After),
+``no-max-completion-tokens``, ``no-stop`` (refuse these parameters), ``slow`` (ten times the delay), ``hang`` (no
+answer). For several choices in one answer (``n``): ``no-n`` refuses ``n`` by name, ``no-n-unsaid`` refuses it without a
+reason, ``one-of-n`` returns one choice, ``few-of-n`` every other one, ``filtered-second`` withholds the second one.
 The key ``wrong`` gets a 401, ``forbidden`` a 403.
 """
 

@@ -103,6 +103,10 @@ _PARAMS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
+class _SecretValue(ValueError):
+    """An option has a value that no message may show."""
+
+
 def params(values: Sequence[str]) -> dict[str, Any]:
     """Return the values of ``--llm-param``: JSON, or text."""
 
@@ -120,7 +124,7 @@ def params(values: Sequence[str]) -> dict[str, Any]:
 
     found = {name: value_of(text) for name, text in pairs(values).items()}
     for name in secret_names(found):
-        raise ValueError(
+        raise _SecretValue(
             f"{name} looks like a key or a header, and parameters are recorded; set the provider's environment"
             " variable, such as OPENAI_API_KEY, or use --llm-header NAME=$VARIABLE"
         )
@@ -672,7 +676,7 @@ def _value(config: pytest.Config, option: Option) -> Any:
         return option.parse(value)
     except (UsageError, ValueError) as error:
         text = redacted(" ".join(value) if isinstance(value, list) else value)
-        if option.name == "llm-header":
+        if option.name == "llm-header" or isinstance(error, _SecretValue):
             text = "..."
         reason = (
             str(error) if "literal" not in str(error) and "convert" not in str(error) else "must be a number"

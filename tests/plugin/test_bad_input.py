@@ -66,6 +66,31 @@ def test_wrong_value_is_refused(pytester: pytest.Pytester, words: str, said: str
 
 
 @pytest.mark.parametrize(
+    ("option", "name"),
+    [
+        ("--llm-param api_key=PW", "api_key"),
+        ("--llm-param Authorization=PW", "Authorization"),
+        ('--llm-param extra_headers={"x-org":"PW"}', "extra_headers"),
+        ('--llm-param extra_body={"auth":{"session_token":"PW"}}', "session_token"),
+    ],
+)
+def test_parameters_named_like_keys_are_refused(pytester: pytest.Pytester, option: str, name: str) -> None:
+    """The line names the parameter and what to use instead, and does not show the value."""
+    config = pytester.parseconfig(*option.split())
+    with pytest.raises(pytest.UsageError) as refused:
+        resolve_options(config)
+    said = str(refused.value)
+    assert said.startswith(f"--llm-param ...: {name} looks like a key or a header")
+    assert ("OPENAI_API_KEY" in said, "--llm-header" in said, "PW" in said) == (True, True, False)
+
+
+@pytest.mark.parametrize("param", ["max_tokens=9", "token_count=9", 'logit_bias={"keyword":1}'])
+def test_other_parameters_are_taken(pytester: pytest.Pytester, param: str) -> None:
+    """Names that only contain such a word are those of parameters."""
+    assert resolve_options(pytester.parseconfig("--llm-param", param)).params
+
+
+@pytest.mark.parametrize(
     ("args", "said"),
     [
         (("--model", "nosuch"), ("unknown model", "nosuch", "openai:nosuch")),

@@ -218,6 +218,53 @@ def test_deviations_of_a_reasoning_model_are_recorded(run: Runner, start_stub: S
     assert "reasoner-1*" in done.output
 
 
+def test_thoughts_without_tokens_are_errors(run: Runner, start_stub: Stub) -> None:
+    """A model that thinks has no verdicts with --llm-max-thinking 0, and all of them in the next run."""
+    run.sums(3)
+    model = ("--model", "openai:reasoner-1", "--llm-base-url", start_stub(delay=0.0, answer="sum").url)
+    done = run(*model, "--llm-max-thinking", "0")
+    assert set(_statuses(done).values()) == {"error"}
+    assert "(--llm-max-thinking)" in done.output
+    assert sorted(_statuses(run(*model)).values()) == ["correct", "correct", "wrong"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "filtered", "filtered-reply", "refusing", "finish-content_filter", "finish-SAFETY", "finish-RECITATION",
+        "finish-PROHIBITED_CONTENT", "finish-refusal",
+    ],
+)  # fmt: skip
+def test_filtered_replies_are_refused_in_any_benchmark(run: Runner, start_stub: Stub, name: str) -> None:
+    """A benchmark that knows nothing of filters has neither wrong nor unparsed replies because of them."""
+    run.sums(2)
+    done = run("--model", f"openai:{name}", "--llm-base-url", start_stub(delay=0.0).url)
+    assert list(_statuses(done).values()) == ["refused", "refused"], done.output
+
+
+def test_unknown_finish_reasons_are_noted(run: Runner, start_stub: Stub, workers: str) -> None:
+    """A reply with a finish reason that nobody documents is read, and the summary says so once."""
+    run.sums(3)
+    url = start_stub(delay=0.0, answer="sum").url
+    done = run("--model", "openai:finish-odd", "--llm-base-url", url, "-n", workers)
+    assert sorted(_statuses(done).values()) == ["correct", "correct", "wrong"]
+    assert " ".join(done.output.split()).count("the finish_reason 'odd' is unknown") == 1
+
+
+@pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource", "abort"])
+def test_failures_of_the_provider_are_retried_and_not_stored(
+    run: Runner, start_stub: Stub, reason: str
+) -> None:
+    """A finish reason that reports a failure makes no verdict, whatever the text."""
+    run.sums(2)
+    stub = start_stub(delay=0.0, answer="sum")
+    model = ("--model", f"openai:finish-{reason}", "--llm-base-url", stub.url)
+    done = run(*model, "--llm-retries", "1")
+    assert list(_statuses(done).values()) == ["error", "error"], done.output
+    assert done.run["calls"]["retries"] == 2
+    assert run(*model, "--llm-retries", "0").run["calls"]["cache_hits"] == 0
+
+
 def test_broker_that_dies_ends_the_run(run: Runner) -> None:
     """If the broker process dies, the run fails with one line, and its record is incomplete or has errors."""
     run.sums(40)

@@ -138,6 +138,7 @@ def test_plan_sends_nothing(run: Runner, workers: str) -> None:
     done = run("--model", run.adder, "--llm-plan", "-n", workers)
     assert done.code == 0
     assert "no call is made" in done.output
+    assert "without the thoughts of models that think" in " ".join(done.output.split())
     assert " 12 " in next(line for line in done.output.splitlines() if line.startswith("  sums"))
     assert not done.folder.exists()
 
