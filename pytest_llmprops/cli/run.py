@@ -135,7 +135,7 @@ def _cases(registration: Registration, benchmark: Benchmark, name: str) -> list[
     return [
         Case(benchmark, item, part.context, protocol, _MODEL, helpers=helpers, kinds=_CHAT)
         for item in part.items
-        if _CHAT & benchmark.kinds_of(item.task)
+        if _CHAT & benchmark.kinds_of(item.task, protocol.settings)
     ]
 
 

@@ -272,8 +272,8 @@ class Benchmark:
         """Ask the model about ``item`` and judge the reply."""
         raise NotImplementedError(f"{type(self).__name__} must define evaluate(item, context, ask, protocol)")
 
-    def kinds_of(self, task: str) -> frozenset[Kind]:
-        """Return the kinds of request of a task; the model under test must serve at least one of them."""
+    def kinds_of(self, task: str, settings: Any) -> frozenset[Kind]:
+        """Return the kinds of request of a task with these settings; the model under test must serve at least one."""
         return self.kinds
 
     def roles_of(self, task: str) -> frozenset[str]:

@@ -200,12 +200,12 @@ def _close(value: object) -> None:
         close()
 
 
-def checked_kinds(benchmark: Benchmark, task: str) -> frozenset[str]:
+def checked_kinds(benchmark: Benchmark, task: str, settings: Any) -> frozenset[str]:
     """Return the kinds of request that ``benchmark.kinds_of`` returned for a task.
 
     :raises ContractError: if one of them is not a kind: no model would serve the task.
     """
-    kinds = checked_texts(benchmark, "kinds_of", benchmark.kinds_of(task))
+    kinds = checked_texts(benchmark, "kinds_of", benchmark.kinds_of(task, settings))
     unknown = next((kind for kind in kinds if kind not in KINDS), None)
     if unknown is not None:
         raise returned(benchmark, "kinds_of", f"{shown(unknown)}; the kinds are {', '.join(KINDS)}")

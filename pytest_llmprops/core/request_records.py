@@ -64,6 +64,9 @@ class RequestRecord:
         request = line["request"]
         if "messages" in request:
             request = {**request, "messages": _full_messages(request["messages"], prefixes or {})}
+        elif isinstance(request.get("text"), dict):
+            [[_, text]] = _full_messages([["", request["text"]]], prefixes or {})
+            request = {**request, "text": text}
         return cls(
             line["key"],
             line.get("role", ""),

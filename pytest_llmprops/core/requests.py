@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, get_args
 
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.strict_json import encoded, number, string
 
-Kind = Literal["chat", "segment", "sentiment", "translate", "fill-mask", "embed", "parse"]
-#: default of ``--llm-max-thinking``, in tokens
-MAX_THINKING = 32_768
+Kind = Literal[
+    "chat", "completion", "likelihood", "segment", "sentiment", "translate", "fill-mask", "embed", "parse"
+]
 #: ``Reply.key`` of the empty replies that ``--llm-plan`` uses to count requests
 PLANNED = "planned"
 #: the requests of repeat r have the samples ``r * REPEAT_STRIDE + sample``
 REPEAT_STRIDE = 1_000_000
-KINDS: tuple[Kind, ...] = ("chat", "segment", "sentiment", "translate", "fill-mask", "embed", "parse")
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,45 @@ class Chat:
         if len(self.messages) == 1:
             return self.messages[0].content
         return "\n".join(m.content for m in self.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A text that a base model continues; ``Reply.text`` is the continuation. The fields are those of :class:`Chat`."""
+
+    kind: ClassVar[Kind] = "completion"
+    text: str
+    temperature: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    sample: int = 0
+    extra: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def prompt(self) -> str:
+        """The text."""
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Likelihood:
+    """A text and its possible continuations; the reply has the log-likelihood of each of them.
+
+    A base model reads the text and the option as one text. A chat model reads the text as a message of the user and the
+    option as its reply. ``Reply.value`` is ``{"options": [{"logprob": natural logarithm of the probability of all its
+    tokens, "tokens": number of tokens}, ...]}``, in the order of ``options``.
+
+    :param options: the continuations; each begins with a space if a word would.
+    """
+
+    kind: ClassVar[Kind] = "likelihood"
+    text: str
+    options: tuple[str, ...]
+
+    @property
+    def prompt(self) -> str:
+        """The text. Requests with a common prefix are neighbours when sorted by it."""
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,24 +170,42 @@ class Parse:
     analysis: str = "constituency"
 
 
-Request = Chat | Segment | Sentiment | Translate | FillMask | Embed | Parse
+Request = Chat | Completion | Likelihood | Segment | Sentiment | Translate | FillMask | Embed | Parse
 #: the classes of requests, for ``isinstance``
 REQUESTS: tuple[type[Any], ...] = get_args(Request)
+#: the requests that have a text as their reply, with ``temperature``, ``max_tokens``, ``sample`` and ``extra``
+GENERATED = (Chat, Completion)
 _CLASSES: dict[str, type[Any]] = {c.kind: c for c in REQUESTS}
 #: the price of a reply from a provider's batch relative to a call
 BATCH_DISCOUNT = 0.5
 _canonical = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode
 
 
+def is_base(kinds: Collection[Kind]) -> bool:
+    """Return True for the kinds of a base model, which continues texts and reads no messages."""
+    return not {"completion", "likelihood"}.isdisjoint(kinds) and "chat" not in kinds
+
+
+def sizes(request: Request) -> tuple[int, int]:
+    """Return (characters of all prompts, maximum tokens of the reply) of a request; zeros if it generates nothing."""
+    if isinstance(request, Likelihood):
+        # A server computes the text once, and again with each option.
+        texts = ("", *request.options)
+        return sum(len(request.text) + len(option) for option in texts), len(texts)
+    if isinstance(request, GENERATED):
+        return len(request.prompt), request.max_tokens or 0
+    return 0, 0
+
+
 def of_repeat(request: Request, repeat: int) -> Request:
     """Return the request as repeat number ``repeat`` of an item sends it; repeat 0 sends it unchanged.
 
-    The samples of different repeats never coincide, so each repeat has its own replies in the store. Requests of other
-    kinds than chat always have the same reply and do not change.
+    The samples of different repeats never coincide, so each repeat has its own replies in the store. Only the replies
+    to a :class:`Chat` and a :class:`Completion` may differ; other requests do not change.
 
     :raises ValueError: if the benchmark's own sample is not below ``REPEAT_STRIDE``.
     """
-    if not repeat or not isinstance(request, Chat):
+    if not repeat or not isinstance(request, GENERATED):
         return request
     if not 0 <= request.sample < REPEAT_STRIDE:
         raise ValueError(f"a request's sample must be from 0 to {REPEAT_STRIDE - 1}, not {request.sample}")
@@ -173,7 +232,7 @@ def request_from_json(data: Mapping[str, Any]) -> Request:
         fields["messages"] = tuple(Message(role, content) for role, content in fields["messages"])
     if "extra" in fields:
         fields["extra"] = tuple(sorted(fields["extra"].items()))
-    for name in ("stop", "candidates"):
+    for name in ("stop", "candidates", "options"):
         if name in fields:
             fields[name] = tuple(fields[name])
     request: Request = _CLASSES[data["kind"]](**fields)
@@ -331,3 +390,58 @@ class Reply:
             key=key,
             reasoning=data.get("reasoning", ""),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """The log-likelihoods of the options of a :class:`Likelihood`, as lm-evaluation-harness compares them.
+
+    :param logprobs: the log-likelihood of each option, as a natural logarithm.
+    :param characters: the number of characters of each option, without white space around it.
+    """
+
+    logprobs: tuple[float, ...] = ()
+    characters: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, request: Likelihood, reply: Reply) -> Scores:
+        """Return the scores in a reply; none in the empty replies of ``--llm-plan``.
+
+        :raises BackendError: if the reply does not have a log-likelihood for each option.
+        """
+        if reply.key == PLANNED:
+            return cls()
+        try:
+            logprobs = tuple(float(option["logprob"]) for option in reply.value["options"])
+        except (TypeError, KeyError, ValueError):
+            logprobs = ()
+        if len(logprobs) != len(request.options) or not all(map(math.isfinite, logprobs)):
+            raise BackendError("the model did not return the log-likelihood of each option", kind="response")
+        return cls(logprobs, tuple(len(option.strip()) for option in request.options))
+
+    @property
+    def best(self) -> int | None:
+        """The index of the most likely option; None if several are equally likely (metric ``acc`` of the harness)."""
+        return _highest(self.logprobs)
+
+    @property
+    def best_normalised(self) -> int | None:
+        """The index of the highest log-likelihood per character; None if several are equal (metric ``acc_norm``)."""
+        return _highest([p / n for p, n in zip(self.logprobs, self.characters, strict=True)])
+
+    def values(self, right: int, prefix: str = "") -> dict[str, float]:
+        """Return the values of a verdict: ``logprob1``, ``characters1`` and so on, and ``normalised_right``.
+
+        :param right: the index of the correct option.
+        """
+        values = {f"{prefix}normalised_right": float(self.best_normalised == right)}
+        for n, (logprob, characters) in enumerate(zip(self.logprobs, self.characters, strict=True), 1):
+            values[f"{prefix}logprob{n}"] = round(logprob, 6)
+            values[f"{prefix}characters{n}"] = float(characters)
+        return values
+
+
+def _highest(numbers: Sequence[float]) -> int | None:
+    best = max(numbers, default=0.0)
+    places = [place for place, number in enumerate(numbers) if number == best]
+    return places[0] if len(places) == 1 else None

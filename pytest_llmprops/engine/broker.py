@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
-from pytest_llmprops.core.reasoning import answer_of, is_cut
-from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.requests import GENERATED, Chat, Reply, Request
 from pytest_llmprops.engine.calls import (
     ActiveModel,
     Breaker,
@@ -489,7 +488,7 @@ def _is_empty(reply: Reply) -> bool:
 
 def _is_sampled(request: Request, reply: Reply) -> bool:
     """Return True if the same request may get another reply: the temperature is above 0, or the model's default."""
-    return isinstance(request, Chat) and (
+    return isinstance(request, GENERATED) and (
         request.temperature != 0 or "temperature left out" in reply.deviations
     )
 

@@ -17,7 +17,16 @@ from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.records import RecordStatus, VerdictRecord
-from pytest_llmprops.core.requests import REQUESTS, Chat, Kind, Reply, Request, of_repeat
+from pytest_llmprops.core.requests import (
+    GENERATED,
+    REQUESTS,
+    Chat,
+    Kind,
+    Likelihood,
+    Reply,
+    Request,
+    of_repeat,
+)
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.verdicts import STATUSES, Status, Verdict, record_of
 from pytest_llmprops.engine.event_loop import forget_cancellation
@@ -161,7 +170,7 @@ class Outcome:
 
 def with_params(request: Request, params: Mapping[str, Any]) -> Request:
     """Return the request with its values overridden by ``--llm-param``."""
-    if not params or not isinstance(request, Chat):
+    if not params or not isinstance(request, GENERATED):
         return request
     known = {k: v for k, v in params.items() if k in _CHAT_FIELDS}
     if "stop" in known:
@@ -240,6 +249,8 @@ class Asking:
             raise ContractError(
                 f"{name} called ask with a text that is {type_name(request.text)}; use a string"
             )
+        if isinstance(request, Likelihood) and not all(request.options or ("",)):
+            raise ContractError(f"{name} called ask with a Likelihood that has an empty option, or none")
 
 
 async def evaluate(

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Request, Usage
+from pytest_llmprops.core.requests import GENERATED, PLANNED, Chat, Reply, Request, Usage, sizes
 from pytest_llmprops.engine.evaluator import Case, evaluate
 from pytest_llmprops.engine.event_loop import LoopThread, forget_cancellation
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price
@@ -98,9 +98,9 @@ async def _plan(
                 samples.add(sample)
                 row.calls += 1
                 on_request(label, request)
-                if isinstance(request, Chat):
-                    row.prompt_characters += len(request.prompt)
-                    row.completion_tokens += request.max_tokens or 0
+                characters, tokens = sizes(request)
+                row.prompt_characters += characters
+                row.completion_tokens += tokens
             return Reply(key=PLANNED)
 
         # A task of the benchmark may raise GeneratorExit: Python then closes the coroutines that await the task.
@@ -124,10 +124,12 @@ def _prompt_and_sample(request: Request) -> tuple[Hashable, int]:
 
     There are up to 100,000 requests, and ``request_key`` takes ten times as long.
     """
-    if not isinstance(request, Chat):
+    if not isinstance(request, GENERATED):
         return repr(request), 0
-    settings = request.temperature, request.max_tokens, request.stop, request.logprobs, request.extra
-    return (request.messages, repr(settings)), request.sample
+    settings = repr((request.temperature, request.max_tokens, request.stop, request.extra))
+    if isinstance(request, Chat):
+        return (request.messages, settings, request.logprobs), request.sample
+    return (request.text, settings), request.sample
 
 
 def total_calls(rows: Sequence[Planned]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.request_records import chat_line, line_of
-from pytest_llmprops.core.requests import Chat, Reply, Request
+from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Request
 from pytest_llmprops.core.strict_json import encoded
 
 #: the note of a reply that no record keeps
@@ -23,8 +23,8 @@ MOST_PREFIXES = 64
 class RequestLog:
     """Appends one line per request. A killed run keeps the lines before the last :meth:`flush`.
 
-    A line with ``prefix_id`` defines a text. In later requests, a message content ``{"prefix": id, "rest": text}``
-    means that text followed by ``rest``. ``runs/replies.py`` reads the file.
+    A line with ``prefix_id`` defines a text. In later requests, a text or the content of a message
+    ``{"prefix": id, "rest": text}`` means that text followed by ``rest``. ``runs/replies.py`` reads the file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,7 +51,10 @@ class RequestLog:
         if isinstance(request, Chat):
             line = chat_line(role, request, reply, self._contents(request), note=note)
         else:
-            line = encoded(line_of(role, request, reply, note=note))
+            fields = line_of(role, request, reply, note=note)
+            if isinstance(request, Completion | Likelihood):
+                fields["request"]["text"] = self._content(request.text)
+            line = encoded(fields)
         self._file.write(line + "\n")
 
     def flush(self) -> None:
@@ -63,13 +66,14 @@ class RequestLog:
 
     def _contents(self, request: Chat) -> list[str]:
         """Return the JSON of each message's content with long prefixes replaced; write the lines that define them."""
-        contents = []
-        for message in request.messages:
-            content, definition = self._shorten(message.content)
-            if definition:
-                self._file.write(encoded(definition) + "\n")
-            contents.append(encoded(content))
-        return contents
+        return [encoded(self._content(message.content)) for message in request.messages]
+
+    def _content(self, text: str) -> Any:
+        """Return a text with a long prefix replaced; write the line that defines it."""
+        content, definition = self._shorten(text)
+        if definition:
+            self._file.write(encoded(definition) + "\n")
+        return content
 
     def _shorten(self, content: str) -> tuple[Any, dict[str, str] | None]:
         for place, (prefix_id, prefix) in enumerate(self._prefixes):

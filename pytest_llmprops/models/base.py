@@ -10,9 +10,11 @@ from pytest_llmprops.core.contracts import fault_text, json_problem, type_name
 from pytest_llmprops.core.errors import BackendError, ContractError
 from pytest_llmprops.core.requests import (
     Chat,
+    Completion,
     Embed,
     FillMask,
     Kind,
+    Likelihood,
     Parse,
     Reply,
     Request,
@@ -62,6 +64,30 @@ class ChatModel(Model, Protocol):
     """A model that continues conversations."""
 
     def chat(self, requests: Sequence[Chat]) -> Results: ...
+
+
+class CompletionModel(Model, Protocol):
+    """A base model, which continues texts; ``Reply.text`` is the continuation."""
+
+    def completion(self, requests: Sequence[Completion]) -> Results: ...
+
+
+#: the deviation of a base model, which tables mark
+AS_TEXT = "prompts are texts to be continued, because it is a base model"
+
+
+class LikelihoodModel(Model, Protocol):
+    """A model that scores given continuations; :func:`scored` makes ``Reply.value``."""
+
+    def likelihood(self, requests: Sequence[Likelihood]) -> Results: ...
+
+
+def scored(options: Iterable[tuple[float, int]]) -> dict[str, Any]:
+    """Return the value of the reply to a :class:`~pytest_llmprops.core.requests.Likelihood`.
+
+    :param options: (log-likelihood as a natural logarithm, number of tokens) of each option.
+    """
+    return {"options": [{"logprob": logprob, "tokens": tokens} for logprob, tokens in options]}
 
 
 class SampleModel(ChatModel, Protocol):
@@ -122,6 +148,8 @@ class ParseModel(Model, Protocol):
 
 METHODS: Mapping[Kind, str] = {
     "chat": "chat",
+    "completion": "completion",
+    "likelihood": "likelihood",
     "segment": "segment",
     "sentiment": "sentiment",
     "translate": "translate",

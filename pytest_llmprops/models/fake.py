@@ -8,8 +8,8 @@ From Python::
 
 As a model specification: ``fake:echo``, ``fake:constant?text=A``, ``fake:random?choices=A,B&seed=1``,
 ``fake:list?file=PATH``, ``fake:rule?file=PATH.json``, ``fake:call?file=PATH.py&function=NAME``. Each also
-takes ``delay=SECONDS``, ``fail=RATE`` (the share of prompts whose first call fails and is retried) and
-``price_in``/``price_out`` (USD per million tokens).
+takes ``delay=SECONDS``, ``fail=RATE`` (the share of prompts whose first call fails and is retried),
+``price_in``/``price_out`` (USD per million tokens) and ``kinds=completion,likelihood`` (default: chat).
 
 Its calls use the broker and the reply store like those of any other backend.
 """
@@ -30,15 +30,16 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Chat, Reply, Usage
+from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Usage
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.models.api.prices import Price, price
-from pytest_llmprops.models.base import BackendOptions, Result
-from pytest_llmprops.models.registry import Backend, Maker, always
+from pytest_llmprops.models.base import BackendOptions, Result, scored
+from pytest_llmprops.models.registry import Backend, Maker
 from pytest_llmprops.models.spec import ModelSpec
 
 FakeReply = str | Reply | Exception
-Respond = Callable[[Chat], FakeReply | Awaitable[FakeReply]]
+Asked = Chat | Completion | Likelihood
+Respond = Callable[[Any], FakeReply | Awaitable[FakeReply]]
 
 _PARAMS: Mapping[str, tuple[str, ...]] = {
     "echo": (),
@@ -48,16 +49,21 @@ _PARAMS: Mapping[str, tuple[str, ...]] = {
     "rule": ("file",),
     "call": ("file", "function"),
 }
-_COMMON = ("delay", "fail", "price_in", "price_out")
+_COMMON = ("delay", "fail", "price_in", "price_out", "kinds")
+_SERVED: tuple[Kind, ...] = ("chat", "completion", "likelihood")
+#: the log-likelihood of the option that a fake model replies with, and of the others
+_LIKELY, _UNLIKELY = -0.125, -4.0
 
 
 class FakeModel:
-    """A chat model for tests, with fixed replies.
+    """A model for tests, with fixed replies to chats, and to the texts of a base model.
+
+    To a :class:`Likelihood`, the option that equals its reply is the most likely.
 
     ``requests`` lists every request that it received, in order.
 
     :param replies: a sequence (one reply per call, in order), a mapping from regular expressions to replies, or a
-        function of the :class:`Chat`. A reply is a text, a :class:`Reply` or an exception.
+        function of the request (by default a :class:`Chat`). A reply is a text, a :class:`Reply` or an exception.
     :param delay: duration of each call, in seconds.
     :param fail: share of prompts whose first call fails.
     :param name: distinguishes fake models in the reply store, together with their replies.
@@ -79,7 +85,7 @@ class FakeModel:
     ) -> None:
         if isinstance(replies, str):
             raise UsageError("FakeModel takes a list, a mapping or a function: write FakeModel([text])")
-        self.requests: MutableSequence[Chat] = []
+        self.requests: MutableSequence[Any] = []
         self._delay, self._fail, self._price, self._name = delay, fail, price, name
         self._failed: set[tuple[str, int]] = set()
         self._respond: Respond
@@ -96,6 +102,18 @@ class FakeModel:
 
     async def chat(self, requests: Sequence[Chat]) -> list[Result]:
         """Return one result per request, in order."""
+        return await self._answers(requests)
+
+    async def completion(self, requests: Sequence[Completion]) -> list[Result]:
+        """Return one result per request, in order."""
+        return await self._answers(requests)
+
+    async def likelihood(self, requests: Sequence[Likelihood]) -> list[Result]:
+        """Return one result per request, in order."""
+        results = await self._answers(requests)
+        return [_scores(request, result) for request, result in zip(requests, results, strict=True)]
+
+    async def _answers(self, requests: Sequence[Asked]) -> list[Result]:
         started = time.perf_counter()
         # Recorded before the wait, so that the order is the order of the calls.
         self.requests += requests
@@ -103,9 +121,9 @@ class FakeModel:
             await asyncio.sleep(self._delay)
         return [await self._answer(request, started) for request in requests]
 
-    async def _answer(self, request: Chat, started: float) -> Result:
+    async def _answer(self, request: Asked, started: float) -> Result:
         if self._fail:
-            key = (request.prompt, request.sample)
+            key = (request.prompt, _sample(request))
             if key not in self._failed and _draw("fail", *key) < self._fail:
                 self._failed.add(key)
                 return BackendError(
@@ -143,10 +161,25 @@ class FakeModel:
         """Do nothing: the fake model has no resources."""
 
 
+def _scores(request: Likelihood, result: Result) -> Result:
+    if isinstance(result, BackendError) or result.value is not None:
+        return result
+    values = (_LIKELY if option.strip() == result.text.strip() else _UNLIKELY for option in request.options)
+    return replace(result, text="", value=scored((value, 1) for value in values))
+
+
+def _sample(request: Asked) -> int:
+    return 0 if isinstance(request, Likelihood) else request.sample
+
+
+def _last(request: Asked) -> str:
+    return request.messages[-1].content if isinstance(request, Chat) else request.text
+
+
 def _in_order(replies: list[FakeReply]) -> Respond:
     used = 0
 
-    def respond(request: Chat) -> FakeReply:
+    def respond(request: Asked) -> FakeReply:
         nonlocal used
         if used >= len(replies):
             text = f"the fake model ran out of replies after {len(replies)}"
@@ -163,8 +196,8 @@ def _by_rule(rules: Sequence[tuple[str, FakeReply]]) -> Respond:
     except re.error as error:
         raise UsageError(f"fake model: {error.pattern!r} is not a regular expression: {error}") from None
 
-    def respond(request: Chat) -> FakeReply:
-        last = request.messages[-1].content
+    def respond(request: Asked) -> FakeReply:
+        last = _last(request)
         for pattern, reply in compiled:
             if pattern.search(last):
                 return reply
@@ -173,13 +206,13 @@ def _by_rule(rules: Sequence[tuple[str, FakeReply]]) -> Respond:
     return respond
 
 
-def _echo(request: Chat) -> FakeReply:
-    return request.messages[-1].content
+def _echo(request: Asked) -> FakeReply:
+    return _last(request)
 
 
 def _at_random(choices: Sequence[str], seed: str) -> Respond:
-    def respond(request: Chat) -> FakeReply:
-        return choices[int(_draw(seed, request.prompt, request.sample) * len(choices))]
+    def respond(request: Asked) -> FakeReply:
+        return choices[int(_draw(seed, request.prompt, _sample(request)) * len(choices))]
 
     return respond
 
@@ -273,12 +306,22 @@ def _read_function(spec: ModelSpec) -> Respond:
     return function
 
 
+def _kinds(spec: ModelSpec) -> frozenset[Kind]:
+    names = spec.params.get("kinds", "chat").split(",")
+    if not set(names) <= set(_SERVED):
+        raise UsageError(
+            f"--model {spec.text}: kinds must be a list of {', '.join(_SERVED)}, separated by commas"
+        )
+    return frozenset(kind for kind in _SERVED if kind in names)
+
+
 def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     if spec.name not in _PARAMS:
         raise UsageError(
             f"--model {spec.text}: unknown fake model '{spec.name}'; choose from {', '.join(_PARAMS)}"
         )
     spec.only(*_PARAMS[spec.name], *_COMMON)
+    _kinds(spec)
     replies: list[FakeReply] | dict[str, FakeReply] | Respond
     source = ""
     if spec.name == "echo":
@@ -312,4 +355,4 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     return make
 
 
-BACKEND = Backend(_check, always("chat"), is_free=True, example="fake:echo")
+BACKEND = Backend(_check, _kinds, is_free=True, example="fake:echo")

@@ -169,7 +169,8 @@ class Selection:
     def kinds_not_served(self) -> list[str]:
         """The kinds of request that would serve the items that are not served."""
         tasks = {task for _, task, _, _ in self.places_not_served}
-        return sorted({kind for task in tasks for kind in self.benchmark.kinds_of(task)})
+        settings = self.protocol.settings
+        return sorted({kind for task in tasks for kind in self.benchmark.kinds_of(task, settings)})
 
 
 class Cases:
@@ -290,14 +291,16 @@ class Cases:
                 Case(benchmark, item, part.context, protocol, label, settings.params, helpers, kinds, sample)
                 for part in parts
                 for item in self._served(selection, label, kinds, part)
-                for sample in range(self._repeats(benchmark, label, item.task, kinds))
+                for sample in range(self._repeats(selection, label, item.task, kinds))
             ]
             selection.cases |= self._named(selection, label, cases)
         return selection
 
-    def _repeats(self, benchmark: Benchmark, label: str, task: str, kinds: frozenset[Kind]) -> int:
+    def _repeats(self, selection: Selection, label: str, task: str, kinds: frozenset[Kind]) -> int:
         """Return the number of samples of an item of this task; 1 if the model always gives the same reply."""
-        if "chat" in kinds and "chat" in benchmark.kinds_of(task):
+        benchmark = selection.benchmark
+        asked = kinds & benchmark.kinds_of(task, selection.protocol.settings)
+        if asked & {"chat", "completion"}:
             return self.settings.repeats
         if self.settings.repeats > 1:
             note = (
@@ -318,7 +321,7 @@ class Cases:
         tasks = dict.fromkeys(item.task for item in items)
         refused = set()
         for task in tasks:
-            if kinds.isdisjoint(checked_kinds(benchmark, task)):
+            if kinds.isdisjoint(checked_kinds(benchmark, task, selection.protocol.settings)):
                 refused.add(task)
             checked_texts(benchmark, "roles_of", benchmark.roles_of(task))
         roles = {role for task in tasks for role in benchmark.roles_of(task)}

@@ -16,7 +16,7 @@ from pytest_llmprops.core.benchmark_checks import checked_plan_remarks, checked_
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import ContractError, LLMPropsError
 from pytest_llmprops.core.numbers import count, counted
-from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Request, Usage
+from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Completion, Likelihood, Request, Usage, sizes
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import (
@@ -134,8 +134,8 @@ def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: R
 # The calls that a run needs: counted before its first call, in this process or in a child of it.
 
 
-#: prompts of which one must have a reply before the run begins: a gateway may block one of them
-TRIALS = 3
+#: a request that one call checks a model with
+Trial = Chat | Completion | Likelihood
 
 
 @dataclass(slots=True)
@@ -151,22 +151,18 @@ class ModelCalls:
     stored: int = 0
     prompt_characters: int = 0
     completion_tokens: int = 0
-    trials: list[Chat] = field(default_factory=list)
+    shortest: Trial | None = None
 
     def add(self, request: Request) -> None:
         """Count a request that needs a call."""
         self.calls += 1
-        if isinstance(request, Chat):
-            self.prompt_characters += len(request.prompt)
-            self.completion_tokens += request.max_tokens or 0
-            self._keep_short(request)
-
-    def _keep_short(self, request: Chat) -> None:
-        longest = self.trials[-1] if len(self.trials) == TRIALS else None
-        if longest is not None and _cost_of_trial(request) >= _cost_of_trial(longest):
-            return
-        if all(request.messages != other.messages for other in self.trials):
-            self.trials = sorted([*self.trials, request], key=_cost_of_trial)[:TRIALS]
+        characters, tokens = sizes(request)
+        self.prompt_characters += characters
+        self.completion_tokens += tokens
+        if isinstance(request, Trial) and (
+            self.shortest is None or _cost_of_trial(request) < _cost_of_trial(self.shortest)
+        ):
+            self.shortest = request
 
     def cost(self, price: Price) -> float:
         """Return the estimated cost in USD."""
@@ -181,9 +177,9 @@ _FAILED = "the calls of the run could not be counted:"
 Forecast = Mapping[str, ModelCalls]
 
 
-def _cost_of_trial(request: Chat) -> tuple[bool, int]:
+def _cost_of_trial(request: Trial) -> tuple[bool, int]:
     """Return what to minimize. One sample of a prompt at a temperature leaves the others to a second call."""
-    return request.temperature != 0, len(request.prompt)
+    return not isinstance(request, Likelihood) and request.temperature != 0, len(request.prompt)
 
 
 def forecast_of(session: LLMSession, engine: Engine) -> Forecast:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.models.base import Result, kinds_of
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply
+from pytest_llmprops.models.base import BackendOptions, Result, kinds_of
 from pytest_llmprops.models.fake import BACKEND, FakeModel
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, fatal, make, refuse, reply, texts
@@ -82,9 +82,13 @@ def test_replies_are_part_of_the_identity() -> None:
 
 
 def test_fake_serves_chat_through_the_broker() -> None:
-    """The fake serves chat only, and through the broker, not inside a worker."""
-    model = make("fake:echo")
-    assert kinds_of(model) == BACKEND.kinds(parse_spec("fake:echo")) == {"chat"}
+    """The fake serves chat unless other kinds are stated, and through the broker, not inside a worker."""
+    model = fake_model("fake:echo")
+    assert BACKEND.kinds(parse_spec("fake:echo")) == {"chat"}
+    served = BACKEND.kinds(parse_spec("fake:echo?kinds=completion,likelihood"))
+    assert kinds_of(model) - {"chat"} == served == {"completion", "likelihood"}
+    with pytest.raises(UsageError, match="kinds must be a list of chat, completion, likelihood"):
+        fake_model("fake:echo?kinds=parse")
     assert not BACKEND.in_worker
     assert not model.blocking
 
@@ -182,4 +186,19 @@ def test_bad_files_give_one_line(tmp_path: Path, content: str, kind: str, said: 
     """A file that cannot be used is a one-line UsageError with the reason."""
     file = tmp_path / "file"
     file.write_text(content)
-    refuse(f"fake:{kind}?file={file}", said)
+    with pytest.raises(UsageError, match=said) as caught:
+        fake_model(f"fake:{kind}?file={file}")
+    assert "\n" not in str(caught.value)
+
+
+def test_fake_base_model() -> None:
+    """As a base model, the fake continues texts, and its reply is the most likely option."""
+    model = FakeModel(lambda request: "B" if "why" in request.prompt else "A")
+    [text] = asyncio.run(model.completion([Completion("why", max_tokens=1)]))
+    first, second = asyncio.run(
+        model.likelihood([Likelihood("why", (" A", " B")), Likelihood("how", ("A", "B"))])
+    )
+    assert text.text == "B"
+    chances = [[option["logprob"] for option in reply.value["options"]] for reply in (first, second)]
+    assert chances[0] == chances[1][::-1]
+    assert chances[0][1] > chances[0][0]

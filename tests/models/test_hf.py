@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
-from pytest_llmprops.models.hf.chat import HfChatModel, group_by_prefix, shared_prefix
+from pytest_llmprops.models.hf.chat import HfBaseModel, HfChatModel, group_by_prefix, shared_prefix
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.backends import LIBRARIES, error, fatal, make, needs, refuse, reply, texts
 
@@ -235,10 +236,20 @@ def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPa
     assert expected == texts(model.chat(asked()))
 
 
-def test_unusable_models(tmp_path: Path) -> None:
-    """Without a chat template, or with weights that cannot be read, the run stops with one line."""
-    [result, *_] = make(f"hf:{save_model(tmp_path / 'base', template=None)}?device=cpu").chat(asked())
-    assert fatal(result, "no chat template").kind == "model"
+@needs_hf
+def test_no_chat_template(tmp_path: Path) -> None:
+    """A model without a chat template stops the run with one line."""
+    [error, *_] = make(f"hf:{save_model(tmp_path / 'base', template=None)}?device=cpu&kind=chat").chat(
+        asked()
+    )
+    assert isinstance(error, BackendError)
+    assert (error.kind, error.fatal) == ("model", True)
+    assert "no chat template" in error.message
+
+
+@needs_hf
+def test_damaged_weights(tmp_path: Path) -> None:
+    """Weights that cannot be read stop the run with one line naming the model."""
     saved = save_model(tmp_path / "damaged")
     (saved / "model.safetensors").write_bytes(b"\xff" * 100)
     [result, *_] = make(f"hf:{saved}").chat(asked())
@@ -249,7 +260,7 @@ def test_identity(folder: Path, tmp_path: Path) -> None:
     """A folder is pinned by the hash of its files; other weights give another identity."""
     chat_model = make(f"hf:{folder}")
     assert chat_model.pinned
-    assert kinds_of(chat_model) == {"chat"}
+    assert kinds_of(chat_model) == {"chat", "likelihood"}
     assert chat_model.identity == make(f"hf:{folder}").identity
     other = save_model(tmp_path / "other", sliding=True)
     assert chat_model.identity["files_sha256"] != make(f"hf:{other}").identity["files_sha256"]
@@ -258,8 +269,8 @@ def test_identity(folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("architecture", "kind"),
     [
-        ("LlamaForCausalLM", "chat"),
-        ("GPT2LMHeadModel", "chat"),
+        ("LlamaForCausalLM", "completion"),
+        ("GPT2LMHeadModel", "completion"),
         ("BertForTokenClassification", "segment"),
         ("RobertaForSequenceClassification", "sentiment"),
         ("MarianMTModel", "translate"),
@@ -269,29 +280,32 @@ def test_identity(folder: Path, tmp_path: Path) -> None:
         ("BertForMaskedLM", "fill-mask"),
         ("BertModel", "embed"),
         ("XLMRobertaModel", "embed"),
-        ("Gemma3ForConditionalGeneration", "chat"),
+        ("Gemma3ForConditionalGeneration", "completion"),
     ],
 )
 def test_kind_of_architecture(architecture: str, kind: str, tmp_path: Path) -> None:
     """The architecture in config.json decides the kind, unless a kind is stated."""
     (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
     kinds = find_backend("hf").kinds
-    assert kinds(parse_spec(f"hf:{tmp_path}")) == {kind}
+    assert kinds(parse_spec(f"hf:{tmp_path}")) - {"likelihood"} == {kind}
+    assert ("likelihood" in kinds(parse_spec(f"hf:{tmp_path}"))) == (kind == "completion")
     assert kinds(parse_spec(f"hf:{tmp_path}?kind=embed")) == {"embed"}
-    assert kinds(parse_spec("hf:unheard-of/model")) == {"chat"}
+    assert kinds(parse_spec("hf:unheard-of/model")) == {"chat", "likelihood"}
+    (tmp_path / "tokenizer_config.json").write_text('{"chat_template": "{{ messages }}"}')
+    assert kinds(parse_spec(f"hf:{tmp_path}")) - {"likelihood"} == {"chat" if kind == "completion" else kind}
 
 
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("hf:DIR?typ=chat", "'typ' is not a parameter"),
-        ("hf:DIR?kind=poem", "kind must be one of chat"),
-        ("hf:DIR?dtype=int3", "dtype must be one of"),
-        ("hf:DIR?batch=0", "at least 1"),
-        ("hf:DIR?device=tpux", "device must be"),
-        ("hf:DIR?gguf_file=none.gguf", "no such file: .*none.gguf"),
-        ("hf:EMPTY", "no config.json.*gguf_file"),
-        ("hf:unheard-of/model", "'unheard-of/model' .*offline.*hf:FOLDER"),
+        ("?typ=chat", "'typ' is not a parameter"),
+        ("?kind=poem", "kind must be one of chat"),
+        ("?dtype=int3", "dtype must be one of"),
+        ("?batch=0", "at least 1"),
+        ("?device=tpux", "device must be"),
+        ("?quantization=2bit", "quantization must be one of 4bit, 8bit"),
+        ("?quantization=4bit&kind=embed", "quantization is a parameter of kind=chat and kind=completion"),
+        ("?gguf_file=none.gguf", "no such file: .*none.gguf"),
     ],
 )
 def test_bad_specification(
@@ -330,3 +344,180 @@ def test_groups_follow_the_prefix() -> None:
     assert group_by_prefix([[1, 2, 3], [1] + [4] * 500], 4) == [range(1), range(1, 2)]
     assert group_by_prefix([[1] * 30 + [3] * n for n in (5, 7, 6)], 4) == [range(3)]
     assert group_by_prefix([], 4) == []
+
+
+@needs_hf
+@pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is not None, reason="bitsandbytes is installed")
+def test_quantization_without_its_package(folder: Path) -> None:
+    """Without bitsandbytes, one line names the package and how to install it."""
+    with pytest.raises(MissingExtra, match="needs the package 'bitsandbytes': pip install 'bitsandbytes'"):
+        make(f"hf:{folder}?quantization=4bit")
+
+
+@needs_hf
+@pytest.mark.parametrize("bits", ["4bit", "8bit"])
+def test_quantization_is_passed_to_the_library(
+    bits: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library gets the number of bits and the device, and the model's identity has the number of bits."""
+    import transformers
+
+    received: dict[str, Any] = {}
+
+    def config(**settings: bool) -> dict[str, bool]:
+        return settings
+
+    def load(path: str, **settings: Any) -> Any:
+        received.update(settings)
+        raise OSError("far enough")
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: found("json" if name == "bitsandbytes" else name)
+    )
+    monkeypatch.setattr(transformers, "BitsAndBytesConfig", config)
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", load)
+    quantized = make(f"hf:{folder}?device=cpu&quantization={bits}")
+    [error] = quantized.chat([Chat.user("a")])
+    assert "far enough" in error.message
+    assert received["quantization_config"] == {f"load_in_{bits}": True}
+    assert received["device_map"] == {"": "cpu"}
+    assert quantized.identity["quantization"] == bits
+
+
+@needs_hf
+def test_layers_on_all_devices(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With device=auto, the library places the layers, and the replies are the same."""
+    import transformers
+
+    expected = reference(folder, asked())
+    load, maps = transformers.AutoModelForCausalLM.from_pretrained, []
+
+    def recorded(path: str, **settings: Any) -> Any:
+        maps.append(settings["device_map"])
+        return load(path, **settings)
+
+    monkeypatch.setattr(transformers.AutoModelForCausalLM, "from_pretrained", recorded)
+    assert texts(make(f"hf:{folder}?device=auto&dtype=float32").chat(asked())) == expected
+    assert maps == ["auto"]
+
+
+@pytest.fixture(scope="module")
+def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("base"), template=None)
+
+
+def log_likelihood(folder: Path, before: str, option: str) -> float:
+    """Return the log-likelihood of an option by the library alone, one text at a time."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    loaded = AutoModelForCausalLM.from_pretrained(folder, dtype="float32").eval()
+    ids = tokenizer(before + option, return_tensors="pt")["input_ids"]
+    start = len(tokenizer(before)["input_ids"])
+    with torch.inference_mode():
+        logprobs = loaded(ids).logits[0].log_softmax(-1)
+    return sum(float(logprobs[place - 1, ids[0, place]]) for place in range(start, ids.shape[1]))
+
+
+OPTIONS = (" A", " B", " a longer one", " \u4e2d\u6587")
+
+
+@needs_hf
+@pytest.mark.parametrize("batch", [1, 3, 16])
+def test_likelihoods_equal_the_librarys(batch: int, base_folder: Path) -> None:
+    """Log-likelihoods in shared-prefix batches equal those of each text alone; tokens are bytes here."""
+    base = make(f"hf:{base_folder}?batch={batch}&device=cpu")
+    assert kinds_of(base) == {"completion", "likelihood"}
+    requests = [Likelihood(SHARED + question, OPTIONS) for question in QUESTIONS]
+    results = [reply.value["options"] for reply in base.likelihood(requests)]
+    for request, options in zip(requests, results, strict=True):
+        expected = [log_likelihood(base_folder, request.text, option) for option in OPTIONS]
+        assert [option["logprob"] for option in options] == pytest.approx(expected, abs=1e-3)
+        assert [option["tokens"] for option in options] == [len(option.encode()) for option in OPTIONS]
+
+
+@needs_hf
+def test_likelihood_of_an_option_that_changes_a_token(tmp_path: Path) -> None:
+    """Where a token spans the border, the option's log-likelihood is that of the whole minus that of the text."""
+    from transformers import AutoTokenizer
+
+    saved = save_model(tmp_path / "merging", template=None)
+    file = saved / "tokenizer.json"
+    tokenizer = json.loads(file.read_text())
+    # "ab" becomes one token in place of another, so the text "a" and its continuation "b" share it.
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["ab"] = vocabulary.pop("~")
+    tokenizer["model"]["merges"] = [["a", "b"]]
+    file.write_text(json.dumps(tokenizer))
+    assert len(AutoTokenizer.from_pretrained(saved)("xab")["input_ids"]) == 2
+    [reply] = make(f"hf:{saved}?device=cpu").likelihood([Likelihood("xa", ("b",))])
+    [option] = reply.value["options"]
+    whole, before = log_likelihood(saved, "x", "ab"), log_likelihood(saved, "x", "a")
+    assert option["logprob"] == pytest.approx(whole - before, abs=1e-3)
+
+
+@needs_hf
+def test_chat_models_score_replies(model: Any, folder: Path) -> None:
+    """A chat model scores the option as its reply: after the chat template's beginning of one."""
+    [reply] = model.likelihood([Likelihood("Which?", ("A", "B"))])
+    rendered = "<s>user: Which?\nassistant: "
+    expected = [log_likelihood(folder, rendered, option) for option in ("A", "B")]
+    assert [option["logprob"] for option in reply.value["options"]] == pytest.approx(expected, abs=1e-3)
+
+
+@needs_hf
+def test_base_models_continue_texts(base_folder: Path, folder: Path) -> None:
+    """A model without a chat template continues texts; the kind can be forced on a model that has one."""
+    requests = [Completion(SHARED + question, 0.0, max_tokens=9) for question in QUESTIONS]
+    base = make(f"hf:{base_folder}?device=cpu&batch=4")
+    assert isinstance(base, HfBaseModel)
+    assert base.deviations()
+    replies = texts(base.completion(requests))
+    chats = make(f"hf:{base_folder}?device=cpu&kind=completion")
+    assert texts(chats.completion(requests)) == replies
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(base_folder)
+    loaded = AutoModelForCausalLM.from_pretrained(base_folder, dtype="float32").eval()
+    ids = tokenizer(requests[1].text, return_tensors="pt")
+    out = loaded.generate(**ids, do_sample=False, max_new_tokens=9, pad_token_id=1, eos_token_id=1)
+    new = out[0, ids["input_ids"].shape[1] :]
+    assert replies[1] == tokenizer.decode(new, skip_special_tokens=True).rstrip("\ufffd")
+    assert kinds_of(make(f"hf:{folder}?kind=completion")) == {"completion", "likelihood"}
+
+
+@needs_hf
+def test_options_that_cannot_be_scored(base_folder: Path) -> None:
+    """A text without tokens and one that is too long are errors of their requests only."""
+    base = make(f"hf:{base_folder}?device=cpu")
+    requests = [Likelihood("", (" A",)), Likelihood("ok", (" A", " B")), Likelihood("x" * 300, (" A",))]
+    first, second, third = base.likelihood(requests)
+    assert "no token before it" in first.message
+    assert len(second.value["options"]) == 2
+    assert "the model takes 256" in third.message
+
+
+@needs_hf
+def test_the_batch_is_chosen_by_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that does not fit is halved until it fits, and later batches begin with that size."""
+    import torch
+
+    chat_model = make(f"hf:{folder}?batch=16&device=cpu")
+    alone = texts(chat_model.chat([*asked(), *asked(max_tokens=5)]))
+    sizes: list[int] = []
+    generate = HfChatModel.generate
+
+    def limited(self: Any, rows: list[Any]) -> None:
+        sizes.append(len(rows))
+        if len(rows) > 3:
+            raise torch.OutOfMemoryError("no memory")
+        generate(self, rows)
+
+    monkeypatch.setattr(HfChatModel, "generate", limited)
+    assert texts(chat_model.chat([*asked(), *asked(max_tokens=5)])) == alone
+    assert sizes == [12, 6, 3, 3, 3, 3]
+    sizes.clear()
+    texts(chat_model.chat(asked()))
+    assert sizes == [3, 3]

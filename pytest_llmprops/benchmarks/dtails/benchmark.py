@@ -60,9 +60,9 @@ class Dtails(Benchmark):
         "found_rate": "higher",
         "substring_rate": "none",
         "parser_rate": "none",
+        "normalised_accuracy": "higher",
     }
-    judges_filtered = True
-    kinds = frozenset({"chat", "translate"})
+    kinds = frozenset({"chat", "likelihood", "translate"})
     limit_per_cluster = True
     # About one item of each concept; standard has all items.
     sizes = {"small": {"select": 8, "translate": 8}}
@@ -83,8 +83,10 @@ class Dtails(Benchmark):
     def check_selected(self, items: Sequence[Item], context: Context, settings: DtailsSettings) -> None:
         check_rules(items, context)
 
-    def kinds_of(self, task: str) -> frozenset[Kind]:
-        return frozenset({"chat"}) if task == SELECT else frozenset({"translate", "chat"})
+    def kinds_of(self, task: str, settings: DtailsSettings) -> frozenset[Kind]:
+        if task != SELECT:
+            return frozenset({"translate", "chat"})
+        return frozenset({"likelihood" if settings.answer == "likelihood" else "chat"})
 
     async def evaluate(
         self, item: Item, context: Context, ask: Ask, protocol: Protocol[DtailsSettings]

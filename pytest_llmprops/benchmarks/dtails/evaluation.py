@@ -14,6 +14,7 @@ from pytest_llmprops.benchmarks.dtails.positions import run_values
 from pytest_llmprops.benchmarks.dtails.prompts import (
     language_name,
     retried,
+    scored_selection,
     selection,
     shown_order,
     shown_rules,
@@ -26,8 +27,7 @@ from pytest_llmprops.benchmarks.dtails.rules import ConceptRules
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import RunStopped
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.requests import Chat, Parse, Reply, Translate
-from pytest_llmprops.core.texts import TOKENIZER, unicode_words
+from pytest_llmprops.core.requests import Chat, Likelihood, Parse, Reply, Scores, Translate, is_base
 from pytest_llmprops.core.verdicts import Status, Verdict
 
 # Have a sentence translated and judge which variation the translation uses (Barua et al., appendix B.2).
@@ -131,6 +131,7 @@ class Choice:
     :param order: The index of the variation at each position shown.
     :param reading: Its ``index`` is a position shown.
     :param retried: The outcome is from the second reply, because the first did not follow the template.
+    :param scores: The log-likelihoods of the variations, in the order shown; None if the choice was written.
     """
 
     status: Status
@@ -138,6 +139,7 @@ class Choice:
     reading: Reading
     reason: str
     retried: bool
+    scores: Scores | None = None
 
     @property
     def chosen(self) -> int | None:
@@ -146,14 +148,28 @@ class Choice:
 
 
 async def choose(
-    item: Item, ask: Ask, settings: DtailsSettings, order: tuple[int, ...], *, run: int, rules: str
+    item: Item,
+    ask: Ask,
+    *,
+    run: int,
+    seed: int,
+    temperature: float,
+    max_tokens: int,
+    rules: str,
+    language: str,
+    slot: Slot | None = None,
+    is_scored: bool = False,
 ) -> Choice:
     """Ask for one choice, and ask again if the reply does not follow the template.
 
-    :param order: Of the variations. :param run: From 0. :param rules: In the prompt; may be empty.
+    :param run: From 0; with ``slot``, sets the order of the variations. :param rules: In the prompt; may be empty.
+    :param is_scored: The choice is the variation with the highest log-likelihood.
     """
-    shown = [item["variations"][index] for index in order]
-    language = language_name(item.language)
+    variations: Sequence[tuple[str, ...]] = item["variations"]
+    order = shown_order(len(variations), seed, item.base_id, run, slot)
+    shown = [variations[index] for index in order]
+    if is_scored:
+        return await _most_likely(item, ask, order, shown, language=language, rules=rules)
     prompt = selection(item["concept"], item["sentence"], shown, language=language, rules=rules)
     reply = await ask(_chat(prompt, settings, run))
     reading = read_selection(reply.text, shown)
@@ -164,6 +180,32 @@ async def choose(
         reading = read_selection(reply.text, shown)
     status, reason = _judged(item, shown, reading, reply)
     return Choice(status, order, reading, reason, again)
+
+
+async def _most_likely(
+    item: Item,
+    ask: Ask,
+    order: tuple[int, ...],
+    shown: Sequence[tuple[str, ...]],
+    *,
+    language: str,
+    rules: str,
+) -> Choice:
+    """Return the choice of the variation with the highest log-likelihood."""
+    is_text = is_base(ask.kinds)
+    prompt = scored_selection(
+        item["concept"], item["sentence"], shown, language=language, rules=rules, is_base=is_text
+    )
+    names = [variation_name(forms) for forms in shown]
+    request = Likelihood(prompt, tuple(f" {name}" if is_text else name for name in names))
+    reply = await ask(request)
+    scores = Scores.of(request, reply)
+    if scores.best is None:
+        problem = "the most likely variations are equally likely"
+        return Choice("unparsed", order, Reading(problem=problem), problem, retried=False, scores=scores)
+    reading = Reading(scores.best, names[scores.best], 1.0, leftmost=scores.best, how="equal", obeyed=True)
+    status, reason = _judged(item, shown, reading, reply)
+    return Choice(status, order, reading, reason, retried=False, scores=scores)
 
 
 def _judged(
@@ -184,6 +226,46 @@ def _judged(
     return "unparsed", f"{reading.problem}{cut}, after one retry"
 
 
+async def select_in_runs(
+    item: Item,
+    ask: Ask,
+    *,
+    runs: int,
+    seed: int,
+    temperature: float,
+    max_tokens: int,
+    rules: ConceptRules | None,
+    language: str,
+    slot: Slot | None,
+    more: dict[str, float],
+    is_scored: bool = False,
+) -> Verdict:
+    """Ask for all runs of an item and return its verdict.
+
+    :param rules: The rules in the prompt; None without rules. :param slot: Balances the order over items, if known.
+    :param more: Further values of the verdict. :param is_scored: Choices are the most likely variations.
+    """
+    text = "" if rules is None else shown_rules(rules.texts())
+    choices = await asyncio.gather(
+        *(
+            choose(
+                item,
+                ask,
+                run=run,
+                seed=seed,
+                temperature=temperature,
+                max_tokens=max_tokens,
+                rules=text,
+                language=language,
+                slot=slot,
+                is_scored=is_scored,
+            )
+            for run in range(runs)
+        )
+    )
+    return judge_choices(item, choices, rules, more)
+
+
 def judge_choices(
     item: Item, choices: Sequence[Choice], rules: ConceptRules | None, more: dict[str, float]
 ) -> Verdict:
@@ -191,7 +273,11 @@ def judge_choices(
     right = sum(choice.status == "correct" for choice in choices)
     values = {"variations": float(len(item["variations"])), **more}
     for run, choice in enumerate(choices, 1):
-        values |= _reading_values(run, choice.reading, choice.status == "correct", choice.retried)
+        values |= _values(run, choice)
+        if choice.scores is not None:
+            shown = [item["variations"][index] for index in choice.order]
+            right_place = next(n for n, forms in enumerate(shown) if not set(forms).isdisjoint(item["label"]))
+            values |= choice.scores.values(right_place, f"run{run}_")
     failed = [choice for choice in choices if choice.status != "correct"]
     status: Status = "correct" if 2 * right > len(choices) else _most_common(failed)
     first = next(choice for choice in choices if choice.status == status)
@@ -248,11 +334,19 @@ async def evaluate(item: Item, context: Context, ask: Ask, settings: DtailsSetti
             return _without_rules(item, outcome, more, settings.runs)
         more["sentences"] = float(outcome.rules.sentences)
         rules = outcome.rules
-    text = "" if rules is None else shown_rules(rules.texts())
-    count, slot = len(item["variations"]), context.slots.get(item.base_id)
-    orders = [shown_order(count, seed, item.base_id, run, slot) for run in range(settings.runs)]
-    runs = (choose(item, ask, settings, order, run=run, rules=text) for run, order in enumerate(orders))
-    return judge_choices(item, await asyncio.gather(*runs), rules, more)
+    return await select_in_runs(
+        item,
+        ask,
+        runs=settings.runs,
+        seed=seed,
+        temperature=settings.temperature,
+        max_tokens=settings.max_tokens,
+        rules=rules,
+        language=language_name(item.language),
+        slot=context.slots.get(item.base_id),
+        more=more,
+        is_scored=settings.answer == "likelihood",
+    )
 
 
 async def _rules(item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:

@@ -68,6 +68,11 @@ def _selected(place: Place, values: Sequence[Values], asked: Sequence[Values]) -
         yield Metric(*place, "accuracy_sd", deviation, len(accuracies))
     # If a model's own rules could not be read, no choice was asked for, so no retry was possible.
     runs = [(v, f"run{n}_") for v in asked if v.get("rules_read", 1.0) for n in range(1, runs_of(v) + 1)]
+    scored = [bool(v[run + "normalised_right"]) for v, run in runs if run + "normalised_right" in v]
+    if scored:
+        # Nothing was written, so nothing was read or asked again.
+        yield rate(place, "normalised_accuracy", scored, "higher")
+        return
     yield rate(place, "retry_rate", [bool(v[run + "retried"]) for v, run in runs], "lower")
     named = [v[run + "leftmost"] != v[run + "position"] for v, run in runs if v[run + "position"]]
     yield rate(place, "longest_decided_rate", named, "none")

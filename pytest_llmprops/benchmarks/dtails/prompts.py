@@ -80,11 +80,36 @@ def selection(
     :param language: Name of the target language; only used with rules.
     :param rules: The text from :func:`shown_rules`.
     """
+    return (
+        f"{_question(concept, sentence, variations, language, rules)} Carefully explain your reasoning first and then"
+        " enclose your final answer like this ```answer```."
+    )
+
+
+def scored_selection(
+    concept: str,
+    sentence: str,
+    variations: Variations,
+    *,
+    language: str = "",
+    rules: str = "",
+    is_base: bool = False,
+) -> str:
+    """Return the text whose most likely continuation is the choice; the arguments are those of :func:`selection`.
+
+    :param is_base: For a base model.
+
+    The question is the paper's; its end, which asks for an explanation there, is this project's.
+    """
+    end = "\nAnswer:" if is_base else " Answer with the translation and nothing else."
+    return _question(concept, sentence, variations, language, rules) + end
+
+
+def _question(concept: str, sentence: str, variations: Variations, language: str, rules: str) -> str:
     ask = "Based on the provided rules, please select" if rules else "Please select"
     user = (
         f'{ask} the best translation of "{concept}" in "{sentence}" from the following list:'
-        f" {_names(variations)}. Carefully explain your reasoning first and then enclose your final answer"
-        " like this ```answer```."
+        f" {_names(variations)}."
     )
     if not rules:
         return user

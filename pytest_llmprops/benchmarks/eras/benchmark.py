@@ -71,7 +71,7 @@ class Eras(Benchmark):
     def load(self, files: DataFiles) -> Loaded:
         return load_items(files)
 
-    def kinds_of(self, task: str) -> frozenset[Kind]:
+    def kinds_of(self, task: str, settings: ErasSettings) -> frozenset[Kind]:
         return frozenset({"segment", "chat"}) if task == EXPLICIT else frozenset({"sentiment", "chat"})
 
     def case_names(self, items: Sequence[Item], settings: ErasSettings) -> Sequence[str] | None:

@@ -12,7 +12,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Scores, is_base
 from pytest_llmprops.core.verdicts import Verdict
 
 # The prompts of the paper (section 3, appendices B, D and G) in the wording of its published code.
@@ -43,6 +43,15 @@ def classification(examples: Sequence[Example], text: str, *, cot: bool = False)
     else:
         lines.append(f'\nInput: "{text}" Label: \nA \nB (Respond in one letter and nothing else)')
     return "\n".join(lines)
+
+
+def continuation(examples: Sequence[Example], text: str) -> str:
+    """Return the A/B question for a base model: the examples, and one more of which only the label is missing.
+
+    The wording is this project's: the paper has chat models only.
+    """
+    lines = [f'Input: "{example}" Label: {label}' for example, label in examples]
+    return "\n".join([*lines, f'Input: "{text}" Label:'])
 
 
 def geometry(question: str, options: Sequence[str]) -> str:
@@ -184,6 +193,8 @@ class HTestSettings:
     :param cot: Ask for a chain of thought; a second model, the helper ``reader``, reads the answer (appendix D).
     :param max_tokens: Maximum tokens of an A/B answer.
     :param geometry_max_tokens: Maximum tokens of a Letter Geometry answer.
+    :param answer: ``text``: the model writes its answer. ``likelihood``: its answer is the option with the highest
+        log-likelihood.
     """
 
     k: Literal[4, 14, 28, 50] = 14
@@ -191,8 +202,11 @@ class HTestSettings:
     temperature: float = 0.0
     max_tokens: int = 5
     geometry_max_tokens: int = 5
+    answer: Literal["text", "likelihood"] = "text"
 
     def __post_init__(self) -> None:
+        if self.cot and self.answer == "likelihood":
+            raise ValueError("cot needs answer = text, because a chain of thought is text")
         if min(self.max_tokens, self.geometry_max_tokens) < 1 or self.temperature < 0:
             raise ValueError("max_tokens must be at least 1 and temperature at least 0")
 
@@ -223,7 +237,12 @@ class HTest(Benchmark):
         GEOMETRY: "What does a letter look like when it is turned, mirrored or combined with another letter?",
     }
     sizes = {"small": dict.fromkeys(task_about, 30), "standard": dict.fromkeys(task_about, 100)}
-    metric_directions = {"adjusted_accuracy": "higher", "format_rate": "higher"}
+    metric_directions = {
+        "adjusted_accuracy": "higher",
+        "format_rate": "higher",
+        "normalised_accuracy": "higher",
+    }
+    kinds = frozenset({"chat", "completion", "likelihood"})
     protocols = {
         "paper": NamedSettings(
             HTestSettings(k=50, temperature=0.7, max_tokens=5, geometry_max_tokens=1),
@@ -241,6 +260,12 @@ class HTest(Benchmark):
 
     def helpers(self, settings: HTestSettings) -> tuple[str, ...]:
         return ("reader",) if settings.cot else ()
+
+    def kinds_of(self, task: str, settings: HTestSettings) -> frozenset[Kind]:
+        if settings.answer == "likelihood":
+            return frozenset({"likelihood"})
+        # The question of Letter Geometry and a chain of thought are instructions, which no base model follows.
+        return frozenset({"chat"} if task == GEOMETRY or settings.cot else {"chat", "completion"})
 
     def load(self, files: DataFiles) -> Loaded:
         """Load the tasks whose files exist; the context maps each task to its (text, label) examples."""
@@ -274,7 +299,17 @@ class HTest(Benchmark):
             raise DataError(
                 f"htest/{item.task}_dev.jsonl: {error}; choose a smaller k with --llm-set htest.k=N"
             ) from None
-        prompt = classification(examples, item["text"], cot=settings.cot)
+        if is_base(ask.kinds):
+            prompt = continuation(examples, item["text"])
+        else:
+            prompt = classification(examples, item["text"], cot=settings.cot)
+        if settings.answer == "likelihood":
+            return await _most_likely(item, ask, prompt, LABELS)
+        if is_base(ask.kinds):
+            reply = await ask(
+                Completion(prompt, settings.temperature, max_tokens=settings.max_tokens, stop=("\n",))
+            )
+            return _judge(item, reply, reply.text, {})
         if not settings.cot:
             reply = await ask(
                 Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens)
@@ -290,9 +325,16 @@ class HTest(Benchmark):
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Yield ``adjusted_accuracy`` (without unreadable replies, appendix D) and ``format_rate`` per task.
 
-        Adjusted accuracy is undefined where fewer than 30% of the replies could be read.
+        Adjusted accuracy is undefined where fewer than 30% of the replies could be read. Where the answers are the most
+        likely options, yield ``normalised_accuracy`` instead.
         """
         for place, members in by_place(records).items():
+            normalised = [
+                bool(r.values["normalised_right"]) for r in members if "normalised_right" in r.values
+            ]
+            if normalised:
+                yield rate(place, "normalised_accuracy", normalised, "higher")
+                continue
             parsed = [r for r in members if r.values.get("parsed")]
             adjusted = rate(place, "adjusted_accuracy", [r.status == "correct" for r in parsed], "higher")
             if len(parsed) < FEWEST_READ * len(members):
@@ -307,9 +349,30 @@ def _end(thought: str) -> str:
     return thought if len(thought) <= MAX_THOUGHT else f"…{thought[1 - MAX_THOUGHT :]}"
 
 
+async def _most_likely(item: Item, ask: Ask, prompt: str, options: Sequence[str]) -> Verdict:
+    """Return the verdict on the option with the highest log-likelihood after ``prompt``."""
+    space = " " if is_base(ask.kinds) else ""
+    request = Likelihood(prompt, tuple(space + option for option in options))
+    scores = Scores.of(request, await ask(request))
+    expected, values = options[item["answer"]], scores.values(item["answer"])
+    if scores.best is None:
+        return Verdict("unparsed", expected, "", "the most likely options are equally likely", values=values)
+    return Verdict.check(
+        scores.best == item["answer"],
+        expected=expected,
+        given=options[scores.best],
+        reason=f"most likely: {options[scores.best]}",
+        values=values,
+    )
+
+
 async def _geometry(item: Item, ask: Ask, settings: HTestSettings) -> Verdict:
     options: Sequence[str] = item["options"]
+    if settings.answer == "likelihood" and is_base(ask.kinds):
+        return await _most_likely(item, ask, "\n".join([item["text"], *options, "Answer:"]), options)
     prompt = geometry(item["text"], options)
+    if settings.answer == "likelihood":
+        return await _most_likely(item, ask, prompt, options)
     reply = await ask(
         Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.geometry_max_tokens)
     )

@@ -6,7 +6,8 @@ tokenizer from a GGUF file of the folder or repository) and ``seed``. ``kind=sen
 ``positive_label`` (name or index of the positive class, if the names do not say it) and ``mask`` (the
 replacement for ``[MASK]`` if the tokenizer has no mask token). ``kind=translate`` takes ``source_code``,
 ``target_code`` (the model's own language codes), ``beams`` and ``max_new_tokens``. ``kind=embed`` takes
-``layer`` (which hidden states). Code in a repository is never run.
+``layer`` (which hidden states). Causal language models (``chat``, ``completion``) take ``quantization`` (``4bit`` or
+``8bit``), and ``device=auto`` spreads their layers over all devices. Code in a repository is never run.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.base import BackendOptions, Model
-from pytest_llmprops.models.hf.chat import HfChatModel
+from pytest_llmprops.models.hf.chat import HfBaseModel, HfChatModel
 from pytest_llmprops.models.hf.classifiers import (
     HfSegmentModel,
     HfSentimentModel,
@@ -48,10 +50,11 @@ _OF_KIND: Mapping[str, Kind] = {
     "max_new_tokens": "translate",
     "layer": "embed",
 }
-PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "gguf_file", "seed", *_OF_KIND)
+PARAMETERS = ("kind", "revision", "dtype", "device", "batch", "gguf_file", "seed", "quantization", *_OF_KIND)
 # The transformers class that loads each kind, in the order of the kinds in messages.
 _LOADERS: Mapping[Kind, str] = {
     "chat": "AutoModelForCausalLM",
+    "completion": "AutoModelForCausalLM",
     "segment": "AutoModelForTokenClassification",
     "sentiment": "AutoModelForSequenceClassification",
     "translate": "AutoModelForSeq2SeqLM",
@@ -65,6 +68,13 @@ _TOKENIZER_PACKAGES: Mapping[str, tuple[str, ...]] = {
 }
 # The minimum of each whole-number parameter.
 _MINIMUM: Mapping[str, int] = {"seed": 0, "batch": 1, "beams": 1, "max_new_tokens": 1, "layer": 0}
+#: the kinds of causal language models, which also score likelihoods
+_CAUSAL: tuple[Kind, ...] = ("chat", "completion")
+#: the files that may have a chat template
+_TEMPLATES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
+_TEMPLATE = re.compile(r'"chat_template"\s*:\s*[\["{]')
+#: the argument of transformers' ``BitsAndBytesConfig``
+_QUANTIZATION = {"4bit": "load_in_4bit", "8bit": "load_in_8bit"}
 _DTYPES = ("auto", "float32", "bfloat16", "float16")
 # The first pattern that matches an architecture's name decides its kind.
 _KINDS: tuple[tuple[str, Kind], ...] = (
@@ -84,6 +94,7 @@ class Source:
     :param path: the folder or repository name that the library loads.
     :param config: ``config.json``; None with a GGUF file.
     :param pin: returns the identity of the files; for a folder, it hashes all of them.
+    :param kind: the kind of the model, from its files.
     :param commit: the commit of a repository.
     """
 
@@ -91,6 +102,7 @@ class Source:
     config: Mapping[str, Any] | None
     pin: Callable[[], Mapping[str, str]]
     is_folder: bool
+    kind: Kind = "chat"
     commit: str | None = None
 
 
@@ -104,21 +116,51 @@ def kind_of(config: Mapping[str, Any] | None) -> Kind:
     return "chat"
 
 
+def _kind_of_files(config: Mapping[str, Any], files: Iterable[Path]) -> Kind:
+    """Return the kind of a model: ``completion`` for a causal language model without a chat template.
+
+    :param files: those of ``_TEMPLATES`` that the model has.
+    """
+    kind = kind_of(config)
+    if kind == "chat" and not any(f.suffix == ".jinja" or _TEMPLATE.search(_text(f)) for f in files):
+        return "completion"
+    return kind
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
 def kinds(spec: ModelSpec) -> frozenset[Kind]:
-    """Return the kind that ``spec`` states, or the kind of the model's local files; otherwise chat."""
-    if "kind" in spec.params:
-        return frozenset({_stated_kind(spec)})
+    """Return the kind that ``spec`` states, or the kind of the model's local files; otherwise chat.
+
+    A causal language model also serves likelihoods.
+    """
+    kind = _stated_kind(spec) if "kind" in spec.params else _local_kind(spec)
+    return frozenset({kind, "likelihood"} if kind in _CAUSAL else {kind})
+
+
+def _local_kind(spec: ModelSpec) -> Kind:
     folder = Path(spec.name).expanduser()
     if "gguf_file" in spec.params:
-        return frozenset({"chat"})
+        return "chat"
     if folder.is_dir():
-        return frozenset({kind_of(_read_config(spec, folder / "config.json"))})
+        return _kind_of_files(_read_config(spec, folder / "config.json"), _in_folder(folder))
     if importlib.util.find_spec("huggingface_hub") is not None and _is_repository(spec.name):
         hub: Any = importlib.import_module("huggingface_hub")
-        file = hub.try_to_load_from_cache(spec.name, "config.json", revision=spec.params.get("revision"))
-        if isinstance(file, str):
-            return frozenset({kind_of(_read_config(spec, Path(file)))})
-    return frozenset({"chat"})
+        cached = partial(hub.try_to_load_from_cache, spec.name, revision=spec.params.get("revision"))
+        if isinstance(file := cached("config.json"), str):
+            files = [Path(f) for name in _TEMPLATES if isinstance(f := cached(name), str)]
+            config = _read_config(spec, Path(file))
+            return _kind_of_files(config, files) if files else kind_of(config)
+    return "chat"
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    return [file for name in _TEMPLATES if (file := folder / name).is_file()]
 
 
 def _stated_kind(spec: ModelSpec) -> Kind:
@@ -163,7 +205,8 @@ def find_source(spec: ModelSpec) -> Source:
         config = _read_config(spec, folder / "config.json")
         patterns = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt")
         files = [file for pattern in patterns for file in folder.glob(pattern)]
-        return Source(str(folder), config, lambda: {"files_sha256": files_sha256(files)}, is_folder=True)
+        kind = _kind_of_files(config, _in_folder(folder))
+        return Source(str(folder), config, lambda: {"files_sha256": files_sha256(files)}, True, kind)
     if not _is_repository(spec.name):
         raise UsageError(f"--model {spec.text}: no such folder: {folder}; give a model's folder")
     hub: Any = importlib.import_module("huggingface_hub")
@@ -177,9 +220,19 @@ def find_source(spec: ModelSpec) -> Source:
         ) from None
     # A downloaded file has the path .../snapshots/COMMIT/NAME.
     commit = file.parts[file.parts.index("snapshots") + 1] if "snapshots" in file.parts else None
-    repository_config = None if gguf is not None else _read_config(spec, file)
     pin = {"repository": spec.name, "revision": commit or revision or ""}
-    return Source(spec.name, repository_config, lambda: pin, is_folder=False, commit=commit or revision)
+    if gguf is not None:
+        return Source(spec.name, None, lambda: pin, is_folder=False, commit=commit or revision)
+    repository_config = _read_config(spec, file)
+    kind = kind_of(repository_config)
+    if kind == "chat" and "kind" not in spec.params:
+        files = []
+        for name in _TEMPLATES:
+            # A repository has one or two of them.
+            with contextlib.suppress(Exception):
+                files.append(Path(hub.hf_hub_download(spec.name, name, revision=revision)))
+        kind = _kind_of_files(repository_config, files) if files else kind
+    return Source(spec.name, repository_config, lambda: pin, False, kind, commit or revision)
 
 
 def _describe_hub_error(error: Exception) -> str:
@@ -232,7 +285,8 @@ def check(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Maker:
         raise UsageError(f"--model {spec.text}: dtype must be one of {', '.join(_DTYPES)}")
     stated = _stated_kind(spec) if "kind" in spec.params else None
     source = find_source(spec)
-    kind = stated or kind_of(source.config)
+    kind = stated or source.kind
+    _check_causal(spec, kind)
     check_packages(source.config, f"--model {spec.text}")
     for key, of_kind in _OF_KIND.items():
         if key in spec.params and kind != of_kind:
@@ -256,6 +310,24 @@ def check(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Maker:
     return lambda: _make(spec, source, kind, device or _device(spec), positive, letters, name)
 
 
+def _check_causal(spec: ModelSpec, kind: Kind) -> None:
+    """Check the parameters that only causal language models take."""
+    quantization = spec.params.get("quantization")
+    if quantization is not None:
+        if quantization not in _QUANTIZATION:
+            raise UsageError(f"--model {spec.text}: quantization must be one of {', '.join(_QUANTIZATION)}")
+        if kind not in _CAUSAL:
+            raise UsageError(
+                f"--model {spec.text}: quantization is a parameter of kind={' and kind='.join(_CAUSAL)}, but this"
+                f" model has kind={kind}"
+            )
+        if importlib.util.find_spec("bitsandbytes") is None:
+            # Not in the extra: it is large, and few models need it.
+            raise MissingExtra(f"--model {spec.text}", package="bitsandbytes", extra="")
+    if quantization is not None or (kind in _CAUSAL and spec.params.get("device") == "auto"):
+        _require(spec, ["accelerate"])
+
+
 def _make(
     spec: ModelSpec, source: Source, kind: Kind, device: str, positive: int, letters: str, name: str
 ) -> Model:
@@ -265,8 +337,14 @@ def _make(
     on_gpu = device.startswith("cuda")
     # On a CPU, 32 bits are faster and more exact; a GPU uses the data type of the weights.
     # Scores that are compared with < or > need 32 bits everywhere: fewer bits create false ties.
-    dtype = spec.params.get("dtype") or ("auto" if on_gpu and kind in ("chat", "translate") else "float32")
+    dtype = spec.params.get("dtype") or ("auto" if on_gpu and kind in (*_CAUSAL, "translate") else "float32")
     gguf = {"gguf_file": spec.params["gguf_file"]} if "gguf_file" in spec.params else {}
+    quantization = spec.params.get("quantization")
+    spread: dict[str, Any] = {}
+    if kind in _CAUSAL and spec.params.get("device") == "auto":
+        spread = {"device_map": "auto"}
+    elif quantization is not None:
+        spread = {"device_map": {"": device}}
     location = gguf | ({"revision": source.commit} if source.commit else {})
 
     def load() -> tuple[Any, Any]:
@@ -276,15 +354,26 @@ def _make(
         with contextlib.redirect_stderr(io.StringIO()):
             tokenizer = transformers.AutoTokenizer.from_pretrained(source.path, **location)
             loader = own_network(source.config) or getattr(transformers, _LOADERS[kind])
+            compressed: dict[str, Any] = {}
+            if quantization is not None:
+                compressed["quantization_config"] = transformers.BitsAndBytesConfig(
+                    **{_QUANTIZATION[quantization]: True}
+                )
             model, loading = loader.from_pretrained(
-                source.path, dtype=dtype, trust_remote_code=False, output_loading_info=True, **location
+                source.path,
+                dtype=dtype,
+                trust_remote_code=False,
+                output_loading_info=True,
+                **location,
+                **spread,
+                **compressed,
             )
         # Many files lack the pooling layer; vectors are read before it.
         missing = sorted(key for key in loading["missing_keys"] if kind != "embed" or "pooler." not in key)
-        if kind != "chat" and missing:
+        if kind not in _CAUSAL and missing:
             # The library would use random numbers instead.
             raise ValueError(f"the files lack the weights of {', '.join(missing[:3])}")
-        return model.to(device).eval(), tokenizer
+        return (model if spread else model.to(device)).eval(), tokenizer
 
     settings: dict[str, Any] = {
         "name": name or (Path(source.path).name if source.is_folder else spec.name),
@@ -296,6 +385,7 @@ def _make(
             "dtype": dtype,
             "device": "cuda" if on_gpu else device,
             "seed": seed,
+            **({} if quantization is None else {"quantization": quantization}),
         },
         "pinned": source.is_folder or source.commit is not None,
         "batch": whole_number(spec, "batch", 64 if on_gpu else 8, minimum=1),
@@ -321,6 +411,8 @@ def _make(
         return HfFillMaskModel(load, **settings)
     if kind == "segment":
         return HfSegmentModel(load, letters=letters, **settings)
+    if kind == "completion":
+        return HfBaseModel(load, seed=seed, **settings)
     return HfChatModel(load, seed=seed, **settings)
 
 

@@ -1,4 +1,4 @@
-"""Chat with causal language models of transformers; the prompts of a batch share their prefix."""
+"""Causal language models of transformers, as chat and as base models; the prompts of a batch share their prefix."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.reasoning import is_mark, opening_at_end
-from pytest_llmprops.core.requests import Chat, Reply, Usage
-from pytest_llmprops.models.base import Result
+from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Usage
+from pytest_llmprops.models.base import AS_TEXT, Result, scored
 from pytest_llmprops.models.hf.loading import HfModel
 from pytest_llmprops.models.local.sampling import (
     MAX_TOKENS,
@@ -174,7 +173,7 @@ class _Row:
     """One reply while it is generated."""
 
     index: int
-    request: Chat
+    request: Chat | Completion
     sampler: Sampler
     prompt: list[int]
     limit: int
@@ -185,16 +184,37 @@ class _Row:
     text: str | None = None
     finish: str = "length"
 
+    @property
+    def top(self) -> int:
+        """Number of alternatives to return per token."""
+        return self.request.logprobs if isinstance(self.request, Chat) else 0
 
-class HfChatModel(HfModel):
-    """Chat with a causal language model of the transformers library.
 
-    The tokenizer's chat template builds the prompts. Neighbouring prompts are evaluated in groups: first their common
-    prefix, once, which is kept for the next group; then the remainders as one batch. A request without a temperature
-    gets the most probable tokens.
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """A text whose tokens from ``start`` are scored.
+
+    :param index: the request. :param sign: 1 for the text with an option, -1 for the text before it.
+    """
+
+    index: int
+    option: int
+    tokens: list[int]
+    start: int
+    sign: int = 1
+
+
+R = TypeVar("R")
+
+
+class HfCausalModel(HfModel):
+    """A causal language model of the transformers library.
+
+    Neighbouring prompts are evaluated in groups: first their common prefix, once, which is kept for the next group;
+    then the remainders as one batch. A request without a temperature gets the most probable tokens.
 
     :param load: returns (model, tokenizer); called at the first request.
-    :param batch: maximum rows per batch.
+    :param batch: maximum rows per batch. It is halved whenever a batch does not fit into memory.
     """
 
     def __init__(
@@ -216,7 +236,99 @@ class HfChatModel(HfModel):
         #: the tags of thoughts among the special tokens
         self.thought_tokens: frozenset[int] = frozenset()
 
-    def chat(self, requests: Sequence[Chat]) -> Iterator[Result]:
+    def likelihood(self, requests: Sequence[Likelihood]) -> Iterator[Result]:
+        """Yield one result per request, in order, as soon as all its options are scored."""
+        with self._lock:
+            try:
+                self._loaded()
+            except BackendError as error:
+                yield from [error] * len(requests)
+                return
+            rows: list[_Scored] = []
+            failed: dict[int, BackendError] = {}
+            for index, request in enumerate(requests):
+                try:
+                    rows += list(self._scored_rows(index, request))
+                except BackendError as error:
+                    failed[index] = error
+            start, done = time.perf_counter(), 0
+            scores: dict[tuple[int, int], float] = {}
+            by_request = {
+                index: [row for row in rows if row.index == index] for index in range(len(requests))
+            }
+
+            def compute(part: list[_Scored]) -> None:
+                for row, value in zip(part, self._logprobs(part), strict=True):
+                    key = row.index, row.option
+                    scores[key] = scores.get(key, 0.0) + row.sign * value
+
+            def fail(row: _Scored, error: BackendError) -> None:
+                failed[row.index] = error
+
+            for group in group_by_prefix([row.tokens for row in rows], self._batch):
+                self._in_parts([rows[i] for i in group], compute, fail)
+                complete = rows[group[-1]].index if group[-1] + 1 < len(rows) else len(requests)
+                while done < complete:
+                    seconds = (time.perf_counter() - start) / max(complete, 1)
+                    yield failed.get(done) or self._scored_reply(
+                        requests[done], done, by_request[done], scores, seconds
+                    )
+                    done += 1
+            for index in range(done, len(requests)):
+                yield failed[index]
+
+    def _scored_rows(self, index: int, request: Likelihood) -> Iterator[_Scored]:
+        """Yield the rows of a request.
+
+        The log-likelihood of an option is that of the whole text minus that of the text before it. Where the tokens of
+        both begin alike, the first part has the same value. So a token of the text before the option is evaluated only
+        if the option changes it.
+        """
+        before = self._tokens(text := self._text(Chat.user(request.text)))
+        for option, continuation in enumerate(request.options):
+            tokens = self._tokens(text + continuation)
+            start = common_prefix(before, tokens)
+            if not 0 < start < len(tokens):
+                problem = "adds no token" if start else "has no token before it"
+                raise BackendError(f"{self._name}: the option {continuation!r} {problem}", kind="request")
+            self._check_context(len(tokens))
+            yield _Scored(index, option, tokens, start)
+            if start < len(before):
+                yield _Scored(index, option, before, start, sign=-1)
+
+    def _scored_reply(
+        self,
+        request: Likelihood,
+        index: int,
+        rows: Sequence[_Scored],
+        scores: Mapping[tuple[int, int], float],
+        seconds: float,
+    ) -> Reply:
+        lengths = {row.option: len(row.tokens) - row.start for row in rows if row.sign > 0}
+        return Reply(
+            value=scored((scores[index, option], lengths[option]) for option in range(len(request.options))),
+            served_model=self._name,
+            usage=Usage(sum(len(row.tokens) for row in rows)),
+            seconds=seconds,
+        )
+
+    def _logprobs(self, rows: Sequence[_Scored]) -> list[float]:
+        """Return the log probability of the tokens of each row from its start; the rows are one batch."""
+        if self.is_closed:
+            raise BackendError(f"{self._name} was closed before the reply was complete", kind="closed")
+        # The last token is not followed by another; the one before the start predicts the first that counts.
+        prompts, kept = [row.tokens[:-1] for row in rows], min(row.start for row in rows) - 1
+        inputs = self._inputs(prompts, min(self._shared(prompts), kept), room=0)
+        counts = [len(row.tokens) - row.start for row in rows]
+        logits = self.network(**inputs, use_cache=True, logits_to_keep=max(counts)).logits
+        values = []
+        for i, (row, count) in enumerate(zip(rows, counts, strict=True)):
+            targets = inputs["input_ids"].new_tensor(row.tokens[row.start :])[:, None].to(logits.device)
+            of_tokens = logits[i, -count:].float().log_softmax(-1).gather(-1, targets)
+            values.append(float(of_tokens.double().sum()))
+        return values
+
+    def _answers(self, requests: Sequence[Chat | Completion]) -> Iterator[Result]:
         """Yield one result per request, in order, those of a group as soon as its replies are complete."""
         with self._lock:
             try:
@@ -254,12 +366,6 @@ class HfChatModel(HfModel):
     def _loaded(self) -> bool:
         if not super()._loaded():
             return False
-        if not getattr(self.tokenizer, "chat_template", None):
-            raise BackendError(
-                f"{self._name}: its tokenizer has no chat template; use an instruction-tuned model",
-                kind="model",
-                fatal=True,
-            )
         ends = {self.tokenizer.eos_token_id}
         configured = getattr(self.network.generation_config, "eos_token_id", None)
         ends.update(configured if isinstance(configured, list) else [configured])
@@ -273,61 +379,85 @@ class HfChatModel(HfModel):
         self.prefix_cache = PrefixCache(self.network)
         return True
 
+    def _text(self, request: Chat | Completion) -> str:
+        """Return the text that the model continues."""
+        raise NotImplementedError
+
+    def _tokens(self, text: str) -> list[int]:
+        raise NotImplementedError
+
     @property
     def _context_length(self) -> int:
         config = self.network.config.get_text_config()
         return int(getattr(config, "max_position_embeddings", 0) or 1 << 30)
 
-    def _row(self, index: int, request: Chat) -> _Row:
-        sampler = Sampler.of(request, self._seed)
-        try:
-            text = self.tokenizer.apply_chat_template(
-                [{"role": m.role, "content": m.content} for m in request.messages],
-                tokenize=False,
-                add_generation_prompt=True,
-                date_string=_DATE.strftime("%d %b %Y"),
-                strftime_now=_DATE.strftime,
-            )
-            prompt = [int(t) for t in self.tokenizer(text, add_special_tokens=False)["input_ids"]]
-        except Exception as error:
-            line = " ".join(str(error).split())[:300]
-            raise BackendError(f"{self._name}: the chat template fails: {line}", kind="request") from None
-        length = self._context_length
-        if len(prompt) >= length:
+    def _check_context(self, tokens: int, *, room: int = 0) -> None:
+        """Refuse a text that is too long.
+
+        :param room: number of tokens that must fit after it.
+        :raises BackendError: if the model's context is shorter.
+        """
+        if tokens + room > self._context_length:
             raise BackendError(
-                f"{self._name}: the prompt has {len(prompt)} tokens, the model takes {length}", kind="request"
+                f"{self._name}: the prompt has {tokens} tokens, the model takes {self._context_length}",
+                kind="request",
             )
+
+    def _row(self, index: int, request: Chat | Completion) -> _Row:
+        sampler = Sampler.of(request, self._seed)
+        prompt = self._tokens(self._text(request))
+        self._check_context(len(prompt), room=1)
+        if not prompt:
+            raise BackendError(f"{self._name}: the prompt has no tokens", kind="request")
         limit = request.max_tokens if request.max_tokens is not None else MAX_TOKENS
-        limit = max(min(limit, length - len(prompt)), 0)
-        return _Row(index, request, sampler, prompt, limit, opening_at_end(text))
+        return _Row(index, request, sampler, prompt, max(min(limit, self._context_length - len(prompt)), 0))
+
+    def _in_parts(
+        self,
+        rows: list[R],
+        compute: Callable[[list[R]], None],
+        fail: Callable[[R, BackendError], None],
+    ) -> None:
+        """Call ``compute`` with parts of at most ``batch`` rows.
+
+        A part that does not fit into memory is computed again in halves, and later parts are as small.
+
+        :param fail: called for each row without a result.
+        """
+        torch: Any = importlib.import_module("torch")
+        start = 0
+        while start < len(rows):
+            part = rows[start : start + self._batch]
+            try:
+                with torch.inference_mode():
+                    compute(part)
+            except torch.OutOfMemoryError:
+                if self.prefix_cache is not None:
+                    self.prefix_cache.forget()
+                torch.cuda.empty_cache()
+                if len(part) > 1:
+                    self._batch = len(part) // 2
+                    continue
+                fail(part[0], BackendError(f"{self._name}: out of memory for one prompt", kind="request"))
+            except BackendError as error:
+                for row in part:
+                    fail(row, error)
+            start += len(part)
 
     def _serve(self, rows: list[_Row], results: dict[int, Result]) -> None:
-        torch: Any = importlib.import_module("torch")
+        def fail(row: _Row, error: BackendError) -> None:
+            results[row.index] = error
+
+        self._in_parts(rows, lambda part: self._reply(part, results), fail)
+
+    def _reply(self, rows: list[_Row], results: dict[int, Result]) -> None:
         start = time.perf_counter()
-        try:
-            with torch.inference_mode():
-                self.generate([row for row in rows if row.limit])
-        except torch.OutOfMemoryError:
-            if self.prefix_cache is not None:
-                self.prefix_cache.forget()
-            torch.cuda.empty_cache()
-            if len(rows) == 1:
-                error = BackendError(f"{self._name}: out of memory for one prompt", kind="request")
-                results[rows[0].index] = error
-                return
-            middle = len(rows) // 2
-            for row in rows:
-                row.out.clear()
-                row.logprobs.clear()
-                # The reply starts again, and so do its random numbers.
-                row.sampler, row.text, row.finish = Sampler.of(row.request, self._seed), None, "length"
-            self._serve(rows[:middle], results)
-            self._serve(rows[middle:], results)
-            return
-        except BackendError as error:
-            for row in rows:
-                results[row.index] = error
-            return
+        for row in rows:
+            # After an error, the reply starts again, and so do its random numbers.
+            row.out.clear()
+            row.logprobs.clear()
+            row.sampler, row.text, row.finish = Sampler.of(row.request, self._seed), None, "length"
+        self.generate([row for row in rows if row.limit])
         seconds = (time.perf_counter() - start) / len(rows)
         for row in rows:
             results[row.index] = Reply(
@@ -335,21 +465,26 @@ class HfChatModel(HfModel):
                 finish_reason=row.finish,
                 served_model=self._name,
                 usage=Usage(len(row.prompt), len(row.out)),
-                logprobs=tuple(row.logprobs) if row.request.logprobs else None,
+                logprobs=tuple(row.logprobs) if row.top else None,
                 seconds=seconds,
             )
 
-    def generate(self, rows: list[_Row]) -> None:
-        """Append tokens to each row until it ends; the rows are one batch with a common prefix."""
-        if not rows or self.prefix_cache is None:
-            return
+    def _shared(self, prompts: Sequence[list[int]]) -> int:
+        """Return the number of leading tokens that are evaluated once for all prompts."""
+        return shared_prefix(prompts) if self.prefix_cache is not None and self.prefix_cache.works else 0
+
+    def _inputs(self, prompts: Sequence[list[int]], shared: int, *, room: int) -> dict[str, Any]:
+        """Return the inputs of the network for a batch of prompts, whose first ``shared`` tokens are in the cache.
+
+        :param room: number of tokens that will follow, for which the cache reserves memory.
+        """
+        if self.prefix_cache is None:
+            raise BackendError(f"{self._name} is closed", kind="closed")
         torch: Any = importlib.import_module("torch")
         device = self.network.device
-        shared = shared_prefix([row.prompt for row in rows]) if self.prefix_cache.works else 0
-        rests = [row.prompt[shared:] for row in rows]
+        rests = [prompt[shared:] for prompt in prompts]
         width = max(map(len, rests))
-        room = width + min(max(row.limit for row in rows), _ROOM)
-        cache = self.prefix_cache.rows(rows[0].prompt[:shared], len(rows), room)
+        cache = self.prefix_cache.rows(prompts[0][:shared], len(prompts), width + room)
         # Remainders are padded on the left, so that the last column is the last token of every row.
         fill = min(self.end_tokens, default=0)
         ids = torch.tensor([[fill] * (width - len(rest)) + rest for rest in rests], device=device)
@@ -357,6 +492,18 @@ class HfChatModel(HfModel):
             [[1] * shared + [0] * (width - len(rest)) + [1] * len(rest) for rest in rests], device=device
         )
         positions = (mask.cumsum(1) - 1).clamp(min=0)[:, shared:]
+        return {"input_ids": ids, "attention_mask": mask, "position_ids": positions, "past_key_values": cache}
+
+    def generate(self, rows: list[_Row]) -> None:
+        """Append tokens to each row until it ends; the rows are one batch with a common prefix."""
+        if not rows or self.prefix_cache is None:
+            return
+        torch: Any = importlib.import_module("torch")
+        device = self.network.device
+        prompts = [row.prompt for row in rows]
+        room = min(max(row.limit for row in rows), _ROOM)
+        inputs = self._inputs(prompts, self._shared(prompts), room=room)
+        ids, mask, positions, cache = inputs.values()
         while True:
             if self.is_closed:
                 raise BackendError(f"{self._name} was closed before the reply was complete", kind="closed")
@@ -384,13 +531,13 @@ class HfChatModel(HfModel):
         """Return the next token of every row. Logits are copied from the device only for rows that need them."""
         best: list[int] = logits.argmax(-1).tolist()
         for i, row in enumerate(rows):
-            if row.sampler.greedy and not row.request.logprobs:
+            if row.sampler.greedy and not row.top:
                 continue
             values = logits[i].float().cpu().numpy()
             if not row.sampler.greedy:
                 best[i] = row.sampler.pick(values)
-            if row.request.logprobs and best[i] not in self.end_tokens:
-                own, top = top_logprobs(values, best[i], row.request.logprobs)
+            if row.top and best[i] not in self.end_tokens:
+                own, top = top_logprobs(values, best[i], row.top)
                 entry = {"token": self._piece(best[i]), "logprob": own}
                 row.logprobs.append(
                     entry | {"top": [{"token": self._piece(t), "logprob": p} for t, p in top]}
@@ -424,3 +571,65 @@ class HfChatModel(HfModel):
         anchor = self.tokenizer.encode("a", add_special_tokens=False)[-1:]
         before = self.tokenizer.decode(anchor)
         return str(self.tokenizer.decode([*anchor, token])[len(before) :])
+
+
+class HfChatModel(HfCausalModel):
+    """Chat with a causal language model; the tokenizer's chat template builds the prompts."""
+
+    def chat(self, requests: Sequence[Chat]) -> Iterator[Result]:
+        """Yield one result per request, in order, those of a group as soon as its replies are complete."""
+        return self._answers(requests)
+
+    def _loaded(self) -> bool:
+        is_new = super()._loaded()
+        if not getattr(self.tokenizer, "chat_template", None):
+            raise BackendError(
+                f"{self._name}: its tokenizer has no chat template; use an instruction-tuned model, or measure it as a"
+                " base model: ?kind=completion",
+                kind="model",
+                fatal=True,
+            )
+        return is_new
+
+    def _text(self, request: Chat | Completion) -> str:
+        try:
+            return str(
+                self.tokenizer.apply_chat_template(
+                    [{"role": m.role, "content": m.content} for m in getattr(request, "messages", ())],
+                    tokenize=False,
+                    add_generation_prompt=True,
+                    date_string=_DATE.strftime("%d %b %Y"),
+                    strftime_now=_DATE.strftime,
+                )
+            )
+        except Exception as error:
+            line = " ".join(str(error).split())[:300]
+            raise BackendError(f"{self._name}: the chat template fails: {line}", kind="request") from None
+
+    def _tokens(self, text: str) -> list[int]:
+        # The template has written the special tokens.
+        return [int(t) for t in self.tokenizer(text, add_special_tokens=False)["input_ids"]]
+
+
+class HfBaseModel(HfCausalModel):
+    """A causal language model that continues texts, without a chat template."""
+
+    def completion(self, requests: Sequence[Completion]) -> Iterator[Result]:
+        """Yield one result per request, in order, those of a group as soon as its replies are complete."""
+        return self._answers(requests)
+
+    def deviations(self) -> Sequence[str]:
+        """Return that prompts are not those of chat models."""
+        return (AS_TEXT,)
+
+    def _text(self, request: Chat | Completion) -> str:
+        return request.prompt
+
+    def _tokens(self, text: str) -> list[int]:
+        tokens = [int(t) for t in self.tokenizer(text)["input_ids"]]
+        # Few tokenizers end a text, after which a model would begin another one.
+        while (
+            tokens and tokens[-1] in self.end_tokens and not text.endswith(self.tokenizer.decode(tokens[-1:]))
+        ):
+            tokens.pop()
+        return tokens

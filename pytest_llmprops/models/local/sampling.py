@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.core.requests import Chat, Completion
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +41,7 @@ class Sampler:
     random: random.Random
 
     @classmethod
-    def of(cls, request: Chat, seed: int) -> Sampler:
+    def of(cls, request: Chat | Completion, seed: int) -> Sampler:
         """Return the request's sampler, whose draws depend only on the request and ``seed``.
 
         :raises BackendError: for a parameter that local models do not accept, or a wrong value.
@@ -62,7 +62,7 @@ class Sampler:
             extra.get("seed", 0),
             temperature,
             request.sample,
-            [(m.role, m.content) for m in request.messages],
+            [(m.role, m.content) for m in request.messages] if isinstance(request, Chat) else request.text,
         ]
         digest = hashlib.sha256(json.dumps(draw).encode()).digest()
         return cls(

@@ -16,7 +16,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import title_of
-from pytest_llmprops.core.requests import Chat, Reply, Request, request_to_json
+from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Request, request_to_json
 from pytest_llmprops.core.texts import shortened, visible
 from pytest_llmprops.core.verdicts import evidence_texts
 
@@ -137,6 +137,10 @@ def step(role: str, model: str, request: Request, reply: Reply | None, error: st
 
 def prompt_text(request: Request) -> str:
     """Return the request as text: a single user message as it is, several messages with their roles."""
+    if isinstance(request, Completion):
+        return request.text
+    if isinstance(request, Likelihood):
+        return "\n".join([request.text, "", "Scored continuations:", *map(repr, request.options)])
     if not isinstance(request, Chat):
         return json.dumps(request_to_json(request), ensure_ascii=False, indent=1)
     if len(request.messages) == 1 and request.messages[0].role == "user":

@@ -163,8 +163,13 @@ def _call(call: RequestRecord, usage: list[Any], place: tuple[Any, ...], prefixe
     """
     messages = call.messages
     if "messages" not in call.request:
-        fields = {name: value for name, value in call.request.items() if value not in (None, [], {})}
-        messages = [(call.kind, _plain(fields))]
+        # The text of a base model is long and has the prefix of its neighbours, so it is shown as it is.
+        shown = ("text",) if call.kind in ("completion", "likelihood") else ()
+        fields = {
+            n: value for n, value in call.request.items() if value not in (None, [], {}) and n not in shown
+        }
+        messages = [(call.kind, str(call.request.get(name, ""))) for name in shown]
+        messages += [("options" if shown else call.kind, _plain(fields))] if fields else []
     texts = [
         [speaker, prefixes.hold(text, (*place, call.role, number))]
         for number, (speaker, text) in enumerate(messages)
