@@ -173,6 +173,7 @@ def _module(name: str, attribute: str = "BACKEND") -> Callable[[], Backend]:
 # A module is imported only when one of its models is chosen.
 _BUILT_IN: dict[str, Callable[[], Backend]] = {
     "openai": _module("api.openai"),
+    "completions": _module("api.completions"),
     "anthropic": _module("api.anthropic"),
     "litellm": _module("api.litellm"),
     "llamacpp": _module("local.llamacpp"),

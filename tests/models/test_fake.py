@@ -198,7 +198,8 @@ def test_fake_base_model() -> None:
     first, second = asyncio.run(
         model.likelihood([Likelihood("why", (" A", " B")), Likelihood("how", ("A", "B"))])
     )
-    assert text.text == "B"
-    chances = [[option["logprob"] for option in reply.value["options"]] for reply in (first, second)]
+    assert texts([text]) == ["B"]
+    replies = [reply for reply in (first, second) if isinstance(reply, Reply)]
+    chances = [[option["logprob"] for option in reply.value["options"]] for reply in replies]
     assert chances[0] == chances[1][::-1]
     assert chances[0][1] > chances[0][0]

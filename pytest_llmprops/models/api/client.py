@@ -410,6 +410,8 @@ class ApiCalls:
     hidden: tuple[str, ...] = ()
     echoes: tuple[str, ...] = ()
     most_samples: int = MOST_SAMPLES
+    #: function from the model's name, a request and a number of replies to the body of the call
+    body: Callable[[str, Any, int], dict[str, Any]] = chat_body
     notes: list[str] = field(default_factory=list)
     #: prompts whose calls with ``n`` were refused, possibly because of ``n``
     _refused_together: set[tuple[Message, ...]] = field(default_factory=set)
@@ -418,7 +420,7 @@ class ApiCalls:
 
     async def reply(self, request: Chat, post: Post) -> Result:
         """Send ``request``, and adapt and resend it until the API accepts it or refuses it for good."""
-        replies = await self._replies(request, 1, post)
+        replies = await self.replies(request, 1, post)
         if isinstance(replies, BackendError):
             return replies
         if request.messages in self._refused_together:
@@ -431,7 +433,7 @@ class ApiCalls:
 
         Some APIs refuse ``n`` without naming it. They are recognised when they accept the same request without ``n``.
         """
-        replies = await self._replies(request, count, post)
+        replies = await self.replies(request, count, post)
         if isinstance(replies, BackendError):
             if replies.kind != "request" or replies.fatal:
                 return replies
@@ -448,11 +450,12 @@ class ApiCalls:
             self.notes.append(f"the API {reason}; each sample is requested in a separate call")
         self._refused_together.clear()
 
-    async def _replies(self, request: Chat, count: int, post: Post) -> list[Reply] | BackendError:
+    async def replies(self, request: Any, count: int, post: Post) -> list[Reply] | BackendError:
+        """Return up to ``count`` replies from one call, which is adapted and sent again until the API accepts it."""
         started = time.perf_counter()
         while True:
             try:
-                body = self.deviations.apply(chat_body(self.name, request, count))
+                body = self.deviations.apply(self.body(self.name, request, count))
             except UsageError as error:
                 return BackendError(str(error), kind="request", fatal=True)
             try:

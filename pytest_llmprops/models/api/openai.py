@@ -217,6 +217,7 @@ class OpenAIModel:
 
     max_batch = 1
     blocking = False
+    path = "/chat/completions"
 
     def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
         self._urls = _base_urls(spec, options)
@@ -324,7 +325,7 @@ class OpenAIModel:
         try:
             options = self._options
             clients = {
-                url: SdkClient(url, key or "none", options.timeout, options.concurrency, options.headers)
+                url: SdkClient(url, key or "none", options.timeout, options.concurrency, self.path)
                 for url in self._urls
             }
             self.client = ServerPool(clients)

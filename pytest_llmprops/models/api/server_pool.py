@@ -25,12 +25,13 @@ class SdkClient:
     :param url: the base URL. Its user and password are sent in place of the key.
     :param timeout: seconds to wait for a connection, or for the next part of an answer.
     :param connections: maximum number of open connections.
-    :param headers: headers of each call; one named ``Authorization`` replaces that of the key.
+    :param path: where requests are sent, after the base URL.
     """
 
     def __init__(
-        self, url: str, key: str, timeout: float, connections: int, headers: Mapping[str, str] | None = None
+        self, url: str, key: str, timeout: float, connections: int, path: str = "/chat/completions"
     ) -> None:
+        self._path = path
         url, user = split_user(url)
         url, query = split_query(url)
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
@@ -46,14 +47,12 @@ class SdkClient:
             http_client=openai.DefaultAioHttpClient(timeout=timeout, limits=limits),
         )
 
-    async def post(
-        self, body: Mapping[str, Any], path: str = "/chat/completions"
-    ) -> tuple[bytes, Mapping[str, str]]:
-        """Post a body to a path of the API; return (body, headers by lower-case name) of the answer.
+    async def post(self, body: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str]]:
+        """Request one completion; return (body, headers by lower-case name) of the answer.
 
         :raises openai.APIError: or a subclass, as the SDK maps errors.
         """
-        response = await self.sdk.post(path, cast_to=httpx.Response, body=dict(body))
+        response = await self.sdk.post(self._path, cast_to=httpx.Response, body=dict(body))
         return response.content, response.headers
 
     async def aclose(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +135,7 @@ def cut_at_stop(text: str, stop: tuple[str, ...]) -> str | None:
     return text[: min(positions)] if positions else None
 
 
-def common_prefix(a: list[int], b: list[int]) -> int:
+def common_prefix(a: Sequence[Any], b: Sequence[Any]) -> int:
     """Return the number of leading tokens that two prompts share."""
     limit = min(len(a), len(b))
     # Slices are compared in C, so a binary search is faster than a Python loop over the tokens.

@@ -1,0 +1,242 @@
+"""``completions:NAME``: base models of servers with OpenAI's older API, ``/v1/completions``.
+
+A likelihood is one call: the text, and the text with each option, as a list of prompts. ``echo`` and ``logprobs`` make
+the server return the log probability of every token of them. No tokenizer is needed here: the tokens that the text has
+alone are those before the option.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Completion, Likelihood, Reply, Usage
+from pytest_llmprops.models.api import openai
+from pytest_llmprops.models.api.client import Deviations
+from pytest_llmprops.models.base import AS_TEXT, BackendOptions, Result, scored
+from pytest_llmprops.models.local.sampling import common_prefix
+from pytest_llmprops.models.registry import Backend, Maker, always
+from pytest_llmprops.models.spec import ModelSpec
+
+_FIXED = ("model", "prompt", "stream", "n", "echo", "best_of")
+
+
+@dataclass(frozen=True, slots=True)
+class _Echo:
+    """Texts whose tokens the server scores. It generates one token after each, because some refuse to generate none."""
+
+    texts: tuple[str, ...]
+    extra: tuple[tuple[str, Any], ...] = ()
+
+
+def _body(model: str, request: Any, count: int) -> dict[str, Any]:
+    """Return the JSON body of a request, before any deviation.
+
+    :raises UsageError: if ``--llm-param`` names a parameter that the plugin sets.
+    """
+    if isinstance(request, _Echo):
+        prompts = list(request.texts)
+        return {
+            "model": model,
+            "prompt": prompts,
+            "echo": True,
+            "logprobs": 1,
+            "max_tokens": 1,
+            "temperature": 0.0,
+        }
+    body: dict[str, Any] = {"model": model, "prompt": request.text}
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    if request.stop:
+        body["stop"] = list(request.stop)
+    for name, value in request.extra:
+        if name in _FIXED:
+            raise UsageError(f"--llm-param {name}: this is set by the plugin")
+        body[name] = value
+    return body
+
+
+def _as_chat(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return an answer of ``/v1/completions`` in the form of ``/v1/chat/completions``, choices in their order."""
+    choices = answer.get("choices")
+    if not isinstance(choices, list) or not all(isinstance(choice, Mapping) for choice in choices):
+        return answer
+    indices = [choice.get("index") for choice in choices]
+    if all(isinstance(index, int) for index in indices):
+        choices = [
+            choice for _, choice in sorted(zip(indices, choices, strict=True), key=lambda pair: pair[0])
+        ]
+    return {**answer, "choices": [{**choice, **_message(choice)} for choice in choices]}
+
+
+def _message(choice: Mapping[str, Any]) -> dict[str, Any]:
+    found = choice.get("logprobs")
+    found = found if isinstance(found, Mapping) else {}
+    tokens, values = found.get("tokens"), found.get("token_logprobs")
+    entries = None
+    if isinstance(tokens, list) and isinstance(values, list) and len(tokens) == len(values):
+        # The first token of a text has no probability. A server's NaN for it never counts.
+        entries = [
+            {"token": token, "logprob": math.nan if value is None else value}
+            for token, value in zip(tokens, values, strict=True)
+        ]
+    return {"message": {"content": choice.get("text")}, "logprobs": {"content": entries}}
+
+
+class _Api(openai.OpenAIModel):
+    """The connection to the servers of one model."""
+
+    path = "/completions"
+
+    def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
+        super().__init__(spec, options)
+        self._calls.body, self._calls.deviations = _body, Deviations()
+
+    async def replies(self, request: Completion | _Echo, count: int) -> list[Reply] | BackendError:
+        """Return ``count`` replies, or fewer if the server returns fewer."""
+        if self.client is None:
+            error = self._open()
+            if error is not None:
+                return error
+        return await self._calls.replies(request, count, self._post)
+
+    async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
+        answer = await super()._post(body)
+        return answer if isinstance(answer, BackendError) else _as_chat(answer)
+
+    @property
+    def where(self) -> str:
+        """The addresses, for messages."""
+        return self._calls.url
+
+
+class CompletionsModel:
+    """A base model behind ``/v1/completions``; calls may run concurrently."""
+
+    max_batch = 1
+    blocking = False
+
+    def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
+        self._api = _Api(spec, options)
+        self.identity: Mapping[str, Any] = {**self._api.identity, "backend": "completions"}
+        self.pinned = self._api.pinned
+        self.model_list = self._api.model_list
+        self.notes = self._api.notes
+
+    async def completion(self, requests: Sequence[Completion]) -> list[Result]:
+        """Return one result per request, in order."""
+        return list(await asyncio.gather(*map(self._continued, requests)))
+
+    async def likelihood(self, requests: Sequence[Likelihood]) -> list[Result]:
+        """Return one result per request, in order."""
+        return list(await asyncio.gather(*map(self._scored, requests)))
+
+    def deviations(self) -> Sequence[str]:
+        """Return that prompts are not those of chat models, and the parameters that had to be left out so far."""
+        return (AS_TEXT, *self._api.deviations())
+
+    def close(self) -> None:
+        """Do nothing: connections can only be closed in a coroutine, :meth:`aclose`."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._api.aclose()
+
+    async def _continued(self, request: Completion) -> Result:
+        replies = await self._api.replies(request, 1)
+        return replies if isinstance(replies, BackendError) else replies[0]
+
+    async def _scored(self, request: Likelihood) -> Result:
+        texts = (request.text, *(request.text + option for option in request.options))
+        replies = await self._api.replies(_Echo(texts), len(texts))
+        if isinstance(replies, BackendError):
+            return replies
+        if len(replies) < len(texts):
+            problem = f"returned {len(replies)} choices for {len(texts)} prompts"
+            return self._refused(problem)
+        if replies[0].finish_reason == "content_filter":
+            return BackendError(
+                f"{self._api.where}: a content filter refused to score a text", kind="response"
+            )
+        used = [reply.usage for reply in replies]
+        usage = Usage(sum(u.prompt_tokens for u in used), sum(u.completion_tokens for u in used))
+        echoed = [_tokens(text, reply) for text, reply in zip(texts, replies, strict=True)]
+        generated = _generated(usage, echoed)
+        if generated is None:
+            return self._refused("returned no log probabilities of the prompt's tokens")
+        before, *wholes = [tokens[: len(tokens) - generated] for tokens in echoed]
+        options = []
+        for tokens in wholes:
+            start = common_prefix([token for token, _ in before], [token for token, _ in tokens])
+            # A token that the option changes counts in both texts, and the difference is the option's.
+            logprob = _sum(tokens[start:]) - _sum(before[start:])
+            if start == len(tokens) or not math.isfinite(logprob):
+                return self._refused("returned no log probability of some of the prompt's tokens")
+            options.append((logprob, len(tokens) - start))
+        costs = [reply.cost_usd for reply in replies]
+        return replace(
+            replies[0],
+            text="",
+            value=scored(options),
+            finish_reason="stop",
+            logprobs=None,
+            usage=usage,
+            cost_usd=None if None in costs else math.fsum(filter(None, costs)),
+        )
+
+    def _refused(self, problem: str) -> BackendError:
+        return BackendError(
+            f"{self._api.where} {problem}; likelihoods need a server that supports echo and logprobs in"
+            " /v1/completions, such as vLLM",
+            kind="response",
+            fatal=True,
+        )
+
+
+def _tokens(text: str, reply: Reply) -> list[tuple[str, float]]:
+    """Return (token, log probability) of the echoed text and of the generated token; empty if nothing was echoed."""
+    if not reply.text.startswith(text) or reply.logprobs is None:
+        return []
+    return [(str(entry["token"]), float(entry["logprob"])) for entry in reply.logprobs]
+
+
+def _generated(usage: Usage, echoed: Sequence[Sequence[tuple[str, float]]]) -> int | None:
+    """Return how many of the last tokens of each text were generated; None if not all texts were echoed.
+
+    Some servers do not list a token that ends the text. The usage of the call says so.
+    """
+    if min(map(len, echoed)) < 2:
+        return None
+    for generated in (0, 1):
+        if sum(map(len, echoed)) - generated * len(echoed) == usage.prompt_tokens:
+            return generated
+    # Without a usage, each text is followed by the one token that was requested.
+    return None if usage.prompt_tokens else 1
+
+
+def _sum(tokens: Sequence[tuple[str, float]]) -> float:
+    return math.fsum(logprob for _, logprob in tokens)
+
+
+def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
+    if "n" in spec.params:
+        raise UsageError(f"--model {spec.text}: 'n' is not a parameter of completions")
+    openai.BACKEND.check(spec, options)
+    return lambda: CompletionsModel(spec, options)
+
+
+BACKEND = Backend(
+    _check,
+    always("completion", "likelihood"),
+    prepare=openai.BACKEND.prepare,
+    remote=True,
+    missing=openai.BACKEND.missing,
+    example="completions:NAME",
+    keys=openai.BACKEND.keys,
+)

@@ -1,0 +1,129 @@
+"""Base models behind ``/v1/completions``: continuations, log-likelihoods, servers that do not score prompts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.requests import Completion, Likelihood, Reply
+from pytest_llmprops.models.api.completions import BACKEND, CompletionsModel
+from pytest_llmprops.models.base import BackendOptions, kinds_of
+from pytest_llmprops.models.registry import parse_spec
+from tests.support.completions_server import CompletionsServer, completions_server
+
+TEXT = 'Input: "one, two" Label: A\nInput: "three" Label:'
+OPTIONS = (" A", " B", " a longer option")
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove keys, addresses and proxies of the machine from the environment."""
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def base_model(server: CompletionsServer) -> CompletionsModel:
+    """Return the model ``completions:base`` at the server."""
+    model = BACKEND.factory(parse_spec("completions:base"), BackendOptions(server.url))
+    assert isinstance(model, CompletionsModel)
+    return model
+
+
+def result_of(server: CompletionsServer, request: Completion | Likelihood) -> Any:
+    """Return the result of one call."""
+    model = base_model(server)
+
+    async def call() -> Any:
+        try:
+            if isinstance(request, Likelihood):
+                return (await model.likelihood([request]))[0]
+            return (await model.completion([request]))[0]
+        finally:
+            await model.aclose()
+
+    return asyncio.run(call())
+
+
+def test_a_text_is_continued() -> None:
+    """The body has the text and the parameters, and the reply is the continuation."""
+    with completions_server() as server:
+        request = Completion("Once", 0.0, max_tokens=4, stop=("\n",), extra=(("top_p", 0.5),))
+        reply = result_of(server, request)
+    assert server.bodies == [
+        {"model": "base", "prompt": "Once", "temperature": 0.0, "max_tokens": 4, "stop": ["\n"], "top_p": 0.5}
+    ]
+    assert isinstance(reply, Reply)
+    assert (reply.text, reply.finish_reason, reply.usage.prompt_tokens) == (" ok", "length", 2)
+
+
+@pytest.mark.parametrize("mode", ["vllm", "unlisted", "no-usage", "reversed"])
+def test_options_are_scored(mode: str) -> None:
+    """One call scores all options, whatever the server lists after the prompt."""
+    with completions_server(mode) as server:
+        reply = result_of(server, Likelihood(TEXT, OPTIONS))
+    assert isinstance(reply, Reply), reply
+    [body] = server.bodies
+    assert body["prompt"] == [TEXT, *(TEXT + option for option in OPTIONS)]
+    assert (body["echo"], body["logprobs"], body["max_tokens"]) == (True, 1, 1)
+    expected = [server.log_likelihood(TEXT, option) for option in OPTIONS]
+    assert [option["logprob"] for option in reply.value["options"]] == pytest.approx(expected)
+    assert [option["tokens"] for option in reply.value["options"]] == [1, 1, 3]
+    assert reply.text == ""
+
+
+def test_an_option_that_changes_a_token_of_the_text() -> None:
+    """Where a token spans the border, the option has the difference of the two texts."""
+    with completions_server() as server:
+        reply = result_of(server, Likelihood("the str", ("ong", "")))
+        assert isinstance(reply, BackendError)
+        reply = result_of(server, Likelihood("the str", ("ong", "ange one")))
+    assert server.tokens("the strong") == ["<s>", "the", " strong"]
+    expected = [server.log_likelihood("the str", option) for option in ("ong", "ange one")]
+    assert [option["logprob"] for option in reply.value["options"]] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("silent", "returned no log probabilities of the prompt's tokens"),
+        ("no-logprobs", "returned no log probabilities of the prompt's tokens"),
+        ("no-logprobs-refused", "returned no log probabilities of the prompt's tokens"),
+        ("gaps", "returned no log probability of some of the prompt's tokens"),
+        ("one-choice", "returned 1 choices for 4 prompts"),
+        ("llamacpp", "Only no echo is supported"),
+    ],
+)
+def test_a_server_that_scores_no_prompts(mode: str, words: str) -> None:
+    """A server without log probabilities of the prompt is an error with one line; no option is chosen for it."""
+    with completions_server(mode) as server:
+        error = result_of(server, Likelihood(TEXT, OPTIONS))
+    assert isinstance(error, BackendError), error
+    assert words in error.message
+    assert "\n" not in error.message
+
+
+def test_identity_and_specification() -> None:
+    """The identity differs from that of a chat model; a base model is marked by a deviation."""
+    with completions_server() as server:
+        model = base_model(server)
+        assert (
+            kinds_of(model) == BACKEND.kinds(parse_spec("completions:base")) == {"completion", "likelihood"}
+        )
+        assert model.identity == {"backend": "completions", "name": "base", "base_url": server.url}
+    assert any("base model" in text for text in model.deviations())
+    with pytest.raises(UsageError, match="'n' is not a parameter of completions"):
+        BACKEND.factory(parse_spec("completions:base?n=off"), BackendOptions())
+    with pytest.raises(UsageError, match="it takes price_in, price_out"):
+        BACKEND.factory(parse_spec("completions:base?kind=chat"), BackendOptions())
+
+
+def test_parameters_that_the_plugin_sets() -> None:
+    """--llm-param may not replace the prompt."""
+    with completions_server() as server:
+        error = result_of(server, Completion("Once", extra=(("echo", True),)))
+    assert isinstance(error, BackendError)
+    assert error.message == "--llm-param echo: this is set by the plugin"
+    assert error.fatal

@@ -1,0 +1,129 @@
+"""A server of ``/v1/completions`` for tests, as the documentation of vLLM and llama.cpp describes it.
+
+- vLLM, "OpenAI-Compatible Server", Completions API, and ``CompletionRequest`` (docs.vllm.ai): ``prompt`` may be a list;
+  ``echo`` with ``logprobs`` returns ``logprobs.tokens`` and ``logprobs.token_logprobs`` of the prompt, then of what was
+  generated; the first token has null; the beginning-of-text token is listed; ``usage`` counts all prompts.
+- llama.cpp, ``tools/server/README.md`` and ``oaicompat_completion_params_parse``: status 400, "Only no echo is
+  supported".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+#: (text before a token, token) -> its log probability
+Score = Callable[[str, str], float]
+_TOKENS = re.compile(r" ?\w+|\W")
+
+
+def by_length(before: str, token: str) -> float:
+    """Return a log probability that depends on the token and on all before it."""
+    return -(1.0 + len(token) + (len(before) * 7 + sum(map(ord, token))) % 11) / 8
+
+
+@dataclass
+class CompletionsServer:
+    """How the server answers; ``bodies`` has the calls.
+
+    :param mode: ``vllm``; ``unlisted`` does not list a generated end of text; ``no-usage``; ``reversed`` choices;
+        ``silent`` ignores ``echo``; ``no-logprobs``; ``gaps`` has no log probability for some tokens; ``one-choice``;
+        ``llamacpp``; ``no-logprobs-refused`` refuses ``logprobs``.
+    """
+
+    mode: str = "vllm"
+    score: Score = by_length
+    text: str = " ok"
+    url: str = ""
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+
+    def tokens(self, text: str) -> list[str]:
+        """Return the tokens of a text, with the beginning of text."""
+        return ["<s>", *_TOKENS.findall(text)]
+
+    def log_likelihood(self, before: str, option: str) -> float:
+        """Return the log-likelihood of an option, computed from the tokens of the two texts."""
+        return self._total(before + option) - self._total(before)
+
+    def _total(self, text: str) -> float:
+        return math.fsum(value for value in self._scores(self.tokens(text)) if value is not None)
+
+    def _scores(self, tokens: list[str]) -> list[float | None]:
+        starts = ["".join(tokens[:place]) for place in range(len(tokens))]
+        return [
+            None,
+            *(self.score(start, token) for start, token in zip(starts[1:], tokens[1:], strict=True)),
+        ]
+
+    def answer(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Return the status and the answer to a call."""
+        self.bodies.append(body)
+        if self.mode == "llamacpp" and body.get("echo"):
+            return 400, {"error": {"message": "Only no echo is supported", "type": "invalid_request_error"}}
+        if self.mode == "no-logprobs-refused" and "logprobs" in body:
+            message = "Unsupported parameter: 'logprobs'"
+            return 400, {"error": {"message": message, "param": "logprobs", "type": "invalid_request_error"}}
+        prompts = [body["prompt"]] if isinstance(body["prompt"], str) else body["prompt"]
+        choices = [self._choice(index, prompt, body) for index, prompt in enumerate(prompts)]
+        if self.mode == "reversed":
+            choices.reverse()
+        if self.mode == "one-choice":
+            choices = choices[:1]
+        answer: dict[str, Any] = {"object": "text_completion", "model": body["model"], "choices": choices}
+        if self.mode != "no-usage":
+            total = sum(len(self.tokens(prompt)) for prompt in prompts)
+            answer["usage"] = {"prompt_tokens": total, "completion_tokens": len(prompts)}
+        return 200, answer
+
+    def _choice(self, index: int, prompt: str, body: dict[str, Any]) -> dict[str, Any]:
+        echo = body.get("echo") and self.mode != "silent"
+        generated = "" if self.mode == "unlisted" else self.text
+        tokens = [*(self.tokens(prompt) if echo else ()), *([generated] if generated else ())]
+        scores = self._scores(tokens)
+        if self.mode == "gaps":
+            scores[-2] = None
+        logprobs = {"tokens": tokens, "token_logprobs": scores}
+        return {
+            "index": index,
+            "text": (prompt if echo else "") + generated,
+            "finish_reason": "length",
+            "logprobs": logprobs if body.get("logprobs") and self.mode != "no-logprobs" else None,
+        }
+
+
+@contextmanager
+def completions_server(mode: str = "vllm", **settings: Any) -> Iterator[CompletionsServer]:
+    """Run a :class:`CompletionsServer` on a free port."""
+    server = CompletionsServer(mode, **settings)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            status, answer = server.answer(body) if self.path == "/v1/completions" else (404, {})
+            content = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            """Print nothing."""
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.url = f"http://127.0.0.1:{http.server_port}/v1"
+    thread = threading.Thread(target=http.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        http.shutdown()
+        http.server_close()
+        thread.join()
