@@ -149,6 +149,11 @@ class ProtocolMetadata:
     gives_up: str = ""
     overrides: Mapping[str, JSON] = field(default_factory=dict)
 
+    @property
+    def is_by_likelihood(self) -> bool:
+        """True if answers are the most likely options: the setting ``answer`` of the benchmark is ``likelihood``."""
+        return self.settings.get("answer") == "likelihood"
+
     @classmethod
     def from_json(cls, protocol: Mapping[str, Any]) -> ProtocolMetadata:
         """Read one member of ``protocols``.
@@ -304,6 +309,11 @@ class RunMetadata:
         measured = {row.benchmark for row in self.summary} | {row.benchmark for row in self.searches}
         measured |= self.not_served.keys()
         return {n: p for n, p in self.protocols.items() if n in measured} or dict(self.protocols)
+
+    def marked(self, model: str) -> str:
+        """Return a model's name for tables, with the benchmarks whose answers are the most likely options."""
+        scored = [name for name, protocol in self.measured_protocols.items() if protocol.is_by_likelihood]
+        return f"{model} ({', '.join(scored)} by likelihood)" if scored else model
 
     @property
     def price_sources(self) -> list[str]:

@@ -150,8 +150,11 @@ def _accuracies(paper: str) -> tuple[PublishedResult, ...]:
 def ranked(benchmark: str, task: str, language: str, protocol: ProtocolMetadata) -> list[PublishedResult]:
     """Return the paper's accuracies for a task and language, one per model, best first.
 
-    For H-TEST, only results with the run's number of examples count.
+    For H-TEST, only results with the run's number of examples count. All of them are read from text, so a run that is
+    scored by likelihood has none.
     """
+    if protocol.is_by_likelihood:
+        return []
     k = protocol.settings.get("k")
     results = [
         r

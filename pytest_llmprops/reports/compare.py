@@ -144,7 +144,7 @@ def _flip_json(flip: Flip) -> dict[str, Any]:
 
 
 def _column(column: Column) -> tuple[str, ...]:
-    return column.letter, column.model, column.run.run_id, column.run.state
+    return column.letter, column.run.facts.marked(column.model), column.run.run_id, column.run.state
 
 
 def _by_benchmark(task_keys: Iterable[TaskKey]) -> list[tuple[str, list[TaskKey]]]:

@@ -123,10 +123,11 @@ def summary_lines(
         for benchmark in dict.fromkeys(r.benchmark for r in facts.summary if r.model == model):
             lines += _benchmark(facts, records, model, benchmark, width)
     for benchmark, models in facts.not_served.items():
+        reason = "cannot answer this kind of request; give a helper with --llm-helper"
+        if facts.protocols.get(benchmark, ProtocolMetadata()).is_by_likelihood:
+            reason = f"does not score likelihoods; leave out --llm-set {benchmark}.answer=likelihood"
         lines += [
-            f"not served: {count(n)} {benchmark} items ({model} cannot answer this kind of request; give a helper with"
-            " --llm-helper)"
-            for model, n in models.items()
+            f"not served: {count(n)} {benchmark} items ({model} {reason})" for model, n in models.items()
         ]
     if not facts.summary:
         lines.append("no case has a verdict, so there is no score")
@@ -184,6 +185,10 @@ def _benchmark(
     lines += [
         f"  {model}: {row.text}" for row in facts.remarks if (row.model, row.benchmark) == (model, benchmark)
     ]
+    if protocol.is_by_likelihood:
+        lines.append(
+            "  by likelihood: an answer is the most likely option; not comparable with answers read from text"
+        )
     if star:
         lines.append(f"  * the API forced: {'; '.join(facts.deviations[model])}")
     if protocol.gives_up:

@@ -71,6 +71,7 @@ def series_of(runs: Sequence[Run]) -> tuple[Series, ...]:
     """Return every model of every run, in order.
 
     Equal model labels are distinguished by the settings in which their protocols differ, otherwise by the run's id.
+    Labels say which benchmarks are scored by likelihood, because these scores are not comparable with those of texts.
     """
     pairs = [(run, model) for run in runs for model in run.models]
     plain = [Series(n, visible(model), model, run) for n, (run, model) in enumerate(pairs)]
@@ -88,16 +89,20 @@ def series_of(runs: Sequence[Run]) -> tuple[Series, ...]:
 
 
 def _label(one: Series, same_model: Sequence[Series]) -> str:
+    name = one.run.facts.marked(one.label)
     if len(same_model) == 1:
-        return one.label
+        return name
     parts = []
     for benchmark in one.benchmarks:
         settings = one.settings(benchmark)
         others = [s.settings(benchmark) for s in same_model if benchmark in s.benchmarks]
-        for name, value in settings.items():
-            if any(other.get(name) != value for other in others):
-                parts.append(setting(name, value))
-    return " · ".join([one.label, *dict.fromkeys(filter(None, parts))])
+        for field, value in settings.items():
+            if any(other.get(field) != value for other in others) and (field, value) != (
+                "answer",
+                "likelihood",
+            ):
+                parts.append(setting(field, value))
+    return " · ".join([name, *dict.fromkeys(filter(None, parts))])
 
 
 def setting(name: str, value: Any) -> str:

@@ -109,7 +109,7 @@ class Measurement:
     def series(self, index: int, records: Callable[[SiteRun], Run] | None = None) -> Series:
         """Return the series of a report; without verdicts, if ``records`` does not add them."""
         run = Run(self.run.folder, self.facts, ()) if records is None else records(self.run)
-        return Series(index, visible(self.model), self.model, run)
+        return Series(index, self.facts.marked(visible(self.model)), self.model, run)
 
     @cached_property
     def items_key(self) -> tuple[object, ...]:
