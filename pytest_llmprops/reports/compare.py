@@ -159,7 +159,7 @@ def _accuracies(columns: Sequence[Column], task_keys: Sequence[TaskKey], *, name
     answered = [{r.answered for c in columns if (r := c.row(task_key))} for task_key in task_keys]
     same_counts = all(len(numbers) == 1 for numbers in answered)
     head = ("task", "lang", "source", *(("items",) if same_counts else ()))
-    table = [(*head, *(f"{c.letter} {c.model}" if names else c.letter for c in columns))]
+    table = [(*head, *(f"{c.letter} {c.run.facts.marked(c.model)}" if names else c.letter for c in columns))]
     for task_key, numbers in zip(task_keys, answered, strict=True):
         items = (str(max(numbers)),) if same_counts else ()
         table.append((*task_key[1:], *items, *(_accuracy(c, task_key, of=not same_counts) for c in columns)))

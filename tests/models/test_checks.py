@@ -48,7 +48,7 @@ class Mute:
     [
         (None, "returned is None"),
         (object(), "(object) has no identity, pinned, max_batch, blocking, deviations, close"),
-        (Mute(), "has no method chat, segment, sentiment, translate, fill_mask, embed, parse"),
+        (Mute(), "has no method chat, completion, likelihood, segment, sentiment, translate, fill_mask, embed, parse"),
         (_changed(identity={"file": {1, 2}}), "is not usable: identity['file'] is set"),
         (_changed(identity={"size": float("nan")}), "identity['size'] is nan"),
         (_changed(identity="parrot"), "identity is str"),

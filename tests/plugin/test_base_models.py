@@ -161,6 +161,7 @@ def test_runs_by_text_and_by_likelihood_are_not_mixed(run: Runner) -> None:
     assert likelihood.label.endswith("(htest by likelihood)")
     [alone] = series_of([by_likelihood])
     assert alone.starred.endswith("(htest by likelihood)")
-    lines = terminal_lines(compare([by_text, by_likelihood]), 200)
+    lines = terminal_lines(compare([by_text, by_likelihood]), 400)
     assert "by likelihood" not in lines[0]
     assert "(htest by likelihood)" in lines[1]
+    assert sum("(htest by likelihood)" in line for line in lines) == 2

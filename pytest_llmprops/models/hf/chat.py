@@ -258,7 +258,7 @@ class HfCausalModel(HfModel):
             }
 
             def compute(part: list[_Scored]) -> None:
-                for row, value in zip(part, self._logprobs(part), strict=True):
+                for row, value in zip(part, self.log_likelihoods(part), strict=True):
                     key = row.index, row.option
                     scores[key] = scores.get(key, 0.0) + row.sign * value
 
@@ -312,7 +312,7 @@ class HfCausalModel(HfModel):
             seconds=seconds,
         )
 
-    def _logprobs(self, rows: Sequence[_Scored]) -> list[float]:
+    def log_likelihoods(self, rows: Sequence[_Scored]) -> list[float]:
         """Return the log probability of the tokens of each row from its start; the rows are one batch."""
         if self.is_closed:
             raise BackendError(f"{self._name} was closed before the reply was complete", kind="closed")
@@ -420,12 +420,13 @@ class HfCausalModel(HfModel):
     ) -> None:
         """Call ``compute`` with parts of at most ``batch`` rows.
 
-        A part that does not fit into memory is computed again in halves, and later parts are as small.
+        A part that does not fit into memory is computed again in halves, and later parts are as small, except after a
+        row that does not even fit alone.
 
         :param fail: called for each row without a result.
         """
         torch: Any = importlib.import_module("torch")
-        start = 0
+        start, size = 0, self._batch
         while start < len(rows):
             part = rows[start : start + self._batch]
             try:
@@ -439,6 +440,7 @@ class HfCausalModel(HfModel):
                     self._batch = len(part) // 2
                     continue
                 fail(part[0], BackendError(f"{self._name}: out of memory for one prompt", kind="request"))
+                self._batch = size
             except BackendError as error:
                 for row in part:
                     fail(row, error)

@@ -100,11 +100,8 @@ class HfModel:
         order = sorted(range(len(lengths)), key=lambda i: lengths[i])
         # Without a padding token, rows cannot share a batch.
         size = self._batch if self.tokenizer.pad_token_id is not None else 1
-        start = 0
-        while start < len(order):
-            size = min(size, self._batch)
+        for start in range(0, len(order), size):
             self._halving(order[start : start + size], compute, results)
-            start += size
         return [results[i] for i in range(len(lengths))]
 
     def _halving(
@@ -124,8 +121,6 @@ class HfModel:
             raise
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
-            # Later batches are as small.
-            self._batch = min(self._batch, max(len(indices) // 2, 1))
             failure = BackendError(f"{self._name}: out of memory for one text", kind="request")
         except Exception as error:
             line = " ".join(str(error).split())[:300]
