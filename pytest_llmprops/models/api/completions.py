@@ -238,5 +238,6 @@ BACKEND = Backend(
     remote=True,
     missing=openai.BACKEND.missing,
     example="completions:NAME",
+    serves="a base model",
     keys=openai.BACKEND.keys,
 )

@@ -423,5 +423,5 @@ BACKEND = Backend(
     is_free=True,
     # Not a name of the hub, which would be looked up.
     example="hf:./FOLDER",
-    serves="depends on the model",
+    serves="varies by model",
 )
