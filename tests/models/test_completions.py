@@ -89,6 +89,8 @@ def test_an_option_that_changes_a_token_of_the_text() -> None:
     ("mode", "words"),
     [
         ("silent", "returned no log probabilities of the prompt's tokens"),
+        ("rambling", "returned no log probabilities of the prompt's tokens"),
+        ("miscounted", "returned no log probabilities of the prompt's tokens"),
         ("no-logprobs", "returned no log probabilities of the prompt's tokens"),
         ("no-logprobs-refused", "returned no log probabilities of the prompt's tokens"),
         ("gaps", "returned no log probability of some of the prompt's tokens"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from pytest_llmprops.core.requests import request_from_json
 from pytest_llmprops.reports.allure.case import prompt_text
 from pytest_llmprops.reports.compare import terminal_lines
@@ -71,6 +73,17 @@ def test_a_planted_model_is_right(run: Runner, workers: str) -> None:
     verdict = next(iter(done.verdicts.values()))
     right = {"A": 1, "B": 2}[verdict["expected"]]
     assert verdict["values"][f"logprob{right}"] == -0.25
+
+
+@pytest.mark.parametrize("mode", ["silent", "no-logprobs"])
+def test_a_server_that_scores_nothing_ends_the_run(run: Runner, mode: str) -> None:
+    """The first call shows it, before the run: one line, exit code 4, no verdict."""
+    with completions_server(mode) as server:
+        done = run(HTEST, "--model", f"completions:base?base_url={server.url}", *BY_LIKELIHOOD, *FEW)
+    assert done.code == 4
+    [line] = [line for line in done.output.splitlines() if "returned no log probabilities" in line]
+    assert "likelihoods need a server that supports echo and logprobs" in line
+    assert not done.folder.exists()
 
 
 def test_long_prefixes_are_recorded_once(run: Runner) -> None:

@@ -33,9 +33,10 @@ def by_length(before: str, token: str) -> float:
 class CompletionsServer:
     """How the server answers; ``bodies`` has the calls.
 
-    :param mode: ``vllm``; ``unlisted`` does not list a generated end of text; ``no-usage``; ``reversed`` choices;
-        ``silent`` ignores ``echo``; ``no-logprobs``; ``gaps`` has no log probability for some tokens; ``one-choice``;
-        ``llamacpp``; ``no-logprobs-refused`` refuses ``logprobs``.
+    :param mode: ``vllm``; ``unlisted`` does not list a generated end of text; ``no-usage``; ``miscounted`` has another
+        usage; ``reversed`` choices; ``one-choice``; ``silent`` ignores ``echo``; ``rambling`` also ignores the limit;
+        ``no-logprobs``; ``no-logprobs-refused`` refuses ``logprobs``; ``gaps`` lacks some log probabilities;
+        ``llamacpp``.
     """
 
     mode: str = "vllm"
@@ -77,15 +78,18 @@ class CompletionsServer:
         if self.mode == "one-choice":
             choices = choices[:1]
         answer: dict[str, Any] = {"object": "text_completion", "model": body["model"], "choices": choices}
-        if self.mode != "no-usage":
-            total = sum(len(self.tokens(prompt)) for prompt in prompts)
+        if self.mode not in ("no-usage", "rambling"):
+            total = sum(len(self.tokens(prompt)) for prompt in prompts) - (self.mode == "miscounted")
             answer["usage"] = {"prompt_tokens": total, "completion_tokens": len(prompts)}
         return 200, answer
 
     def _choice(self, index: int, prompt: str, body: dict[str, Any]) -> dict[str, Any]:
-        echo = body.get("echo") and self.mode != "silent"
+        echo = body.get("echo") and self.mode not in ("silent", "rambling")
         generated = "" if self.mode == "unlisted" else self.text
         tokens = [*(self.tokens(prompt) if echo else ()), *([generated] if generated else ())]
+        if self.mode == "rambling":
+            tokens = [" so", f" {index}", *([" on"] * index)]
+            generated = "".join(tokens)
         scores = self._scores(tokens)
         if self.mode == "gaps":
             scores[-2] = None
