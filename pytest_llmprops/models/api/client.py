@@ -315,7 +315,7 @@ class Deviations:
         temperature = body.get("temperature")
         if self._least_temperature is not None and isinstance(temperature, int | float):
             body["temperature"] = min(max(temperature, self._least_temperature), 1.0)
-        if self._has_no_system:
+        if self._has_no_system and "messages" in body:
             body["messages"] = _without_system(body["messages"])
         return body
 
@@ -344,7 +344,7 @@ class Deviations:
 
     def put_system_first(self, sent: Mapping[str, Any]) -> bool:
         """Record that the model has no role for system messages; return whether to resend the adapted call."""
-        has_system = any(message["role"] == "system" for message in sent["messages"])
+        has_system = any(message["role"] == "system" for message in sent.get("messages", ()))
         self._has_no_system |= has_system
         return has_system
 
@@ -485,7 +485,7 @@ class ApiCalls:
                 return answer
             seconds = time.perf_counter() - started
             if self._cut is not None:
-                self._look_for_cut(body["messages"], usage_of(answer).prompt_tokens)
+                self._look_for_cut(body.get("messages", ()), usage_of(answer).prompt_tokens)
             return self.read(answer, count, self.price, seconds)
 
     def _look_for_cut(self, messages: Sequence[Mapping[str, Any]], counted: int) -> None:
