@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from fixtures.apis import APIS, KEY, Answer, Api, Call, Mistake, plain, serving, table
+from fixtures.apis import APIS, KEY, THINKING, Answer, Api, Call, Mistake, plain, serving, table, thinking
 from tests.support.runs import ROOT, Finished, Runner
 
 #: the README's benchmark, and two items of each suite that every way of asking is among
@@ -64,6 +64,32 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, dict[str, s
         found[logprobs] = statuses(done)
         assert set(found[logprobs].values()) == {"correct", "wrong"}, done.output
     return found
+
+
+@pytest.mark.parametrize(
+    ("form", "length"),
+    [(form, 100) for form in THINKING] + [(form, n) for form in ("field", "<think>") for n in (5, 20_000)],
+)
+def test_verdicts_do_not_depend_on_thoughts(
+    run: Runner, expected: dict[bool, dict[str, str]], form: str, length: int
+) -> None:
+    """All suites, and a user's benchmark, have the plain server's verdicts, however and however long a model thinks."""
+    write_benchmark(run)
+    with serving(thinking(THINKING[form], length)) as url:
+        done = measured(run, f"{url}/v1", "openai:m", env={"OPENAI_API_KEY": KEY})
+    assert statuses(done) == expected[False], done.output
+
+
+@pytest.mark.parametrize("form", ["field", "<think>"])
+def test_longer_thoughts_are_errors(run: Runner, form: str) -> None:
+    """What --llm-max-thinking does not allow is an error of each item, never a wrong or an unread answer."""
+    write_benchmark(run)
+    with serving(thinking(THINKING[form], 9_000)) as url:
+        done = measured(run, f"{url}/v1", "openai:m", "--llm-max-thinking", "50", env={"OPENAI_API_KEY": KEY})
+    found = statuses(done)
+    # Benchmarks that set no limit, or a long one, have room for such a thought.
+    assert {found[name] for name in found if name.startswith("htest/")} == {"error"}, done.output
+    assert "--llm-max-thinking" in done.output
 
 
 @pytest.mark.parametrize("api", [api for api in APIS if api.name != "vllm-base"], ids=lambda api: api.name)
