@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -192,7 +193,9 @@ def test_review_marks_are_saved_beside_the_run(
     assert [mark.note for mark in read_reviews(runs / "old", "old").values()] == ["right as well"]
     page.reload()
     page.wait_for_selector("[data-ready=items]", state="attached")
-    assert page.get_by_label("Note").input_value() == "right as well"
+    # The marks arrive after the list of items.
+    expect = importlib.import_module("playwright.sync_api").expect
+    expect(page.get_by_label("Note")).to_have_value("right as well")
     page = show(f"reports/{old}-{new}/")
     page.locator("#reviewed", has_text="1 review mark").wait_for()
     assert not (runs / "new" / FILE).exists()
