@@ -32,6 +32,7 @@ from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphra
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.texts import unicode_words
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 if TYPE_CHECKING:
     from bench.suite import Bench

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
+from pytest_llmprops.core.reasoning import answer_of, is_cut
 from pytest_llmprops.core.requests import GENERATED, Chat, Reply, Request
 from pytest_llmprops.engine.calls import (
     ActiveModel,

@@ -318,6 +318,7 @@ class Calls:
         The reply is None if the call failed in a way that says nothing about other calls. Only a server that cannot be
         reached is tried again.
 
+        :param is_last: there is no other prompt to try.
         :raises RunStopped: if the model refuses every call, cannot be reached, or asks to wait for too long.
         """
         spared = () if is_last else BLOCKS_ONE_PROMPT
@@ -334,8 +335,8 @@ class Calls:
                 raise self.stop(
                     f"{label}: the server asks to wait {minutes:.0f} minutes; {error.message}"
                 ) from None
-            return None
-        return reply
+            return None, error.kind in spared
+        return reply, False
 
     async def _with_retries(
         self,

@@ -140,6 +140,9 @@ class ThinkingBudget:
                 return
             if results[0].finish_reason != "length" or not _BEGINS_A_THOUGHT.match(results[0].text):
                 break
+        else:
+            # It begins as a thought and never ends: better an error than an answer read in it.
+            self._lacks_opening = True
         if self._lacks_opening is None:
             self._lacks_opening = False
 

@@ -134,6 +134,8 @@ def plan_lines(rows: Sequence[Planned], prices: Mapping[str, Price], settings: R
 # The calls that a run needs: counted before its first call, in this process or in a child of it.
 
 
+#: prompts of which one must have a reply before the run begins: a gateway may block one of them
+TRIALS = 3
 #: a request that one call checks a model with
 Trial = Chat | Completion | Likelihood
 
@@ -151,7 +153,7 @@ class ModelCalls:
     stored: int = 0
     prompt_characters: int = 0
     completion_tokens: int = 0
-    shortest: Trial | None = None
+    trials: list[Trial] = field(default_factory=list)
 
     def add(self, request: Request) -> None:
         """Count a request that needs a call."""
@@ -159,10 +161,15 @@ class ModelCalls:
         characters, tokens = sizes(request)
         self.prompt_characters += characters
         self.completion_tokens += tokens
-        if isinstance(request, Trial) and (
-            self.shortest is None or _cost_of_trial(request) < _cost_of_trial(self.shortest)
-        ):
-            self.shortest = request
+        if isinstance(request, Trial):
+            self._keep_short(request)
+
+    def _keep_short(self, request: Trial) -> None:
+        longest = self.trials[-1] if len(self.trials) == TRIALS else None
+        if longest is not None and _cost_of_trial(request) >= _cost_of_trial(longest):
+            return
+        if all(request.prompt != other.prompt for other in self.trials):
+            self.trials = sorted([*self.trials, request], key=_cost_of_trial)[:TRIALS]
 
     def cost(self, price: Price) -> float:
         """Return the estimated cost in USD."""

@@ -12,6 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.core.request_records import RequestRecord, chat_line, line_of
 from pytest_llmprops.core.requests import (
     KINDS,
     PLANNED,
@@ -101,7 +103,30 @@ def chats(numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Chat]:
         logprobs=COUNTS,
         sample=COUNTS,
         extra=st.dictionaries(TEXT, VALUES, max_size=3).map(lambda d: tuple(sorted(d.items()))),
-    ),
+    )
+
+
+def replies(numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Reply]:
+    return st.builds(
+        Reply,
+        text=TEXT,
+        value=VALUES,
+        finish_reason=st.sampled_from(["stop", "length", "content_filter"]),
+        served_model=TEXT,
+        usage=st.builds(Usage, COUNTS, COUNTS, COUNTS),
+        logprobs=st.none() | st.lists(st.dictionaries(TEXT, VALUES, max_size=2), max_size=2).map(tuple),
+        cost_usd=st.none() | numbers,
+        deviations=TUPLES,
+        seconds=FINITE,
+        stored=numbers,
+        via=st.sampled_from(["", "batch"]),
+        cached=st.booleans(),
+        key=TEXT,
+    )
+
+
+REQUESTS: st.SearchStrategy[Request] = st.one_of(
+    chats(st.none() | st.integers() | FINITE),
     st.builds(
         Completion,
         TEXT,
@@ -182,6 +207,131 @@ def test_following_up_keeps_the_settings() -> None:
     assert (second.temperature, second.sample) == (0.7, 2)
     assert second.prompt == "q\na\nagain?"
     assert len(first.messages) == 1
+
+
+# Text that is put together equals that of Python's encoder
+
+ENCODER = json.JSONEncoder(ensure_ascii=False)
+CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+EVIDENCE = st.dictionaries(TEXT, NUMBERS | TEXT | st.lists(NUMBERS), max_size=2)
+VERDICTS = st.builds(
+    VerdictRecord,
+    *[TEXT] * 7,
+    sample=COUNTS,
+    status=st.sampled_from(["correct", "error"]),
+    score=NUMBERS,
+    expected=TEXT,
+    given=TEXT,
+    reason=TEXT,
+    values=EVIDENCE,
+    evidence=EVIDENCE,
+    requests=TUPLES,
+)
+
+
+class Precise(float):
+    """A number as numpy has them: a float whose ``repr`` is not JSON."""
+
+    def __repr__(self) -> str:
+        return f"Precise({float(self)})"
+
+
+@pytest.mark.parametrize(
+    "value", [None, 0, -0.0, 1, 1.0, True, 1e300, float("nan"), float("inf"), -float("inf"), Precise(0.5)]
+)
+def test_a_number_has_the_text_of_the_encoder(value: Any) -> None:
+    """Also numbers that JSON does not have, and those of other types."""
+    assert number(value) == ENCODER.encode(value)
+
+
+@given(VERDICTS)
+def test_a_verdict_has_the_text_of_the_encoder(record: VerdictRecord) -> None:
+    """A line of ``verdicts.jsonl`` is the JSON of its values."""
+    assert record.to_line() == ENCODER.encode(record.to_json()) + "\n"
+
+
+@given(REQUESTS | chats(NUMBERS))
+@example(Chat((Message(None, "q"),)))  # type: ignore[arg-type]
+def test_a_key_is_that_of_the_canonical_json(request_: Request) -> None:
+    """Keys depend on nothing else: versions of this package and processes share stores."""
+    text = CANONICAL.encode([{"backend": "fake"}, request_to_json(request_)])
+    expected = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    assert key_with('{"backend":"fake"}', request_) == expected
+
+
+@given(replies(NUMBERS))
+@example(Reply("text", deviations=("no temperature",)))
+@example(Reply("text", via="batch"))
+def test_a_stored_reply_has_the_text_of_the_encoder(reply: Reply) -> None:
+    """Whatever fields a reply has."""
+    assert reply.to_text() == ENCODER.encode(reply.to_json())
+
+
+@given(chats(NUMBERS), replies(NUMBERS), TEXT)
+def test_a_request_has_the_text_of_the_encoder(chat: Chat, reply: Reply, note: str) -> None:
+    """A line of ``requests.jsonl`` is the JSON of the request and its reply."""
+    contents = [ENCODER.encode(message.content) for message in chat.messages]
+    line = chat_line("subject", chat, reply, contents, note=note)
+    assert line == ENCODER.encode(line_of("subject", chat, reply, note=note))
+
+
+# Lines of requests.jsonl as typed records
+
+
+CHAT = line_of(
+    "subject",
+    Chat.user("2 + 2 ="),
+    Reply("four", usage=Usage(3, 2), key="k", logprobs=({"token": "four", "logprob": -0.5, "top": {}},)),
+)
+PARSE = line_of("parser", Parse("A sentence."), Reply(value=[1, 2], key="p", cached=True))
+
+
+@pytest.mark.parametrize("line", [CHAT, PARSE], ids=["chat", "parse"])
+def test_round_trip(line: dict[str, Any]) -> None:
+    """A record that is read has everything that was written."""
+    read = json.loads(json.dumps(line))
+    assert json.loads(json.dumps(RequestRecord.from_json(read).to_json())) == read
+    # A chat has messages; other requests have none.
+    assert RequestRecord.from_json(line).messages == ([("user", "2 + 2 =")] if line is CHAT else [])
+    # A reply that is not recorded is replaced by a note.
+    noted = line_of("encoder", Parse("a"), Reply("text", value=[1], key="k"), note="not kept")
+    assert noted["reply"] == {"text": "", "note": "not kept"}
+    assert RequestRecord.from_json(noted).note == "not kept"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"key": 7}, "'key' of the wrong type"),
+        ({"reply": "four"}, "'reply' of the wrong type"),
+        ({"request": {"messages": [["user", {"prefix": "x", "rest": ""}]]}}, "no earlier line defines"),
+        ({"request": {"messages": 7}}, "not pairs of role and content"),
+    ],
+)
+def test_wrong_lines(change: dict[str, Any], message: str) -> None:
+    """An invalid line raises a ValueError that says what is wrong."""
+    with pytest.raises(ValueError, match=message):
+        RequestRecord.from_json(CHAT | change)
+
+
+# Strict JSON
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{", "Expecting property name enclosed in double quotes at line 1, column 2"),
+        ("[" * 100_000, "nested too deeply"),
+        ("9" * 5_000, "an integer has too many digits"),
+        ("NaN", "NaN is not JSON"),
+        ('{"a": 1, "a": 2}', "the key 'a' occurs twice"),
+    ],
+    ids=["cut off", "deep", "digits", "NaN", "twice"],
+)
+def test_problems_are_in_plain_words(text: str, problem: str) -> None:
+    """Every document that cannot be read is one short phrase, without the names of Python's exceptions."""
+    with pytest.raises(ValueError, match=f"^{problem}$"):
+        strict_json(text)
 
 
 def test_the_most_likely_option() -> None:

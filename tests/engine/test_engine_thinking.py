@@ -81,13 +81,9 @@ def test_a_longer_thought_is_an_error(make_broker: MakeBroker, form: str | None)
     """What is still cut is neither a wrong nor an unread answer, and the line names the option."""
     model = Thinker(3_000, form)
     [error] = ask_all(make_broker(model, max_thinking=2_000), [SHORT]).results
-    if form == "{} </think> {}":
-        # Cut so early, it looks like any text: the probe of 2,000 tokens cannot tell.
-        assert isinstance(error, Reply)
-        return
     assert isinstance(error, BackendError)
     assert (error.kind, "--llm-max-thinking" in error.message) == ("thinking", True)
-    assert model.limits == [5, 2_005]
+    assert set(model.limits) == {5, 2_005}
 
 
 def test_the_budget_is_raised_once_per_model(make_broker: MakeBroker) -> None:

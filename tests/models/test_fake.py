@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply
-from pytest_llmprops.models.base import BackendOptions, Result, kinds_of
+from pytest_llmprops.models.base import Result, kinds_of
 from pytest_llmprops.models.fake import BACKEND, FakeModel
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, fatal, make, refuse, reply, texts
@@ -83,12 +83,11 @@ def test_replies_are_part_of_the_identity() -> None:
 
 def test_fake_serves_chat_through_the_broker() -> None:
     """The fake serves chat unless other kinds are stated, and through the broker, not inside a worker."""
-    model = fake_model("fake:echo")
+    model = make("fake:echo")
     assert BACKEND.kinds(parse_spec("fake:echo")) == {"chat"}
     served = BACKEND.kinds(parse_spec("fake:echo?kinds=completion,likelihood"))
     assert kinds_of(model) - {"chat"} == served == {"completion", "likelihood"}
-    with pytest.raises(UsageError, match="kinds must be a list of chat, completion, likelihood"):
-        fake_model("fake:echo?kinds=parse")
+    refuse("fake:echo?kinds=parse", "kinds must be a list of chat, completion, likelihood")
     assert not BACKEND.in_worker
     assert not model.blocking
 
@@ -186,9 +185,7 @@ def test_bad_files_give_one_line(tmp_path: Path, content: str, kind: str, said: 
     """A file that cannot be used is a one-line UsageError with the reason."""
     file = tmp_path / "file"
     file.write_text(content)
-    with pytest.raises(UsageError, match=said) as caught:
-        fake_model(f"fake:{kind}?file={file}")
-    assert "\n" not in str(caught.value)
+    refuse(f"fake:{kind}?file={file}", said)
 
 
 def test_fake_base_model() -> None:

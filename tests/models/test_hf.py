@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
+from pytest_llmprops.core.errors import BackendError, MissingExtra
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.engine.config import BrokerConfig
@@ -236,20 +236,12 @@ def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPa
     assert expected == texts(model.chat(asked()))
 
 
-@needs_hf
-def test_no_chat_template(tmp_path: Path) -> None:
-    """A model without a chat template stops the run with one line."""
-    [error, *_] = make(f"hf:{save_model(tmp_path / 'base', template=None)}?device=cpu&kind=chat").chat(
+def test_unusable_models(tmp_path: Path) -> None:
+    """Without a chat template, or with weights that cannot be read, the run stops with one line."""
+    [result, *_] = make(f"hf:{save_model(tmp_path / 'base', template=None)}?device=cpu&kind=chat").chat(
         asked()
     )
-    assert isinstance(error, BackendError)
-    assert (error.kind, error.fatal) == ("model", True)
-    assert "no chat template" in error.message
-
-
-@needs_hf
-def test_damaged_weights(tmp_path: Path) -> None:
-    """Weights that cannot be read stop the run with one line naming the model."""
+    assert fatal(result, "no chat template").kind == "model"
     saved = save_model(tmp_path / "damaged")
     (saved / "model.safetensors").write_bytes(b"\xff" * 100)
     [result, *_] = make(f"hf:{saved}").chat(asked())
@@ -298,14 +290,19 @@ def test_kind_of_architecture(architecture: str, kind: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("?typ=chat", "'typ' is not a parameter"),
-        ("?kind=poem", "kind must be one of chat"),
-        ("?dtype=int3", "dtype must be one of"),
-        ("?batch=0", "at least 1"),
-        ("?device=tpux", "device must be"),
-        ("?quantization=2bit", "quantization must be one of 4bit, 8bit"),
-        ("?quantization=4bit&kind=embed", "quantization is a parameter of kind=chat and kind=completion"),
-        ("?gguf_file=none.gguf", "no such file: .*none.gguf"),
+        ("hf:DIR?typ=chat", "'typ' is not a parameter"),
+        ("hf:DIR?kind=poem", "kind must be one of chat"),
+        ("hf:DIR?dtype=int3", "dtype must be one of"),
+        ("hf:DIR?batch=0", "at least 1"),
+        ("hf:DIR?device=tpux", "device must be"),
+        ("hf:DIR?gguf_file=none.gguf", "no such file: .*none.gguf"),
+        ("hf:EMPTY", "no config.json.*gguf_file"),
+        ("hf:unheard-of/model", "'unheard-of/model' .*offline.*hf:FOLDER"),
+        ("hf:DIR?quantization=2bit", "quantization must be one of 4bit, 8bit"),
+        (
+            "hf:DIR?quantization=4bit&kind=embed",
+            "quantization is a parameter of kind=chat and kind=completion",
+        ),
     ],
 )
 def test_bad_specification(
@@ -346,7 +343,6 @@ def test_groups_follow_the_prefix() -> None:
     assert group_by_prefix([], 4) == []
 
 
-@needs_hf
 @pytest.mark.skipif(importlib.util.find_spec("bitsandbytes") is not None, reason="bitsandbytes is installed")
 def test_quantization_without_its_package(folder: Path) -> None:
     """Without bitsandbytes, one line names the package and how to install it."""
@@ -354,7 +350,6 @@ def test_quantization_without_its_package(folder: Path) -> None:
         make(f"hf:{folder}?quantization=4bit")
 
 
-@needs_hf
 @pytest.mark.parametrize("bits", ["4bit", "8bit"])
 def test_quantization_is_passed_to_the_library(
     bits: str, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -385,7 +380,6 @@ def test_quantization_is_passed_to_the_library(
     assert quantized.identity["quantization"] == bits
 
 
-@needs_hf
 def test_layers_on_all_devices(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With device=auto, the library places the layers, and the replies are the same."""
     import transformers
@@ -424,7 +418,6 @@ def log_likelihood(folder: Path, before: str, option: str) -> float:
 OPTIONS = (" A", " B", " a longer one", " \u4e2d\u6587")
 
 
-@needs_hf
 @pytest.mark.parametrize("batch", [1, 3, 16])
 def test_likelihoods_equal_the_librarys(batch: int, base_folder: Path) -> None:
     """Log-likelihoods in shared-prefix batches equal those of each text alone; tokens are bytes here."""
@@ -438,7 +431,6 @@ def test_likelihoods_equal_the_librarys(batch: int, base_folder: Path) -> None:
         assert [option["tokens"] for option in options] == [len(option.encode()) for option in OPTIONS]
 
 
-@needs_hf
 def test_likelihood_of_an_option_that_changes_a_token(tmp_path: Path) -> None:
     """Where a token spans the border, the option's log-likelihood is that of the whole minus that of the text."""
     from transformers import AutoTokenizer
@@ -458,7 +450,6 @@ def test_likelihood_of_an_option_that_changes_a_token(tmp_path: Path) -> None:
     assert option["logprob"] == pytest.approx(whole - before, abs=1e-3)
 
 
-@needs_hf
 def test_chat_models_score_replies(model: Any, folder: Path) -> None:
     """A chat model scores the option as its reply: after the chat template's beginning of one."""
     [reply] = model.likelihood([Likelihood("Which?", ("A", "B"))])
@@ -467,7 +458,6 @@ def test_chat_models_score_replies(model: Any, folder: Path) -> None:
     assert [option["logprob"] for option in reply.value["options"]] == pytest.approx(expected, abs=1e-3)
 
 
-@needs_hf
 def test_base_models_continue_texts(base_folder: Path, folder: Path) -> None:
     """A model without a chat template continues texts; the kind can be forced on a model that has one."""
     requests = [Completion(SHARED + question, 0.0, max_tokens=9) for question in QUESTIONS]
@@ -488,7 +478,6 @@ def test_base_models_continue_texts(base_folder: Path, folder: Path) -> None:
     assert kinds_of(make(f"hf:{folder}?kind=completion")) == {"completion", "likelihood"}
 
 
-@needs_hf
 def test_options_that_cannot_be_scored(base_folder: Path) -> None:
     """A text without tokens and one that is too long are errors of their requests only."""
     base = make(f"hf:{base_folder}?device=cpu")
@@ -499,7 +488,6 @@ def test_options_that_cannot_be_scored(base_folder: Path) -> None:
     assert "the model takes 256" in third.message
 
 
-@needs_hf
 def test_the_batch_is_chosen_by_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that does not fit is halved until it fits, and later batches begin with that size."""
     import torch
@@ -523,7 +511,6 @@ def test_the_batch_is_chosen_by_memory(folder: Path, monkeypatch: pytest.MonkeyP
     assert sizes == [3, 3]
 
 
-@needs_hf
 def test_one_long_prompt_does_not_slow_the_others(base_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A prompt that does not even fit alone is an error of its request; batches are as large as before it."""
     import torch

@@ -23,7 +23,7 @@ class Two(Benchmark):
     def load(self, files):
         return [Item(f"two/{t}/{n}", t, "zh", fields={"t": t}) for t in ("cut", "talk") for n in range(4)]
 
-    def kinds_of(self, task):
+    def kinds_of(self, task, settings):
         return frozenset({"segment"}) if task == "cut" else frozenset({"chat", "sentiment"})
 
     async def evaluate(self, item, context, ask, protocol):

@@ -62,6 +62,7 @@ class Dtails(Benchmark):
         "parser_rate": "none",
         "normalised_accuracy": "higher",
     }
+    judges_filtered = True
     kinds = frozenset({"chat", "likelihood", "translate"})
     limit_per_cluster = True
     # About one item of each concept; standard has all items.

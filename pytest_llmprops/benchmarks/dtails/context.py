@@ -67,6 +67,8 @@ class DtailsSettings:
     :param max_tokens: Limit for a choice or a chat model's translation. :param rule_max_tokens: Limit for rules.
     :param tokenizer: How translations are split into words. ``stanza`` uses the helper ``parse``, ``unicode`` the
         Unicode rules, and ``auto`` the helper if it has a model of the language and Unicode otherwise.
+    :param answer: ``text``: the model writes its choice. ``likelihood``: its choice is the variation with the highest
+        log-likelihood. Translations are always text.
     """
 
     rules: str = NONE
@@ -75,12 +77,15 @@ class DtailsSettings:
     max_tokens: int = 1024
     rule_max_tokens: int = 2048
     tokenizer: Literal["auto", "stanza", "unicode"] = "auto"
+    answer: Literal["text", "likelihood"] = "text"
 
     def __post_init__(self) -> None:
         if not 1 <= self.runs <= 20:
             raise ValueError("runs must be from 1 to 20")
         if self.max_tokens < 1 or self.rule_max_tokens < 1 or not 0 <= self.temperature < math.inf:
             raise ValueError("max_tokens and rule_max_tokens must be at least 1 and temperature at least 0")
+        if self.answer == "likelihood" and self.rules == SELF:
+            raise ValueError("rules = self needs answer = text, because the model writes the rules")
         if not all(path.strip() for path in self.rules.split(",")):
             raise ValueError("rules must be none, self, or rules files separated by commas")
 

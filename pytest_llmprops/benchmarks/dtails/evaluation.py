@@ -28,6 +28,7 @@ from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.errors import RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Likelihood, Parse, Reply, Scores, Translate, is_base
+from pytest_llmprops.core.texts import TOKENIZER, unicode_words
 from pytest_llmprops.core.verdicts import Status, Verdict
 
 # Have a sentence translated and judge which variation the translation uses (Barua et al., appendix B.2).
@@ -148,27 +149,15 @@ class Choice:
 
 
 async def choose(
-    item: Item,
-    ask: Ask,
-    *,
-    run: int,
-    seed: int,
-    temperature: float,
-    max_tokens: int,
-    rules: str,
-    language: str,
-    slot: Slot | None = None,
-    is_scored: bool = False,
+    item: Item, ask: Ask, settings: DtailsSettings, order: tuple[int, ...], *, run: int, rules: str
 ) -> Choice:
     """Ask for one choice, and ask again if the reply does not follow the template.
 
-    :param run: From 0; with ``slot``, sets the order of the variations. :param rules: In the prompt; may be empty.
-    :param is_scored: The choice is the variation with the highest log-likelihood.
+    :param order: Of the variations. :param run: From 0. :param rules: In the prompt; may be empty.
     """
-    variations: Sequence[tuple[str, ...]] = item["variations"]
-    order = shown_order(len(variations), seed, item.base_id, run, slot)
-    shown = [variations[index] for index in order]
-    if is_scored:
+    shown = [item["variations"][index] for index in order]
+    language = language_name(item.language)
+    if settings.answer == "likelihood":
         return await _most_likely(item, ask, order, shown, language=language, rules=rules)
     prompt = selection(item["concept"], item["sentence"], shown, language=language, rules=rules)
     reply = await ask(_chat(prompt, settings, run))
@@ -226,46 +215,6 @@ def _judged(
     return "unparsed", f"{reading.problem}{cut}, after one retry"
 
 
-async def select_in_runs(
-    item: Item,
-    ask: Ask,
-    *,
-    runs: int,
-    seed: int,
-    temperature: float,
-    max_tokens: int,
-    rules: ConceptRules | None,
-    language: str,
-    slot: Slot | None,
-    more: dict[str, float],
-    is_scored: bool = False,
-) -> Verdict:
-    """Ask for all runs of an item and return its verdict.
-
-    :param rules: The rules in the prompt; None without rules. :param slot: Balances the order over items, if known.
-    :param more: Further values of the verdict. :param is_scored: Choices are the most likely variations.
-    """
-    text = "" if rules is None else shown_rules(rules.texts())
-    choices = await asyncio.gather(
-        *(
-            choose(
-                item,
-                ask,
-                run=run,
-                seed=seed,
-                temperature=temperature,
-                max_tokens=max_tokens,
-                rules=text,
-                language=language,
-                slot=slot,
-                is_scored=is_scored,
-            )
-            for run in range(runs)
-        )
-    )
-    return judge_choices(item, choices, rules, more)
-
-
 def judge_choices(
     item: Item, choices: Sequence[Choice], rules: ConceptRules | None, more: dict[str, float]
 ) -> Verdict:
@@ -273,7 +222,7 @@ def judge_choices(
     right = sum(choice.status == "correct" for choice in choices)
     values = {"variations": float(len(item["variations"])), **more}
     for run, choice in enumerate(choices, 1):
-        values |= _values(run, choice)
+        values |= _reading_values(run, choice.reading, choice.status == "correct", choice.retried)
         if choice.scores is not None:
             shown = [item["variations"][index] for index in choice.order]
             right_place = next(n for n, forms in enumerate(shown) if not set(forms).isdisjoint(item["label"]))
@@ -334,19 +283,11 @@ async def evaluate(item: Item, context: Context, ask: Ask, settings: DtailsSetti
             return _without_rules(item, outcome, more, settings.runs)
         more["sentences"] = float(outcome.rules.sentences)
         rules = outcome.rules
-    return await select_in_runs(
-        item,
-        ask,
-        runs=settings.runs,
-        seed=seed,
-        temperature=settings.temperature,
-        max_tokens=settings.max_tokens,
-        rules=rules,
-        language=language_name(item.language),
-        slot=context.slots.get(item.base_id),
-        more=more,
-        is_scored=settings.answer == "likelihood",
-    )
+    text = "" if rules is None else shown_rules(rules.texts())
+    count, slot = len(item["variations"]), context.slots.get(item.base_id)
+    orders = [shown_order(count, seed, item.base_id, run, slot) for run in range(settings.runs)]
+    runs = (choose(item, ask, settings, order, run=run, rules=text) for run, order in enumerate(orders))
+    return judge_choices(item, await asyncio.gather(*runs), rules, more)
 
 
 async def _rules(item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:

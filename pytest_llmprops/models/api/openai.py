@@ -325,7 +325,9 @@ class OpenAIModel:
         try:
             options = self._options
             clients = {
-                url: SdkClient(url, key or "none", options.timeout, options.concurrency, self.path)
+                url: SdkClient(
+                    url, key or "none", options.timeout, options.concurrency, options.headers, self.path
+                )
                 for url in self._urls
             }
             self.client = ServerPool(clients)

@@ -25,11 +25,18 @@ class SdkClient:
     :param url: the base URL. Its user and password are sent in place of the key.
     :param timeout: seconds to wait for a connection, or for the next part of an answer.
     :param connections: maximum number of open connections.
+    :param headers: headers of each call; one named ``Authorization`` replaces that of the key.
     :param path: where requests are sent, after the base URL.
     """
 
     def __init__(
-        self, url: str, key: str, timeout: float, connections: int, path: str = "/chat/completions"
+        self,
+        url: str,
+        key: str,
+        timeout: float,
+        connections: int,
+        headers: Mapping[str, str] | None = None,
+        path: str = "/chat/completions",
     ) -> None:
         self._path = path
         url, user = split_user(url)
@@ -47,12 +54,12 @@ class SdkClient:
             http_client=openai.DefaultAioHttpClient(timeout=timeout, limits=limits),
         )
 
-    async def post(self, body: Mapping[str, Any]) -> tuple[bytes, Mapping[str, str]]:
-        """Request one completion; return (body, headers by lower-case name) of the answer.
+    async def post(self, body: Mapping[str, Any], path: str = "") -> tuple[bytes, Mapping[str, str]]:
+        """Post a body to the client's path, or another one; return (body, headers by lower-case name) of the answer.
 
         :raises openai.APIError: or a subclass, as the SDK maps errors.
         """
-        response = await self.sdk.post(self._path, cast_to=httpx.Response, body=dict(body))
+        response = await self.sdk.post(path or self._path, cast_to=httpx.Response, body=dict(body))
         return response.content, response.headers
 
     async def aclose(self) -> None:
@@ -109,9 +116,7 @@ class ServerPool:
         self._servers = [_Server(url, client) for url, client in clients.items()]
         self._clock = clock
 
-    async def post(
-        self, body: Mapping[str, Any], path: str = "/chat/completions"
-    ) -> tuple[bytes, Mapping[str, str]]:
+    async def post(self, body: Mapping[str, Any], path: str = "") -> tuple[bytes, Mapping[str, str]]:
         """Post a body to a path of one server; return (body, headers by lower-case name) of the answer.
 
         :raises openai.APIError: or a subclass, as the SDK maps errors.

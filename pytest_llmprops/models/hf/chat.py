@@ -10,6 +10,7 @@ from datetime import date
 from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.reasoning import is_mark, opening_at_end
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Usage
 from pytest_llmprops.models.base import AS_TEXT, Result, scored
 from pytest_llmprops.models.hf.loading import HfModel
@@ -405,12 +406,15 @@ class HfCausalModel(HfModel):
 
     def _row(self, index: int, request: Chat | Completion) -> _Row:
         sampler = Sampler.of(request, self._seed)
-        prompt = self._tokens(self._text(request))
+        text = self._text(request)
+        prompt = self._tokens(text)
         self._check_context(len(prompt), room=1)
         if not prompt:
             raise BackendError(f"{self._name}: the prompt has no tokens", kind="request")
         limit = request.max_tokens if request.max_tokens is not None else MAX_TOKENS
-        return _Row(index, request, sampler, prompt, max(min(limit, self._context_length - len(prompt)), 0))
+        limit = max(min(limit, self._context_length - len(prompt)), 0)
+        opening = opening_at_end(text) if isinstance(request, Chat) else ""
+        return _Row(index, request, sampler, prompt, limit, opening)
 
     def _in_parts(
         self,

@@ -100,11 +100,16 @@ def test_a_paradigm_needs_a_number(tmp_path: Path) -> None:
         loaded(BENCHMARK, DataFolder(tmp_path, "generated"))
 
 
-def test_kinds_by_task() -> None:
-    """Segmenters answer explicit pairs, classifiers implicit ones, chat models both."""
+def test_facts_of_the_benchmark() -> None:
+    """Segmenters answer explicit pairs, classifiers implicit ones, chat models both; the target of implicit is 0.5."""
     assert BENCHMARK.kinds_of("explicit", ErasSettings()) == {"segment", "chat"}
     assert BENCHMARK.kinds_of("implicit", ErasSettings()) == {"sentiment", "chat"}
     assert BENCHMARK.kinds == {"segment", "sentiment", "chat"}
+    assert BENCHMARK.accuracy_targets == {"implicit": 0.5}
+    assert BENCHMARK.presentation == {"case"}
+    for name in ("samples", "max_tokens"):
+        with pytest.raises(ValueError, match="at least 1"):
+            ErasSettings(**{name: 0})  # type: ignore[arg-type]
 
 
 def test_size_of_a_pytest_case(part: Any) -> None:

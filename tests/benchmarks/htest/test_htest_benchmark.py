@@ -9,7 +9,15 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.benchmark import TASKS, HTest, HTestSettings, continuation
+from pytest_llmprops.benchmarks.htest.benchmark import (
+    TASKS,
+    HTest,
+    HTestSettings,
+    continuation,
+    obeys_format,
+    read_label,
+    read_option,
+)
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import resolve
@@ -361,6 +369,49 @@ def test_too_few_examples_are_one_line(
     with pytest.raises(DataError, match=rf"rhyme_dev\.jsonl: .*{counts}.*--llm-set htest\.k=") as caught:
         measure(H, data.items[0], data.context, "A", k=k)
     assert "\n" not in str(caught.value)
+
+
+# The published reading rule, case by case
+
+READ: dict[str | None, list[str]] = {
+    "A": [
+        "A", "a", "  A\n", "**A**", "'a'", "Label: A", "label: a or label: b", "Label: B, never label: a",
+        "The label is A", "The answer is A", "It is A, and not B",
+        # The rule reads letters, not words.
+        "answer", "Group A", "This is about B", "I am not sure",
+    ],
+    "B": [
+        "B", "b", "\tb.", "(B)", "Label: B", "LABEL: b", "The label is B", "The answer is B", "I think it is B",
+        "It is B, and not A", "Group B", "Nobody",
+    ],
+    None: [
+        # "label" itself has an a and a b; "is a" does not count if "or b" follows.
+        "label:a", "Label:  B", "Label", "It is A or B", "it is B or A", "Both A and B", "because", "Banana", "AB",
+        "None", "Neither", "C", "1", "", " \n ",
+        # letters that only look like A or B
+        "À", "Α", "В",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("label", READ)
+def test_read_label(label: str | None) -> None:
+    """Each reply is read as the authors' rule reads it, by hand."""
+    assert {reply: read_label(reply) for reply in READ[label]} == dict.fromkeys(READ[label], label)
+
+
+@pytest.mark.parametrize(("reply", "option"), [("N", 1), (" N \n", 1), ("Ɛ", 3), ("Z", 0)])
+def test_read_option(reply: str, option: int) -> None:
+    """A Letter Geometry reply counts only if it equals one option, including its case."""
+    assert read_option(reply, ["Z", "N", "E", "Ɛ"]) == option
+    for other in ("n", "N.", "The answer is N", "B", "ZN", ""):
+        assert read_option(other, ["Z", "N", "E", "Ɛ"]) is None
+
+
+def test_one_capital_letter_obeys_the_format() -> None:
+    """It may have blanks around it, but no punctuation, extra words or other letters."""
+    assert all(map(obeys_format, ["A", "B", " A", "B\n"]))
+    assert not any(map(obeys_format, ["a", "b", "A.", "(A)", "A B", "AB", "Label: A", "C", "", "**B**"]))
 
 
 def test_settings_that_exclude_each_other() -> None:
