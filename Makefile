@@ -87,6 +87,7 @@ test-litellm: $(VENV)-litellm/ready
 	$(VENV)-litellm/bin/python -m pytest --timeout 300 \
 		tests/models/test_litellm.py tests/models/test_openai.py tests/models/test_openai_samples.py \
 		tests/models/test_prices.py
+	$(VENV)-litellm/bin/python -m pytest --timeout 300 tests/models/test_conformance.py -k bedrock
 
 # litellm pins an older OpenAI SDK: a separate environment, in which the OpenAI backend is also tested.
 $(VENV)-litellm/ready: pyproject.toml
