@@ -20,13 +20,9 @@ from typing import Any
 
 from pytest_llmprops.core.requests import Reply
 
-#: a text without a match has no thoughts; most replies end here
-_MARKS = re.compile(r"(?:think(?:ing)?|thought|reasoning)\s*[>\]▷]|<\|channel\|>|\Aanalysis", re.IGNORECASE)
+# It begins with one class of characters, so that the search passes over the text of a thought quickly.
 _TAGS = re.compile(
-    r"(?P<open><(?:think(?:ing)?|thought|reasoning)\s*>|\[THINK\]|◁think▷)"
-    r"|(?P<close></(?:think(?:ing)?|thought|reasoning)\s*>|\[/THINK\]|◁/think▷)"
-    r"|(?P<fence>^[ \t]*(?:```|~~~))",
-    re.IGNORECASE | re.MULTILINE,
+    r"[<\[◁`~](?:(?P<slash>/?)(?:think(?:ing)?|thought|reasoning)\s*[>\]▷]|(?P<fence>``|~~))", re.IGNORECASE
 )
 _CHANNEL = re.compile(r"<\|channel\|>\s*(\w+)[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>")
 _CHANNEL_END = re.compile(r"<\|(?:end|return|call|start|channel)\|>")
@@ -68,7 +64,8 @@ def split_reasoning(text: str, *, is_complete: bool = True) -> Parts:
 
     :param is_complete: the model ended the reply itself. A thought that only names an opening tag then has an end.
     """
-    if not _MARKS.search(text):
+    if not ("<" in text or "[" in text or "◁" in text or text.startswith("analysis")):
+        # Most replies end here.
         return Parts(text)
     if "<|channel|>" in text:
         return _split_channels(text)
@@ -80,8 +77,10 @@ def split_reasoning(text: str, *, is_complete: bool = True) -> Parts:
 
 
 def _split_tags(text: str, is_complete: bool) -> Parts:
-    tags = list(_TAGS.finditer(text))
+    tags = [tag for tag in _TAGS.finditer(text) if not tag["fence"] or _begins_line(text, tag.start())]
     fences = sum(1 for tag in tags if tag["fence"])
+    if fences == len(tags):
+        return Parts(text)
     thoughts: list[str] = []
     answers: list[str] = []
     depth = position = 0
@@ -96,7 +95,7 @@ def _split_tags(text: str, is_complete: bool) -> Parts:
         if is_quoted or (text[tag.start() - 1 : tag.start()] == "`" == text[tag.end() : tag.end() + 1]):
             continue
         before, position = text[position : tag.start()], tag.end()
-        if tag["open"]:
+        if not tag["slash"]:
             (thoughts if depth else answers).append(before)
             depth += 1
             continue
@@ -126,6 +125,13 @@ def _split_tags(text: str, is_complete: bool) -> Parts:
     )
 
 
+def _begins_line(text: str, position: int) -> bool:
+    """Return True if only blanks are between the beginning of the line and a position."""
+    while position and text[position - 1] in " \t":
+        position -= 1
+    return not position or text[position - 1] == "\n"
+
+
 def _split_channels(text: str) -> Parts:
     thoughts: list[str] = []
     answers: list[str] = []
@@ -146,15 +152,16 @@ def _place(text: str, last: str) -> int:
 
 def is_mark(token: str) -> bool:
     """Return True if a token is a tag of thoughts, or part of the channels of gpt-oss."""
-    return bool(_TAGS.fullmatch(token)) or token in _CHANNEL_TOKENS
+    tag = _TAGS.fullmatch(token)
+    return (tag is not None and not tag["fence"]) or token in _CHANNEL_TOKENS
 
 
 def opening_at_end(prompt: str) -> str:
     """Return the opening tag at the end of a prompt, which a chat template wrote there; empty if there is none."""
     last = prompt.rstrip()[-_LONGEST_TAG:]
     for tag in _TAGS.finditer(last):
-        if tag["open"] and tag.end() == len(last):
-            return tag["open"]
+        if not (tag["fence"] or tag["slash"]) and tag.end() == len(last):
+            return tag[0]
     return ""
 
 
