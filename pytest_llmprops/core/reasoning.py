@@ -140,6 +140,9 @@ def _split_channels(text: str) -> Parts:
         ends = _CHANNEL_END.search(text, channel.end())
         end = ends.start() if ends else len(text)
         (answers if channel[1].lower() == "final" else thoughts).append(text[channel.end() : end].strip())
+    if not end and not text.lstrip().startswith(_CHANNEL_TOKENS):
+        # A text about the token, which opens no channel.
+        return Parts(text)
     start = end - len(answers[-1]) if len(answers) == 1 and end == len(text) else None
     answer, thought = "\n".join(filter(None, answers)), "\n".join(filter(None, thoughts))
     return Parts(answer, thought, is_cut=not answers, start=start)

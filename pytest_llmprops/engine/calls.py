@@ -421,8 +421,6 @@ class Calls:
     async def _send(self, served: ActiveModel, requests: Sequence[Request]) -> Sequence[Reply] | BackendError:
         if _too_many(served, requests):
             return []
-        if served.is_immediate and not isinstance(requests[0], Chat):
-            return await self._send_once(served, requests)
         return await served.thinking.replies(requests, partial(self._send_once, served))
 
     async def _send_once(

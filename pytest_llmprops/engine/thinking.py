@@ -87,6 +87,8 @@ class ThinkingBudget:
 
         :param send: makes a call.
         """
+        if not isinstance(requests[0], Chat):
+            return await send(requests)
         extra, refused = self.extra, 0
         while True:
             results = await send(
@@ -101,8 +103,6 @@ class ThinkingBudget:
                 continue
             if refused:
                 self._forget(refused)
-            if not isinstance(requests[0], Chat):
-                return results
             answers = [answer_of(reply) for reply in results]
             if not self._lacks_opening:
                 await self._look(requests[0], answers, send)

@@ -67,6 +67,7 @@ def test_a_thought_that_is_cut(form: str) -> None:
         "~~~xml\n</think>\n~~~\nB",
         "analysis: the label is A, not B",
         "(A) reasoning > (B)",
+        "The token <|channel|> names a channel, so B",
         "",
     ],
 )
