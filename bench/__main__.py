@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.oracle_speed import oracle
 from bench.process import PLAIN, ROOT, TRIVIAL, Measured, measure
-from bench.readers import fuzz
+from bench.readers import fuzz, score
 from bench.stub_server import running_stub
 from bench.suite import Bench
 
@@ -213,6 +213,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "direct": direct,
     "oracle": oracle,
     "readers": fuzz,
+    "labelled": score,
 }
 
 

@@ -1,4 +1,7 @@
-"""Fuzz everything that reads a model's reply, and report the slowest replies: ``python -m bench readers``.
+"""Score and fuzz everything that reads a model's reply: ``python -m bench labelled`` and ``python -m bench readers``.
+
+Labelled replies are in ``fixtures/replies`` or, with ``LLMPROPS_REPLIES``, in another folder. A person wrote each label
+before a reader saw the reply.
 
 Three fuzzers make replies of 10,000 characters: a grammar (random pieces of the words and marks that a reader looks
 for), mutations (well-formed replies, spliced and damaged), and repetitions (one to three pieces, over and over), which
@@ -9,25 +12,29 @@ proportion to the length.
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from fixtures.replies import dtails_replies
 from pytest_llmprops.benchmarks.dtails.reading import declines, read_selection, read_translation
+from pytest_llmprops.benchmarks.dtails.rejections import Variations
 from pytest_llmprops.benchmarks.dtails.rules import read_rules_reply
 from pytest_llmprops.benchmarks.eras.chat_sentiment import read_answer as read_sentiment
-from pytest_llmprops.benchmarks.eras.explicit import read_segmentation
+from pytest_llmprops.benchmarks.eras.explicit import judge_words, read_segmentation
 from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
 from pytest_llmprops.benchmarks.homophones.reading import reading
-from pytest_llmprops.benchmarks.htest.benchmark import obeys_format, read_label, read_option
+from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest, obeys_format, read_label, read_option
 from pytest_llmprops.benchmarks.oracle.entities import Entity, Transformed, read_paraphrase
-from pytest_llmprops.benchmarks.oracle.extraction import read_list
+from pytest_llmprops.benchmarks.oracle.extraction import normalised, read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
 from pytest_llmprops.core.requests import Reply
@@ -281,6 +288,170 @@ def growth(reader: Reader, piece: str, *, length: int = LENGTH, runs: int = 3) -
     )
     # Below a few milliseconds, the constant part and the clock's resolution decide.
     return long / max(short, 3.0)
+
+
+#: What a reader makes of a labelled reply, in the words of its labels; a LookupError if the item of the reply is not in the data.
+Scored = Callable[[Mapping[str, Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How often a reader agrees with the labels.
+
+    :param agreed: Number of equal readings, of ``total``.
+    :param precision: Share of the replies read as an answer of which the label says the same.
+    :param recall: Share of the replies labelled with an answer that are read as this answer.
+    :param misread: (labelled row, reading) for every other reading.
+    """
+
+    agreed: int
+    total: int
+    precision: float
+    recall: float
+    misread: tuple[tuple[Mapping[str, Any], Any], ...]
+
+
+def agreement(rows: Iterable[Mapping[str, Any]], read: Scored, positive: Any = None) -> Agreement:
+    """Return the agreement of a reader with the labels.
+
+    :param positive: The label whose precision and recall count; by default every label that is an answer.
+    """
+    readings = []
+    for row in rows:
+        # Rows about data that is not here (published files, or a part of them) are left out.
+        with suppress(LookupError):
+            readings.append((row, read(row)))
+
+    def is_answer(label: Any) -> bool:
+        return label == positive if positive is not None else label not in (None, "unparsed", 0)
+
+    agreed = [(row, given) for row, given in readings if given == row["label"]]
+    hits = sum(is_answer(given) for _, given in agreed)
+    offered = sum(is_answer(given) for _, given in readings)
+    labelled = sum(is_answer(row["label"]) for row, _ in readings)
+    return Agreement(
+        len(agreed),
+        len(readings),
+        hits / offered if offered else 1.0,
+        hits / labelled if labelled else 1.0,
+        tuple((row, given) for row, given in readings if given != row["label"]),
+    )
+
+
+def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any]]:
+    """Return the reader of each file of labelled replies, and its positive label (see :func:`agreement`)."""
+    from pytest_llmprops.benchmarks.dtails.benchmark import Dtails
+    from pytest_llmprops.benchmarks.eras.paradigms import parse_builtin
+    from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
+    from pytest_llmprops.benchmarks.homophones.reading import judge
+    from pytest_llmprops.core.reasoning import answer_of
+
+    def shown(row: Mapping[str, Any]) -> Reply:
+        return answer_of(Reply(row["reply"]))[0]
+
+    builtin = DataFolder(builtin_data(), "builtin")
+    rules = read_rules(builtin)
+    homophones = {}
+    for folder in (*([DataFolder(published, "published")] if published else []), builtin):
+        homophones |= {item["word"]: item for item in Homophones().load(folder).items if item.task == "asked"}
+
+    def homophone(row: Mapping[str, Any], match: Literal["word", "contains"]) -> str:
+        status = judge(homophones[row["item"]], shown(row), rules, match, asks=1).status
+        return {"correct": "C", "refused": "R"}.get(status, "W")
+
+    choices = {item.id.removeprefix("dtails/"): item for item in Dtails().load(builtin).items}
+
+    def variation(index: int | None, row: Mapping[str, Any], forms: Variations) -> str | None:
+        if index is None:
+            return None
+        return row["label"] if row["label"] in forms[index] else forms[index][0]
+
+    def select(row: Mapping[str, Any]) -> str | None:
+        forms = choices[row["item"]]["variations"]
+        return variation(read_selection(shown(row).text, forms).index, row, forms)
+
+    def translate(row: Mapping[str, Any]) -> str | None:
+        item, text = choices[row["item"]], shown(row).text
+        forms = item["variations"]
+        return variation(read_translation(text, forms, unicode_words(text)).index, row, forms)
+
+    paradigms = {p.id: p for p in parse_builtin(builtin.json("eras/paradigms.json"))}
+
+    def cut(row: Mapping[str, Any]) -> str:
+        words = read_segmentation(shown(row).text, row["sentence"]).words
+        if not words:
+            return "unparsed"
+        paradigm = paradigms[row["item"]]
+        start = row["sentence"].index(paradigm.site)
+        return "correct" if judge_words(words, row["sentence"], start, paradigm.branching).right else "wrong"
+
+    texts = {row["id"]: row["text"] for row in _rows("oracle/general.jsonl")}
+
+    def names(row: Mapping[str, Any]) -> list[str] | None:
+        entities = read_list(shown(row).text, str(texts[row["item"]])).entities
+        found = None if entities is None else frozenset(normalised(e.name) for e in entities)
+        expected = None if row["label"] is None else frozenset(map(normalised, row["label"]))
+        return row["label"] if found == expected else sorted(found) if found is not None else ["(none read)"]
+
+    def yes_or_no(row: Mapping[str, Any]) -> str | None:
+        value = read_answer(shown(row).text).said
+        return None if value is None else "yes" if value else "no"
+
+    options = {
+        item.id.rsplit("/", 1)[-1]: item for item in HTest().load(builtin).items if item.task == GEOMETRY
+    }
+
+    def letter(row: Mapping[str, Any]) -> str | None:
+        item = options[row["item"]]
+        shown_options, right = item["options"], item["answer"]
+        wrong = next(option for i, option in enumerate(shown_options) if i != right)
+        text = row["reply"].replace("{R}", shown_options[right]).replace("{W}", wrong)
+        text = text.replace("{ALL}", ", ".join(shown_options))
+        chosen = read_option(answer_of(Reply(text))[0].text, shown_options)
+        return None if chosen is None else "right" if chosen == right else "wrong"
+
+    def sentiment(row: Mapping[str, Any]) -> str | None:
+        return {"positive": "A", "negative": "B"}.get(read_sentiment(shown(row).text) or "")
+
+    return {
+        "homophones": (lambda row: homophone(row, "word"), "C"),
+        "dtails-select": (select, None),
+        "dtails-translate": (translate, None),
+        "eras-explicit": (cut, "correct"),
+        "eras-implicit": (sentiment, None),
+        "htest": (lambda row: read_label(shown(row).text), None),
+        "htest-cot": (lambda row: read_label(shown(row).text), None),
+        "htest-geometry": (letter, "right"),
+        "oracle-list": (names, None),
+        "oracle-yesno": (yes_or_no, None),
+        "oracle-paraphrases": (lambda row: len(read_paraphrases(shown(row).text).texts), None),
+    }
+
+
+def labelled(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Return the labelled replies of a file, ``[]`` if the folder does not have it."""
+    path = folder / f"{name}.jsonl"
+    # Not splitlines(): replies contain other line separators.
+    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
+    return [json.loads(line) for line in lines if line]
+
+
+def score(bench: Bench) -> None:
+    """Print the agreement of each reader with the labelled replies, by class, and what it misread."""
+    folder = Path(os.environ.get("LLMPROPS_REPLIES") or ROOT / "fixtures" / "replies")
+    data = os.environ.get("LLMPROPS_DATA")
+    for name, (read, positive) in scored_readers(Path(data) if data else None).items():
+        groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in labelled(folder, name):
+            groups["all"].append(row)
+            groups[{"p": "plain", "m": "messy", "a": "adversarial"}[row["cls"]]].append(row)
+        for group, rows in groups.items():
+            one = agreement(rows, read, positive)
+            figures = f"{one.precision:.3f} / {one.recall:.3f}, {one.agreed} of {one.total}"
+            bench.line(f"{name}, {group}: precision / recall, agreement", figures)
+            if group == "all":
+                for row, given in one.misread:
+                    print(f"    {row['label']!r} read as {given!r}: {row.get('item', '')} {row['reply']!r}")
 
 
 def fuzz(bench: Bench, count: int = 600, seed: int = 0) -> None:
