@@ -37,6 +37,7 @@ from pytest_llmprops.benchmarks.oracle.entities import Entity, Transformed, read
 from pytest_llmprops.benchmarks.oracle.extraction import normalised, read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
+from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data
@@ -290,7 +291,7 @@ def growth(reader: Reader, piece: str, *, length: int = LENGTH, runs: int = 3) -
     return long / max(short, 3.0)
 
 
-#: What a reader makes of a labelled reply, in the words of its labels; a LookupError if the item of the reply is not in the data.
+#: Reads a labelled reply and answers in the words of its labels. Raises LookupError if the data lacks its item.
 Scored = Callable[[Mapping[str, Any]], Any]
 
 
@@ -351,7 +352,7 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
 
     builtin = DataFolder(builtin_data(), "builtin")
     rules = read_rules(builtin)
-    homophones = {}
+    homophones: dict[str, Item] = {}
     for folder in (*([DataFolder(published, "published")] if published else []), builtin):
         homophones |= {item["word"]: item for item in Homophones().load(folder).items if item.task == "asked"}
 
@@ -441,7 +442,7 @@ def score(bench: Bench) -> None:
     folder = Path(os.environ.get("LLMPROPS_REPLIES") or ROOT / "fixtures" / "replies")
     data = os.environ.get("LLMPROPS_DATA")
     for name, (read, positive) in scored_readers(Path(data) if data else None).items():
-        groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
         for row in labelled(folder, name):
             groups["all"].append(row)
             groups[{"p": "plain", "m": "messy", "a": "adversarial"}[row["cls"]]].append(row)
