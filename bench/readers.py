@@ -446,8 +446,8 @@ def score(bench: Bench) -> None:
         for row in labelled(folder, name):
             groups["all"].append(row)
             groups[{"p": "plain", "m": "messy", "a": "adversarial"}[row["cls"]]].append(row)
-        for group, rows in groups.items():
-            one = agreement(rows, read, positive)
+        for group, members in groups.items():
+            one = agreement(members, read, positive)
             figures = f"{one.precision:.3f} / {one.recall:.3f}, {one.agreed} of {one.total}"
             bench.line(f"{name}, {group}: precision / recall, agreement", figures)
             if group == "all":
