@@ -32,7 +32,8 @@ from pytest_llmprops.benchmarks.eras.chat_sentiment import read_answer as read_s
 from pytest_llmprops.benchmarks.eras.explicit import judge_words, read_segmentation
 from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
 from pytest_llmprops.benchmarks.homophones.reading import reading
-from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest, obeys_format, read_label, read_option
+from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest
+from pytest_llmprops.benchmarks.htest.reading import LABELS, obeys_format, read_choice, read_label
 from pytest_llmprops.benchmarks.oracle.entities import Entity, Transformed, read_paraphrase
 from pytest_llmprops.benchmarks.oracle.extraction import normalised, read_list
 from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphrases
@@ -182,7 +183,12 @@ def _others() -> Iterator[Reader]:
     )
     yield Reader(
         "htest letters",
-        lambda reply: (read_label(reply), read_option(reply, ("p", "b")), obeys_format(reply)),
+        lambda reply: (
+            read_label(reply),
+            read_choice(reply, LABELS, folds_case=True),
+            read_choice(reply, ("p", "b")),
+            obeys_format(reply),
+        ),
         ("A", "Label: B", "The answer is A.", "Let us think step by step. It is a or b. Label: a"),
     )
     yield Reader(
@@ -408,8 +414,12 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
         wrong = next(option for i, option in enumerate(shown_options) if i != right)
         text = row["reply"].replace("{R}", shown_options[right]).replace("{W}", wrong)
         text = text.replace("{ALL}", ", ".join(shown_options))
-        chosen = read_option(answer_of(Reply(text))[0].text, shown_options)
+        chosen = read_choice(answer_of(Reply(text))[0].text, shown_options).index
         return None if chosen is None else "right" if chosen == right else "wrong"
+
+    def label(row: Mapping[str, Any]) -> str | None:
+        chosen = read_choice(shown(row).text, LABELS, folds_case=True).index
+        return None if chosen is None else LABELS[chosen]
 
     def sentiment(row: Mapping[str, Any]) -> str | None:
         return {"positive": "A", "negative": "B"}.get(read_sentiment(shown(row).text) or "")
@@ -420,8 +430,8 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
         "dtails-translate": (translate, None),
         "eras-explicit": (cut, "correct"),
         "eras-implicit": (sentiment, None),
-        "htest": (lambda row: read_label(shown(row).text), None),
-        "htest-cot": (lambda row: read_label(shown(row).text), None),
+        "htest": (label, None),
+        "htest-cot": (label, None),
         "htest-geometry": (letter, "right"),
         "oracle-list": (names, None),
         "oracle-yesno": (yes_or_no, None),
@@ -451,8 +461,9 @@ def score(bench: Bench) -> None:
             figures = f"{one.precision:.3f} / {one.recall:.3f}, {one.agreed} of {one.total}"
             bench.line(f"{name}, {group}: precision / recall, agreement", figures)
             if group == "all":
-                for row, given in one.misread:
-                    print(f"    {row['label']!r} read as {given!r}: {row.get('item', '')} {row['reply']!r}")
+                for misread, given in one.misread:
+                    place, text = misread.get("item", ""), misread["reply"]
+                    print(f"    {misread['label']!r} read as {given!r}: {place} {text!r}")
 
 
 def fuzz(bench: Bench, count: int = 600, seed: int = 0) -> None:

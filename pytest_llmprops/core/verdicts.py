@@ -17,6 +17,15 @@ from pytest_llmprops.core.strict_json import JSON
 
 Evidence: TypeAlias = Mapping[str, JSON]
 
+# How a reply was read, for `llmprops readings`. All are optional.
+
+#: in ``evidence``: the name of the rule that read the reply, a few words
+READ_BY = "read_by"
+#: in ``evidence``: what the rule of the other protocol reads, if that differs
+OTHER_READING = "other_reading"
+#: in ``values``: 1.0 if the rules of both protocols read the same, else 0.0
+READ_ALIKE = "read_alike"
+
 #: characters of a list that :func:`evidence_texts` writes on one line
 _LINE = 100
 

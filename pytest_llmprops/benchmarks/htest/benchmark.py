@@ -6,6 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeGuard
 
+from pytest_llmprops.benchmarks.htest.reading import (
+    LABELS,
+    Choice,
+    obeys_format,
+    read_choice,
+    read_label,
+    read_option,
+)
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
@@ -13,7 +21,7 @@ from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Scores, is_base
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, Verdict
 
 # The prompts of the paper (section 3, appendices B, D and G) in the wording of its published code.
 
@@ -67,36 +75,6 @@ def reader(reply: str) -> str:
     )
 
 
-Label = Literal["A", "B"]
-
-
-def read_label(reply: str) -> Label | None:
-    """Return A, B or None, by the rule for the published results.
-
-    The reply is stripped and lower-cased. It is A if it contains an "a" and no "b", or "label: a", or "is a"
-    without "or b". Otherwise the same rule is applied for B. The rule is generous (any word with an "a" is
-    read as A), so a separate metric counts the replies in the one-letter format.
-    """
-    text = reply.strip().lower()
-    if ("a" in text and "b" not in text) or "label: a" in text or ("is a" in text and "or b" not in text):
-        return "A"
-    if ("b" in text and "a" not in text) or "label: b" in text or ("is b" in text and "or a" not in text):
-        return "B"
-    return None
-
-
-def read_option(reply: str, options: Sequence[str]) -> int | None:
-    """Return the index of the option that equals the stripped reply (Letter Geometry); None for other replies."""
-    text = reply.strip()
-    return options.index(text) if text in options else None
-
-
-def obeys_format(reply: str) -> bool:
-    """Return True if the reply is only the letter A or B, as requested."""
-    return reply.strip() in ("A", "B")
-
-
-LABELS = ("A", "B")
 #: Keys of the text. The authors' ``start_vowel_dev.jsonl`` has ``question``, their other files have ``centerpiece``.
 TEXT_KEYS = ("centerpiece", "question")
 
@@ -193,6 +171,9 @@ class HTestSettings:
     :param cot: Ask for a chain of thought; a second model, the helper ``reader``, reads the answer (appendix D).
     :param max_tokens: Maximum tokens of an A/B answer.
     :param geometry_max_tokens: Maximum tokens of a Letter Geometry answer.
+    :param match: How a reply is read. ``letter``: the label or option that it chooses, in any wording, by a rule that
+        treats all options alike. ``paper``: by the rule for the published results (``reading.read_label``); for Letter
+        Geometry, the reply is the bare character.
     :param answer: ``text``: the model writes its answer. ``likelihood``: its answer is the option with the highest
         log-likelihood.
     """
@@ -202,6 +183,7 @@ class HTestSettings:
     temperature: float = 0.0
     max_tokens: int = 5
     geometry_max_tokens: int = 5
+    match: Literal["letter", "paper"] = "letter"
     answer: Literal["text", "likelihood"] = "text"
 
     def __post_init__(self) -> None:
@@ -245,7 +227,7 @@ class HTest(Benchmark):
     kinds = frozenset({"chat", "completion", "likelihood"})
     protocols = {
         "paper": NamedSettings(
-            HTestSettings(k=50, temperature=0.7, max_tokens=5, geometry_max_tokens=1),
+            HTestSettings(k=50, temperature=0.7, max_tokens=5, geometry_max_tokens=1, match="paper"),
             assumed=(
                 "one user message without a system prompt, as in the published code",
                 "Letter Geometry without examples, with one token and exact match, as in the published code",
@@ -254,7 +236,8 @@ class HTest(Benchmark):
         ),
         "quick": NamedSettings(
             HTestSettings(),
-            gives_up="36 of the 50 examples, and sampling at temperature 0.7 (temperature 0 instead)",
+            gives_up="36 of the 50 examples, sampling at temperature 0.7 (temperature 0 instead), and the paper's rule"
+            " for reading a reply (a rule that treats A and B alike instead)",
         ),
     }
 
@@ -309,18 +292,18 @@ class HTest(Benchmark):
             reply = await ask(
                 Completion(prompt, settings.temperature, max_tokens=settings.max_tokens, stop=("\n",))
             )
-            return _judge(item, reply, reply.text, {})
+            return _judge(item, reply, settings, {})
         if not settings.cot:
             reply = await ask(
                 Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens)
             )
-            return _judge(item, reply, reply.text, {})
+            return _judge(item, reply, settings, {})
         thought = await ask(Chat.user(prompt, temperature=settings.temperature))
         if thought.finish_reason == "content_filter" or not thought.text.strip():
-            return _judge(item, thought, thought.text, {})
+            return _judge(item, thought, settings, {})
         question = Chat.user(reader(thought.text), temperature=settings.temperature, max_tokens=5)
         reply = await ask(question, role="reader")
-        return _judge(item, reply, reply.text, {"chain_of_thought": _end(thought.text)})
+        return _judge(item, reply, settings, {"chain_of_thought": _end(thought.text)})
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Yield ``adjusted_accuracy`` (without unreadable replies, appendix D) and ``format_rate`` per task.
@@ -376,25 +359,51 @@ async def _geometry(item: Item, ask: Ask, settings: HTestSettings) -> Verdict:
     reply = await ask(
         Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.geometry_max_tokens)
     )
-    chosen = read_option(reply.text, options)
-    values = {"parsed": float(chosen is not None), "format": float(chosen is not None)}
+    by_letter, by_paper = read_choice(reply.text, options), read_option(reply.text, options)
+    is_bare = by_paper is not None
+    return _verdict(item, reply, options, settings, by_letter, by_paper, is_bare)
+
+
+def _judge(item: Item, reply: Reply, settings: HTestSettings, evidence: Mapping[str, str]) -> Verdict:
+    label = read_label(reply.text)
+    by_letter = read_choice(reply.text, LABELS, folds_case=True)
+    by_paper = None if label is None else LABELS.index(label)
+    return _verdict(item, reply, LABELS, settings, by_letter, by_paper, obeys_format(reply.text), evidence)
+
+
+def _verdict(
+    item: Item,
+    reply: Reply,
+    options: Sequence[str],
+    settings: HTestSettings,
+    by_letter: Choice,
+    by_paper: int | None,
+    is_bare: bool,
+    evidence: Mapping[str, str] | None = None,
+) -> Verdict:
+    """Return the verdict by the rule of the settings. ``values`` say whether both rules read the same."""
+    chosen = by_letter.index if settings.match == "letter" else by_paper
+    rule = by_letter.rule if settings.match == "letter" else "the paper's rule"
     expected = options[item["answer"]]
-    if reply.finish_reason == "content_filter" or chosen is None:
-        return _unread(reply, expected, {**values, "parsed": 0.0})
-    return Verdict.check(chosen == item["answer"], expected=expected, given=options[chosen], values=values)
-
-
-def _judge(item: Item, reply: Reply, text: str, evidence: Mapping[str, str]) -> Verdict:
-    expected = LABELS[item["answer"]]
-    label = read_label(text)
-    values = {"parsed": float(label is not None), "format": float(obeys_format(text))}
-    if reply.finish_reason == "content_filter" or label is None:
-        return _unread(reply, expected, {**values, "parsed": 0.0}, evidence)
+    if reply.finish_reason == "content_filter":
+        values = {"parsed": 0.0, "format": 0.0}
+        return _unread(reply, expected, values, evidence)
+    values = {"parsed": float(chosen is not None), "format": float(is_bare)}
+    values[READ_ALIKE] = float(by_letter.index == by_paper)
+    evidence = {**(evidence or {}), READ_BY: rule}
+    if by_letter.index != by_paper:
+        other = by_paper if settings.match == "letter" else by_letter.index
+        evidence[OTHER_READING] = "none" if other is None else options[other]
+    if chosen is None:
+        return _unread(reply, expected, values, evidence)
+    reason = f"read as {options[chosen]}"
+    if chosen != item["answer"] and len(options) == 2:
+        reason += ", which is the other group"
     return Verdict.check(
-        label == expected,
+        chosen == item["answer"],
         expected=expected,
-        given=label,
-        reason=f"read as {label}" if label == expected else f"read as {label}, which is the other group",
+        given=options[chosen],
+        reason=reason,
         values=values,
         evidence=evidence,
     )

@@ -14,9 +14,6 @@ from pytest_llmprops.benchmarks.htest.benchmark import (
     HTest,
     HTestSettings,
     continuation,
-    obeys_format,
-    read_label,
-    read_option,
 )
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
@@ -217,14 +214,14 @@ def test_missing_reader_is_an_error_that_names_it(small: Loaded, measure: Measur
 STATUSES = [
     (Reply("A"), "correct", 1.0, 1.0),
     (Reply("B"), "wrong", 1.0, 1.0),
-    (Reply("The answer"), "correct", 1.0, 0.0),
+    (Reply("The answer is A"), "correct", 1.0, 0.0),
     (Reply("A", finish_reason="length"), "correct", 1.0, 1.0),
     (Reply("None of them", finish_reason="length"), "unparsed", 0.0, 0.0),
     (Reply("Banana"), "unparsed", 0.0, 0.0),
     (Reply(""), "unparsed", 0.0, 0.0),
     (Reply(" \n"), "unparsed", 0.0, 0.0),
     (FILTERED, "refused", 0.0, 0.0),
-    (Reply("A", finish_reason="content_filter"), "refused", 0.0, 1.0),
+    (Reply("A", finish_reason="content_filter"), "refused", 0.0, 0.0),
 ]
 
 
@@ -235,7 +232,7 @@ def test_statuses(
     """A readable reply is right or wrong, a filter's refusal is refused, and any other reply is unparsed."""
     verdict = measure(H, small.items[0], small.context, reply, k=4).verdict
     assert (verdict.status, verdict.score) == (status, float(status == "correct"))
-    assert dict(verdict.values) == {"parsed": parsed, "format": obeys}
+    assert (verdict.values["parsed"], verdict.values["format"]) == (parsed, obeys)
     assert verdict.expected == "A"
     assert verdict.reason
     assert "\n" not in verdict.reason
@@ -249,17 +246,39 @@ def test_statuses(
         (Reply("E"), "wrong"),
         (Reply("n"), "unparsed"),
         (Reply("B"), "unparsed"),
-        (Reply("It is N"), "unparsed"),
+        (Reply("It is N"), "correct"),
         (Reply(""), "unparsed"),
         (FILTERED, "refused"),
         (Reply("N", finish_reason="content_filter"), "refused"),
     ],
 )
 def test_statuses_of_letter_geometry(reply: Reply, status: str, small: Loaded, measure: Measure) -> None:
-    """Only an option itself is an answer, and a filtered reply is refused whatever its text is."""
+    """An option in any wording is an answer, and a filtered reply is refused whatever its text is."""
     verdict = measure(H, small.items[2], small.context, reply).verdict
     assert (verdict.status, verdict.expected) == (status, "N")
     assert verdict.values["parsed"] == float(status in ("correct", "wrong"))
+
+
+@pytest.mark.parametrize(
+    ("place", "match", "reply", "status", "alike"),
+    [
+        (0, "letter", "Answer: A", "correct", 1.0),
+        (0, "letter", "Answer: B", "wrong", 0.0),
+        (0, "paper", "Answer: B", "unparsed", 0.0),
+        (0, "letter", "I am not sure", "unparsed", 0.0),
+        (0, "paper", "I am not sure", "correct", 0.0),
+        (2, "letter", "(N)", "correct", 0.0),
+        (2, "paper", "(N)", "unparsed", 0.0),
+        (2, "paper", "N", "correct", 1.0),
+    ],
+)
+def test_the_setting_match_chooses_the_rule(
+    place: int, match: str, reply: str, status: str, alike: float, small: Loaded, measure: Measure
+) -> None:
+    """Both rules read every reply: the setting's rule decides, and the values say whether the other one agrees."""
+    verdict = measure(H, small.items[place], small.context, reply, k=4, match=match).verdict
+    assert (verdict.status, verdict.values["read_alike"]) == (status, alike)
+    assert ("other_reading" in verdict.evidence) == (not alike)
 
 
 # Metrics
@@ -275,9 +294,9 @@ def test_metrics_by_hand(small: Loaded, measure: Measure) -> None:
     # Status and values alone, read back from JSON, give the same metrics.
     assert list(H.metrics(only_numbers(records))) == list(H.metrics(records))
     adjusted, obeyed = actual["adjusted_accuracy"], actual["format_rate"]
-    # Read replies: A, B, "The answer", cut-off A. Three of these four are right; four of ten are one letter.
+    # Read replies: A, B, "The answer is A", cut-off A. Three of these four are right; three of ten are one letter.
     assert (adjusted.value, adjusted.n, adjusted.direction) == (3 / 4, 4, "higher")
-    assert (obeyed.value, obeyed.n) == (4 / 10, 10)
+    assert (obeyed.value, obeyed.n) == (3 / 10, 10)
     assert (adjusted.task, adjusted.language, adjusted.source) == ("uppercase", "en", "published")
     # Clopper and Pearson's 95% interval of 3 of 4
     assert adjusted.ci_low == pytest.approx(0.19412, abs=1e-5)
@@ -369,49 +388,6 @@ def test_too_few_examples_are_one_line(
     with pytest.raises(DataError, match=rf"rhyme_dev\.jsonl: .*{counts}.*--llm-set htest\.k=") as caught:
         measure(H, data.items[0], data.context, "A", k=k)
     assert "\n" not in str(caught.value)
-
-
-# The published reading rule, case by case
-
-READ: dict[str | None, list[str]] = {
-    "A": [
-        "A", "a", "  A\n", "**A**", "'a'", "Label: A", "label: a or label: b", "Label: B, never label: a",
-        "The label is A", "The answer is A", "It is A, and not B",
-        # The rule reads letters, not words.
-        "answer", "Group A", "This is about B", "I am not sure",
-    ],
-    "B": [
-        "B", "b", "\tb.", "(B)", "Label: B", "LABEL: b", "The label is B", "The answer is B", "I think it is B",
-        "It is B, and not A", "Group B", "Nobody",
-    ],
-    None: [
-        # "label" itself has an a and a b; "is a" does not count if "or b" follows.
-        "label:a", "Label:  B", "Label", "It is A or B", "it is B or A", "Both A and B", "because", "Banana", "AB",
-        "None", "Neither", "C", "1", "", " \n ",
-        # letters that only look like A or B
-        "À", "Α", "В",
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("label", READ)
-def test_read_label(label: str | None) -> None:
-    """Each reply is read as the authors' rule reads it, by hand."""
-    assert {reply: read_label(reply) for reply in READ[label]} == dict.fromkeys(READ[label], label)
-
-
-@pytest.mark.parametrize(("reply", "option"), [("N", 1), (" N \n", 1), ("Ɛ", 3), ("Z", 0)])
-def test_read_option(reply: str, option: int) -> None:
-    """A Letter Geometry reply counts only if it equals one option, including its case."""
-    assert read_option(reply, ["Z", "N", "E", "Ɛ"]) == option
-    for other in ("n", "N.", "The answer is N", "B", "ZN", ""):
-        assert read_option(other, ["Z", "N", "E", "Ɛ"]) is None
-
-
-def test_one_capital_letter_obeys_the_format() -> None:
-    """It may have blanks around it, but no punctuation, extra words or other letters."""
-    assert all(map(obeys_format, ["A", "B", " A", "B\n"]))
-    assert not any(map(obeys_format, ["a", "b", "A.", "(A)", "A B", "AB", "Label: A", "C", "", "**B**"]))
 
 
 def test_settings_that_exclude_each_other() -> None:
