@@ -38,8 +38,8 @@ def parser() -> argparse.ArgumentParser:
         if registration.commands is not None:
             add_registered(groups, registration.name, registration.commands)
     for add in (
-        models.add_segment, store.add_batch, runs.add_runs, runs.add_gate, runs.add_compare, reports.add_report,
-        reports.add_view, reports.add_site, store.add_store,
+        models.add_segment, store.add_batch, runs.add_runs, runs.add_gate, runs.add_compare, reports.add_readings,
+        reports.add_report, reports.add_view, reports.add_site, store.add_store,
     ):  # fmt: skip
         add(groups)
     completion = groups.add_parser(

@@ -1,13 +1,47 @@
-"""Pages for people: ``report``, ``view`` and ``site``."""
+"""What people read about runs: ``readings``, ``report``, ``view`` and ``site``."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import BASELINE, RUN, Groups, wrote
+from pytest_llmprops.cli.kit import BASELINE, RUN, Groups, recorded, wrote
 from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.reports.tables import terminal_width
 from pytest_llmprops.reports.view import missing_package
+
+
+def add_readings(groups: Groups) -> None:
+    """Add ``readings``."""
+    readings = groups.add_parser(
+        "readings",
+        help="show how the replies of a run were read, and a sample to check",
+        description="Show for each suite which rules read the replies, why replies could not be read, and a sample."
+        " Mark the sample in llmprops view RUN: then this command also prints the corrected accuracy.",
+    )
+    readings.add_argument("run", metavar="RUN", help=RUN)
+    readings.add_argument(
+        "--sample",
+        type=int,
+        default=40,
+        metavar="N",
+        help="number of replies to show per suite and model (default: 40; 0: only the counts)",
+    )
+    readings.set_defaults(command=_readings)
+
+
+def _readings(options: argparse.Namespace) -> int:
+    from pytest_llmprops.reports.readings import reading_lines
+    from pytest_llmprops.runs.replies import read_requests
+    from pytest_llmprops.runs.reviews import read_reviews
+
+    if options.sample < 0:
+        raise UsageError(f"--sample {options.sample}: must not be negative")
+    run = recorded(options.run)
+    reviews = read_reviews(run.folder, run.run_id)
+    lines = reading_lines(run, read_requests(run.folder), reviews, options.sample, terminal_width())
+    print("\n".join(lines))
+    return 0
 
 
 def add_report(groups: Groups) -> None:

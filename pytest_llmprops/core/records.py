@@ -309,13 +309,21 @@ class MetricRow(_Row):
 
 @dataclass(frozen=True, slots=True)
 class Remark(_Row):
-    """One row of ``remarks`` in ``run.json``: a line of a benchmark about a model, in addition to its numbers."""
+    """One row of ``remarks`` in ``run.json``: a line about a model on a benchmark, in addition to its numbers.
 
-    kinds: ClassVar = dict.fromkeys(("model", "benchmark", "text"), (str,))
+    :param warning: whether the numbers may not mean what they seem to.
+    """
+
+    kinds: ClassVar = {**dict.fromkeys(("model", "benchmark", "text"), (str,)), "warning": (bool,)}
 
     model: str
     benchmark: str
     text: str
+    warning: bool = False
+
+    @classmethod
+    def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
+        return {"warning": False, **row}
 
 
 @dataclass(frozen=True, slots=True)

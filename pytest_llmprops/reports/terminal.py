@@ -165,7 +165,10 @@ def _benchmark(
     star = "*" if facts.deviations.get(model) else ""
     settings = ", ".join(f"{k} {v}" for k, v in protocol.settings.items())
     old = "".join(f" · {phrase}" for phrase in old_replies(facts.models[model].old_replies))
-    lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.name} ({settings}){old}"]
+    remarks = [row for row in facts.remarks if (row.model, row.benchmark) == (model, benchmark)]
+    # The first warning belongs to the headline: the numbers below may not mean what they seem to.
+    warnings = [f"  WARNING: {row.text}" for row in remarks if row.warning]
+    lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.name} ({settings}){old}", *warnings]
     published = [beside(row, protocol) for row in rows]
     known = facts_of(benchmark, facts)
     # If all tasks are controls, they are the headline of other reports, but no mean of the benchmark.
@@ -182,9 +185,7 @@ def _benchmark(
             "  published: the papers' figures, on the authors' items; items of another source are this project's"
         )
     lines += metric_lines(facts, model, benchmark, width)
-    lines += [
-        f"  {model}: {row.text}" for row in facts.remarks if (row.model, row.benchmark) == (model, benchmark)
-    ]
+    lines += [f"  {model}: {row.text}" for row in remarks if not row.warning]
     if protocol.is_by_likelihood:
         lines.append(
             "  by likelihood: an answer is the most likely option; not comparable with answers read from text"

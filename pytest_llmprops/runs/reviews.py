@@ -12,6 +12,7 @@ from typing import IO, Any
 
 from pytest_llmprops.core.records import VerdictKey
 from pytest_llmprops.core.texts import visible
+from pytest_llmprops.core.verdicts import STATUSES
 from pytest_llmprops.runs.json_lines import JsonLines
 
 FILE = "review.jsonl"
@@ -23,7 +24,9 @@ class Review:
     """One line of ``review.jsonl``: what a person says about one verdict.
 
     :param run: the id of the run; the file may have lines on other runs.
-    :param judged_wrongly: the verdict is wrong, in this person's opinion. No number of a report depends on it.
+    :param judged_wrongly: the verdict is wrong, in this person's opinion. Only the corrected accuracy depends on it.
+    :param status: the status that the verdict should have, in this person's opinion: one of ``correct``, ``wrong``,
+        ``refused`` and ``unparsed``; empty if the person does not say.
     :param time: when the mark was made, ISO 8601 in UTC.
     """
 
@@ -36,6 +39,7 @@ class Review:
     judged_wrongly: bool = False
     note: str = ""
     time: str = ""
+    status: str = ""
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> Review:
@@ -54,8 +58,10 @@ class Review:
             raise ValueError("has a 'sample' that is not a whole number of at least 0")
         if not isinstance(wrongly, bool):
             raise ValueError("has a 'judged_wrongly' that is not true or false")
+        if (status := line.get("status", "")) not in ("", *STATUSES):
+            raise ValueError(f"has a 'status' that is not one of {', '.join(STATUSES)}")
         texts = {name: line.get(name, "") for name in _TEXTS}
-        return cls(**texts, sample=sample, judged_wrongly=wrongly)
+        return cls(**texts, sample=sample, judged_wrongly=wrongly, status=status)
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as plain JSON."""
@@ -64,6 +70,17 @@ class Review:
     def shown(self) -> dict[str, Any]:
         """Return the line as pages have it: control characters in its texts are spelled out."""
         return {k: visible(v) if isinstance(v, str) else v for k, v in self.to_json().items()}
+
+    @property
+    def says_status(self) -> bool:
+        """True if the mark says which status the verdict should have."""
+        return bool(self.status) or self.judged_wrongly
+
+    def status_for(self, recorded: str) -> str:
+        """Return the status that the verdict should have; ``recorded`` is the one that it has."""
+        if self.status or not self.judged_wrongly:
+            return self.status or recorded
+        return "wrong" if recorded == "correct" else "correct"
 
     @property
     def key(self) -> VerdictKey:
@@ -82,7 +99,7 @@ def read_reviews(folder: Path, run_id: str) -> dict[VerdictKey, Review]:
     latest = {
         review.key: review for review in JsonLines(folder / FILE, Review.from_json) if review.run == run_id
     }
-    return {key: review for key, review in latest.items() if review.judged_wrongly or review.note}
+    return {key: review for key, review in latest.items() if review.says_status or review.note}
 
 
 def append_review(folder: Path, review: Review) -> None:

@@ -14,6 +14,7 @@ from pytest_llmprops.core.metrics import Metric, items_of, mean_metrics, repeat_
 from pytest_llmprops.core.records import Group, MetricRow, Remark, SummaryRow, VerdictRecord
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.runs.benchmark_metadata import IsWeighted, cluster_weighted
+from pytest_llmprops.runs.readings import reading_remarks
 
 
 def summary_rows(
@@ -130,7 +131,9 @@ def _metrics(
 def remarks_on(
     verdicts: Iterable[VerdictRecord], benchmarks: Mapping[str, Benchmark]
 ) -> tuple[tuple[Remark, ...], list[str]]:
-    """Return what each benchmark says about each model, and one line for each remark that it could not make.
+    """Return remarks on each model and benchmark, and one line for each remark that a benchmark could not make.
+
+    Warnings on how the replies were read come first.
 
     :param benchmarks: by name; there are no remarks of others.
     """
@@ -145,6 +148,8 @@ def remarks_on(
     for (model, name), members in groups.items():
         if name in benchmarks:
             texts, own_problems = checked_remarks(benchmarks[name], members)
+            warnings = reading_remarks(benchmarks[name], members)
+            remarks += (Remark(model, name, text, warning=True) for text in warnings)
             remarks += (Remark(model, name, text) for text in texts)
             problems |= dict.fromkeys(map(str, own_problems))
     return tuple(remarks), list(problems)

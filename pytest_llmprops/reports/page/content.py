@@ -30,6 +30,7 @@ from pytest_llmprops.reports.kit.generic import section_of
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, series_of
 from pytest_llmprops.reports.page.findings import findings
 from pytest_llmprops.reports.page.items import Spent, TaskOfSeries, items_of, upgrade_of
+from pytest_llmprops.reports.readings import readings_section
 from pytest_llmprops.reports.terminal import old_replies
 from pytest_llmprops.runs.pairs import differences
 from pytest_llmprops.runs.reader import Run
@@ -198,10 +199,14 @@ def report_on(
         findings=tuple(sentences[1:]),
         facts=tuple(_facts(runs, series)),
         gates=tuple((run.run_id, gate) for run in runs if (gate := run.facts.gate) is not None),
-        warnings=tuple(_warnings(runs, series, names)),
+        warnings=tuple(_warnings(runs, series, parts)),
         overview=tuple(h for part in parts for h in _headlines(part)),
         series=tuple(s.starred for s in series),
-        sections=(*(section_of(part) for part in parts), *([costs] if costs else [])),
+        sections=(
+            *(section_of(part) for part in parts),
+            *([costs] if costs else []),
+            *readings_section(parts, series),
+        ),
         runs=tuple((run.run_id, run_facts(run)) for run in runs),
         items=items,
         upgrade=upgrade_of(series),
@@ -276,13 +281,16 @@ def price_sources(runs: Sequence[Run]) -> str:
     return f" (prices: {joined(list(sources))})" if sources else ""
 
 
-def _warnings(runs: Sequence[Run], series: Sequence[Series], names: Sequence[str]) -> list[str]:
+def _warnings(runs: Sequence[Run], series: Sequence[Series], parts: Sequence[Measured]) -> list[str]:
+    titles = {part.benchmark: part.facts.title for part in parts}
     ids_by_line: dict[str, list[str]] = {}
     for run in runs:
         for line in _notes(run):
             ids_by_line.setdefault(line, []).append(run.run_id)
     lines = [line if len(ids) == len(runs) else f"{joined(ids)}: {line}" for line, ids in ids_by_line.items()]
     for s in series:
+        remarks = [row for row in s.run.facts.remarks if row.model == s.model and row.warning]
+        lines += [f"{s.label}, {titles.get(row.benchmark, row.benchmark)}: {row.text}" for row in remarks]
         errors = sum(r.status == "error" for r in s.run.records if r.model == s.model)
         if errors:
             lines.append(
@@ -290,7 +298,7 @@ def _warnings(runs: Sequence[Run], series: Sequence[Series], names: Sequence[str
             )
     if len(series) == 2 and series[0].run is not series[1].run:
         first, second = (s.run.facts for s in series)
-        common = [n for n in names if all(n in s.benchmarks for s in series)]
+        common = [n for n in titles if all(n in s.benchmarks for s in series)]
         lines += [f"The two runs differ: {line}" for line in differences(first, second, common)]
     return [one_line(line, 400) for line in lines]
 

@@ -19,13 +19,12 @@ from pytest_llmprops.reports.kit.blocks import (
 from pytest_llmprops.reports.kit.generic import compare, reach
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.runs.reader import Run
+from pytest_llmprops.runs.readings import MANY
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import PairedResult
     from pytest_llmprops.core.gate_results import GateResult
 
-#: with this share of unreadable replies, an accuracy says little about the answers
-MANY_UNREAD = 0.3
 DECISIONS = {
     "pass": "The gate passes",
     "fail": "The gate fails",
@@ -125,9 +124,12 @@ def _unread(measured: Measured, series: Series, tasks: list[str]) -> _Unread:
 
 
 def without_readable(measured: Measured, shares: Iterable[tuple[Series, Share]], tasks: list[str]) -> str:
-    """Return a clause that names the series of which no reply could be read; empty without any."""
-    names = [s.starred for s, _ in shares if (counts := _unread(measured, s, tasks)).part == counts.of]
-    return f"; no reply of {joined(names)} could be read" if names else ""
+    """Return a clause that names the series of which many replies could not be read; empty without any."""
+    counts = [(s.starred, _unread(measured, s, tasks)) for s, _ in shares]
+    clauses = [f"{percent(c.part / c.of)} of {name}" for name, c in counts if c.of and c.part > MANY * c.of]
+    if not clauses:
+        return ""
+    return f"; could not be read: {joined(clauses)}, so format, not ability, may be measured"
 
 
 def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> str:
@@ -139,8 +141,9 @@ def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> 
     mean = ", as a mean over clusters" if measured.is_cluster_weighted else ""
     text = f"{series.starred} {facts.verb} {percent(share.value)} of {facts.noun}{mean}"
     text += f" ({interval(share.low, share.high)})"
-    if unread.part >= MANY_UNREAD * unread.of:
-        return f"{text}; {unread.part:,} of {counted(unread.of, 'reply', 'replies')} could not be read"
+    if unread.part > MANY * unread.of:
+        unread_share = percent(unread.part / unread.of)
+        return f"{text}; {unread_share} of the replies could not be read, so this may measure format, not ability"
     chance = facts.chance_of()
     if chance is not None and share.low <= chance <= share.high:
         return f"{text}, no better than guessing"

@@ -19,6 +19,7 @@ from pytest_llmprops.reports.kit.blocks import Failures, ItemData, Upgrade, visi
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.pairs import pair_records
+from pytest_llmprops.runs.readings import Stratum, readings_of
 from pytest_llmprops.runs.reviews import Review
 
 #: options with a value that must not be repeated: what selects models and cases, writes files or decides
@@ -345,8 +346,31 @@ def _index(
         "models": [visible(s.model) for s in series],
         "reviews": [mark.shown() for mark in marks],
         "commands": [command_again(s) for s in series],
+        "readings": _readings(series, groups, numbers["benchmark"]),
         "status": ORDER,
     }
+
+
+def _readings(
+    series: Sequence[Series],
+    groups: Sequence[Sequence[tuple[Series, VerdictRecord]]],
+    benchmarks: Mapping[str, int],
+) -> dict[str, Any]:
+    """Return the strata, ``[series, benchmark, status, number of replies]``, and the sample, ``[row, stratum]``."""
+    places = {
+        (s.index, record.key): n for n, (s, record) in enumerate(row for rows in groups for row in rows)
+    }
+    strata: list[list[int]] = []
+    sample: list[tuple[int, int]] = []
+    for s in series:
+        for readings in readings_of(r for rows in s.by_benchmark.values() for r in rows):
+            numbers = {stratum: len(strata) + n for n, stratum in enumerate(readings.strata)}
+            strata += (
+                [s.index, benchmarks[readings.benchmark], ORDER.index(stratum.status), len(members)]
+                for stratum, members in readings.strata.items()
+            )
+            sample += ((places[s.index, r.key], numbers[Stratum.of(r)]) for r in readings.sample())
+    return {"strata": strata, "sample": sample}
 
 
 def _logged(record: VerdictRecord, logged: Mapping[str, RequestRecord]) -> list[str]:

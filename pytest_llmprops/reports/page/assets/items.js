@@ -7,7 +7,7 @@ async function items() {
   const several = data.series.length > 1;
   const facets = Object.keys(TITLES).filter((field) => data[field].length > 1);
   const [baseline, candidate] = data.pair;
-  const start = { tab: "all", from: baseline, to: candidate, query: "", status: new Set(), pick: {}, split: false, selected: "", column: "status", sign: 1, page: 0, item: "" };
+  const start = { tab: "all", from: baseline, to: candidate, query: "", status: new Set(), pick: {}, split: false, check: false, selected: "", column: "status", sign: 1, page: 0, item: "" };
   let state = { ...start };
   let pairs = null;
   let shown = [];
@@ -35,7 +35,7 @@ async function items() {
     const sorted = state.column !== "status" || state.sign < 0;
     return {
       ...named, tab: isPaired() ? state.tab : "", q: state.query.trim(), status: [...state.status].join(","),
-      model: state.pick.series === undefined ? "" : state.pick.series + 1, split: state.split ? 1 : "", selected: state.selected,
+      model: state.pick.series === undefined ? "" : state.pick.series + 1, split: state.split ? 1 : "", check: state.check ? "sample" : "", selected: state.selected,
       sort: sorted ? `${state.sign < 0 ? "-" : ""}${state.column}` : "", page: state.page ? state.page + 1 : "", item: state.item,
       from: state.from !== baseline ? state.from + 1 : "", to: state.to !== candidate ? state.to + 1 : "",
     };
@@ -59,6 +59,7 @@ async function items() {
     state.to = index(found.to, data.series) ?? candidate;
     state.query = found.q || "";
     state.split = Boolean(found.split);
+    state.check = found.check === "sample";
     state.selected = several && new RegExp(`^[01-]{${data.series.length}}$`).test(found.selected) ? found.selected : "";
     for (const field of facets) {
       const place = field === "series" ? index(found.model, data.series) ?? -1 : data[field].indexOf(found[field]);
@@ -74,6 +75,7 @@ async function items() {
     for (const select of document.querySelectorAll("select[data-side]")) select.value = state[select.dataset.side];
     const split = document.getElementById("split");
     if (split) split.value = state.split ? "split" : "";
+    document.getElementById("check").value = state.check ? "sample" : "";
   }
 
   // Change the state: the list is built again, and Back undoes it.
@@ -86,6 +88,7 @@ async function items() {
     const row = rowOf(entry);
     if (except !== "status" && state.status.size && !state.status.has(data.name(row, "status"))) return false;
     if (state.split && !splits(itemOf(entry))) return false;
+    if (state.check && !rowsOf(entry).some((one) => reviews.isSampled(one))) return false;
     if (state.selected && patternOf(data, itemOf(entry)) !== state.selected) return false;
     return facets.every((f) => state.pick[f] === undefined || (f === "series" && isPaired()) || number(entry, f) === state.pick[f]);
   }
@@ -319,6 +322,9 @@ async function items() {
     document.getElementById("selects").append(element("label", {}, "Between models ", select));
     buildTabs();
   }
+  const check = element("select", { id: "check" }, element("option", { value: "" }, "all items"), element("option", { value: "sample" }, "sample to check"));
+  check.addEventListener("change", () => change({ check: check.value === "sample" }));
+  document.getElementById("selects").append(element("label", {}, "Readings ", check));
   document.getElementById("chips").append(...data.status.map((status) => {
     const chip = element("button", { type: "button", class: `chip mark ${status}`, "data-status": status, "aria-pressed": "false" },
       element("span", { "aria-hidden": "true" }, GLYPHS[status]), ` ${status} `, element("b"));
@@ -369,7 +375,7 @@ async function items() {
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => {
     clearTimeout(waiting);
-    change({ query: "", status: new Set(), pick: {}, split: false, selected: "" });
+    change({ query: "", status: new Set(), pick: {}, split: false, check: false, selected: "" });
   });
   for (const [id, by] of [["previous", -1], ["next", 1]]) {
     document.getElementById(id).addEventListener("click", async () => {

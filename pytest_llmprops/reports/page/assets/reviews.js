@@ -1,6 +1,8 @@
-// Review marks: "judged wrongly" and a note on a verdict. Those beside the runs come with the page; those made here are
+// Review marks: the status that a verdict should have, and a note. Those beside the runs come with the page; those made here are
 // kept in this browser, and are exported as lines of review.jsonl. If `llmprops view` serves the page, it has the
 // current marks, and saves those made here beside the runs.
+const STATUSES = ["correct", "wrong", "refused", "unparsed"];
+
 function reviewMarks(data, changed) {
   const server = document.querySelector('meta[name="llmprops-reviews"]')?.content;
   const place = `llmprops-review ${[...new Set(data.runs)].join(" ")}`;
@@ -12,7 +14,9 @@ function reviewMarks(data, changed) {
       source: data.name(row, "source"), id: data.items.id[data.itemOf[row]], sample: data.sample(row),
     };
   };
-  const isMade = (mark) => Boolean(mark && (mark.judged_wrongly || mark.note));
+  const isMade = (mark) => Boolean(mark && (mark.status || mark.judged_wrongly || mark.note));
+  const stratumOf = new Map(data.readings.sample);
+  const isSampled = (row) => stratumOf.has(row);
   const marks = new Map(data.reviews.map((mark) => [keyOf(mark), mark]));
   if (server) load();
   else {
@@ -78,6 +82,7 @@ function reviewMarks(data, changed) {
       return {
         ...Object.fromEntries(texts.map((name) => [name, mark[name]])), sample: Number(mark.sample) || 0,
         judged_wrongly: mark.judged_wrongly === true, note: String(mark.note || ""), time: String(mark.time || ""),
+        status: STATUSES.includes(mark.status) ? mark.status : "",
       };
     } catch {
       return null;
@@ -91,6 +96,66 @@ function reviewMarks(data, changed) {
     const waiting = [...marks.values()].filter((mark) => mark.unsaved).length;
     document.getElementById("reviewed").textContent = `${made.toLocaleString("en")} review mark${made === 1 ? "" : "s"}${waiting ? `, ${waiting.toLocaleString("en")} not saved` : ""}`;
     document.getElementById("export").disabled = marks.size === 0;
+    showCorrected();
+  }
+
+  // The accuracy that the marks on the sample imply, as Readings.corrected in runs/readings.py computes it: the share
+  // of correct replies of each stratum, weighted by its size, and Wilson's intervals combined (Zou and Donner 2008).
+  function corrected() {
+    const marked = data.readings.strata.map(() => ({ n: 0, right: 0, misread: 0 }));
+    for (const [row, stratum] of stratumOf) {
+      const mark = marks.get(keyOf(about(row)));
+      if (!mark || !(mark.status || mark.judged_wrongly)) continue;
+      const recorded = data.name(row, "status");
+      const status = mark.status || (recorded === "correct" ? "wrong" : "correct");
+      marked[stratum].n += 1;
+      marked[stratum].right += status === "correct";
+      marked[stratum].misread += status !== recorded;
+    }
+    const groups = new Map();
+    data.readings.strata.forEach(([series, benchmark, status, size], place) => {
+      const key = `${series} ${benchmark}`;
+      if (!groups.has(key)) groups.set(key, { series, benchmark, total: 0, strata: [] });
+      const group = groups.get(key);
+      group.total += size;
+      group.strata.push({ size, asRead: data.status[status] === "correct", ...marked[place] });
+    });
+    return [...groups.values()].filter((group) => group.strata.some(({ n }) => n)).map((group) => {
+      const sums = { value: 0, below: 0, above: 0, asRead: 0, n: 0, misread: 0, unmarked: 0 };
+      for (const { size, asRead, n, right, misread } of group.strata) {
+        const weight = size / group.total;
+        sums.asRead += weight * asRead;
+        if (!n) {
+          sums.value += weight * asRead;
+          sums.unmarked += size;
+          continue;
+        }
+        const [low, high] = wilson(right, n);
+        const left = Math.sqrt((size - n) / Math.max(1, size - 1));
+        sums.value += (weight * right) / n;
+        sums.below += (weight * (right / n - low) * left) ** 2;
+        sums.above += (weight * (high - right / n) * left) ** 2;
+        sums.n += n;
+        sums.misread += misread;
+      }
+      return { ...group, ...sums, low: Math.max(0, sums.value - Math.sqrt(sums.below)), high: Math.min(1, sums.value + Math.sqrt(sums.above)) };
+    });
+  }
+
+  function wilson(right, n) {
+    const z2 = 1.959963984540054 ** 2;
+    const share = right / n;
+    const centre = (share + z2 / (2 * n)) / (1 + z2 / n);
+    const half = Math.sqrt(z2 * ((share * (1 - share)) / n + z2 / (4 * n * n))) / (1 + z2 / n);
+    return [Math.max(0, centre - half), Math.min(1, centre + half)];
+  }
+
+  function showCorrected() {
+    const percent = (share) => `${(100 * share).toFixed(1)}%`;
+    document.getElementById("corrected").replaceChildren(...corrected().map((group) => element("li", {},
+      `${words(data.benchmark[group.benchmark])}, ${data.series[group.series]}: corrected accuracy ${percent(group.value)} (${percent(group.low)} to ${percent(group.high)}), as read ${percent(group.asRead)}; `
+      + `${group.misread} of ${group.n} marked replies of the sample are misread`
+      + (group.unmarked ? `; ${group.unmarked.toLocaleString("en")} replies were read by rules without a mark` : ""))));
   }
 
   document.getElementById("export").addEventListener("click", () => {
@@ -118,38 +183,43 @@ function reviewMarks(data, changed) {
 
   function form(row) {
     const subject = about(row);
-    const mark = marks.get(keyOf(subject)) || { judged_wrongly: false, note: "" };
-    const wrongly = element("input", { type: "checkbox" });
-    wrongly.checked = mark.judged_wrongly;
+    const mark = marks.get(keyOf(subject)) || { judged_wrongly: false, note: "", status: "" };
+    const recorded = data.name(row, "status");
+    const wrongly = mark.judged_wrongly && !mark.status ? [element("option", { value: "?" }, "judged wrongly")] : [];
+    const judgement = element("select", {}, element("option", { value: "" }, "not checked"), ...wrongly,
+      ...(recorded === "error" ? [] : [recorded, ...STATUSES.filter((status) => status !== recorded)]).map((status) => (
+        element("option", { value: status }, status === recorded ? `right: ${status}` : `should be ${status}`))));
+    judgement.value = mark.status || (wrongly.length ? "?" : "");
     const note = element("input", { type: "text", dir: "auto", maxlength: "2000" });
     note.value = mark.note;
     const state = element("span", { class: "review-state", role: "status" });
     const again = element("button", { type: "button", class: "plain", hidden: "" }, "Save again");
+    const isWrong = () => judgement.value !== "" && judgement.value !== recorded;
     const save = async () => {
       again.hidden = true;
       if (server) state.textContent = "Saving…";
-      const problem = await put({ ...subject, judged_wrongly: wrongly.checked, note: note.value.trim(), time: new Date().toISOString() });
+      const problem = await put({ ...subject, judged_wrongly: isWrong(), status: judgement.value === "?" ? "" : judgement.value, note: note.value.trim(), time: new Date().toISOString() });
       if (!server) return;
       state.textContent = problem ? `Not saved: ${problem}` : "Saved";
       state.classList.toggle("wrong", Boolean(problem));
       again.hidden = !problem;
     };
-    wrongly.addEventListener("change", save);
+    judgement.addEventListener("change", save);
     note.addEventListener("change", save);
     again.addEventListener("click", save);
     if (mark.unsaved) {
       state.textContent = "Not saved";
       again.hidden = false;
     }
-    return element("div", { class: "review" }, element("label", {}, wrongly, " Judged wrongly"), element("label", { class: "review-note" }, "Note ", note), state, again);
+    return element("div", { class: "review" }, element("label", {}, "Reading ", judgement), element("label", { class: "review-note" }, "Note ", note), state, again);
   }
 
   function badge(rows) {
     const made = rows.map((row) => marks.get(keyOf(about(row)))).filter(isMade);
     if (!made.length) return null;
-    const title = made.some((mark) => mark.judged_wrongly) ? "judged wrongly" : "note";
+    const title = made.some((mark) => mark.judged_wrongly) ? "judged wrongly" : made.some((mark) => mark.status) ? "read right" : "note";
     return element("span", { class: "badge", title: made.map((mark) => mark.note).filter(Boolean).join(" / ") || null }, `✎ ${title}`);
   }
 
-  return { form, badge };
+  return { form, badge, isSampled };
 }
