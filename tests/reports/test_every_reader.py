@@ -84,7 +84,7 @@ def test_mean_scores_are_item_means() -> None:
 def test_the_page_counts_items_and_samples(run: Run) -> None:
     """The table of results has both numbers, every sample has a row, and a note explains the accuracy."""
     report = report_on([run], {})
-    [section] = report.sections
+    section = report.sections[0]
     blocks = [x for b in section.blocks for x in (b.blocks if isinstance(b, Fold) else (b,))]
     [results] = [b for b in blocks if isinstance(b, Table) and b.title == "Results"]
     names = [name for name, _ in results.columns]
@@ -103,7 +103,7 @@ def test_the_page_counts_items_and_samples(run: Run) -> None:
 def test_a_page_without_repeats_has_no_samples(tmp_path: Path) -> None:
     """Nothing about samples is shown for a run that has one per item."""
     report = report_on([read_run(recorded(tmp_path / "once", samples(of=1)))], {})
-    [section] = report.sections
+    section = report.sections[0]
     blocks = [x for b in section.blocks for x in (b.blocks if isinstance(b, Fold) else (b,))]
     assert not any("Samples" in dict(b.columns) for b in blocks if isinstance(b, Table))
     assert not any("samples" in b.text for b in blocks if isinstance(b, Note))

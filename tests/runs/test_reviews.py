@@ -20,6 +20,7 @@ from tests.support.report_items import unpacked
 MARK: dict[str, Any] = {
     "run": "run", "model": "model", "benchmark": "sums", "source": "builtin", "id": "sums/en/add/0001", "sample": 0,
     "judged_wrongly": True, "note": "both spellings are right", "time": "2026-01-02T03:04:05Z",
+    "status": "",
 }  # fmt: skip
 
 
@@ -59,6 +60,7 @@ def test_a_run_without_marks(tmp_path: Path) -> None:
     [
         ({"id": None}, "has a 'id' that is not a string"),
         ({"judged_wrongly": "yes"}, "has a 'judged_wrongly' that is not true or false"),
+        ({"status": "good"}, "has a 'status' that is not one of correct, wrong, refused, unparsed"),
         ({"sample": -1}, "has a 'sample' that is not a whole number"),
     ],
 )

@@ -204,8 +204,8 @@ def report_on(
         series=tuple(s.starred for s in series),
         sections=(
             *(section_of(part) for part in parts),
-            *([costs] if costs else []),
             *readings_section(parts, series),
+            *([costs] if costs else []),
         ),
         runs=tuple((run.run_id, run_facts(run)) for run in runs),
         items=items,

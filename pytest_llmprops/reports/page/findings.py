@@ -125,11 +125,19 @@ def _unread(measured: Measured, series: Series, tasks: list[str]) -> _Unread:
 
 def without_readable(measured: Measured, shares: Iterable[tuple[Series, Share]], tasks: list[str]) -> str:
     """Return a clause that names the series of which many replies could not be read; empty without any."""
-    counts = [(s.starred, _unread(measured, s, tasks)) for s, _ in shares]
-    clauses = [f"{percent(c.part / c.of)} of {name}" for name, c in counts if c.of and c.part > MANY * c.of]
-    if not clauses:
-        return ""
-    return f"; could not be read: {joined(clauses)}, so format, not ability, may be measured"
+    counts = {s.starred: _unread(measured, s, tasks) for s, _ in shares}
+    none = [name for name, c in counts.items() if c.part == c.of]
+    some = [
+        f"{percent(c.part / c.of)} of those of {name}"
+        for name, c in counts.items()
+        if MANY * c.of < c.part < c.of
+    ]
+    text = f"; no reply of {joined(none)} could be read" if none else ""
+    if some:
+        text += (
+            f"; not all replies could be read ({joined(some)} not), so format, not ability, may be measured"
+        )
+    return text
 
 
 def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> str:

@@ -228,7 +228,8 @@ def test_a_benchmark_can_bring_its_section(tmp_path: Path, monkeypatch: pytest.M
     records = [*verdicts("add", 7, 1), *verdicts("warm_up", 0, 8)]
     content = report(recorded(tmp_path / "run", records))
     assert content.title.startswith("model answers 87.5% of all sums")
-    (shown,) = content.sections
+    shown, readings = content.sections
+    assert readings.title == "Readings"
     assert (shown.key, shown.title, shown.about) == ("sums", "Sums & more", "Can it add?")
     assert shown.blocks == (Note("2 places"),)
     assert content.overview[0].chance == 0.1

@@ -84,10 +84,12 @@ APART = "; other was measured on other items."
         ([elsewhere(10, model=m, source=s) for m, s in zip("abc", ("builtin", "generated", "published"), strict=True)],
          "a, b and c have no item of Homophones in common."),
         ([unread(30)], "No reply of model on homophones could be read (30 replies)."),
+        ([asked(90, 10, model="old"), [*asked(90, 10, model="new")[:80], *unread(20, model="new")]],
+         "new does worse than old on homophones (*; not all replies could be read (25.0% of those of new not), so *."),
         ([asked(90, 10, model="old"), unread(100, model="new")],
          "new does worse than old on homophones (−90.0 points*; no reply of new could be read."),
         ([[*unread(60), *asked(100, 0)[60:]]],
-         "model answers 40.0% of homophones (30.3 to 50.3); 60 of 100 replies could not be read."),
+         "model answers 40.0% of homophones (30.3 to 50.3); 60.0% of the replies could not be read, so this may *."),
         ([[verdict("asked", n, "refused", **HOMOPHONES) for n in range(30)]],
          "model refuses all of homophones (30 replies)."),
         ([[verdict("implicit", n, "unparsed", benchmark="eras", language="zh") for n in range(30)]],
@@ -98,7 +100,8 @@ APART = "; other was measured on other items."
         "worse than guessing", "better of two", "worse of two", "detectable drop", "best with its rivals",
         "equals are not ranked", "two without common items", "nothing measured", "only errors", "target",
         "others, none right", "others, all right", "pair with common items", "three without common items",
-        "no reply read", "no reply of one of two read", "some replies not read", "all refused", "target, no reply read",
+        "no reply read", "some of one of two not read", "no reply of one of two read", "some replies not read",
+        "all refused", "target, no reply read",
     ],
 )  # fmt: skip
 def test_the_heading_follows_from_the_numbers(

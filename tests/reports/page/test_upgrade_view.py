@@ -290,13 +290,13 @@ def test_review_marks_are_kept_exported_and_imported(show: Open, browser_page: A
     """A mark survives a reload, is exported as a line of review.jsonl, and is there again after an import."""
     address = "#items?tab=lost&item=sums/en/rhyme/0000"
     side = show(address=address).locator(".detail .side").nth(1)
-    side.get_by_label("Judged wrongly").check()
+    side.get_by_label("Judgement").select_option("should be correct")
     side.get_by_label("Note").fill("bowl is right, too")
     side.get_by_label("Note").press("Enter")
     page = show(address=address)
     side = page.locator(".detail .side").nth(1)
-    assert (side.get_by_label("Judged wrongly").is_checked(), side.get_by_label("Note").input_value()) == (
-        True,
+    assert (side.get_by_label("Judgement").input_value(), side.get_by_label("Note").input_value()) == (
+        "correct",
         "bowl is right, too",
     )
     assert page.locator("#list .badge").inner_text() == "✎ judged wrongly"

@@ -171,10 +171,10 @@ def test_review_marks_are_saved_beside_the_run(
     old, new = id_of(runs / "old"), id_of(runs / "new")
     page = show(f"reports/{old}/")
     page.locator("#list .open", has_text="sums/en/add/0005").click()
-    page.get_by_label("Judged wrongly").check()
+    page.get_by_label("Judgement").select_option("should be correct")
     page.locator(".review-state", has_text=re.compile("^Saved$")).wait_for()
     [mark] = read_reviews(runs / "old", "old").values()
-    assert (mark.id, mark.judged_wrongly) == ("sums/en/add/0005", True)
+    assert (mark.id, mark.judged_wrongly, mark.status) == ("sums/en/add/0005", True, "correct")
     # A full disk is said, and the note stays in its field until it can be saved.
     with monkeypatch.context() as patch:
 

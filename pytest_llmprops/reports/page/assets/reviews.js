@@ -211,7 +211,7 @@ function reviewMarks(data, changed) {
       state.textContent = "Not saved";
       again.hidden = false;
     }
-    return element("div", { class: "review" }, element("label", {}, "Reading ", judgement), element("label", { class: "review-note" }, "Note ", note), state, again);
+    return element("div", { class: "review" }, element("label", {}, "Judgement ", judgement), element("label", { class: "review-note" }, "Note ", note), state, again);
   }
 
   function badge(rows) {

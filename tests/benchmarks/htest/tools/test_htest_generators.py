@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.htest.benchmark import LABELS, read_rows
+from pytest_llmprops.benchmarks.htest.benchmark import read_rows
+from pytest_llmprops.benchmarks.htest.reading import LABELS
 from pytest_llmprops.benchmarks.htest.tools import vocabulary
 from pytest_llmprops.benchmarks.htest.tools.generators import TASKS, Lexicon, generate, item_key
 from pytest_llmprops.core.errors import UsageError
