@@ -201,7 +201,7 @@ def test_own_benchmark_is_compared_reported_and_gated_like_ours(
         decided = capsys.readouterr().out
         assert "not installed" not in decided
     report = report_on([read_run(before.folder), read_run(after.folder)], {})
-    assert [section.title for section in report.sections] == ["Controlled sums"]
+    assert [section.title for section in report.sections] == ["Controlled sums", "Readings"]
 
 
 def test_fault_at_every_item_stops_the_run(run: Runner, workers: str) -> None:
