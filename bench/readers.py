@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from bench.suite import Bench
 
 ROOT = Path(__file__).resolve().parent.parent
+#: replies that somebody wrote and labelled before a reader saw them
+LABELLED = ROOT / "fixtures" / "replies"
 LENGTH = 10_000
 LIMIT_MS = 50.0
 #: A reader's time grows at most this much from a length to four times the length; 4 is linear, 16 quadratic.
@@ -449,7 +451,7 @@ def labelled(folder: Path, name: str) -> list[dict[str, Any]]:
 
 def score(bench: Bench) -> None:
     """Print the agreement of each reader with the labelled replies, by class, and what it misread."""
-    folder = Path(os.environ.get("LLMPROPS_REPLIES") or ROOT / "fixtures" / "replies")
+    folder = Path(os.environ.get("LLMPROPS_REPLIES") or LABELLED)
     data = os.environ.get("LLMPROPS_DATA")
     for name, (read, positive) in scored_readers(Path(data) if data else None).items():
         groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)

@@ -1,12 +1,67 @@
-"""The fuzzers of ``bench/readers.py``, briefly: no reply makes a reader raise or take more than linear time."""
+"""Readers agree with labelled replies, and no reply makes one raise or take more than linear time."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
 import pytest
 
-from bench.readers import GROWTH, Reader, growth, readers, replies
+from bench.readers import (
+    GROWTH,
+    LABELLED,
+    Reader,
+    agreement,
+    growth,
+    labelled,
+    readers,
+    replies,
+    scored_readers,
+)
 
 READERS = {reader.name: reader for reader in readers()}
+
+
+class Aim(NamedTuple):
+    """The precision and recall that a reader must reach; of readers without a positive label, of all answers."""
+
+    precision: float
+    recall: float
+
+
+AIMS = {
+    "homophones": Aim(0.985, 0.985),
+    "dtails-select": Aim(0.99, 0.97),
+    "dtails-translate": Aim(0.98, 0.98),
+    "eras-explicit": Aim(0.99, 0.95),
+    "eras-implicit": Aim(0.98, 0.98),
+    "htest": Aim(0.98, 0.98),
+    "htest-geometry": Aim(0.98, 0.98),
+    "oracle-list": Aim(0.97, 0.97),
+    "oracle-yesno": Aim(0.97, 0.97),
+    "oracle-paraphrases": Aim(0.97, 0.97),
+}
+
+
+@pytest.fixture(scope="module")
+def scored() -> dict[str, Any]:
+    """Return what reads each file of labelled replies."""
+    data = os.environ.get("LLMPROPS_DATA")
+    return dict(scored_readers(Path(data) if data else None))
+
+
+@pytest.mark.parametrize("name", AIMS)
+def test_a_reader_agrees_with_labelled_replies(name: str, scored: dict[str, Any]) -> None:
+    """Replies that somebody wrote and labelled before the reader saw them are read as labelled."""
+    folders = [LABELLED, *([Path(folder)] if (folder := os.environ.get("LLMPROPS_REPLIES")) else [])]
+    for folder in folders:
+        rows = labelled(folder, name)
+        assert rows
+        one = agreement(rows, *scored[name])
+        assert (one.precision >= AIMS[name].precision, one.recall >= AIMS[name].recall) == (True, True), (
+            one.misread
+        )
 
 
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
