@@ -345,5 +345,8 @@ class Benchmark:
         return ()
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Return remarks on one model for the summary, one line each, from the first sample of each item."""
+        """Return remarks on one model for the summary, one line each, from the first sample of each item.
+
+        A remark that begins with ``warning: `` is shown in the headline: the numbers may not mean what they seem to.
+        """
         return ()

@@ -175,7 +175,8 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     share, z2 = successes / n, _Z * _Z
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = _Z * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    # Exact at the ends, where rounding would leave a tiny difference.
+    return centre - half if successes else 0.0, centre + half if successes < n else 1.0
 
 
 def _shuffled(record: VerdictRecord) -> str:
@@ -220,11 +221,11 @@ def reading_remarks(benchmark: Benchmark, records: Sequence[VerdictRecord]) -> l
             f"the rules of quick and paper read {percent(different / compared)} of the replies differently"
             f" ({count(different)} of {count(compared)}); llmprops readings lists them"
         )
-    answers = Counter(record.given for record in own)
-    [(answer, times)] = answers.most_common(1)
-    if len(own) >= FEWEST and times >= SAME * len(own) and len({record.expected for record in own}) > 1:
-        shown = one_line(answer, 40) or "(empty)"
-        lines.append(f"{percent(times / len(own))} of the answers are the same: {shown!r}")
+    read = [record for record in own if not is_unread(record)]
+    if len(read) >= FEWEST and len({record.expected for record in read}) > 1:
+        [(answer, times)] = Counter(record.given for record in read).most_common(1)
+        if times >= SAME * len(read):
+            lines.append(f"{percent(times / len(read))} of the answers are the same: {one_line(answer, 40)!r}")
     return [*lines, *_no_better_than_chance(benchmark, own)]
 
 

@@ -128,6 +128,10 @@ def _metrics(
     return [*own, *added], [problem for _, problems in of_repeats for problem in problems]
 
 
+#: a benchmark's remark that begins with this is a warning: the numbers may not mean what they seem to
+WARNING = "warning: "
+
+
 def remarks_on(
     verdicts: Iterable[VerdictRecord], benchmarks: Mapping[str, Benchmark]
 ) -> tuple[tuple[Remark, ...], list[str]]:
@@ -150,6 +154,8 @@ def remarks_on(
             texts, own_problems = checked_remarks(benchmarks[name], members)
             warnings = reading_remarks(benchmarks[name], members)
             remarks += (Remark(model, name, text, warning=True) for text in warnings)
-            remarks += (Remark(model, name, text) for text in texts)
+            for text in texts:
+                warning = text.startswith(WARNING)
+                remarks.append(Remark(model, name, text.removeprefix(WARNING), warning))
             problems |= dict.fromkeys(map(str, own_problems))
     return tuple(remarks), list(problems)

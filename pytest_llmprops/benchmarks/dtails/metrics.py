@@ -49,7 +49,7 @@ def remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
     by_size = positions(v for v in values if runs_of(v))
     for size in order_dependent(by_size):
         shares = ", ".join(f"{share:.0%}" for share in by_size[size].rates)
-        yield f"{RULE}; of {size} variations: {shares} of {by_size[size].n} choices"
+        yield f"warning: {RULE}; of {size} variations: {shares} of {by_size[size].n} choices"
 
 
 def _baseline(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
