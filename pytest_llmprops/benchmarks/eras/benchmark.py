@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT, Context, load_items
-from pytest_llmprops.benchmarks.eras.settings import AUTHORS, EXPLICIT_TASK, IMPLICIT_TASK, ErasSettings
+from pytest_llmprops.benchmarks.eras.settings import (
+    AUTHORS,
+    CUTTING,
+    EXPLICIT_TASK,
+    IMPLICIT_TASK,
+    ErasSettings,
+)
 from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded, Serve
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.items import Item
@@ -43,6 +49,8 @@ class Eras(Benchmark):
         **EXPLICIT_TASK,
         "canary_token_rate": "lower",
         "canary_swallowed_rate": "lower",
+        **CUTTING,
+        "retry_rate": "lower",
         **IMPLICIT_TASK,
         **AUTHORS,
         "tie_rate": "none",
@@ -60,7 +68,7 @@ class Eras(Benchmark):
     accuracy_targets = {IMPLICIT: 0.5}
     presentation = frozenset({"case"})
     protocols = {
-        "paper": NamedSettings(ErasSettings(samples=20), assumed=_ASSUMED),
+        "paper": NamedSettings(ErasSettings(samples=20, rule="paper"), assumed=_ASSUMED),
         "quick": NamedSettings(
             ErasSettings(),
             assumed=(_FILLED,),
@@ -110,7 +118,7 @@ class Eras(Benchmark):
         return metric_rows(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Return a warning if all implicit pairs are ties, because their accuracy then means nothing."""
+        """Return warnings about accuracies that mean nothing: degenerate segmentations, or only ties."""
         from pytest_llmprops.benchmarks.eras.metrics import remarks
 
         return remarks(records)

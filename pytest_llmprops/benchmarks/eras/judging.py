@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 from pytest_llmprops.benchmarks.eras import explicit
 from pytest_llmprops.benchmarks.eras.chat_sentiment import NOTES, ChatScores, score_pair
 from pytest_llmprops.benchmarks.eras.explicit import (
+    DEGENERATE,
     Branching,
     ChatSegmentation,
     ParadigmFacts,
     SiteOutcome,
+    is_degenerate,
     judge_site,
-    judge_words,
     read_segmentation,
+    retry_prompt,
 )
 from pytest_llmprops.benchmarks.eras.implicit import (
     CHAT_MASK,
@@ -29,7 +32,7 @@ from pytest_llmprops.benchmarks.eras.implicit import (
 )
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, Context, sentences_in_script
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair
+from pytest_llmprops.benchmarks.eras.sentences import SentencePair, known_boundaries
 from pytest_llmprops.benchmarks.eras.settings import ErasSettings
 from pytest_llmprops.core.benchmark import Ask, Serve
 from pytest_llmprops.core.errors import BackendError, RunStopped
@@ -96,47 +99,100 @@ def _sentiment(values: Mapping[str, float]) -> str:
 BOUNDARY, OPEN, CLOSE, NEXT = "|", "【", "】", " / "
 _REASONS = {
     "none": "the canary word {canary} is not cut out",
+    "degenerate": "the site is undecided in a degenerate segmentation: {words} words for {characters} characters",
     "token": "the canary word {canary} was segmented as a word",
     "swallowed": "the canary word {canary} is part of a longer word",
 }
 
 
+Rule = Literal["paper", "segmented"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """How a sentence is cut.
+
+    :param site_cuts: Number of boundaries inside the site, 0 to 2. :param words: Number of words.
+    :param characters: Length of the sentence. :param gold: Number of boundaries that the paradigm determines (see
+        :func:`~pytest_llmprops.benchmarks.eras.sentences.known_boundaries`). :param gold_cut: How many of them are cut.
+    """
+
+    site_cuts: int
+    words: int
+    characters: int
+    gold: int
+    gold_cut: int
+
+    def values(self) -> dict[str, float]:
+        """Return the numbers for a verdict."""
+        return {name: float(number) for name, number in asdict(self).items()}
+
+
+def judged_site(
+    words: Sequence[str], text: str, pair: SentencePair, rule: Rule
+) -> tuple[SiteOutcome, frozenset[int]]:
+    """Return the outcome at the site of a segmented sentence by ``rule``, and the word boundaries.
+
+    :raises BackendError: if the words do not join to exactly ``text``.
+    """
+    edges, start = boundaries(words, text), pair.site_start
+    outcome = judge_site(edges, start, pair.paradigm.branching)
+    is_undecided = (start + 1 in edges) == (start + 2 in edges)
+    if rule == "segmented" and is_undecided and is_degenerate(len(words), len(text)):
+        outcome = DEGENERATE
+    return outcome, edges
+
+
 class SegmentJudge:
     """Judge segmented pairs. Equal parts of verdicts are built once, because there may be 200,000 pairs."""
 
-    def __init__(self) -> None:
+    def __init__(self, rule: Rule) -> None:
+        self._rule = rule
         self._known: dict[tuple[object, ...], Verdict] = {}
 
-    def judge(self, pair: SentencePair, texts: tuple[str, str], words: Sequence[Sequence[str]]) -> Verdict:
+    def judge(
+        self,
+        pair: SentencePair,
+        texts: tuple[str, str],
+        words: Sequence[Sequence[str]],
+        unread: str | None = None,
+    ) -> Verdict:
         """Return the verdict on the words of the test and the control sentence.
 
-        :param texts: Both sentences, as sent.
+        :param texts: Both sentences, as sent. :param unread: The control's reply if it cannot be read: it is incorrect.
         :raises BackendError: if the words do not join to exactly the sentence.
         """
-        start, branching = pair.site_start, pair.paradigm.branching
-        test = judge_site(boundaries(words[0], texts[0]), start, branching)
-        control = judge_site(boundaries(words[1], texts[1]), start, branching)
-        given = f"{marked_segmentation(words[0], pair, test)}{NEXT}{BOUNDARY.join(words[1])}"
-        return self.verdict(pair, texts[0], test, control, given)
-
-    def verdict(
-        self, pair: SentencePair, text: str, test: SiteOutcome, control: SiteOutcome | None, given: str
-    ) -> Verdict:
-        """Return the verdict on the outcomes at the two sites; ``given`` shows both segmentations."""
         start = pair.site_start
-        site = text[start : start + 3]
-        key = (pair.paradigm.id, start, site, test, control)
+        test, edges = judged_site(words[0], texts[0], pair, self._rule)
+        control = judged_site(words[1], texts[1], pair, self._rule)[0] if unread is None else None
+        gold = known_boundaries(pair)
+        cutting = Cutting(
+            (start + 1 in edges) + (start + 2 in edges),
+            len(words[0]),
+            len(texts[0]),
+            len(gold),
+            sum(place in edges for place in gold),
+        )
+        given = marked_segmentation(words[0], pair, test) + NEXT
+        given += BOUNDARY.join(words[1]) if unread is None else unread
+        site = texts[0][start : start + 3]
+        key = (pair.paradigm.id, start, site, test, control, cutting)
         known = self._known.get(key)
         if known is None:
             left = pair.paradigm.branching == "left"
-            canary = site[1:] if left else site[:2]
+            reason = "degenerate" if test == DEGENERATE else test.canary
             known = self._known[key] = Verdict(
                 "correct" if test.right else "wrong",
                 expected_cut(site, pair.paradigm),
                 "",
-                _REASONS[test.canary].format(canary=canary),
+                _REASONS[reason].format(canary=site[1:] if left else site[:2], **asdict(cutting)),
                 float(test.right),
-                {**outcome_values(test, control), "start": float(start), **paradigm_values(pair.paradigm)},
+                {
+                    **outcome_values(test, control),
+                    "start": float(start),
+                    **cutting.values(),
+                    **paradigm_values(pair.paradigm),
+                },
             )
         return Verdict(known.status, known.expected, given, known.reason, known.score, known.values)
 
@@ -151,7 +207,7 @@ def expected_cut(site: str, paradigm: Paradigm) -> str:
 def marked_segmentation(words: Sequence[str], pair: SentencePair, outcome: SiteOutcome) -> str:
     """Return the test sentence with word boundaries, and with brackets around a wrongly segmented canary word."""
     line = BOUNDARY.join(words)
-    if outcome.right:
+    if outcome.canary == "none":
         return line
     # The canary word contains no boundary mark, so only the marks before it shift its position in the line.
     start = pair.site_start + (1 if pair.paradigm.branching == "left" else 0)
@@ -164,55 +220,94 @@ def marked_segmentation(words: Sequence[str], pair: SentencePair, outcome: SiteO
     return f"{line[:start]}{OPEN}{line[start : start + 2]}{CLOSE}{line[start + 2 :]}"
 
 
-def judge_chat(pair: SentencePair, texts: tuple[str, str], replies: Sequence[Reply]) -> Verdict:
-    """Return the verdict on a chat model's two replies: sentences with spaces between their words.
+@dataclass(frozen=True, slots=True)
+class ChatAnswer:
+    """A chat model's answer to the request to segment one sentence.
+
+    :param reply: The reply that counts. :param retried: It is the second reply, because the first could not be read.
+    """
+
+    reply: Reply
+    result: ChatSegmentation
+    retried: bool
+
+    @property
+    def is_filtered(self) -> bool:
+        """True if a content filter refused."""
+        return self.reply.finish_reason == "content_filter"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words; empty if the reply is filtered or cannot be read."""
+        return () if self.is_filtered else self.result.words
+
+    @property
+    def problem(self) -> str:
+        """Why there are no words."""
+        if self.is_filtered:
+            return "a content filter refused"
+        is_cut = self.reply.finish_reason == "length" and self.reply.text.strip()
+        problem = "the reply was cut off before the end of the sentence" if is_cut else self.result.problem
+        return f"{problem}, after one retry" if self.retried else problem
+
+
+#: Maximum length of an unreadable reply in the request to answer again, in characters.
+LONGEST_SENT_BACK = 1_000
+
+
+async def segmented(text: str, ask: Ask, settings: ErasSettings) -> ChatAnswer:
+    """Ask a chat model to segment a sentence, and ask again once if the reply cannot be read."""
+    request = Chat.user(
+        explicit.PROMPT.format(text=text),
+        temperature=settings.temperature,
+        max_tokens=settings.max_tokens,
+    )
+    first = ChatAnswer(reply := await ask(request), read_segmentation(reply.text, text), retried=False)
+    if first.words or first.is_filtered:
+        return first
+    # Servers refuse an empty turn.
+    shown = reply.text.strip()[:LONGEST_SENT_BACK] or "(empty)"
+    reply = await ask(request.then(shown, retry_prompt(first.result.problem, text)))
+    return ChatAnswer(reply, read_segmentation(reply.text, text), retried=True)
+
+
+def judge_chat(
+    pair: SentencePair, texts: tuple[str, str], answers: tuple[ChatAnswer, ChatAnswer], rule: Rule
+) -> Verdict:
+    """Return the verdict on a chat model's segmentations of both sentences.
 
     If the reply for the test sentence is refused or cannot be read, so is the pair. A control reply that
     cannot be read counts as incorrect.
     """
-    results = [read_segmentation(r.text, text) for r, text in zip(replies, texts, strict=True)]
-    filtered = [r.finish_reason == "content_filter" for r in replies]
-    test, control = (
-        None
-        if is_filtered or not result.words
-        else judge_words(result.words, text, pair.site_start, pair.paradigm.branching)
-        for result, text, is_filtered in zip(results, texts, filtered, strict=True)
-    )
-    shown = [
-        BOUNDARY.join(result.words) if result.words else reply.text.strip()
-        for result, reply in zip(results, replies, strict=True)
-    ]
-    flags = {"test_read": float(test is not None), "control_read": float(control is not None)}
-    if test is None:
+    test, control = answers
+    flags = {
+        "test_read": float(bool(test.words)),
+        "control_read": float(bool(control.words)),
+        "test_retried": float(test.retried),
+        "control_retried": float(control.retried),
+    }
+    if not test.words:
         site = texts[0][pair.site_start : pair.site_start + 3]
         return Verdict(
-            "refused" if filtered[0] else "unparsed",
+            "refused" if test.is_filtered else "unparsed",
             expected_cut(site, pair.paradigm),
-            NEXT.join(shown),
-            _problem(replies[0], results[0], refused=filtered[0]),
+            NEXT.join(BOUNDARY.join(answer.words) or answer.reply.text.strip() for answer in answers),
+            test.problem,
             values={
-                **outcome_values(test, control),
+                **outcome_values(None, _outcome(control, texts[1], pair, rule)),
                 "start": float(pair.site_start),
                 **paradigm_values(pair.paradigm),
                 **flags,
             },
         )
-    given = NEXT.join((marked_segmentation(results[0].words, pair, test), shown[1]))
-    verdict = SegmentJudge().verdict(pair, texts[0], test, control, given)
-    reason = verdict.reason
-    if control is None:
-        reason += f"; control: {_problem(replies[1], results[1], refused=filtered[1])}"
-    return Verdict(
-        verdict.status, verdict.expected, given, reason, verdict.score, {**verdict.values, **flags}
-    )
+    unread = None if control.words else control.reply.text.strip()
+    verdict = SegmentJudge(rule).judge(pair, texts, (test.words, control.words), unread)
+    reason = verdict.reason if control.words else f"{verdict.reason}; control: {control.problem}"
+    return replace(verdict, reason=reason, values={**verdict.values, **flags})
 
 
-def _problem(reply: Reply, result: ChatSegmentation, *, refused: bool) -> str:
-    if refused:
-        return "a content filter refused"
-    if reply.finish_reason == "length" and reply.text.strip():
-        return "the reply was cut off before the end of the sentence"
-    return result.problem
+def _outcome(answer: ChatAnswer, text: str, pair: SentencePair, rule: Rule) -> SiteOutcome | None:
+    return judged_site(answer.words, text, pair, rule)[0] if answer.words else None
 
 
 def judge_scores(pair: SentencePair, texts: tuple[str, str], scores: PairScores, way: str) -> Verdict:
@@ -288,7 +383,7 @@ def evaluate_all(
 ) -> Sequence[Verdict | BackendError]:
     """Return the verdicts on explicit pairs of a segmenter in this process."""
     _check_set(context, settings)
-    judge = SegmentJudge().judge
+    judge = SegmentJudge(settings.rule).judge
     results: list[Verdict | BackendError] = []
     for start in range(0, len(items), _CHUNK):
         pairs: list[SentencePair] = [item["pair"] for item in items[start : start + _CHUNK]]
@@ -321,16 +416,9 @@ def _words(reply: Reply | BackendError) -> Sequence[str]:
 async def _explicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings) -> Verdict:
     if "segment" in ask.kinds:
         test, control = await asyncio.gather(*(ask(Segment(text)) for text in texts))
-        return SegmentJudge().judge(pair, texts, (test.value, control.value))
-    requests = [
-        Chat.user(
-            explicit.PROMPT.format(text=text),
-            temperature=settings.temperature,
-            max_tokens=settings.max_tokens,
-        )
-        for text in texts
-    ]
-    return judge_chat(pair, texts, await asyncio.gather(*map(ask, requests)))
+        return SegmentJudge(settings.rule).judge(pair, texts, (test.value, control.value))
+    answers = await asyncio.gather(*(segmented(text, ask, settings) for text in texts))
+    return judge_chat(pair, texts, (answers[0], answers[1]), settings.rule)
 
 
 async def _implicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings) -> Verdict:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from operator import itemgetter
 from typing import Any
 
 from pytest_llmprops.benchmarks.eras import explicit, implicit
@@ -16,9 +17,9 @@ from pytest_llmprops.benchmarks.eras.implicit import (
     is_tie,
     is_wrong,
 )
-from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT
+from pytest_llmprops.benchmarks.eras.items import EXPLICIT
 from pytest_llmprops.benchmarks.eras.judging import facts_of, pair_result, paradigm_name
-from pytest_llmprops.benchmarks.eras.settings import AUTHORS
+from pytest_llmprops.benchmarks.eras.settings import AUTHORS, CUTTING
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.records import VerdictRecord
 
@@ -161,11 +162,73 @@ def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
         )
 
 
+#: With more degenerate segmentations than this, a remark says that the accuracy means nothing.
+MAX_DEGENERATE = 0.05
+#: With more undecided sites than this, a remark says how many there are. Segmenters leave 12% to 44% undecided.
+MAX_UNDECIDED = 0.5
+#: With fewer paradigms than this, the mean number of words is that of a few frames.
+MIN_PARADIGMS = 20
+
+
 def remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
-    """Yield a warning if all implicit pairs are ties, because their accuracy then means nothing."""
-    pairs = [pair_result(r.values) for r in records if r.task == IMPLICIT and "test" in r.values]
-    if len(pairs) > 1 and all(is_tie(pair.scores) for pair in pairs):
-        yield f"all {len(pairs)} implicit pairs are ties: the sentiment scores do not depend on the sentence"
+    """Yield warnings: degenerate segmentations, undecided sites, and implicit pairs that are all ties."""
+    for (task, *_), members in by_place(records).items():
+        values = [r.values for r in members]
+        if task == EXPLICIT:
+            yield from _explicit_remarks(values)
+        else:
+            pairs = [pair_result(v) for v in values if "test" in v]
+            if len(pairs) > 1 and all(is_tie(pair.scores) for pair in pairs):
+                yield (
+                    f"all {len(pairs)} implicit pairs are ties: the sentiment scores do not depend on the sentence"
+                )
+
+
+def _explicit_remarks(values: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    cut = [v for v in values if "words" in v]
+    if not cut:
+        return
+    groups = _by_paradigm(cut)
+    words = _mean_over_paradigms(groups, lambda v: v["words"] / v["characters"])
+    degenerate = sum(_is_degenerate(v) for v in cut) / len(cut)
+    low, high = explicit.RUN_RANGE
+    is_unusual = len(groups) >= MIN_PARADIGMS and not low <= words <= high
+    if degenerate > MAX_DEGENERATE or is_unusual:
+        kinds = {
+            "every character is a word": [v["words"] == v["characters"] for v in cut],
+            "sentences are hardly cut": [
+                v["words"] < explicit.SENTENCE_RANGE[0] * v["characters"] for v in cut
+            ],
+        }
+        shown = [f"; {kind} in {sum(hits) / len(cut):.0%}" for kind, hits in kinds.items() if any(hits)]
+        yield (
+            f"degenerate segmentation: {words:.2f} words per character, segmenters give {low:.2f} to {high:.2f}"
+            f"{''.join(shown)}; the accuracy does not show how words are segmented"
+        )
+    undecided = [v for v in cut if v["site_cuts"] != 1]
+    if len(undecided) > MAX_UNDECIDED * len(cut):
+        none = sum(v["site_cuts"] == 0 for v in undecided)
+        yield (
+            f"{len(undecided) / len(cut):.0%} of {len(cut)} sites are undecided ({none} without a boundary,"
+            f" {len(undecided) - none} with both): decided_accuracy is the accuracy of the others"
+        )
+
+
+def _is_degenerate(values: Mapping[str, Any]) -> bool:
+    return explicit.is_degenerate(values["words"], values["characters"])
+
+
+def _by_paradigm(values: Sequence[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for v in values:
+        groups.setdefault(paradigm_name(v), []).append(v)
+    return list(groups.values())
+
+
+def _mean_over_paradigms(
+    groups: Sequence[Sequence[Mapping[str, Any]]], number: Callable[[Mapping[str, Any]], float]
+) -> float:
+    return sum(sum(map(number, group)) / len(group) for group in groups) / len(groups)
 
 
 def _explicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:
@@ -176,11 +239,34 @@ def _explicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[M
     scores = explicit.paradigm_scores((paradigm_name(v), bool(v["test"]), bool(v["control"])) for v in values)
     yield from explicit.accuracy_rows(place, scores, facts)
     for name in ("canary_token", "canary_swallowed"):
-        groups: dict[str, list[float]] = {}
-        for v in values:
-            groups.setdefault(paradigm_name(v), []).append(v[name])
-        mean = sum(sum(group) / len(group) for group in groups.values()) / len(groups)
+        mean = _mean_over_paradigms(_by_paradigm(values), itemgetter(name))
         yield Metric(*place, f"{name}_rate", mean, len(values), "overall", direction="lower")
+    yield from _cutting_rows(place, [v for v in values if "words" in v])
+    retried = [
+        bool(v[f"{name}_retried"]) for v in values for name in ("test", "control") if "test_retried" in v
+    ]
+    if retried:
+        yield rate(place, "retry_rate", retried, "lower")
+
+
+def _cutting_rows(place: Place, values: Sequence[Mapping[str, Any]]) -> Iterator[Metric]:
+    """Yield how the test sentences are cut; ``boundary_recall`` is a share of all boundaries, the others are means."""
+    decided = [v for v in values if v["site_cuts"] == 1]
+    columns: dict[str, tuple[Sequence[Mapping[str, Any]], Callable[[Mapping[str, Any]], float]]] = {
+        "words_per_character": (values, lambda v: v["words"] / v["characters"]),
+        "degenerate_rate": (values, _is_degenerate),
+        "site_cut_rate": (values, lambda v: v["site_cuts"] > 0),
+        "decided_rate": (values, lambda v: v["site_cuts"] == 1),
+        "decided_accuracy": (decided, itemgetter("test")),
+    }
+    for name, (members, number) in columns.items():
+        if members:
+            mean = _mean_over_paradigms(_by_paradigm(members), number)
+            yield Metric(*place, name, mean, len(members), "overall", direction=CUTTING[name])
+    gold = sum(int(v["gold"]) for v in values)
+    if gold:
+        recall = sum(v["gold_cut"] for v in values) / gold
+        yield Metric(*place, "boundary_recall", recall, gold, "overall", direction=CUTTING["boundary_recall"])
 
 
 def _implicit_rows(place: Place, members: Sequence[VerdictRecord]) -> Iterator[Metric]:

@@ -53,6 +53,26 @@ def fill(parts: Parts, words: Sequence[str]) -> str:
     return "".join([part if isinstance(part, str) else next(remaining) for part in parts])
 
 
+def known_boundaries(pair: SentencePair) -> tuple[int, ...]:
+    """Return the word boundaries of the test sentence that its paradigm determines, without those at its ends.
+
+    They are the edges of the slot words and the edge of the true word inside the site. Empty if the slot words are
+    unknown, as in a set that was read from a file.
+    """
+    if not pair.words:
+        return ()
+    places = {pair.site_start + (2 if pair.paradigm.branching == "left" else 1)}
+    words, place = iter(pair.words), 0
+    for part in pair.paradigm.test_parts:
+        if isinstance(part, str):
+            place += len(part)
+        else:
+            places.add(place)
+            place += len(next(words))
+            places.add(place)
+    return tuple(sorted(places - {0, place}))
+
+
 def make_pair(paradigm: Paradigm, number: int, words: Sequence[str]) -> SentencePair:
     """Return the pair that results from filling the paradigm's templates with ``words``.
 

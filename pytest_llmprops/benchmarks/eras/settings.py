@@ -13,6 +13,15 @@ EXPLICIT_TASK: Mapping[str, str] = {
     "difference": "lower",
     "both_accuracy": "higher",
 }
+#: How the sentences are cut, whether or not the site is right.
+CUTTING: Mapping[str, str] = {
+    "words_per_character": "none",
+    "degenerate_rate": "lower",
+    "site_cut_rate": "none",
+    "decided_rate": "none",
+    "decided_accuracy": "higher",
+    "boundary_recall": "higher",
+}
 IMPLICIT_TASK: Mapping[str, str] = {
     "pair_accuracy": "target:0.5",
     "necessity": "lower",
@@ -36,6 +45,7 @@ class ErasSettings:
     :param case: What a pytest case is: a pair, a paradigm, or ``auto`` (by the number of pairs). Display only.
     :param mlm_score: How a masked language model's scores chose the slot words of a generated set.
     :param chat_score: How to measure a chat model's sentiment. :param samples: Replies per sentence when sampling.
+    :param rule: When a site is right: by the ``paper``'s rule, or only if the sentence is ``segmented`` into words too.
     :param temperature: Temperature of a chat model for segmentation; ``max_tokens`` is for segmentation too.
     """
 
@@ -44,6 +54,7 @@ class ErasSettings:
     mlm_score: Literal["ratio", "absolute"] = "ratio"
     chat_score: Literal["auto", "logprobs", "sampling"] = "auto"
     samples: int = 5
+    rule: Literal["paper", "segmented"] = "segmented"
     temperature: float = 0.0
     max_tokens: int = 256
 
