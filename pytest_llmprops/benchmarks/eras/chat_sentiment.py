@@ -189,7 +189,7 @@ _BEFORE = 24
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """An answer that a reply names (``other`` for a third one), its place, and the text between it and the last name."""
+    """An answer that a reply names (``other`` for a third one), its place, and the text since the last name."""
 
     answer: str
     start: int

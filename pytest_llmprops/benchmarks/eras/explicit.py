@@ -133,6 +133,8 @@ _BRACKET = re.compile(r"[\"'“”‘’「」『』《》〈〉【】〔〕()�
 #: Marks between other text and a segmentation: before it and after it.
 _OPENED = re.compile(r"[:：→⇒⟶>＞=＝\"'“‘「『《【(（\[［{｛<`*\n]")
 _CLOSED = re.compile(r"[.．→⇒⟶\"'”’」』》】)）\]］}｝<(（`*\n]")
+#: A dot instead of the full stop.
+_DOT = re.compile(r"[\s/|,，、\"']*[.．]")
 #: Longest text between two characters of a sentence, such as a JSON object per word.
 _LONGEST_GAP = 80
 #: Fewer words per character than this: commas are not separators, the model added them to the sentence.
@@ -154,7 +156,9 @@ _CHOSEN = re.compile(
 _CLAUSE_END = re.compile(r"[。！？!?；;，,\n]")
 #: An introduction without a colon.
 _INTRODUCTION = re.compile(r"(?:如下|结果|句子|答案|切分|分词|切|分)[是为成]?$")
-_COMMENT = re.compile(r"[。.]?[ \t]*(?:[（(\[][^）)\]\n]{1,12}|[是为][^，。\n]{1,12}|[✗✘❌✓✔✅])")
+_COMMENT = re.compile(
+    r"[ \t]{0,3}[。.]?[ \t]{0,3}(?:[（(\[][^）)\]\n]{1,12}|[是为][^，。\n]{1,12}|[✗✘❌✓✔✅])"
+)
 #: Length of the text before a segmentation that may call it right or wrong.
 _LABEL = 40
 
@@ -167,17 +171,17 @@ def read_segmentation(reply: str, text: str) -> ChatSegmentation:
     with other characters, one without separators, and different segmentations unless the reply calls one of them
     right. Whitespace in ``text`` is a separate word.
     """
-    if not reply.strip(" \t\r\n\u3000`\"'"):
-        return ChatSegmentation((), EMPTY)
     characters = "".join(text.split())
     core = characters.rstrip(_FINAL) or characters
+    if not core or not reply.strip(" \t\r\n\u3000`\"'"):
+        return ChatSegmentation((), EMPTY)
     # Boundaries at the sentence's own whitespace are no work of the model.
     own = frozenset(accumulate(map(len, text.split())))
     is_whole = False
     for version in (reply, _GLOSS.sub("()", reply)):
         cuts = list(_cuts(version, core, characters[len(core) :]))
-        is_whole = is_whole or any(cut.is_complete for cut in cuts)
         segmented = [cut for cut in cuts if cut.edges - own] or [cut for cut in cuts if cut.before_final]
+        is_whole = is_whole or any(cut.is_complete and cut not in segmented for cut in cuts)
         chosen = _chosen(segmented)
         if chosen is not None:
             return ChatSegmentation(_words(chosen, core, text))
@@ -236,14 +240,12 @@ def _cuts(reply: str, core: str, final: str) -> Iterator[_Cut]:
             has_final = has_final or dot is not None
             label = _label(reply[max(end, places[start] - _LABEL) : places[start]])
             comment = _COMMENT.match(reply, places[stop - 1] + 1)
-            label += comment.group() if comment else ""
             is_cut = has_final and bool(_separates(space))
-            yield _Cut(edges, is_cut, has_final, is_begun and is_ended, label)
-        end = places[stop - 1] + 1
+            end = comment.end() if comment else places[stop - 1] + 1
+            yield _Cut(
+                edges, is_cut, has_final, is_begun and is_ended, label + reply[places[stop - 1] + 1 : end]
+            )
         start = content.find(core, stop)
-
-
-_DOT = re.compile(r"[\s/|,，、\"']*[.．]")
 
 
 def _edges(gaps: Sequence[str]) -> tuple[frozenset[int] | None, frozenset[str]]:
