@@ -164,7 +164,7 @@ def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
 
 #: With more degenerate segmentations than this, a remark says that the accuracy means nothing.
 MAX_DEGENERATE = 0.05
-#: With more undecided sites than this, a remark says how many there are. Segmenters leave 12% to 44% undecided.
+#: With more undecided sites than this, a remark says how many there are. Segmenters leave up to 36% undecided.
 MAX_UNDECIDED = 0.5
 #: With fewer paradigms than this, the mean number of words is that of a few frames.
 MIN_PARADIGMS = 20
@@ -208,9 +208,10 @@ def _explicit_remarks(values: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     undecided = [v for v in cut if v["site_cuts"] != 1]
     if len(undecided) > MAX_UNDECIDED * len(cut):
         none = sum(v["site_cuts"] == 0 for v in undecided)
+        others = ": decided_accuracy is the accuracy of the others" if len(undecided) < len(cut) else ""
         yield (
-            f"{len(undecided) / len(cut):.0%} of {len(cut)} sites are undecided ({none} without a boundary,"
-            f" {len(undecided) - none} with both): decided_accuracy is the accuracy of the others"
+            f"{len(undecided) / len(cut):.0%} of {len(cut)} sites are undecided: {none} without a boundary,"
+            f" {len(undecided) - none} with both{others}"
         )
 
 

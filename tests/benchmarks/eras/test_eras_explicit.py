@@ -4,25 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 
 from pytest_llmprops.benchmarks.eras.explicit import (
+    OTHER,
     PROMPT,
     ParadigmFacts,
     accuracy_rows,
+    is_degenerate,
     judge_words,
     paradigm_scores,
     read_segmentation,
+    retry_prompt,
 )
 from pytest_llmprops.benchmarks.eras.items import Context
+from pytest_llmprops.benchmarks.eras.sentences import known_boundaries
 from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
 from pytest_llmprops.core.errors import BackendError, DataError
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
 from pytest_llmprops.core.statistics import mean_interval
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import Verdict, record_of
 from tests.support.eras_cases import BENCHMARK, chat, cut, cutter, first, measured, quick, verdict_of
 
 PLACE = ("explicit", "zh", "builtin")
@@ -69,8 +76,8 @@ OTHER_CUT = "学生 留 心机 动 的 书"
 
 @pytest.mark.parametrize(
     "separator",
-    [" ", "  ", "\u3000", "\t", "/", " / ", "//", "|", " | ", "｜", "\\", "、", "，", ", ", "; ", "·", "・", "-", "_", "→",
-     "+", "\n", "\n- ", "\n* "],
+    [" ", "  ", "\u3000", "\t", "/", " / ", "//", "|", " | ", "｜", "\\", "、", "，", ", ", "; ", "·", "・", "-", "_",
+     "→", "+", "\n", "\n- ", "\n* "],
 )  # fmt: skip
 def test_separators_of_words(separator: str) -> None:
     """Any mark between all words separates them."""
@@ -81,8 +88,9 @@ def test_separators_of_words(separator: str) -> None:
 @pytest.mark.parametrize(
     "form",
     [
-        "“{}”", "`{}`", "**{}**", "```\n{}\n```", "```text\n{}```", "> {}", "  {}\n", "\\boxed{{{}}}", "<answer>{}</answer>",
-        "结果：{}", "结果如下：\n\n{}", "## 分词\n{}", "答案是 {}", "Here you are: {}", "Of course! {}",
+        "“{}”", "`{}`", "**{}**", "```\n{}\n```", "```text\n{}```", "> {}", "  {}\n", "\\boxed{{{}}}",
+        "<answer>{}</answer>", "结果：{}",
+        "结果如下：\n\n{}", "## 分词\n{}", "答案是 {}", "Here you are: {}", "Of course! {}",
         "{}。", "{}.", "{} .", "{}\n\n说明：按词义切分。", "{}（共五个词）", "{} 。希望有帮助", "{}</s>",
         "{0}\n{0}", TEXT + "\n{}", "原句：" + TEXT + " 切分：{}", TEXT + "→{}", "不要改动任何字。\n{}",
         '{{"words": "{}"}}', "{}\n\n请切分下一句：\n他来了",
@@ -99,7 +107,7 @@ def test_text_around_a_segmentation(form: str) -> None:
     [
         '["学生", "留心", "机动", "的", "书"]',
         "['学生','留心','机动','的','书']",
-        '[{"word": "学生", "pos": "n"}, {"word": "留心", "pos": "v"}, {"word": "机动"}, {"word": "的"}, {"word": "书"}]',
+        '[{"word": "学生", "pos": "n"}, {"word": "留心", "pos": "v"}, {"word": "机动"},{"word": "的"},{"word": "书"}]',
         "「学生」「留心」「机动」「的」「书」",
         "[学生][留心][机动][的][书]",
         "`学生` `留心` `机动` `的` `书`",
@@ -177,8 +185,9 @@ def test_unreadable_chat_replies(reply: str, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("reply", "words"),
-    [("他 来 了 。", "他 来 了 。"), ("他 来 了。", "他 来 了。"), ("他 来 了", "他 来 了 。"), ("他 来 了.", "他 来 了。"),
-     ("他 来 了 .", "他 来 了 。"), ("他/来/了｡", "他 来 了。"), ("他来了 。", "他来了 。"), ("他 来 了！", "")],
+    [("他 来 了 。", "他 来 了 。"), ("他 来 了。", "他 来 了。"), ("他 来 了", "他 来 了 。"),
+     ("他 来 了.", "他 来 了。"), ("他 来 了 .", "他 来 了 。"), ("他/来/了｡", "他 来 了。"),
+     ("他来了 。", "他来了 。"), ("他 来 了！", "")],
 )  # fmt: skip
 def test_the_final_full_stop(reply: str, words: str) -> None:
     """The full stop may be missing or a dot; it is a word of its own unless it is written next to the last word."""
@@ -396,7 +405,9 @@ def test_a_chat_model_segments(part: Any) -> None:
     assert "【心机】" in verdict.given
     assert (verdict.values["test_read"], verdict.values["control_read"]) == (1, 1)
     assert {(r.temperature, r.max_tokens) for r in asked if isinstance(r, Chat)} == {(0.5, 9)}
-    assert verdict_of(item, part.context, "chat", chat(lambda s: " ".join(s)), rule="paper").status == "correct"
+    assert (
+        verdict_of(item, part.context, "chat", chat(lambda s: " ".join(s)), rule="paper").status == "correct"
+    )
 
 
 @pytest.mark.parametrize(
@@ -425,3 +436,193 @@ def test_a_control_that_cannot_be_read(part: Any) -> None:
     assert verdict.status == "correct"
     assert "control: " in verdict.reason
     assert (verdict.values["test"], verdict.values["control"], verdict.values["control_read"]) == (1, 0, 0)
+
+
+def replies(*texts: str, finish: str = "stop") -> Any:
+    """Return a chat model that gives these replies to the requests of each sentence, one after the other."""
+
+    def answer(request: Request) -> Reply:
+        assert isinstance(request, Chat)
+        number = len(request.messages) // 2
+        text = texts[min(number, len(texts) - 1)].replace("{}", " ".join(request.prompt.splitlines()[-1]))
+        return Reply(text, finish_reason=finish)
+
+    return answer
+
+
+def test_an_unreadable_reply_is_asked_for_again(part: Any) -> None:
+    """The second request has the conversation, the problem and the sentence; its reply counts."""
+    item = first(part, "explicit", "01")
+    outcome, asked = measured(item, part.context, "chat", replies("好的", "{}"), rule="paper")
+    assert outcome.verdict is not None
+    assert outcome.verdict.status == "correct"
+    assert [outcome.verdict.values[f"{name}_retried"] for name in ("test", "control")] == [1, 1]
+    requests = [r for r in asked if isinstance(r, Chat) and item["pair"].test in r.prompt]
+    assert [len(r.messages) for r in requests] == [1, 3]
+    last = requests[1].messages
+    assert last[:1] == requests[0].messages
+    assert (last[1].role, last[1].content) == ("assistant", "好的")
+    assert last[2].content == retry_prompt(OTHER, item["pair"].test)
+    assert requests[1].max_tokens == requests[0].max_tokens
+
+
+@pytest.mark.parametrize(
+    ("texts", "finish", "number", "status", "said"),
+    [
+        (("{}",), "stop", 1, "correct", "not cut out"),
+        (("", "{}"), "stop", 2, "correct", "not cut out"),
+        (("好的", "不行"), "stop", 2, "unparsed", "between its words, after one retry"),
+        (
+            ("好的", "不行"),
+            "length",
+            2,
+            "unparsed",
+            "cut off before the end of the sentence, after one retry",
+        ),
+        (("好的",), "content_filter", 1, "refused", "content filter"),
+    ],
+)
+def test_one_retry(part: Any, texts: Any, finish: str, number: int, status: str, said: str) -> None:
+    """A reply is asked for again once at most, and never if it was read or a content filter refused."""
+    item = first(part, "explicit", "01")
+    outcome, asked = measured(item, part.context, "chat", replies(*texts, finish=finish), rule="paper")
+    assert outcome.verdict is not None
+    assert (outcome.verdict.status, len(asked)) == (status, 2 * number)
+    assert said in outcome.verdict.reason
+    assert outcome.verdict.values["test_retried"] == number - 1
+
+
+def test_an_empty_reply_is_sent_back_as_a_word(part: Any) -> None:
+    """Servers refuse a conversation with an empty turn."""
+    item = first(part, "explicit", "01")
+    _, asked = measured(item, part.context, "chat", replies("", "{}"))
+    assert {r.messages[1].content for r in asked if isinstance(r, Chat) and len(r.messages) > 1} == {
+        "(empty)"
+    }
+
+
+def elsewhere(item: Item, *places: int) -> Any:
+    """Return a segmenter that cuts a plausible number of words outside the site, and the site only at ``places``."""
+    start = item["pair"].site_start
+
+    def answer(request: Request) -> Reply:
+        assert isinstance(request, Segment)
+        outside = [*range(1, start, 2), *range(start + 4, len(request.text))]
+        return Reply(value=cut(request.text, *sorted({*outside, *(start + place for place in places)})))
+
+    return answer
+
+
+@pytest.mark.parametrize("rule", ["paper", "segmented"])
+def test_undecided_sites(part: Any, rule: str) -> None:
+    """A site without or with both boundaries is right; by the rule ``segmented`` not if the sentence is degenerate."""
+    item = first(part, "explicit", "01")
+    start, size = item["pair"].site_start, len(item["pair"].test)
+
+    def status(answer: Any) -> str:
+        return verdict_of(item, part.context, "segment", answer, rule=rule).status
+
+    degenerate = "correct" if rule == "paper" else "wrong"
+    assert status(lambda r: Reply(value=list(r.text))) == degenerate
+    assert status(cutter(item)) == degenerate
+    assert status(cutter(item, size - start - 1)) == degenerate
+    assert status(cutter(item, 2)) == "correct", "the true word is cut out, whatever the rest of the sentence"
+    assert status(cutter(item, 1)) == "wrong"
+    for places in ((), (1, 2), (0, 1, 2, 3)):
+        assert status(elsewhere(item, *places)) == "correct", places
+
+
+def test_how_a_sentence_is_cut_is_in_the_values(part: Any) -> None:
+    """The values count the boundaries inside the site, words, characters and the paradigm's own boundaries."""
+    item = first(part, "explicit", "01")
+    pair = item["pair"]
+    gold = known_boundaries(pair)
+    # {person}{time}凭着十足的{site}智地应对{rival}。
+    person, time = (len(word) for word in pair.words[:2])
+    assert gold == (
+        person,
+        person + time,
+        pair.site_start + 2,
+        len(pair.test) - 1 - len(pair.words[2]),
+        len(pair.test) - 1,
+    )
+    names = ("site_cuts", "words", "characters", "gold", "gold_cut")
+    for places, expected in (
+        ((), (0, 1, len(pair.test), 5, 0)),
+        ((1, 2), (2, 3, len(pair.test), 5, 1)),
+        ((1,), (1, 2, len(pair.test), 5, 0)),
+        ((2, 3), (1, 3, len(pair.test), 5, 1)),
+    ):
+        values = verdict_of(item, part.context, "segment", cutter(item, *places)).values
+        assert tuple(values[name] for name in names) == expected
+    assert known_boundaries(replace(pair, words=())) == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "characters", "expected"),
+    [
+        (8, 20, False),
+        (7, 20, True),
+        (18, 20, False),
+        (19, 20, True),
+        (1, 1, True),
+        (2, 14, True),
+        (10, 14, False),
+    ],
+)
+def test_degenerate_segmentations(words: int, characters: int, expected: bool) -> None:
+    """Fewer than .4 or more than .9 words per character are degenerate."""
+    assert is_degenerate(words, characters) is expected
+
+
+def test_metrics_of_the_cutting(part: Any) -> None:
+    """Words per character and shares of sites are means over paradigms; boundary recall is over all boundaries."""
+    cuts: list[tuple[str, tuple[int, ...]]] = [
+        ("01", (1,)), ("01", (2,)), ("02", (1,)), ("02", ()), ("02", (1, 2)), ("02", (2,))
+    ]  # fmt: skip
+    records: list[VerdictRecord] = []
+    for paradigm, places in cuts:
+        item = [i for i in part.items if i.id.startswith(f"eras/explicit/{paradigm}/")][len(records)]
+        records.append(
+            record_of(
+                item,
+                "eras",
+                "m",
+                verdict_of(item, part.context, "segment", cutter(item, *places)),
+                requests=[],
+            )
+        )
+    rows = {m.name: m.value for m in BENCHMARK.metrics(records) if m.group == "overall"}
+    assert rows["site_cut_rate"] == pytest.approx((1 + 3 / 4) / 2)
+    assert rows["decided_rate"] == pytest.approx((1 + 2 / 4) / 2)
+    assert rows["decided_accuracy"] == pytest.approx((1 / 2 + 1 / 2) / 2)
+    assert rows["degenerate_rate"] == 1
+    values = [r.values for r in records]
+    assert rows["boundary_recall"] == sum(v["gold_cut"] for v in values) / sum(v["gold"] for v in values) > 0
+    shares = [v["words"] / v["characters"] for v in values]
+    assert rows["words_per_character"] == pytest.approx((sum(shares[:2]) / 2 + sum(shares[2:]) / 4) / 2)
+    assert "retry_rate" not in rows
+    # Verdicts of earlier versions do not say how the sentence is cut.
+    names = ("site_cuts", "words", "characters", "gold", "gold_cut")
+    older = [replace(r, values={k: v for k, v in r.values.items() if k not in names}) for r in records]
+    assert "site_cut_rate" not in {m.name for m in BENCHMARK.metrics(older)}
+    assert list(BENCHMARK.remarks(older)) == []
+
+
+def test_a_remark_on_the_number_of_words(part: Any) -> None:
+    """More words than any segmenter gives over all paradigms are named, even if no sentence is degenerate."""
+
+    def remarks(count: int, share: float) -> list[str]:
+        records = []
+        for paradigm in range(1, count + 1):
+            item = first(part, "explicit", f"{paradigm:02d}")
+            verdict = verdict_of(item, part.context, "segment", cutter(item, 2))
+            values = {**verdict.values, "words": share * verdict.values["characters"]}
+            records.append(record_of(item, "eras", "m", replace(verdict, values=values), requests=[]))
+        return list(BENCHMARK.remarks(records))
+
+    assert remarks(20, 0.7) == remarks(20, 0.55) == remarks(19, 0.85) == []
+    [many] = remarks(20, 0.85)
+    assert many.startswith("degenerate segmentation: 0.85 words per character")
+    [few] = remarks(20, 0.45)
+    assert "0.45 words" in few

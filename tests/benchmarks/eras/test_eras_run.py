@@ -7,16 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.runs import ROOT, Runner
+from tests.support.runs import ROOT, Finished, Runner
 from tests.support.sentiment_models import reviews, train_classifier
 
 ERAS = str(ROOT / "suites" / "test_eras.py")
-#: A chat model that segments every sentence into single characters and answers every other question with A.
+#: A chat model that segments a sentence with CUT and answers every other question with A.
 CUTTER = """
 def reply(chat):
     text = chat.messages[-1].content
-    return "A" if "只回答一个字母" in text else " ".join(text.splitlines()[-1])
+    sentence = text.splitlines()[-1]
+    return "A" if "只回答一个字母" in text else CUT
 """
+CHARACTERS = '" ".join(sentence)'
+ONE_SPACE = 'sentence.replace("。", " 。")'
+PAIRS = '" ".join(sentence[i : i + 2] for i in range(0, len(sentence), 2))'
 #: A segmenter inside the worker that drops the last character of sentences with 机.
 DROPPER = """
 from pytest_llmprops import Reply, register_model
@@ -39,11 +43,18 @@ register_model("dropper", lambda spec, options: Dropper(), kinds=("segment",), i
 """
 
 
+def cutting(run: Runner, cut: str, *options: str) -> Finished:
+    """Run ERAS with a fake model that cuts sentences with ``cut``."""
+    run.write("cutter.py", CUTTER.replace("CUT", cut))
+    return run(
+        ERAS, "--model", f"fake:call?file={run.folder / 'cutter.py'}", "--llm-limit", "1", "-q", *options
+    )
+
+
 def test_chat_model_is_measured_on_both_tasks(run: Runner) -> None:
     """A chat model gets requests to segment and to judge sentiment, and its metrics are in the record."""
-    run.write("cutter.py", CUTTER)
-    model = f"fake:call?file={run.folder / 'cutter.py'}"
-    done = run(ERAS, "--model", model, "--llm-limit", "1", "--llm-set", "eras.samples=1", "-n", "2", "-q")
+    options = ("--llm-set", "eras.samples=1", "--llm-set", "eras.rule=paper")
+    done = cutting(run, CHARACTERS, *options, "-n", "2")
     assert done.code == 0, done.output
     rows = {r["task"]: r for r in done.run["summary"]}
     assert {task: (r["items"], r["correct"], r["errors"]) for task, r in rows.items()} == {
@@ -53,6 +64,57 @@ def test_chat_model_is_measured_on_both_tasks(run: Runner) -> None:
     assert metrics["explicit", "test_accuracy", "overall"] == 1
     # All sentences have the same score: every pair is a tie.
     assert metrics["implicit", "pair_accuracy", "overall"] == metrics["implicit", "sampled_rate", ""] == 1
+
+
+@pytest.mark.parametrize(
+    ("protocol", "cut", "correct", "said"),
+    [
+        ("quick", CHARACTERS, 0, "1.00 words per character, segmenters give 0.50 to 0.80; every character is a word"),
+        ("paper", CHARACTERS, 39, "every character is a word in 100%"),
+        ("quick", ONE_SPACE, 0, "sentences are hardly cut in 100%"),
+        ("paper", ONE_SPACE, 39, "sentences are hardly cut in 100%"),
+    ],
+    ids=["characters", "characters, paper", "one space", "one space, paper"],
+)  # fmt: skip
+def test_degenerate_models_are_named(run: Runner, protocol: str, cut: str, correct: int, said: str) -> None:
+    """No score of a model that cuts every character or hardly anything is shown without a warning."""
+    done = cutting(run, cut, "--llm-protocol", protocol, "-k", "explicit", "-n", "0")
+    [row] = done.run["summary"]
+    assert (row["items"], row["correct"]) == (39, correct)
+    assert done.code == (0 if correct else 1)
+    output = " ".join(done.output.split())
+    degenerate, undecided = [remark["text"] for remark in done.run["remarks"]]
+    assert said in degenerate
+    assert "100% of 39 sites are undecided" in undecided
+    assert degenerate in output
+    assert undecided in output
+
+
+def test_a_plausible_segmentation_has_no_warning(run: Runner) -> None:
+    """A model that cuts words of two characters is wrong at half of the sites, and nothing is degenerate."""
+    done = cutting(run, PAIRS, "-k", "explicit", "-n", "0")
+    assert done.run["remarks"] == []
+    metrics = {m["name"]: m["value"] for m in done.run["metrics"] if m["group"] == "overall"}
+    assert metrics["degenerate_rate"] == 0
+    assert metrics["site_cut_rate"] == metrics["decided_rate"] == 1
+    assert metrics["decided_accuracy"] == metrics["test_accuracy"] == done.run["summary"][0]["correct"] / 39
+
+
+def test_unread_replies_are_asked_for_again(run: Runner) -> None:
+    """The plan counts both requests, the run makes the second only if it is needed, and a second run pays nothing."""
+    spaced = '" ".join(sentence) if len(chat.messages) > 1 or "学生" in sentence else sentence'
+    plan = cutting(run, spaced, "-k", "explicit", "-n", "0", "--llm-plan")
+    assert " 156 " in plan.output, "two requests for each of 78 sentences"
+    done = cutting(run, spaced, "-k", "explicit", "-n", "2")
+    values = [v["values"] for v in done.verdicts.values()]
+    retried = int(sum(v["test_retried"] + v["control_retried"] for v in values))
+    assert 0 < retried <= 78
+    assert all(v["test_read"] and v["control_read"] for v in values)
+    assert done.run["calls"]["requests"] == 78 + retried
+    [rate] = [m["value"] for m in done.run["metrics"] if m["name"] == "retry_rate"]
+    assert rate == pytest.approx(retried / 78)
+    again = cutting(run, spaced, "-k", "explicit", "-n", "0", "--llm-cache", "only")
+    assert [v["status"] for v in again.verdicts.values()] == [v["status"] for v in done.verdicts.values()]
 
 
 @pytest.mark.parametrize(("forced", "workers"), [("pair", "0"), ("paradigm", "2")])
@@ -78,7 +140,7 @@ def test_a_segmenter_that_drops_characters(run: Runner, workers: str, inside: st
     errors = [v for v in done.verdicts.values() if v["status"] == "error"]
     assert errors
     assert all("dropped '。' at character" in v["reason"] for v in errors)
-    assert {v["status"] for v in done.verdicts.values()} == {"error", "correct"}
+    assert {v["status"] for v in done.verdicts.values()} == {"error", "wrong"}
     [row] = done.run["summary"]
     assert row["errors"] == len(errors)
     assert row["items"] == 39

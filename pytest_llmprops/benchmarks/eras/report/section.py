@@ -7,14 +7,19 @@ from pytest_llmprops.benchmarks.eras.report.paradigm_pages import paradigm_pages
 from pytest_llmprops.benchmarks.eras.report.segmenters import segmenter_blocks
 from pytest_llmprops.benchmarks.eras.report.sentiment import sentiment_blocks
 from pytest_llmprops.benchmarks.eras.report.training import read_training, trained_blocks
-from pytest_llmprops.reports.kit.blocks import Block, Section
+from pytest_llmprops.reports.kit.blocks import Block, Note, Section, visible
 from pytest_llmprops.reports.kit.generic import detailed, fine_print
 from pytest_llmprops.reports.kit.series import Measured
 
 
 def section(measured: Measured) -> Section:
-    """Return both tables with the paper's rows, the figures, an example pair, the paradigms and the general parts."""
-    blocks: list[Block] = []
+    """Return warnings, both tables with the paper's rows, figures, an example pair, paradigms and the general parts."""
+    blocks: list[Block] = [
+        Note(f"{s.label}: {visible(row.text)}.", "warn")
+        for s in measured.series
+        for row in s.run.facts.remarks
+        if (row.model, row.benchmark) == (s.model, measured.benchmark)
+    ]
     trained = [(s, training) for s in measured.series if (training := read_training(s)) is not None]
     explicit = [place for place in measured.places if place[0] == EXPLICIT]
     implicit = [place for place in measured.places if place[0] == IMPLICIT]
