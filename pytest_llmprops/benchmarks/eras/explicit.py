@@ -146,7 +146,7 @@ _GLOSS = re.compile(
 )
 # How a reply calls one of several segmentations, before it or directly after it.
 _REJECTED = re.compile(
-    r"错误|错的|有误|误切|不正确|不准确|不对|不应|不能|不可|不是|而非|初步|草稿|✗|✘|❌|\b(?:wrong|incorrect|not|draft)\b",
+    r"错误|错的|有误|误切|不正确|不准确|不对|不应|不能|不可|不是|而非|初步|草稿|[改正]前|调整前|✗|✘|❌|\b(?:wrong|incorrect|not|draft)\b",
     re.IGNORECASE,
 )
 _CHOSEN = re.compile(
@@ -154,8 +154,10 @@ _CHOSEN = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE_END = re.compile(r"[。！？!?；;，,\n]")
-#: An introduction without a colon.
-_INTRODUCTION = re.compile(r"(?:如下|结果|句子|答案|切分|分词|切|分)[是为成]?$")
+#: An introduction without a colon, with the space after it.
+_INTRODUCTION = re.compile(
+    r"(?:如下|结果|句子|答案|切分|分词|切|分)[是为成]?\W*$|(?:好的|当然|可以|没问题|明白了?|收到)[,，]\s*$"
+)
 _COMMENT = re.compile(
     r"[ \t]{0,3}[。.]?[ \t]{0,3}(?:[（(\[][^）)\]\n]{1,12}|[是为][^，。\n]{1,12}|[✗✘❌✓✔✅])"
 )
@@ -231,7 +233,7 @@ def _cuts(reply: str, core: str, final: str) -> Iterator[_Cut]:
             start == 0
             or content[start - 1] in _FINAL
             or _is_outside(before, shapes, _OPENED)
-            or _INTRODUCTION.search(content[max(0, start - _LABEL) : start]) is not None
+            or _INTRODUCTION.search(reply[max(0, places[start] - _LABEL) : places[start]]) is not None
         )
         is_ended = not following or has_final or _is_outside(after, shapes, _CLOSED)
         if edges is not None:

@@ -90,7 +90,7 @@ def test_separators_of_words(separator: str) -> None:
     [
         "“{}”", "`{}`", "**{}**", "```\n{}\n```", "```text\n{}```", "> {}", "  {}\n", "\\boxed{{{}}}",
         "<answer>{}</answer>", "结果：{}",
-        "结果如下：\n\n{}", "## 分词\n{}", "答案是 {}", "Here you are: {}", "Of course! {}",
+        "结果如下：\n\n{}", "## 分词\n{}", "答案是 {}", "Here you are: {}", "Of course! {}", "好的，{}",
         "{}。", "{}.", "{} .", "{}\n\n说明：按词义切分。", "{}（共五个词）", "{} 。希望有帮助", "{}</s>",
         "{0}\n{0}", TEXT + "\n{}", "原句：" + TEXT + " 切分：{}", TEXT + "→{}", "不要改动任何字。\n{}",
         '{{"words": "{}"}}', "{}\n\n请切分下一句：\n他来了",
@@ -137,6 +137,7 @@ def test_words_that_are_quoted_numbered_or_tagged(reply: str) -> None:
         f"错误：{OTHER_CUT}；正确：{SPACED}",
         f"{OTHER_CUT}\n这样不对，应为：\n{SPACED}",
         f"{OTHER_CUT}（错误）\n{SPACED}",
+        f"修改前：{OTHER_CUT}；修改后：{SPACED}",
         f"✗ {OTHER_CUT}\n✓ {SPACED}",
         f"Draft: {OTHER_CUT}\nFinal: {SPACED}",
     ],
