@@ -40,7 +40,6 @@ SAMPLE_TOKENS = 32
 _NO_NUMBER = -9999.0
 #: Largest sum of the probabilities of different tokens; above 1 because servers round logarithms.
 _MAX_TOTAL = 1.02
-_MARKS = " \t*_#>`\"'“”()[]{}$.。,，:：、"
 _TOKENS: Mapping[str, Answer] = {
     "A": "positive",
     "正": "positive",
@@ -155,14 +154,25 @@ _NAME = re.compile(
 )
 #: Before a name, in the same clause.
 _NEGATION = re.compile(
-    r"(?:[不非没无未]|除了|排除|\b(?:not|no|nor|neither|than|without|instead of)\b|n't)[^，。；！？,.;!?\n]{0,8}$",
+    r"(?:[不非没无未]|除了|排除|看似|乍看|表面|与其说|\b(?:not|no|nor|neither|less|than|without|instead of)\b|n't)"
+    r"[^，。；！？,.;!?\n]{0,8}$|(?:虽然|尽管|\b(?:although|though|while|despite)\b)[^，。；！？,.;!?\n]*$",
     re.IGNORECASE,
 )
 #: These only look like negations.
 _AFFIRMATION = re.compile(
-    r"不仅|不但|不只|不光|不得不|不难|不错|不过|不同|毫无疑问|无疑|无论|非常|\b(?:not only|no doubt)\b",
+    r"不仅|不但|不只|不光|不得不|不难|不错|不过|不如|不同|毫无疑问|无疑|无论|非常|\b(?:not only|no doubt)\b",
     re.IGNORECASE,
 )
+#: After a name: it is rejected or asked about.
+_REJECTION = re.compile(
+    r"\W{0,2}(?:选?项)?(?:并|就|都|是)?(?:错误?|有误|不(?:合适|对|正确|成立|符合|恰当)"
+    r"|is (?:not (?:correct|right)|wrong|incorrect))"
+    r"|[^。，,.\n]{0,10}\?",
+    re.IGNORECASE,
+)
+#: The options of the question.
+_OPTIONS = re.compile(r"A\W{1,3}正面\W{0,4}B\W{1,3}负面")
+_LINE_START = re.compile(r"\n[^\w\n]*$")
 #: Between two names: the reply chooses neither of them.
 _ALTERNATIVE = re.compile(
     r"的?\W{0,3}(?:或者?|和|与|及|以及|还是|/|、|\b(?:or|and|nor)\b)\W{0,3}(?:选项)?", re.IGNORECASE
@@ -184,7 +194,7 @@ _LOWER_CASE = re.compile(
     re.IGNORECASE,
 )
 #: Length of the text before a name that may negate it or state it.
-_BEFORE = 24
+_BEFORE = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +212,9 @@ def read_answer(text: str) -> Answer | None:
 
     An answer that the reply states counts first, then one that it begins with, then the only one that it names.
     """
-    plain = unicodedata.normalize("NFKC", text).strip()
+    plain = _OPTIONS.sub(" ", unicodedata.normalize("NFKC", text)).strip()
+    if (whole := _answer_of(plain)) is not None:
+        return whole
     plain = _LOWER_CASE.sub(lambda match: match[0].upper(), plain)
     names = _asserted(plain)
     pairs = [(a, b, plain[a.end : b.start]) for a, b in pairwise(names)]
@@ -238,27 +250,21 @@ def _asserted(plain: str) -> list[_Name]:
             is_negated and _ALTERNATIVE.fullmatch(before) is not None
         )
         end = match.end()
-        if not is_negated:
+        if not is_negated and not _REJECTION.match(plain, end):
             names.append(_Name(str(match.lastgroup), match.start(), end, before))
     return names
 
 
 def _leading(plain: str, names: Sequence[_Name], offered: Container[_Name]) -> list[_Name]:
-    """Return the answer that a reply begins with, and those with which other lines begin in the same way.
-
-    A letter on a line of its own is not an option of a list, and an option that follows it does not count.
-    """
+    """Return the answer that a reply begins with, and those that other lines begin with; [] without the first."""
     lines = [
-        (name, plain[name.end : name.end + 5].partition("\n")[0].strip(_MARKS) == "")
+        name
         for name in names
-        if plain[max(0, name.start - 5) : name.start].rpartition("\n")[2].strip(_MARKS) == ""
-        and (name.start < 5 or "\n" in plain[name.start - 5 : name.start])
+        if _LINE_START.search("\n" * (name.start == len(name.before)) + name.before)
         and not plain[name.end : name.end + 1].isalnum()
     ]
-    if not lines or lines[0][0] in offered or plain[: lines[0][0].start].strip(_MARKS + "\n"):
-        return []
-    is_alone = lines[0][1]
-    return [name for name, alone in lines if alone == is_alone]
+    is_first = bool(lines) and lines[0] not in offered and not re.search(r"\w", plain[: lines[0].start])
+    return lines if is_first else []
 
 
 def read_logprobs(reply: Reply) -> Score | None:
