@@ -147,15 +147,16 @@ async def _by_sampling(texts: Sequence[str], ask: Ask, samples: int) -> ChatScor
 
 # A letter or a word that names an answer. The English article "A" is not the letter.
 _NAME = re.compile(
-    r"(?P<other>正负|正反|褒贬|中性|中立|两者|\b(?:[Nn]eutral|[Mm]ixed|[Bb]oth)\b|(?<![A-Za-z0-9])C(?![A-Za-z0-9]))"
-    r"|(?P<positive>正面|正向|积极|褒义|\b[Pp]ositive\b|(?<![A-Za-z0-9])A(?![A-Za-z0-9级型类股]"
+    r"(?P<other>正负|正反|褒贬|中性|中立|两者|\b(?i:neutral|mixed|both)\b|(?<![A-Za-z0-9])C(?![A-Za-z0-9]))"
+    r"|(?P<positive>正面|正向|积极|褒义?|\b(?i:positive)\b|(?<![A-Za-z0-9])(?<!N/)A(?![A-Za-z0-9+级型类股]"
     r"| (?!(?:is|as|and|or|but|because|since|rather|not|instead|for)\b)[a-z]))"
-    r"|(?P<negative>负面|负向|消极|贬义|\b[Nn]egative\b|(?<![A-Za-z0-9])B(?![A-Za-z0-9级型类股]))"
+    r"|(?P<negative>负面|负向|消极|贬义?|\b(?i:negative)\b|(?<![A-Za-z0-9])B(?![A-Za-z0-9级型类股]))"
 )
 #: Before a name, in the same clause.
 _NEGATION = re.compile(
-    r"(?:[不非没无未]|除了|排除|看似|乍看|表面|与其说|\b(?:not|no|nor|neither|less|than|without|instead of)\b|n't)"
-    r"[^，。；！？,.;!?\n]{0,8}$|(?:虽然|尽管|\b(?:although|though|while|despite)\b)[^，。；！？,.;!?\n]*$",
+    r"(?:[不非没无未]|除了|排除|看似|乍看|表面|与其说)[^，。；！？,.;!?\n]{0,8}$"
+    r"|(?:\b(?:not|no|nor|neither|cannot|less|than|without|instead of)\b|n't)[^，。；！？,.;!?\n]{0,16}$"
+    r"|(?:虽然|尽管|\b(?:although|though|while|despite)\b)[^，。；！？,.;!?\n]*$",
     re.IGNORECASE,
 )
 #: These only look like negations.
@@ -185,7 +186,7 @@ _ANSWERED = re.compile(
 )
 _DESCRIBED = re.compile(r"(?:选项|情感|倾向|\b(?:option|label|sentiment))" + _STATED, re.IGNORECASE)
 _UNDECIDED = re.compile(
-    r"无法|不能判断|不能确定|难以|不确定|取决于|抱歉|如果|\b(?:cannot|can't|unable|unclear|sorry|if)\b",
+    r"无法|不能判断|不能确定|难以|不确定|取决于|抱歉|如果|\b(?:(?:cannot|can't) (?:be )?(?:determine|tell|say|answer|help)|unable|unclear|sorry|if\b)",
     re.IGNORECASE,
 )
 #: A letter in lower case that is the whole reply or the stated answer.
