@@ -186,7 +186,8 @@ _ANSWERED = re.compile(
 )
 _DESCRIBED = re.compile(r"(?:选项|情感|倾向|\b(?:option|label|sentiment))" + _STATED, re.IGNORECASE)
 _UNDECIDED = re.compile(
-    r"无法|不能判断|不能确定|难以|不确定|取决于|抱歉|如果|\b(?:(?:cannot|can't) (?:be )?(?:determine|tell|say|answer|help)|unable|unclear|sorry|if\b)",
+    r"无法|不能判断|不能确定|难以|不确定|取决于|抱歉|如果"
+    r"|\b(?:(?:cannot|can't) (?:be )?(?:determine|tell|say|answer|help)|unable|unclear|sorry|if\b)",
     re.IGNORECASE,
 )
 #: A letter in lower case that is the whole reply or the stated answer.
@@ -233,7 +234,7 @@ def read_answer(text: str) -> Answer | None:
         answers = {answer for name in group for answer in (name.answer, joined.get(name, name.answer))}
         if answers:
             return _only(answers)
-    return None if offered or _UNDECIDED.search(plain) else _only({name.answer for name in names})
+    return None if _UNDECIDED.search(plain) else _only({name.answer for name in names})
 
 
 def _only(answers: Collection[str]) -> Answer | None:

@@ -183,7 +183,7 @@ def read_segmentation(reply: str, text: str) -> ChatSegmentation:
     for version in (reply, _GLOSS.sub("()", reply)):
         cuts = list(_cuts(version, core, characters[len(core) :]))
         segmented = [cut for cut in cuts if cut.edges - own] or [cut for cut in cuts if cut.before_final]
-        is_whole = is_whole or any(cut.is_complete and cut not in segmented for cut in cuts)
+        is_whole = is_whole or any(cut.is_complete and not cut.edges - own for cut in cuts)
         chosen = _chosen(segmented)
         if chosen is not None:
             return ChatSegmentation(_words(chosen, core, text))

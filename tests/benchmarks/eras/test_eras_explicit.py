@@ -173,6 +173,7 @@ def test_one_of_several_segmentations_is_called_right(reply: str) -> None:
         ("学/B 生/E 留/B 心/E 机/B 动/E 的/S 书/S", "not the sentence"),
         (f"不应切分为：{OTHER_CUT}", "not the sentence"),
         ("学生：名词\n留心：动词", "not the sentence"),
+        (f"学生留心 {'means that the student minds something ' * 3} 机动的书", "not the sentence"),
         ("The student minds the mobile book.", "not the sentence"),
         ("抱歉，我无法回答。", "not the sentence"),
     ],
@@ -527,6 +528,7 @@ def test_undecided_sites(part: Any, rule: str) -> None:
     assert status(lambda r: Reply(value=list(r.text))) == degenerate
     assert status(cutter(item)) == degenerate
     assert status(cutter(item, size - start - 1)) == degenerate
+    assert "【" not in verdict_of(item, part.context, "segment", cutter(item), rule=rule).given
     assert status(cutter(item, 2)) == "correct", "the true word is cut out, whatever the rest of the sentence"
     assert status(cutter(item, 1)) == "wrong"
     for places in ((), (1, 2), (0, 1, 2, 3)):
@@ -627,3 +629,6 @@ def test_a_remark_on_the_number_of_words(part: Any) -> None:
     assert many.startswith("degenerate segmentation: 0.85 words per character")
     [few] = remarks(20, 0.45)
     assert "0.45 words" in few
+    # In degenerate sentences, the number of paradigms does not matter.
+    [remark] = remarks(1, 1.0)
+    assert "every character is a word in 100%" in remark
