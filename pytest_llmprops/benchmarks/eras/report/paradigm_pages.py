@@ -252,6 +252,7 @@ _MEANINGS = {
     "none": "the canary word is not cut out",
     "token": "the canary word is a word",
     "swallowed": "the canary word is inside a longer word",
+    "degenerate": "the canary word is not cut out, in a degenerate segmentation",
 }
 #: Source and cluster, which identify a paradigm.
 Key = tuple[str, str]
@@ -419,7 +420,8 @@ def _cut(record: VerdictRecord, branching: str) -> tuple[str, str] | None:
     for place in range(start, start + 3):
         text += sentence[place] + ("|" if place + 1 in edges and place < start + 2 else "")
     text += "" if start + 3 in edges else "…"
-    return text, judge_site(edges, start, "right" if branching == "right" else "left").canary
+    canary = judge_site(edges, start, "right" if branching == "right" else "left").canary
+    return text, "degenerate" if canary == "none" and record.status == "wrong" else canary
 
 
 def _others(records: Sequence[VerdictRecord]) -> str:

@@ -92,13 +92,15 @@ def test_cuts_are_counted_over_all_pairs(tmp_path: Path) -> None:
     records = [
         cut(0, WRONG, wrong=True), cut(1, WRONG, wrong=True), cut(2, RIGHT, wrong=False),
         cut(2, "学生【留心】|机处理", wrong=True, sample=1), cut(0, RIGHT, wrong=False, model="other"),
+        cut(1, "学|生|留|心|机|处|理", wrong=True, model="other"),
     ]  # fmt: skip
     page = pages(tmp_path, records)["02.html"]
     rows = [words(row) for row in page.partition('id="cuts"')[2].partition("</table>")[0].split("<tr>")[2:]]
     assert rows == [
         "留心|机 ✗ the canary word is a word 50.0 0.0",
-        "留|心机 ✓ the canary word is not cut out 25.0 100.0",
+        "留|心机 ✓ the canary word is not cut out 25.0 50.0",
         "…留心|机… ✗ the canary word is inside a longer word 25.0 0.0",
+        "留|心|机 ✗ the canary word is not cut out, in a degenerate segmentation 0.0 50.0",
     ]
     assert "● model 4 25.0 100.0" in words(page)
     assert pair(page, 3).count("model") == 1

@@ -64,6 +64,16 @@ def test_table_1_has_the_papers_rows(tmp_path: Path) -> None:
     assert len(rows) == 8
 
 
+def test_warnings_come_first(tmp_path: Path) -> None:
+    """The run's remarks on ERAS are warnings above the tables; those on other benchmarks are not."""
+    remarks = [
+        {"model": "model", "benchmark": name, "text": f"degenerate {name}"} for name in ("eras", "sums")
+    ]
+    first, second, *_ = section(write(tmp_path, PAIRS, remarks=remarks)).blocks
+    assert first == Note("model: degenerate eras.", "warn")
+    assert isinstance(second, Table)
+
+
 def test_values_over_all_pairs_open_them(tmp_path: Path) -> None:
     """The overall values of a measured row open its pairs; those of a direction, and printed ones, open nothing."""
     actual = section(write(tmp_path, PAIRS))
