@@ -139,10 +139,10 @@ _DOT = re.compile(r"[\s/|,，、\"']*[.．]")
 _LONGEST_GAP = 80
 #: Fewer words per character than this: commas are not separators, the model added them to the sentence.
 _FEWEST_WORDS = 0.3
-#: A Chinese name of a part of speech or an explanation after a word.
+#: An explanation in brackets after a word, or the Chinese name of a part of speech.
 _GLOSS = re.compile(
-    r"[（(\[【<][^（）()\[\]【】<>\n]{1,30}[)）\]】>]"
-    r"|(?<=[\s/|:：\-–—_\"'])[\u4e00-\u9fff]{0,4}(?:词|标点|符号|人名|地名)(?=[\s/|,，;；\"'。]|$)"
+    r"(?:(?<=[\u4e00-\u9fff*`。])|(?<=[\u4e00-\u9fff*`。]\s))[（(\[【<][^（）()\[\]【】<>\n]{1,30}[)）\]】>]"
+    r"|(?<=[\s/|:：\-–—_\"'，,])[\u4e00-\u9fff]{0,4}(?:词|标点|符号|人名|地名)(?=[\s/|,，;；\"'。)）\]}]|$)"
 )
 # How a reply calls one of several segmentations, before it or directly after it.
 _REJECTED = re.compile(
