@@ -29,8 +29,7 @@ _FILLED = (
 _ASSUMED = (
     _FILLED,
     "simplified characters: the AS, CityU and jieba rows use traditional ones (eras.script=chinese-converter)",
-    "chat models are not in the paper: prompts, answer letters, the mask character □ and how replies are read are"
-    " this project's",
+    "chat models are not in the paper: prompts, answer letters, the mask □ and how replies are read are this project's",
 )
 
 
