@@ -225,7 +225,9 @@ def reading_remarks(benchmark: Benchmark, records: Sequence[VerdictRecord]) -> l
     if len(read) >= FEWEST and len({record.expected for record in read}) > 1:
         [(answer, times)] = Counter(record.given for record in read).most_common(1)
         if times >= SAME * len(read):
-            lines.append(f"{percent(times / len(read))} of the answers are the same: {one_line(answer, 40)!r}")
+            lines.append(
+                f"{percent(times / len(read))} of the answers are the same: {one_line(answer, 40)!r}"
+            )
     return [*lines, *_no_better_than_chance(benchmark, own)]
 
 

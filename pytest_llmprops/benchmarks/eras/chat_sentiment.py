@@ -154,7 +154,7 @@ _NAME = re.compile(
 )
 #: Before a name, in the same clause.
 _NEGATION = re.compile(
-    r"(?:[不非没无未]|除了|排除|看似|乍看|表面|与其说)[^，。；！？,.;!?\n]{0,8}$"
+    r"(?:[不非没无未]|除了|排除|看似|乍一?看|表面|与其说)[^，。；！？,.;!?\n]{0,8}$"
     r"|(?:\b(?:not|no|nor|neither|cannot|less|than|without|instead of)\b|n't)[^，。；！？,.;!?\n]{0,16}$"
     r"|(?:虽然|尽管|\b(?:although|though|while|despite)\b)[^，。；！？,.;!?\n]*$",
     re.IGNORECASE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from pytest_llmprops.benchmarks.eras import explicit
 from pytest_llmprops.benchmarks.eras.chat_sentiment import NOTES, ChatScores, score_pair
@@ -40,7 +40,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Reply, Segment, Sentiment
 from pytest_llmprops.core.segmentation import boundaries
 from pytest_llmprops.core.strict_json import JSON
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import READ_ALIKE, READ_BY, Verdict
 
 _CODES = {"+": 1.0, "0": 0.0, "-": -1.0}
 _CLASSES = {code: name for name, code in _CODES.items()}
@@ -106,6 +106,7 @@ _REASONS = {
 
 
 Rule = Literal["paper", "segmented"]
+RULES: tuple[Rule, ...] = get_args(Rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +304,10 @@ def judge_chat(
     unread = None if control.words else control.reply.text.strip()
     verdict = SegmentJudge(rule).judge(pair, texts, (test.words, control.words), unread)
     reason = verdict.reason if control.words else f"{verdict.reason}; control: {control.problem}"
-    return replace(verdict, reason=reason, values={**verdict.values, **flags})
+    rights = {judged_site(test.words, texts[0], pair, one)[0].right for one in RULES}
+    values = {**verdict.values, **flags, READ_ALIKE: float(len(rights) == 1)}
+    evidence = {READ_BY: "read after one retry" if test.retried else "read at once"}
+    return replace(verdict, reason=reason, values=values, evidence=evidence)
 
 
 def _outcome(answer: ChatAnswer, text: str, pair: SentencePair, rule: Rule) -> SiteOutcome | None:

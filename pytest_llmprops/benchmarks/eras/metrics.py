@@ -180,7 +180,8 @@ def remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
             pairs = [pair_result(v) for v in values if "test" in v]
             if len(pairs) > 1 and all(is_tie(pair.scores) for pair in pairs):
                 yield (
-                    f"all {len(pairs)} implicit pairs are ties: the sentiment scores do not depend on the sentence"
+                    f"warning: all {len(pairs)} implicit pairs are ties:"
+                    " the sentiment scores do not depend on the sentence"
                 )
 
 
@@ -202,15 +203,15 @@ def _explicit_remarks(values: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         }
         shown = [f"; {kind} in {sum(hits) / len(cut):.0%}" for kind, hits in kinds.items() if any(hits)]
         yield (
-            f"degenerate segmentation: {words:.2f} words per character, segmenters give {low:.2f} to {high:.2f}"
-            f"{''.join(shown)}; the accuracy does not show how words are segmented"
+            f"warning: degenerate segmentation: {words:.2f} words per character, segmenters give {low:.2f} to"
+            f" {high:.2f}{''.join(shown)}; the accuracy does not show how words are segmented"
         )
     undecided = [v for v in cut if v["site_cuts"] != 1]
     if len(undecided) > MAX_UNDECIDED * len(cut):
         none = sum(v["site_cuts"] == 0 for v in undecided)
         others = ": decided_accuracy is the accuracy of the others" if len(undecided) < len(cut) else ""
         yield (
-            f"{len(undecided) / len(cut):.0%} of {len(cut)} sites are undecided: {none} without a boundary,"
+            f"warning: {len(undecided) / len(cut):.0%} of {len(cut)} sites are undecided: {none} without a boundary,"
             f" {len(undecided) - none} with both{others}"
         )
 

@@ -628,7 +628,7 @@ def test_a_remark_on_the_number_of_words(part: Any) -> None:
 
     assert remarks(20, 0.7) == remarks(20, 0.55) == remarks(19, 0.85) == []
     [many] = remarks(20, 0.85)
-    assert many.startswith("degenerate segmentation: 0.85 words per character")
+    assert many.startswith("warning: degenerate segmentation: 0.85 words per character")
     [few] = remarks(20, 0.45)
     assert "0.45 words" in few
     # In degenerate sentences, the number of paradigms does not matter.

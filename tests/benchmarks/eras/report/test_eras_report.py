@@ -23,8 +23,7 @@ from tests.support.eras_records import explicit, implicit, write
 
 def section(*folders: Path) -> Section:
     """Return the report's part on ERAS."""
-    [actual] = report_on([read_run(folder) for folder in folders], {}).sections
-    return actual
+    return report_on([read_run(folder) for folder in folders], {}).sections[0]
 
 
 def blocks(actual: Sequence[Block]) -> list[Block]:
