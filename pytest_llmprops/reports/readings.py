@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_llmprops.core.numbers import count, counted, interval, percent
+from pytest_llmprops.core.numbers import MISSING, count, counted, interval, percent
 from pytest_llmprops.core.records import VerdictKey, VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
 from pytest_llmprops.core.texts import one_line, terminal_line
@@ -37,7 +37,7 @@ def readings_section(parts: Sequence[Measured], series: Sequence[Series]) -> lis
             for stratum, share, n in _rules(readings):
                 link = {"benchmark": part.benchmark, "series": str(s.index), "check": "sample"}
                 cells = [Cell(part.facts.title), Cell(s.starred)] if names_both else []
-                texts = (stratum.status, one_line(stratum.rule, 80) or "–", _differs(readings, stratum))
+                texts = (stratum.status, one_line(stratum.rule, 80) or MISSING, _differs(readings, stratum))
                 cells += [*map(Cell, texts), Cell(count(n), n, items=link), Cell(percent(share), share)]
                 rows.append(tuple(cells))
     if not rows:
@@ -66,7 +66,7 @@ def _rules(readings: Readings) -> Iterator[tuple[Stratum, float, int]]:
 
 
 def _differs(readings: Readings, stratum: Stratum) -> str:
-    return "yes" if stratum.differs else "no" if readings.differing[1] else "-"
+    return "yes" if stratum.differs else "no" if readings.differing[1] else MISSING
 
 
 def reading_lines(
