@@ -25,7 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from fixtures.replies import dtails_replies
-from pytest_llmprops.benchmarks.dtails.reading import declines, read_selection, read_translation
+from pytest_llmprops.benchmarks.dtails.reading import (
+    declines,
+    paper_selection,
+    paper_translation,
+    read_selection,
+    read_translation,
+)
 from pytest_llmprops.benchmarks.dtails.rejections import Variations
 from pytest_llmprops.benchmarks.dtails.rules import read_rules_reply
 from pytest_llmprops.benchmarks.eras.chat_sentiment import read_answer as read_sentiment
@@ -139,6 +145,7 @@ def _dtails() -> Iterator[Reader]:
         "ja": (("着る", "きる"), ("履く",), ("炊く",)),
         "ta": (("வீடு",), ("இல்லம்", "மனை"), ("அரிசி",)),
     }
+    sentence = "I know that he will come (today), so I stay. Do you know him?"
     for language, variations in lists.items():
         inside = [row["answer"] for row in dtails_replies() if row["language"] == language]
         names = tuple(form for forms in variations for form in forms)
@@ -148,6 +155,7 @@ def _dtails() -> Iterator[Reader]:
             lambda reply, variations=variations: (  # type: ignore[misc]
                 # A reply without exactly two fences is not read at all.
                 read_selection(f"```{reply.replace('```', ' ')}```", variations),
+                paper_selection(f"```{reply.replace('```', ' ')}```", variations),
                 declines(reply),
             ),
             samples,
@@ -155,11 +163,13 @@ def _dtails() -> Iterator[Reader]:
         )
         yield Reader(
             f"dtails translation {language}",
-            lambda reply, variations=variations: read_translation(  # type: ignore[misc]
-                reply, variations, unicode_words(reply)
+            lambda reply, variations=variations: (  # type: ignore[misc]
+                read_translation(reply, variations, unicode_words(reply), source=sentence, concept="know"),
+                paper_translation(reply, variations, unicode_words(reply)),
+                declines(reply, variations, sentence),
             ),
             tuple(inside) + names,
-            names,
+            (*names, "Note: ", "Translation: ", "(or: ", "1. ", sentence, "~~", "→"),
         )
         document = json.dumps({"/".join(forms): "Used for x." for forms in variations}, ensure_ascii=False)
         yield Reader(
@@ -381,8 +391,9 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
 
     def translate(row: Mapping[str, Any]) -> str | None:
         item, text = choices[row["item"]], shown(row).text
-        forms = item["variations"]
-        return variation(read_translation(text, forms, unicode_words(text)).index, row, forms)
+        forms, source, concept = item["variations"], item["sentence"], item["concept"]
+        reading = read_translation(text, forms, unicode_words(text), source=source, concept=concept)
+        return variation(reading.index, row, forms)
 
     paradigms = {p.id: p for p in parse_builtin(builtin.json("eras/paradigms.json"))}
 

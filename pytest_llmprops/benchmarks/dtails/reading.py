@@ -3,15 +3,17 @@
 A *variation* is a tuple of surface forms. A prediction is right if any of its forms equals any form of the label. Both
 readings compare folded texts (``text.folded``); a similar text has a ratio of at least 0.7.
 
-The paper leaves these points open:
+The authors' plain rule (:func:`paper_selection`, :func:`paper_translation`) compares the whole answer with each form.
+This project's rule (:func:`read_selection`, :func:`read_translation`) reads what people would:
 
 - Forms may contain each other (``sien`` in ``gesien``). Of overlapping forms, the longest counts.
-- A chat reply may name several variations between the fences. It selects one if it rejects all others in words
-  (:mod:`~pytest_llmprops.benchmarks.dtails.rejections`). Otherwise it is wrong. Spelling does not matter
-  (:mod:`~pytest_llmprops.benchmarks.dtails.text`), except between variations that differ only in it. If the reply
-  names no variation, a part of it may resemble one. A look-alike word does not count.
-- If a translation has several forms, whole words win over parts of words, then the longest wins, then the leftmost,
-  then one that needs no folding, then the first in the list. The leftmost form is recorded too.
+- An answer may name several variations. It selects one if it rejects all others in words
+  (:mod:`~pytest_llmprops.benchmarks.dtails.rejections`), or if the others are only named in a remark. Otherwise it is
+  wrong. Spelling does not matter (:mod:`~pytest_llmprops.benchmarks.dtails.text`), except between variations that
+  differ only in it. If the answer names no variation, a part of it may resemble one. A look-alike word does not count.
+- A translation is read without headings, notes, English sentences and further translations.
+- If a translation has several variations, whole words win over parts of words, then the one at the concept's place in
+  the English sentence, then the most frequent, then the leftmost. The leftmost form is recorded too.
 - Fences around nothing, or only around the word "answer", are not an answer.
 """
 
@@ -32,6 +34,7 @@ from pytest_llmprops.benchmarks.dtails.rejections import (
     has_rejection,
 )
 from pytest_llmprops.benchmarks.dtails.text import (
+    english_forms,
     indel_ratio,
     inflected,
     is_stem,
@@ -40,19 +43,27 @@ from pytest_llmprops.benchmarks.dtails.text import (
     starts,
     trimmed,
 )
-from pytest_llmprops.core.texts import folded, is_word_character
+from pytest_llmprops.core.strict_json import strict_json
+from pytest_llmprops.core.texts import folded, is_word_character, unicode_words
 
 #: Minimum ratio of similar texts. The paper says "exceeds 0.7"; the authors' code includes 0.7.
 THRESHOLD = 0.7
 #: Forms with at most this many characters do not count inside other words of a translation.
 VERY_SHORT = 3
+#: Number of letters before a form that make another word: Galician "descoñezo", Afrikaans "verlaat". Shorter prefixes
+#: are of an inflection ("gekyk") or a preposition ("destas"); longer ones make a compound ("telefoonnommer").
+_PREFIX = 3
 FENCE = "```"
 How = Literal["equal", "similar", "within", "substring", "inflected", "word", "none"]
 
+_FENCE_NAME = re.compile("```\\w+(?=\\n)")
+_FENCES = "{} fences of three backticks instead of two"
 #: Where a reply is split to look for a misspelled form, and the characters that stand for names.
 _PARTS = re.compile(r"[/()\[\],;:、。（）｢｣「」—–]| - |\. ")
 _NAMES = re.compile("[\ue000-\uf8ff]")
 _ANSWER = re.compile(r"\banswer\b", re.IGNORECASE)
+_STRUCK = re.compile("~~[^~]*+~~|<(?:s|del)>[^<]*+</(?:s|del)>")
+_TOKEN = re.compile(r"\w+")
 _REFUSAL = re.compile(
     r"\b(?:I\s+(?:can\s?not|can['’]t|am\s+(?:unable|not\s+able)\s+to|won['’]t|will\s+not)"
     r"|I['’]m\s+(?:unable|not\s+able)\s+to)\s+(?:help|assist|answer|comply|provide|translate|select|choose|do|fulfil)"
@@ -114,17 +125,23 @@ def read_selection(reply: str, variations: Variations, *, threshold: float = THR
     """
     inside = fenced(reply)
     if inside is None:
-        count = reply.count(FENCE)
-        return Reading(problem=f"{count} fences of three backticks instead of two", obeyed=False)
+        return Reading(problem=_FENCES.format(reply.count(FENCE)), obeyed=False)
     # A model may copy the joiners of a list as Python prints them.
-    inside = inside.replace("\\u200c", "\u200c").replace("\\u200d", "\u200d")
+    shown = reply.split(FENCE)[1].replace("\\u200c", "\u200c").replace("\\u200d", "\u200d")
     text = folded(inside)
     if not trimmed(text):
         return Reading(problem="nothing between the fences", obeyed=False)
-    names = find_mentions(inside, variations)
+    names = find_mentions(shown, variations)
     accepted = names.accepted()
     if accepted:
         return _named(accepted, names, text, variations)
+    inflections = [
+        _Match(index, form, len(plain), 1.0, start, False)
+        for index, form, plain in ([] if names.mentions else _forms(variations))
+        if (start := max(inflected(plain, text), _stem(plain, text))) >= 0
+    ]
+    if len({match.index for match in inflections}) == 1:
+        return _winner(inflections, "inflected")
     similar = _similar(names, variations, threshold)
     if similar:
         ratio = max(match.ratio for match in similar)
@@ -137,21 +154,53 @@ def read_selection(reply: str, variations: Variations, *, threshold: float = THR
     return Reading(problem="none of the variations between the fences")
 
 
+def _stem(form: str, text: str) -> int:
+    """Return the index of the first word of a script of India that begins with a form, or -1."""
+    return next((start for start in starts(form, text) if is_stem(text, start, start + len(form))), -1)
+
+
 def _named(accepted: Sequence[Mention], names: Mentions, text: str, variations: Variations) -> Reading:
     indexes = {index for mention in accepted for index in mention.indexes}
+    if len(indexes) > 1:
+        accepted = names.chosen() or accepted
+        indexes = {index for mention in accepted for index in mention.indexes}
     if len(indexes) > 1:
         listed = ", ".join("/".join(variations[index]) for index in sorted(indexes))
         return Reading(problem=f"several variations between the fences: {listed}")
     (index,) = indexes
-    how: How = "equal" if len(trimmed(names.text)) == 0 and len(names.mentions) == 1 else "within"
+    is_alone = len(names.mentions) == 1 and not trimmed(_ANSWER.sub(" ", names.text))
+    how: How = "equal" if is_alone else "within"
     form = accepted[0].form
     return Reading(index, form, 1.0, max(0, text.find(folded(form))), min(names.mentions[0].indexes), how)
+
+
+def paper_selection(reply: str, variations: Variations, *, threshold: float = THRESHOLD) -> Reading:
+    """Return the variation that a chat reply selects by the authors' plain rule (appendix B.3 and their code).
+
+    The whole text between two fences, split at ``/``, is compared with every form. The most similar variation counts,
+    and of equally similar ones the first.
+
+    :param variations: In the order shown to the model.
+    """
+    parts = reply.split(FENCE)
+    if len(parts) != 3:
+        return Reading(problem=_FENCES.format(len(parts) - 1), obeyed=False)
+    if parts[1].strip() == "answer":
+        return Reading(problem="nothing between the fences", obeyed=False)
+    answers = list(dict.fromkeys(text.strip() for text in parts[1].replace("answer", "").split("/")))
+    best = Reading(problem="none of the variations between the fences")
+    for index, form in ((index, form) for index, forms in enumerate(variations) for form in forms):
+        ratio = max(indel_ratio(answer, form.strip()) for answer in answers)
+        if ratio >= threshold and ratio > best.ratio:
+            how: How = "equal" if ratio == 1 else "similar"
+            best = Reading(index, form, ratio, max(0, parts[1].find(form)), index, how)
+    return best
 
 
 def _similar(names: Mentions, variations: Variations, threshold: float) -> list[_Match]:
     """Return the forms that a part of the reply resembles. A part with a word of rejection does not count."""
     text = names.text
-    parts = [part for part in map(trimmed, _PARTS.split(text)) if part]
+    parts = [part for part in map(trimmed, _PARTS.split(_ANSWER.sub(" ", text))) if part]
     words = [part for part in parts if not has_rejection(part) and not _NAMES.search(part)]
     forms = [(index, form, simplified(form)) for index, form, _ in _forms(variations)]
     return [
@@ -184,31 +233,45 @@ def _undoubled(word: str) -> str:
 
 
 def read_translation(
-    translation: str, variations: Variations, tokens: Iterable[str], *, threshold: float = THRESHOLD
+    translation: str,
+    variations: Variations,
+    tokens: Iterable[str],
+    *,
+    source: str = "",
+    concept: str = "",
+    threshold: float = THRESHOLD,
 ) -> Reading:
     """Return the variation that a translation uses (appendix B.2): an exact substring, or the most similar word.
 
-    :param tokens: Words of the translation, with lemmas if available. Used only if the translation contains no form.
+    Headings, notes, English sentences and further translations are not read (:func:`translated_text`).
+
+    :param tokens: Words of the reply, with lemmas if available. Used only if the translation contains no form.
         Without tokens, only the exact forms are searched.
+    :param source: The English sentence, which is not its own translation. :param concept: The English word.
     """
-    text = folded(translation)
-    if not text:
+    if not folded(translation):
         return Reading(problem="the translation is empty")
+    shown = translated_text(translation, variations, source)
+    text = folded(shown)
+    if not text:
+        return Reading(problem="the translation is in English")
     forms = _forms(variations)
     matches = [
-        _Match(index, form, len(plain), 1.0, start, form in translation, is_word)
+        _Match(index, form, len(plain), 1.0, start, form in shown, is_word)
         for index, form, plain in forms
         for start, is_word in _places(plain, text)
     ]
     if matches:
-        return _winner([match for match in matches if match.is_word] or matches, "substring")
-    words = [word for word in map(folded, tokens) if word]
+        whole = [match for match in matches if match.is_word] or matches
+        return _winner(_used(whole, text, source, concept), "substring")
+    # A lemma is not in the text. A word that is only in the rest of the reply, or is English, does not count.
+    foreign = set(unicode_words(translation)) - set(unicode_words(shown)) | set(unicode_words(source))
+    words = [word for word in map(folded, tokens) if word and word not in foreign]
     similar = [
-        _Match(index, form, len(plain), ratio, text.find(word), form in translation)
+        _Match(index, form, len(plain), ratio, text.find(word), form in shown)
         for index, form, plain in forms
         for word in words
-        if (ratio := indel_ratio(word, plain)) >= threshold
-        and (len(plain) > VERY_SHORT or word.startswith(plain) or word.endswith(plain))
+        if (ratio := indel_ratio(word, plain)) >= threshold and _may_be(word, plain)
     ]
     ratio = max((match.ratio for match in similar), default=0.0)
     inflections = [
@@ -223,6 +286,241 @@ def read_translation(
     return _winner([match for match in similar if match.ratio == ratio], "word")
 
 
+def _may_be(word: str, form: str) -> bool:
+    """Return False for a similar word of a translation that is another word.
+
+    It has another first letter, or it differs from a short form in a letter ("wees" for "weet"). Very short forms
+    are only similar to longer words that begin or end with them ("bekyk" and "kyk").
+    """
+    if len(form) <= VERY_SHORT:
+        return word.startswith(form) or word.endswith(form)
+    return word == form or (word[0] == form[0] and (len(form) > 4 or len(word) != len(form)))
+
+
+def paper_translation(
+    translation: str, variations: Variations, tokens: Iterable[str], *, threshold: float = THRESHOLD
+) -> Reading:
+    """Return the variation that a translation uses by the authors' plain rule (appendix B.2 and their code).
+
+    The first form that the lower-case reply contains counts, in the order of the list; otherwise the most similar
+    word or lemma.
+
+    :param variations: In the order of the data. :param tokens: As for :func:`read_translation`.
+    """
+    text = translation.lower()
+    if not text.strip():
+        return Reading(problem="the translation is empty")
+    forms = [(index, form) for index, forms in enumerate(variations) for form in forms]
+    for index, form in forms:
+        if form in text:
+            return Reading(index, form, 1.0, text.find(form), index, "substring")
+    words = list(dict.fromkeys(word.lower() for word in tokens))
+    best = Reading(problem="no word of the translation is similar to a variation")
+    for index, form in forms:
+        for word in words:
+            ratio = indel_ratio(word, form)
+            if ratio >= threshold and ratio > best.ratio:
+                best = Reading(index, form, ratio, max(0, text.find(word)), index, "word")
+    return best
+
+
+# Of several variations in one translation, choose the one that translates the concept. On the published reference
+# translations of the nine languages, 49 have several; these rules read 37 of them as labelled, "the longest" 26.
+
+#: How much nearer to the concept's place a variation must be, as a share of the sentence.
+_NEARER = 0.2
+
+
+def _used(matches: Sequence[_Match], text: str, source: str, concept: str) -> Sequence[_Match]:
+    """Return the matches of the variation that translates the concept, the leftmost first.
+
+    If the sentence has the concept once, a variation near its place counts, then the most frequent, then the leftmost.
+    The place is only a hint, because the order of words differs between languages.
+    """
+    places: dict[int, set[int]] = {}
+    stop = 0
+    # Of overlapping forms, the longest counts.
+    for match in sorted(matches, key=lambda match: (match.start, -match.length)):
+        if match.start + match.length >= stop:
+            places.setdefault(match.index, set()).add(match.start)
+            stop = match.start + match.length
+    if len(places) > 1 and concept:
+        english, names = folded(source), english_forms(concept)
+        at = [found.start() / len(english) for found in re.finditer(r"\w+", english) if found[0] in names]
+        if len(at) == 1:
+            distance = {i: min(abs(start / len(text) - at[0]) for start in places[i]) for i in places}
+            limit = min(distance.values()) + _NEARER
+            places = {index: starts for index, starts in places.items() if distance[index] <= limit}
+    most = max(map(len, places.values()))
+    first = min(min(starts) for starts in places.values() if len(starts) == most)
+    # Two variations may be the same word in two Unicode forms.
+    return [match for match in matches if match.start == first and match.index in places]
+
+
+# Find the translation in a reply: models add headings, the English sentence, notes and further translations.
+
+#: Words of English, and of none of the target languages in Latin script (Afrikaans, Galician, Latvian).
+_ENGLISH = frozenset(
+    """about after again all also although an and any are at be because been before best better both but cannot choose
+    chosen context correct could depending did does each either english even explanation fact for formal from has have
+    he her him his how i if informal instead into it its know known language literally made make makes may
+    mean meaning means might mine more most natural on or other our out phrase please possible rather refers sentence
+    she should since some sounds speaker such than that the their them then there these they this those though
+    through translated translates translation translations used uses using we were what when where which while who why
+    will with word words would you your""".split()  # noqa: SIM905
+)
+#: Names of the paper's languages, and words for a translation and for an answer, in simplified spelling.
+_HEADING = (
+    "translat|sentence|answer|output|result|here is|here's|here are|final|option|version|afrikaans|farsi|persian"
+    "|galician|galego|hindi|armenian|japanese|latvian|tamil|telugu|vertaling|vertaal|traducion|traduccion|tulkojum|latviski"
+    "|latviesu|ترجمه|فارسی|अनुवाद|हिन्दी|हिंदी|թարգման|հայերեն|翻訳|訳|日本語|மொழிபெயர்ப்பு|தமிழ்|తెలుగు|అనువాద"
+)
+#: Before the English sentence.
+_ENGLISH_HEADING = (
+    "english|engels|source|original|input|ingles|anglu|英語|原文|անգլերեն|अंग्रेज|انگلیسی|ஆங்கில|ఆంగ్ల|ఇంగ్లీష్"
+)
+#: Before a note, a gloss or another translation.
+_NOTE = (
+    "note|notes|nb|n\\.b\\.|let wel|nota|notas|opmerking|explanation|uitleg|verduideliking|explicacion|reasoning"
+    "|literal|literally|alternative|alternatives|alternatively|alternatief|alternativa|or|of|ou|ou ben|vai"
+    "|transliteration|romanization|romaji|pronunciation|breakdown|gloss|context|where|here|key|piezime|piezimes|paskaidrojums|skaidrojums|注|注意"
+    "|備考|補足|説明|解説|または|あるいは|نکته|توجه|یادداشت|توضیح|یا|टिप्पणी|नोट|ध्यान दें|व्याख्या|ծանոթություն|նշում"
+    "|բացատրություն|կամ|குறிப்பு|விளக்கம்|அல்லது|గమనిక|వివరణ|లేదా"
+)
+_FINAL = "final|corrected|correction|improved|revised|better|best|recommended|finale|verbeterde|korrekte"
+_LATIN_LETTER = re.compile("[a-z]")
+_LEAD = re.compile(r"^(?P<lead>[^:：\n]{1,80}?)[\"*_'”]*\s*[:：](?=\D|$)")
+_IS_HEADING, _IS_SOURCE = re.compile(_HEADING), re.compile(f"^\\W*(?:{_ENGLISH_HEADING})")
+_IS_NOTE = re.compile(f"^(?:{_NOTE})\\W*$")
+_IS_FINAL = re.compile(f"\\b(?:{_FINAL})\\b")
+#: A note after a sentence on the same line, and parts of a line that say the same twice.
+_NOTE_INSIDE = re.compile(
+    f"(?<=[.!?।։。؟\"'”)*])\\s{{0,5}}[(*_]{{0,4}}(?:{_NOTE})[*_]{{0,4}}\\s{{0,5}}[:：]", re.IGNORECASE
+)
+_SAME_TWICE = re.compile(r"\s(?:→|=>|->|⇒|\||/|=)\s")
+_BRACKETS = re.compile(r"[(（\[【]([^()（）\[\]【】]*)[)）\]】]")
+_OFFER = re.compile(f"\\W*(?:{_NOTE})\\b", re.IGNORECASE)
+_SENTENCE = re.compile(r"(?<=[.!?।։。؟！？])[\"'”’»*_)」』]*\s+|(?<=[。！？])")
+_NUMBERED = re.compile(r"^\W*(?:\d{1,2}|[a-zA-Z])[.)]\s")
+_MARKS = re.compile(r"^(?:[\s#>*_`|•–—-]|\(?\d{1,2}[.)](?=\s)|\(?[a-zA-Z][.)](?=\s))+")
+
+
+#: A line shorter than this part of the English sentence is not its translation ("Sure!"), if there is a longer one.
+_SHORTEST = 6
+
+
+def translated_text(reply: str, variations: Variations, source: str = "") -> str:
+    """Return the translation in a reply; empty if the reply is in English only.
+
+    The first line that is not a heading, a note or English counts, or what follows "final" or "corrected". The
+    translation has at most as many lines as the English sentence has sentences. Asides in brackets are left out. Text
+    between two fences comes first.
+    """
+    fences = _FENCE_NAME.sub(FENCE, reply).split(FENCE)
+    inside = translated_text(fences[1], variations, source) if len(fences) == 3 else ""
+    if inside:
+        return inside
+    is_latin = any(_LATIN_LETTER.search(folded(form)) for forms in variations for form in forms)
+    english = frozenset(_TOKEN.findall(folded(source)))
+    most = max(1, len(_SENTENCE.findall(source.strip())) + 1)
+    kept: list[str] = []
+    short: list[str] = []
+    is_open = True
+    for raw in _lines(reply):
+        line, is_note, is_final = _content(raw)
+        if is_final:
+            kept, short, is_open = [], kept or short, True
+        if kept and kept[-1][-1].isalpha() and line[:1].islower() and raw.lstrip().startswith(line):
+            # The line before ended inside the sentence.
+            kept[-1] += f" {line}"
+            continue
+        if is_note:
+            is_open = is_open and not kept
+            continue
+        if not is_open:
+            continue
+        if _NUMBERED.match(raw):
+            most = 1
+        parts = [part for part in _SENTENCE.split(line) if not _is_english(part, english, is_latin)]
+        line = " ".join(parts)
+        if not any(map(is_word_character, line)):
+            continue
+        if not kept and _SHORTEST * len(line) < len(source):
+            short.append(line)
+            continue
+        kept.append(line)
+        is_open = len(kept) < most
+    return "\n".join(kept or short)
+
+
+def _lines(reply: str) -> list[str]:
+    """Return the lines of a reply, or the texts of a JSON object, without what is struck through."""
+    text = reply.replace(FENCE, "\n")
+    start, stop = text.find("{"), text.rfind("}")
+    if 0 <= start < stop:
+        try:
+            values = strict_json(text[start : stop + 1])
+        except ValueError:
+            values = None
+        if isinstance(values, dict):
+            text = "\n".join(value for value in values.values() if isinstance(value, str))
+    lines: list[str] = []
+    for line in _STRUCK.sub(" ", text).splitlines():
+        shorter = _without_asides(line)
+        # A translation may be in brackets as a whole.
+        is_aside = lines and not any(map(is_word_character, shorter))
+        lines += _SAME_TWICE.split(shorter if is_aside or any(map(is_word_character, shorter)) else line)
+    return lines
+
+
+def _without_asides(line: str) -> str:
+    """Return a line without brackets at its end, after a sentence, or that begin like a note."""
+    last = next((n for n in range(len(line) - 1, -1, -1) if is_word_character(line[n])), 0)
+
+    def replaced(found: re.Match[str]) -> str:
+        before = line[max(0, found.start() - 3) : found.start()].rstrip()[-1:]
+        is_aside = found.end() > last or (before and before in ".!?।։。؟") or _OFFER.match(found[1])
+        return " " if is_aside else found[0]
+
+    return _BRACKETS.sub(replaced, line)
+
+
+def _content(line: str) -> tuple[str, bool, bool]:
+    """Return a line without its marks and heading, whether it is a note, and whether its heading says "final"."""
+    line = _MARKS.sub("", line)
+    is_final = False
+    # "Final translation (Afrikaans): Translation: ..." has two headings.
+    for _ in range(2):
+        found = _LEAD.match(line)
+        if not found:
+            break
+        lead = simplified(found["lead"]).strip("*_\"' ")
+        if _IS_NOTE.search(lead) or _IS_SOURCE.search(lead):
+            return "", bool(_IS_NOTE.search(lead)), is_final
+        if not _IS_HEADING.search(lead) and lead not in _FINAL.split("|"):
+            break
+        is_final = is_final or bool(_IS_FINAL.search(lead))
+        line = _MARKS.sub("", line[found.end() :])
+    inside = _NOTE_INSIDE.search(line)
+    return (line[: inside.start()] if inside else line), False, is_final
+
+
+def _is_english(text: str, source: frozenset[str], is_latin: bool) -> bool:
+    """Return True if a text is English: by its words, or because it (nearly) repeats the source sentence.
+
+    In a language with another script, a text in Latin letters is, but names and single words are not.
+    """
+    plain = folded(text)
+    words = _TOKEN.findall(plain)
+    known = sum(word in _ENGLISH for word in words)
+    if not is_latin:
+        letters = [character for character in plain if is_word_character(character)]
+        latin = sum(map(str.isascii, letters))
+        return latin == len(letters) or (known > 0 and 2 * latin > len(letters))
+    shared = sum(word in _ENGLISH or word in source for word in words)
+    return 3 * known >= len(words) or 4 * shared >= 3 * len(words)
+
+
 def _places(form: str, text: str) -> list[tuple[int, bool]]:
     """Return the index of each occurrence of a form, and whether it is a whole word or the stem of one.
 
@@ -233,7 +531,15 @@ def _places(form: str, text: str) -> list[tuple[int, bool]]:
     for start in starts(form, text):
         stop = start + len(form)
         is_word = is_whole(text, start, stop) or is_stem(text, start, stop)
-        if is_word or len(form) > VERY_SHORT or indel_ratio(form, _word_from(text, start)) >= THRESHOLD:
+        if len(form) <= VERY_SHORT:
+            is_inside = indel_ratio(form, _word_from(text, start)) >= THRESHOLD
+        else:
+            before = text[max(0, start - _PREFIX - 1) : start]
+            letters = next(
+                (n for n, c in enumerate(reversed(before)) if not is_word_character(c)), len(before)
+            )
+            is_inside = letters != _PREFIX
+        if is_word or is_inside:
             places.append((start, is_word))
     return places
 
@@ -253,9 +559,16 @@ def is_right(prediction: Iterable[str], label: Iterable[str]) -> bool:
     return not set(map(folded, prediction)).isdisjoint(map(folded, label))
 
 
-def declines(reply: str) -> bool:
-    """Return True if a reply without fences says, in English, that it will not or cannot answer."""
-    return FENCE not in reply and bool(_REFUSAL.search(reply))
+def declines(reply: str, variations: Variations = (), source: str = "") -> bool:
+    """Return True if a reply without fences says, in English, that it will not or cannot answer.
+
+    :param source: The English sentence, if a translation was asked for. A remark after the translation is not a
+        refusal, and neither is the sentence itself. :param variations: Needed with ``source``.
+    """
+    found = None if FENCE in reply else _REFUSAL.search(reply)
+    if found is None or not source:
+        return found is not None
+    return not _REFUSAL.search(source) and not translated_text(reply[: found.start()], variations, source)
 
 
 def _forms(variations: Variations) -> list[tuple[int, str, str]]:

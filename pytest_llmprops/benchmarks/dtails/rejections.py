@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pytest_llmprops.benchmarks.dtails.text import EXACT, Simplified, is_whole, pattern, simplified
+from pytest_llmprops.benchmarks.dtails.text import EXACT, Simplified, is_whole, simplified, spelled
 
 # The words with which replies reject a variation, in English and in the paper's target languages.
 #
@@ -128,6 +128,32 @@ OR = (
 )  # fmt: skip
 AND = ("and", "en", "و", "e", "और", "եւ", "եվ", "ու", "un", "மற்றும்", "మరియు", "と", "および")
 ALSO_NOT = ("not", "nor", "never", "nie", "non", "nin", "نه", "न", "ոչ", "ne", "nevis", "neither")
+#: What says that a reply does not choose.
+UNDECIDED = (
+    "both", "either", "all", "depends", "depending", "interchangeable", "interchangeably", "equally",
+    "unsure", "unclear", "hang af", "beide", "ambos", "ambas", "abas", "depende", "abi", "abas", "दोनों", "هر دو",
+    "երկուսն էլ", "இரண்டும்", "రెండూ",
+)  # fmt: skip
+#: Before the choice that follows from what was said about the others.
+SO = (
+    "so", "therefore", "thus", "hence", "dus", "daarom", "polo tanto", "por tanto", "logo", "entón", "इसलिए", "इसलिये",
+    "अतः", "ուստի", "ուրեմն", "հետևաբար", "tāpēc", "tādēļ", "tātad", "بنابراین", "پس", "ஆகவே", "எனவே", "ஆகையால்",
+    "అందువల్ల", "అందుకే", "కాబట్టి",
+)  # fmt: skip
+#: What calls a variation the answer.
+RIGHT = (
+    "answer", "best", "correct", "right", "choose", "chose", "choice", "select", "pick", "go with", "appropriate",
+    "suitable", "kies", "regte", "korrekte", "korrek", "beste", "correcto", "correcta", "axeitado", "axeitada",
+    "mellor", "resposta", "escollo", "درست", "صحیح", "مناسب", "सही", "उपयुक्त", "उत्तर", "ճիշտ", "պատասխան", "pareizi",
+    "pareizs", "pareizais", "pareizā", "atbilde", "சரி", "சரியானது", "சரியான", "பொருத்தமான", "பொருத்தமானது", "సరైన", "సరైనది",
+)  # fmt: skip
+#: Before a clause about another variation.
+WHILE = (
+    "since", "because", "as", "while", "whereas", "although", "though", "but", "unlike", "want", "omdat", "terwyl",
+    "aangesien", "hoewel", "maar", "porque", "xa que", "mentres", "mentres que", "aínda que", "pero", "क्योंकि",
+    "जबकि", "लेकिन", "որովհետև", "քանի որ", "իսկ", "բայց", "jo", "bet", "kamēr", "چون", "زیرا", "اما", "در حالی که",
+    "ஏனெனில்", "ஆனால்", "ఎందుకంటే", "కానీ",
+)  # fmt: skip
 CROSSES, TICKS = "❌✗✘✖🚫", "✅✓✔"
 
 
@@ -276,6 +302,74 @@ def _marked(text: str) -> set[int]:
     return struck | {ord(match[1]) - FIRST_NAME for match in re.finditer(shape, text)}
 
 
+# The choice of a reply that names several variations and rejects none in the words above: "ken is for people, so weet",
+# "toe (wanneer would be for the future)". A plain list chooses none.
+
+_UNDECIDED = re.compile(
+    f"{_BEGIN}(?:{_words(UNDECIDED)}){_END}|{_words(('どちらも', 'どちらでも', 'どれでも', '場合による', '両方'))}"
+)
+_BRACKETS = re.compile(r"[(\[]([^()\[\]]*)[)\]]")
+_OFFERED = re.compile(f"\\W*(?:{_words((*OR, *AND))}){_END}[^()\\[\\]]*{_NAME}")
+_SO = re.compile(
+    f"(?:{_BEGIN}(?:{_words(SO)}){_END}|(?:{_words((*SINCE, 'よって', '従って', 'したがって'))})[、,]?){_QUOTES}"
+)
+_RIGHT = re.compile(
+    f"{_BEGIN}(?:{_words(RIGHT)}){_END}|{_words(('正解', '正しい', '適切', '答え', 'ふさわしい', '選ぶ', '選びます'))}"
+)
+_CALLED = re.compile(f"({_RIGHT.pattern})\\s*[:=]")
+_CLAUSE = re.compile(f"[.,;:!?\\n|。、؛،।։]|\\s[–—-]+\\s|->|→|=>|{_BEGIN}(?:{_words(WHILE)}){_END}")
+_GLOSSES = re.compile(f"({_NAME}){_QUOTES}(?:[:=]|->|→|=>|\\s[–—-])")
+_MARK = "[^\\w\ue000-\uf8ff]|[\\d_]"
+_BARE = re.compile(
+    f"(?:{_MARK})*(?:(?:final )?(?:answer|the word|word|a palabra|die woord)(?:{_MARK})+)?({_NAME})(?:{_MARK})*"
+)
+
+
+def _without_remark(brackets: re.Match[str]) -> str:
+    """Return brackets that only have names or offer another choice ("or weet"), and a mark for a remark."""
+    inside = brackets[1]
+    return brackets[0] if _OFFERED.match(inside) or not re.search(r"\w", inside) else "; "
+
+
+def _only(text: str) -> list[str]:
+    """Return the names outside the remarks in brackets."""
+    return re.findall(_NAME, text)
+
+
+def _concluded(text: str) -> list[str]:
+    """Return the names in the clause after the last "so"."""
+    last = next(iter(list(_SO.finditer(text))[-1:]), None)
+    if last is None or not re.search(_NAME, text[: last.start()] + text[last.end() :]):
+        return []
+    return next(
+        (names for clause in _clauses(text[last.end() :]) if (names := re.findall(_NAME, clause))), []
+    )
+
+
+def _clauses(text: str) -> list[str]:
+    return [clause for clause in _CLAUSE.split(text) if re.search("\\w", clause) or re.search(_NAME, clause)]
+
+
+def _called_right(text: str) -> list[str]:
+    """Return the names in the clauses that call one the answer."""
+    right = [clause for clause in _clauses(text) if _RIGHT.search(clause) and not has_rejection(clause)]
+    return [name for clause in right for name in re.findall(_NAME, clause)]
+
+
+def _first_of(text: str) -> list[str]:
+    """Return the name that a reply begins with, unless it lists the names or explains each."""
+    if len(set(_GLOSSES.findall(text))) > 1:
+        return []
+    bare = [_BARE.fullmatch(clause) for clause in _clauses(text)]
+    return [bare[0][1]] if len(bare) > 1 and bare[0] and not any(bare[1:]) else []
+
+
+def _last_of(text: str) -> list[str]:
+    """Return the name that a reply ends with after it has explained others."""
+    bare = [_BARE.fullmatch(clause) for clause in _clauses(text)]
+    return [bare[-1][1]] if len(bare) > 1 and bare[-1] and not any(bare[:-1]) else []
+
+
 # Which variations a reply names, and which one is left after those that it rejects.
 
 Variations = Sequence[Sequence[str]]
@@ -320,6 +414,29 @@ class Mentions:
                 break
         return list(by_number.values())
 
+    def chosen(self) -> list[Mention]:
+        """Return one mention of the variation that a reply with several chooses; empty if it chooses none.
+
+        The others are in a remark: in brackets, before "so" or "therefore", or in a clause besides the choice.
+        """
+        accepted = {index for mention in self.accepted() for index in mention.indexes}
+        # A rejected name takes part in no list and no choice.
+        text = "".join(
+            " " if _PRIVATE.match(character) and not accepted & self._indexes(character) else character
+            for character in self.text
+        )
+        if _UNDECIDED.search(text):
+            return []
+        text = _CALLED.sub(r"\1 ", _BRACKETS.sub(_without_remark, text))
+        for decide in (_only, _concluded, _called_right, _first_of, _last_of):
+            indexes = {frozenset(self._indexes(name)) for name in decide(text)}
+            if len(indexes) == 1:
+                return [mention for mention in self.mentions if mention.indexes in indexes][:1]
+        return []
+
+    def _indexes(self, name: str) -> frozenset[int]:
+        return self.mentions[ord(name) - FIRST_NAME].indexes
+
 
 def find_mentions(reply: str, variations: Variations) -> Mentions:
     """Find the names in a reply: whole words that are a form of a variation in any spelling.
@@ -331,7 +448,7 @@ def find_mentions(reply: str, variations: Variations) -> Mentions:
     spans: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
     for index, forms in enumerate(variations):
         for form in {"/".join(forms): None, **dict.fromkeys(forms)}:
-            shape = pattern(form)
+            shape = spelled(form)
             # A lookahead, so that overlapping names are found as well.
             for match in re.finditer(f"(?=({shape}))", text.text) if shape else ():
                 start, stop = match.span(1)

@@ -15,7 +15,7 @@ from pytest_llmprops.benchmarks.dtails.prompts import (
 )
 from pytest_llmprops.benchmarks.dtails.reading import is_right
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules, Rule, read_rules_reply
-from pytest_llmprops.benchmarks.dtails.text import occurrences, trimmed
+from pytest_llmprops.benchmarks.dtails.text import english_forms, occurrences, trimmed
 from pytest_llmprops.core.requests import PLANNED, Chat, Reply
 from pytest_llmprops.core.texts import folded, is_word_character, unicode_words
 
@@ -73,19 +73,6 @@ def choose_sentences(
 
     longest = {name: sorted(texts.values(), key=length, reverse=True) for name, texts in sentences.items()}
     return {name: tuple(texts[:most]) for name, texts in longest.items()}
-
-
-def english_forms(word: str) -> frozenset[str]:
-    """Return the word and its regular inflections, folded: plurals, -s, -ed, -ing, -er, -est."""
-    stem = folded(word)
-    forms = {stem, f"{stem}s", f"{stem}es", f"{stem}ed", f"{stem}ing", f"{stem}er", f"{stem}est"}
-    if stem.endswith("e"):
-        forms |= {f"{stem}d", f"{stem[:-1]}ing", f"{stem}r", f"{stem}st"}
-    if len(stem) > 2 and stem.endswith("y") and stem[-2] not in "aeiou":
-        forms |= {f"{stem[:-1]}{end}" for end in ("ies", "ied", "ier", "iest")}
-    if len(stem) > 2 and stem[-1] not in "aeiouwxy" and stem[-2] in "aeiou" and stem[-3] not in "aeiou":
-        forms |= {f"{stem}{stem[-1]}{end}" for end in ("ed", "ing", "er", "est")}
-    return frozenset(forms)
 
 
 def corpus_rows(

@@ -89,6 +89,40 @@ def is_sign(character: str) -> bool:
     return bool(character) and unicodedata.category(character)[0] == "M"
 
 
+#: Irregular forms of frequent words, because the corpora of DTAiLS give lemmas as concepts.
+_IRREGULAR = {
+    "bad": "worse worst", "become": "became", "buy": "bought", "child": "children", "choose": "chose chosen",
+    "come": "came", "do": "did done", "drive": "drove driven", "eat": "ate eaten", "fall": "fell fallen",
+    "find": "found", "fly": "flew flown", "foot": "feet", "get": "got gotten", "give": "gave given", "go": "went gone",
+    "good": "better best", "hear": "heard", "hide": "hid hidden", "keep": "kept", "know": "knew known", "lead": "led",
+    "leave": "left", "make": "made", "man": "men", "mean": "meant", "pay": "paid", "run": "ran", "say": "said",
+    "see": "saw seen", "speak": "spoke spoken", "take": "took taken", "teach": "taught", "tell": "told",
+    "think": "thought", "wear": "wore worn", "win": "won", "woman": "women", "write": "wrote written",
+}  # fmt: skip
+
+
+def english_forms(word: str) -> frozenset[str]:
+    """Return the word and its inflections, folded: plurals, -s, -ed, -ing, -er, -est, and common irregular ones."""
+    stem = folded(word)
+    forms = {
+        stem,
+        *_IRREGULAR.get(stem, "").split(),
+        f"{stem}s",
+        f"{stem}es",
+        f"{stem}ed",
+        f"{stem}ing",
+        f"{stem}er",
+        f"{stem}est",
+    }
+    if stem.endswith("e"):
+        forms |= {f"{stem}d", f"{stem[:-1]}ing", f"{stem}r", f"{stem}st"}
+    if len(stem) > 2 and stem.endswith("y") and stem[-2] not in "aeiou":
+        forms |= {f"{stem[:-1]}{end}" for end in ("ies", "ied", "ier", "iest")}
+    if len(stem) > 2 and stem[-1] not in "aeiouwxy" and stem[-2] in "aeiou" and stem[-3] not in "aeiou":
+        forms |= {f"{stem}{stem[-1]}{end}" for end in ("ed", "ing", "er", "est")}
+    return frozenset(forms)
+
+
 def quoted_list(texts: Sequence[str]) -> str:
     """Return ``['a', 'b']``, as the authors' files print a list, but without escapes."""
     return "[" + ", ".join(map(quoted, texts)) + "]"
@@ -130,6 +164,41 @@ def simplified(text: str) -> str:
 def pattern(form: str) -> str:
     """Return a regular expression for a form in a simplified text; empty for a form without characters."""
     return "[ -]?".join(re.escape(part) for part in map(simplified, _JOINTS.split(form)) if part)
+
+
+#: Prefixes that belong to the verb in a reply: Latvian and Armenian "not", Persian "not" before the present, and the
+#: Afrikaans participle. (first letters of the form, minimum letters of the form, prefixes)
+_PREFIXES = (("[a-z]", 3, "ne|ge"), ("[\u0561-\u0587]", 4, "\u0579"), ("\u0645\u06cc", 4, "\u0646"))
+#: Readings of the kanji in the built-in variations and in frequent words, in hiragana.
+_READINGS = {
+    "着": "き", "履": "は", "穿": "は", "被": "かぶ", "掛": "か", "稲": "いね", "米": "こめ", "兄": "あに|にい",
+    "姉": "あね|ねえ", "弟": "おとうと", "妹": "いもうと", "水": "みず", "湯": "ゆ", "寒": "さむ", "冷": "つめ",
+    "厚": "あつ", "太": "ふと", "濃": "こ", "飯": "はん", "読": "よ", "書": "か", "見": "み", "聞": "き", "話": "はな",
+    "食": "た", "飲": "の", "行": "い", "町": "まち", "街": "まち", "娘": "むすめ", "命": "いのち",
+    "先生": "せんせい", "学校": "がっこう", "学生": "がくせい", "生徒": "せいと",
+}  # fmt: skip
+_HONORIFIC = re.compile("[おご](?=[\u3400-\u9fff])")
+
+
+def spelled(form: str) -> str:
+    """Return :func:`pattern` of a form in other spellings: with a verb's prefix, in kana, or with an old character.
+
+    A kana reading is a whole run of hiragana, because shorter ones occur in many words.
+    """
+    shape, plain = pattern(form), simplified(form)
+    if not shape:
+        return ""
+    for letters, least, prefixes in _PREFIXES:
+        if len(plain) >= least and re.match(letters, plain):
+            return f"(?:{prefixes})?{shape}"
+    if not _KANJI.search(plain):
+        return shape
+    kana = "".join(f"(?:{simplified(_READINGS.get(letter, letter))})" for letter in plain)
+    kana = simplified(_READINGS.get(plain, "")) or kana
+    shapes = [shape, f"(?<![\u3041-\u309f])(?:{kana})(?![\u3041-\u309f])"]
+    if _HONORIFIC.match(form):
+        shapes.append("\u5fa1" + pattern(form[1:]))
+    return "|".join(shapes)
 
 
 class Simplified:
@@ -200,6 +269,12 @@ _ENDINGS = {
 #: Before "る", these end the stem of a verb that drops "る" (ichidan), so anything may follow.
 _DROPPING = frozenset("いきぎしちじにびみりえけげせぜてでねへべめれ")
 _KANJI = re.compile("[\u3005\u3400-\u9fff]")
+_KANA_VERB = re.compile("[\u3041-\u309f]{3,}")
+_BEFORE_VERB = "をがはもにへで、。「 "
+_INFINITIVE = ("ել", "ալ")
+_ARMENIAN_ENDING = re.compile(
+    "(?:ում|ած|ող|եմ|ես|ենք|եք|են|եց|եցի|եցին|ի|ա|իր|եի|եիր|եինք|եին)(?![\u0561-\u0587])"
+)
 _DRAVIDIAN = re.compile("[\u0b80-\u0bff\u0c00-\u0d7f]")
 #: The Tamil letter m with a virama at the end of a word, which Telugu and the others write as a sign.
 _TAMIL_NASAL = "\u0bae\u0bcd"
@@ -209,18 +284,37 @@ _LETTERS = 2
 
 def inflected(form: str, text: str) -> int:
     """Return the index of the first inflected form of ``form`` in ``text`` (both folded), or -1."""
-    if _KANJI.search(form) and form[-1] in _ENDINGS:
+    if (_KANJI.search(form) or _KANA_VERB.fullmatch(form)) and form[-1] in _ENDINGS:
         return _japanese(form, text)
-    return _dravidian(form, text) if _DRAVIDIAN.match(form) else -1
+    if form.endswith(_INFINITIVE) and len(form) > 4:
+        return _armenian(form, text)
+    if _DRAVIDIAN.match(form):
+        return _dravidian(form, text)
+    return -1
 
 
 def _japanese(form: str, text: str) -> int:
     stem, ending = form[:-1], form[-1]
     for start in starts(stem, text):
         after = text[start + len(stem) : start + len(stem) + 1]
+        # A verb in kana is only a word of its own after a particle or a mark.
+        if _KANA_VERB.fullmatch(form) and start and text[start - 1] not in _BEFORE_VERB:
+            continue
         if (after and after in _ENDINGS[ending]) or (ending == "る" and stem[-1] in _DROPPING):
             return start
     return -1
+
+
+def _armenian(form: str, text: str) -> int:
+    stem = form[:-2]
+    return next(
+        (
+            start
+            for start in starts(stem, text)
+            if begins_word(text, start) and _ARMENIAN_ENDING.match(text, start + len(stem))
+        ),
+        -1,
+    )
 
 
 def _dravidian(form: str, text: str) -> int:

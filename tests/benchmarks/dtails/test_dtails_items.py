@@ -26,6 +26,7 @@ from pytest_llmprops.benchmarks.dtails.reading import read_translation
 from pytest_llmprops.benchmarks.dtails.rows import Row, parse_rows, parse_words
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import check_unique
+from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.dtails import row as valid_row
 from tests.support.dtails import table
@@ -340,9 +341,12 @@ def test_concepts(language: str) -> None:
 
 @every_language
 def test_sentences_and_translations(language: str) -> None:
-    """An English sentence has the clue but no form of a variation; a translation is read as its label."""
+    """An English sentence has the clue and is read as no variation; a translation is read as its label."""
     translated_rows = 0
     for row in rows_of(language):
+        variations = [v.forms for v in row.variations]
+        echo = unicode_words(row.sentence)
+        assert read_translation(row.sentence, variations, echo, source=row.sentence).index is None, row.id
         assert row.clue, row.id
         assert all(part in row.sentence for part in row.clue), row.id
         assert row.concept not in row.clue, row.id
@@ -350,7 +354,7 @@ def test_sentences_and_translations(language: str) -> None:
         assert not [f for v in row.variations for f in v.forms if stands_in(f, row.sentence)], row.id
         if row.target:
             translated_rows += 1
-            reading = read_translation(row.target, [v.forms for v in row.variations], ())
+            reading = read_translation(row.target, variations, (), source=row.sentence, concept=row.concept)
             assert (reading.index, reading.how) == (row.label, "substring"), row.id
     assert translated_rows
 

@@ -19,8 +19,11 @@ from pytest_llmprops.benchmarks.dtails.reading import (
     declines,
     fenced,
     is_right,
+    paper_selection,
+    paper_translation,
     read_selection,
     read_translation,
+    translated_text,
 )
 from pytest_llmprops.benchmarks.dtails.text import (
     indel_ratio,
@@ -133,13 +136,14 @@ def test_quoted_list_has_no_escapes() -> None:
     ("form", "text", "start"),
     [
         ("破る", "沈黙を破りました", 3), ("破る", "破れた", 0), ("破る", "看破した", -1), ("壊れる", "壊れない", 0),
-        ("読む", "本を読んだ", 2), ("読む", "読書", -1), ("かける", "かけた", -1), ("வருடம்", "ஒன்பது வருடங்களுக்கு", 7),
+        ("読む", "本を読んだ", 2), ("読む", "読書", -1), ("かける", "眼鏡をかけない", 3), ("かける", "出かけた", -1),
+        ("நகரம்", "பெரிய நகரங்களுக்கு", 6), ("խաղալ", "երեխաները խաղում են", 10), ("խաղալ", "խաղալիք", -1),
         ("தரவு", "தரவிலிருந்து", 0), ("தரவு", "உத்தரவின்", -1), ("సమయం", "ఆ సమయాన్ని", 2),
         ("చెప్పు", "చెప్పాడు", 0), ("தீ", "தண்ணீர்", -1), ("sien", "siener", -1),
     ],
 )  # fmt: skip
 def test_inflected_forms(form: str, text: str, start: int) -> None:
-    """A Japanese verb is found with another ending, and a Tamil or Telugu word with a suffix, at its beginning."""
+    """A verb is found with another ending, and a Tamil or Telugu word with a suffix, at its beginning."""
     assert inflected(form, text) == start
 
 
@@ -203,12 +207,12 @@ def test_unreadable_replies(reply: str, says: str) -> None:
     assert reading.obeyed == ("variations" in says), "a word that is no variation is an answer all the same"
 
 
-def test_longest_form_wins_and_leftmost_is_recorded() -> None:
-    """Of two forms in the text the longer is the choice, and the leftmost is recorded."""
+def test_the_leftmost_form_is_recorded() -> None:
+    """A choice records the variation that the reply names first, and a translation with two has the first."""
     reading = read_selection(fence("not kyk but rather gesien"), SEE)
     assert (reading.form, reading.index, reading.leftmost, reading.how) == ("gesien", 0, 1, "within")
     reading = translated("kyk wat ek gesien het")
-    assert (reading.form, reading.start, reading.leftmost, reading.how) == ("gesien", 11, 1, "substring")
+    assert (reading.form, reading.start, reading.leftmost, reading.how) == ("kyk", 0, 1, "substring")
 
 
 def test_leftmost_of_equally_long_forms_wins() -> None:
@@ -493,6 +497,174 @@ ACCENTS, NEGATIONS = (("te",), ("té",)), (("nie",), ("nooit",))
 def test_names_of_variations(answer: str, variations: Variations, index: int | None) -> None:
     """Spelling decides between variations that are spelled alike, and a variation is always a name."""
     assert selected(answer, variations) == index
+
+
+NUMBER = (("nommer",), ("getal",), ("aantal",))
+
+
+@pytest.mark.parametrize(
+    ("answer", "variations", "index"),
+    [
+        ("getal (nommer is on a door, aantal is how many)", NUMBER, 1),
+        ("getal [in mathematics]; aantal is how many", NUMBER, 1),
+        ("getal, whereas nommer identifies something", NUMBER, 1),
+        ("getal - it is a value; nommer and aantal name other things", NUMBER, 1),
+        ("Nommer identifies a house and getal is a value, so aantal", NUMBER, 2),
+        ("'n Nommer identifiseer 'n huis, dus aantal. Getal is a value.", NUMBER, 2),
+        ("Nommer identifies a house. Getal is a value. Aantal.", NUMBER, 2),
+        ("The correct word is aantal. Nommer identifies a house, getal is a value.", NUMBER, 2),
+        ("Answer: aantal. Nommer identifies a house, getal is a value.", NUMBER, 2),
+        pytest.param("Option C: getal", NUMBER, 1, id="a letter counts less than the word"),
+        pytest.param("3. getal", NUMBER, 1, id="a number counts less than the word"),
+        ("蓋なので「赤」。「青」は本体です", (("赤",), ("青",)), 0),
+        ("getal; nommer would be a label, which is less suitable, not right", NUMBER, 1),
+        ("getal (or aantal)", NUMBER, None),
+        ("getal; aantal", NUMBER, None),
+        ("getal, aantal, depending on the house", NUMBER, None),
+        ("getal: a value; aantal: how many", NUMBER, None),
+        ("getal is a value, aantal is how many", NUMBER, None),
+        ("getal is correct for a value and aantal is correct for how many", NUMBER, None),
+        ("getal fits, but both getal and aantal are possible", NUMBER, None),
+    ],
+)
+def test_remarks_on_other_variations(answer: str, variations: Variations, index: int | None) -> None:
+    """A variation that is only named in a remark is not chosen; a list and an explanation of each choose none."""
+    assert selected(answer, variations) == index
+
+
+@pytest.mark.parametrize(
+    ("answer", "forms", "index"),
+    [
+        ("かく", ("書く",), 0), ("おちゃかく", ("書く",), None), ("せいと", ("生徒",), 0), ("御菓子", ("お菓子",), 0),
+        ("neiet", ("iet",), 0), ("gekyk", ("kyk",), 0), ("neko", ("ko",), None), ("չխաղաց", ("խաղաց",), 0),
+        ("نمی‌روم", ("می‌روم",), 0), ("読まない", ("読む",), 0), ("மரங்கள்", ("மரம்",), 0), ("అమ్మాయిలకి", ("అమ్మాయి",), 0),
+        ("կարդում", ("կարդալ",), 0),
+    ],
+)  # fmt: skip
+def test_other_spellings_and_inflections(answer: str, forms: tuple[str, ...], index: int | None) -> None:
+    """A form is read in kana, with an old kanji, with a prefix of the verb and in an inflection."""
+    assert selected(answer, (forms, ("zzz",))) == index
+
+
+ENGLISH = "The farmer will pick the apples when it is dry."
+AFRIKAANS = "Die boer sal die appels pluk wanneer dit droog is."
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{t}", "**Vertaling:** {t}", "Here is the translation:\n\n{t}", "English: {s}\nAfrikaans: {t}", "{s} → {t}",
+        "Sure!\n\n{t}", "{s}\n{t}", "```\n{t}\n```", "Certainly, the text is:\n```afrikaans\n{t}\n```",
+        '{{"translation": "{t}"}}',
+        '{{"source": "{s}", "translation": "{t}"}}', '{t}\n\nNote: "toe" would also be possible.',
+        "{t} Let wel: toe kan ook.", "{t} (toe is for the past)", "{t} (Of: toe)", "{t}\n\nOf:\nToe dit droog is.",
+        "{t} I used this word because toe is for the past.", "{t}\nToe dit droog was.", "1. {t}\n2. Toe dit droog was.",
+        "Option 1: {t}\nOption 2: Toe dit droog was.", "Toe dit droog was, het hy gewag.\n\nCorrected: {t}",
+        "~~Toe~~ {t}", "> {t}", "Note: toe is for the past.\n\n{t}",
+    ],
+)  # fmt: skip
+def test_the_translation_in_a_reply(reply: str) -> None:
+    """A heading, the English sentence, a note and another translation are left out."""
+    text = translated_text(reply.format(s=ENGLISH, t=AFRIKAANS), (("wanneer",), ("toe",)), ENGLISH)
+    assert text.strip(' "}>') == AFRIKAANS
+
+
+def test_parts_that_belong_to_the_translation() -> None:
+    """Brackets and foreign names inside a translation stay, and it has as many lines as the English has sentences."""
+    forms = (("வா",), ("போ",))
+    assert translated_text("நான் (இன்று) London வா", forms, "I come to London.") == "நான் (இன்று) London வா"
+    two = "Hy kom. Sy bly."
+    assert (
+        translated_text("Hy kom.\nSy bly.\nHulle gaan.", (("kom",),), "He comes. She stays.")
+        == "Hy kom.\nSy bly."
+    )
+    assert translated_text(two, (("kom",),), "He comes. She stays.") == two
+    assert (
+        translated_text("Die boer sal wag\nwanneer dit reën.", (("kom",),), ENGLISH)
+        == "Die boer sal wag wanneer dit reën."
+    )
+
+
+@pytest.mark.parametrize(
+    "text", [ENGLISH, f"Translation: {ENGLISH}", "I would say that it is dry, and that is toe.", "(toe)"]
+)
+def test_english_is_no_translation(text: str) -> None:
+    """The English sentence or another one has no variation, also if a form of one is an English word."""
+    forms = (("toe",), ("pick",), ("dry",))
+    reading = read_translation(text, forms, unicode_words(text), source=ENGLISH)
+    assert (reading.index is None) == (text != "(toe)")
+
+
+def test_a_note_is_no_translation() -> None:
+    """A variation that only a note names is not used, whole or as a similar word."""
+    for text in ("Dit is droog.\n\nNota: wanneer kan ook.", "Dit is droog.\n\nNote: wanner is possible."):
+        assert (
+            read_translation(text, (("wanneer",), ("toe",)), unicode_words(text), source=ENGLISH).index
+            is None
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "concept", "form"),
+    [
+        pytest.param("al by die huis reeds", "at the house already", "already", "reeds", id="near the concept"),
+        pytest.param("reeds by die huis al al", "already at home, already there", "already", "al", id="most frequent"),
+        pytest.param("al by die huis reeds", "at the house", "already", "al", id="the first"),
+        pytest.param("al by die huis wat reeds daar is", "he came to it", "come", "al", id="an irregular form"),
+        pytest.param("reeds by die huis al", "", "", "reeds", id="without the sentence"),
+    ],
+)  # fmt: skip
+def test_one_of_several_variations(text: str, source: str, concept: str, form: str) -> None:
+    """Of whole words, the one at the concept's place counts, then the most frequent, then the first."""
+    reading = read_translation(text, (("al",), ("reeds",)), (), source=source, concept=concept)
+    assert reading.form == form
+
+
+@pytest.mark.parametrize(
+    ("word", "form", "index"),
+    [("wees", "weet", None), ("weett", "weet", 0), ("verlaat", "laat", None), ("gelaat", "laat", 0),
+     ("boomhuis", "huis", 0),
+     ("kamers", "hamers", None), ("weet", "weet", 0)],
+)  # fmt: skip
+def test_other_words_in_a_translation(word: str, form: str, index: int | None) -> None:
+    """A similar word with another letter is another word, and so is a form after a prefix of three letters."""
+    assert chosen(f"Dit is {word}.", ((form,), ("xyz",))) == index
+
+
+@pytest.mark.parametrize(
+    ("reply", "index", "obeyed"),
+    [
+        ("```kyk```", 1, True), ("``` kyk/zzz ```", 1, True), ("```answer kyk```", 1, True), ("```kyke```", 1, True),
+        ("```kyk (not sien)```", None, True), ("```KYK```", None, True), ("``````", None, True),
+        ("```answer```", None, False),
+        ("kyk", None, False), ("```sien/kyk```", 1, True), ("```gsien```", 0, True),
+    ],
+)  # fmt: skip
+def test_the_plain_rule_for_choices(reply: str, index: int | None, obeyed: bool) -> None:
+    """The authors' rule compares the whole answer, in its own case, and prefers the first of equal variations."""
+    reading = paper_selection(reply, SEE)
+    assert (reading.index, reading.obeyed) == (index, obeyed)
+
+
+@pytest.mark.parametrize(
+    ("text", "index"),
+    [
+        ("Hy het sien en kyk.", 1), ("GESIEN", 0), ("Note: sien", 2), ("bekyks", 1), ("kyyk", 1), ("niks", None),
+        (" ", None),
+        ("I do not see, said Kyk.", 1),
+    ],
+)  # fmt: skip
+def test_the_plain_rule_for_translations(text: str, index: int | None) -> None:
+    """The authors' rule takes the first form of the list anywhere in the reply, then the most similar word."""
+    assert paper_translation(text, SEE, unicode_words(text)).index == index
+
+
+def test_refusals_of_a_translation() -> None:
+    """A remark after a translation and an English sentence that says "I can't" are not refusals."""
+    forms, sentence = (("weet",), ("ken",)), "I can't help him."
+    assert declines("I can't help with that.", forms, "He waits.")
+    assert not declines("Hy wag. I can't translate it literally.", forms, "He waits.")
+    assert not declines(sentence, forms, sentence)
 
 
 @pytest.mark.simulation
