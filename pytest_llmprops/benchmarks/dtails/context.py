@@ -69,6 +69,8 @@ class DtailsSettings:
         Unicode rules, and ``auto`` the helper if it has a model of the language and Unicode otherwise.
     :param answer: ``text``: the model writes its choice. ``likelihood``: its choice is the variation with the highest
         log-likelihood. Translations are always text.
+    :param match: How a reply is read. ``paper``: by the authors' plain rule. ``word``: by this project's rule, which
+        understands remarks, other spellings and notes (:mod:`~pytest_llmprops.benchmarks.dtails.reading`).
     """
 
     rules: str = NONE
@@ -78,6 +80,7 @@ class DtailsSettings:
     rule_max_tokens: int = 2048
     tokenizer: Literal["auto", "stanza", "unicode"] = "auto"
     answer: Literal["text", "likelihood"] = "text"
+    match: Literal["paper", "word"] = "word"
 
     def __post_init__(self) -> None:
         if not 1 <= self.runs <= 20:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from pytest_llmprops.benchmarks.dtails.context import NONE, SELF, Context, DtailsSettings
 from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence, TranslationEvidence
@@ -21,7 +22,15 @@ from pytest_llmprops.benchmarks.dtails.prompts import (
     translation,
     variation_name,
 )
-from pytest_llmprops.benchmarks.dtails.reading import Reading, declines, read_selection, read_translation
+from pytest_llmprops.benchmarks.dtails.reading import (
+    FENCE,
+    Reading,
+    declines,
+    paper_selection,
+    paper_translation,
+    read_selection,
+    read_translation,
+)
 from pytest_llmprops.benchmarks.dtails.rule_making import RulesOutcome, make_rules
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules
 from pytest_llmprops.core.benchmark import Ask
@@ -34,6 +43,8 @@ from pytest_llmprops.core.verdicts import Status, Verdict
 # Have a sentence translated and judge which variation the translation uses (Barua et al., appendix B.2).
 
 PARSE = "parse"
+#: The reading of a reply by each value of the setting ``match``.
+Readings = Mapping[Literal["paper", "word"], Reading]
 #: ``tokenizer`` in a verdict's values: words not needed, split by Unicode rules, split by the helper ``parse``.
 UNNEEDED, UNICODE, PARSER = 0.0, 1.0, 2.0
 
@@ -49,12 +60,28 @@ async def translate(item: Item, ask: Ask, settings: DtailsSettings, more: dict[s
     else:
         prompt = translation(item["sentence"], language_name(item.language))
         reply = await ask(_chat(prompt, settings))
-    variations: Sequence[tuple[str, ...]] = item["variations"]
-    reading, how, name = read_translation(reply.text, variations, ()), UNNEEDED, ""
-    if reading.index is None and reply.text.strip():
+    readings, how, name = _translation_readings(item, reply.text, ()), UNNEEDED, ""
+    if any(reading.index is None for reading in readings.values()) and reply.text.strip():
         words, how, name = await _words(reply.text, item.language, ask, settings.tokenizer)
-        reading = read_translation(reply.text, variations, words)
-    return _translation_verdict(item, reply, reading, how, name, more)
+        # The words may be needed for the comparison only.
+        if readings[settings.match].index is not None:
+            how, name = UNNEEDED, ""
+        readings = _translation_readings(item, reply.text, words)
+    reading = readings[settings.match]
+    return _translation_verdict(item, reply, reading, how, name, more | {"read_alike": _alike(readings)})
+
+
+def _translation_readings(item: Item, text: str, words: Sequence[str]) -> Readings:
+    variations: Sequence[tuple[str, ...]] = item["variations"]
+    return {
+        "paper": paper_translation(text, variations, words),
+        "word": read_translation(text, variations, words, source=item["sentence"], concept=item["concept"]),
+    }
+
+
+def _alike(readings: Readings) -> float:
+    """Return 1 if all rules read the same variation or none, else 0."""
+    return float(len({reading.index for reading in readings.values()}) == 1)
 
 
 def _chat(prompt: str, settings: DtailsSettings, run: int = 0) -> Chat:
@@ -115,7 +142,7 @@ def _judged_translation(
         return "refused", "a content filter refused"
     if not reply.text.strip():
         return "unparsed", "the translation is empty"
-    if declines(reply.text):
+    if declines(reply.text, item["variations"], item["sentence"]):
         return "refused", "declined to translate"
     if reply.finish_reason == "length":
         return "unparsed", "cut off before any variation"
@@ -133,6 +160,7 @@ class Choice:
     :param reading: Its ``index`` is a position shown.
     :param retried: The outcome is from the second reply, because the first did not follow the template.
     :param scores: The log-likelihoods of the variations, in the order shown; None if the choice was written.
+    :param alike: 1 if both rules of reading agree, else 0.
     """
 
     status: Status
@@ -141,6 +169,7 @@ class Choice:
     reason: str
     retried: bool
     scores: Scores | None = None
+    alike: float = 1.0
 
     @property
     def chosen(self) -> int | None:
@@ -161,14 +190,20 @@ async def choose(
         return await _most_likely(item, ask, order, shown, language=language, rules=rules)
     prompt = selection(item["concept"], item["sentence"], shown, language=language, rules=rules)
     reply = await ask(_chat(prompt, settings, run))
-    reading = read_selection(reply.text, shown)
+    readings = _selection_readings(reply.text, shown)
+    reading = readings[settings.match]
     again = not reading.obeyed and reply.finish_reason != "content_filter"
     if again:
         prompt = retried(prompt, shown)
         reply = await ask(_chat(prompt, settings, run))
-        reading = read_selection(reply.text, shown)
+        readings = _selection_readings(reply.text, shown)
+        reading = readings[settings.match]
     status, reason = _judged(item, shown, reading, reply)
-    return Choice(status, order, reading, reason, again)
+    return Choice(status, order, reading, reason, again, alike=_alike(readings))
+
+
+def _selection_readings(text: str, shown: Sequence[tuple[str, ...]]) -> Readings:
+    return {"paper": paper_selection(text, shown), "word": read_selection(text, shown)}
 
 
 async def _most_likely(
@@ -209,7 +244,8 @@ def _judged(
         return ("correct" if right else "wrong"), f"chose {variation_name(chosen)}"
     if reading.obeyed:
         return "wrong", reading.problem
-    if declines(reply.text):
+    # A reply without fences may choose, and say what it cannot do.
+    if declines(reply.text) and read_selection(f"{FENCE}{reply.text}{FENCE}", shown).index is None:
         return "refused", "declined, after one retry"
     cut = ", cut off" if reply.finish_reason == "length" else ""
     return "unparsed", f"{reading.problem}{cut}, after one retry"
@@ -221,6 +257,8 @@ def judge_choices(
     """Return one verdict for all runs: correct if more than half are correct; the score is their share."""
     right = sum(choice.status == "correct" for choice in choices)
     values = {"variations": float(len(item["variations"])), **more}
+    if all(choice.scores is None for choice in choices):
+        values["read_alike"] = min(choice.alike for choice in choices)
     for run, choice in enumerate(choices, 1):
         values |= _reading_values(run, choice.reading, choice.status == "correct", choice.retried)
         if choice.scores is not None:

@@ -208,6 +208,7 @@ WITHHELD = Reply("", finish_reason="content_filter")
         (("", ""), "unparsed", "0 fences"),
         (("woon", "I cannot help with that."), "refused", "declined, after one retry"),
         (("I can't assist.", fenced("leef")), "wrong", "chose leef/lewe"),
+        (("woon", "I can't choose leef, so it is woon."), "unparsed", "0 fences"),
         pytest.param((CUT, CUT), "unparsed", "cut off, after one retry", id="cut off before the answer"),
         pytest.param(
             (Reply(fenced("woon"), finish_reason="length"),), "correct", "chose woon", id="after it"
@@ -311,6 +312,34 @@ def test_evidence_shows_the_clue() -> None:
     assert "here; They" not in prompt_of(requests[0])
 
 
+@pytest.mark.parametrize(
+    ("answer", "match", "status", "alike"),
+    [
+        ("woon", "word", "correct", 1.0), ("woon", "paper", "correct", 1.0),
+        ("woon (leef is to be alive)", "word", "correct", 0.0), ("woon (leef is to be alive)", "paper", "wrong", 0.0),
+        ("niks", "word", "wrong", 1.0), ("niks", "paper", "wrong", 1.0),
+    ],
+)  # fmt: skip
+def test_rules_of_reading_choices(answer: str, match: str, status: str, alike: float) -> None:
+    """The setting decides which rule counts, and the verdict says whether both agree."""
+    verdict = verdict_of(item(), says(f"```{answer}```"), match=match)
+    assert (verdict.status, verdict.values["read_alike"]) == (status, alike)
+
+
+def test_rules_differ_in_one_of_the_runs() -> None:
+    """The rules agree on an item only if they agree in each run."""
+    verdict = verdict_of(item(), says("```woon```", "```woon (leef is to be alive)```"), runs=2)
+    assert (verdict.status, verdict.values["read_alike"]) == ("correct", 0.0)
+
+
+def test_the_plain_rule_does_not_retry_empty_fences() -> None:
+    """With the authors' rule, only a reply without two fences, or with the word "answer", is asked again."""
+    assert verdict_of(item(), says("``` ```"), match="paper").status == "wrong"
+    assert verdict_of(item(), says("```answer```", fenced("woon")), match="paper").status == "correct"
+    assert BENCHMARK.protocols["paper"].settings.match == "paper"
+    assert BENCHMARK.protocols["quick"].settings.match == "word"
+
+
 @pytest.mark.parametrize(("change", "message"), [
     ({"runs": 0}, "runs must be from 1 to 20"), ({"runs": 21}, "runs must be"), ({"max_tokens": 0}, "must be"),
     ({"rule_max_tokens": 0}, "must be"), ({"temperature": -1.0}, "must be"),
@@ -366,12 +395,29 @@ def test_a_form_in_the_translation() -> None:
     def unasked(request: object) -> Reply:
         raise AssertionError("the parser was asked")
 
-    verdict = translated("Hulle oorlewe hier.", helpers={"parse": unasked})
+    verdict = translated("Hulle belewe hier.", helpers={"parse": unasked})
     assert (verdict.status, verdict.given, verdict.reason) == ("wrong", "lewe", "translated with lewe")
     values = verdict.values
     assert (values["substring"], values["chosen"], values["tokenizer"]) == (1.0, 1.0, UNNEEDED)
-    assert (values["start"], values["length"], values["ratio"], values["leftmost"]) == (9.0, 4.0, 1.0, 1.0)
+    assert (values["start"], values["length"], values["ratio"], values["leftmost"]) == (8.0, 4.0, 1.0, 1.0)
     assert "tokenizer" not in verdict.evidence
+
+
+@pytest.mark.parametrize(
+    ("text", "match", "status", "alike"),
+    [
+        ("Hulle is hier woonagtig.", "word", "correct", 1.0),
+        ("Hulle is hier woonagtig.\n\nNote: lewe is possible.", "word", "correct", 0.0),
+        ("Hulle is hier woonagtig.\n\nNote: lewe is possible.", "paper", "wrong", 0.0),
+        ("They live here.", "word", "wrong", 1.0),
+        ("I can't translate this.", "word", "refused", 1.0),
+        ("Hulle is hier. I can't translate 'live'.", "word", "wrong", 1.0),
+    ],
+)
+def test_rules_of_reading_translations(text: str, match: str, status: str, alike: float) -> None:
+    """The setting decides which rule counts, and the verdict says whether both agree."""
+    verdict = translated(text, match=match)
+    assert (verdict.status, verdict.values["read_alike"]) == (status, alike)
 
 
 def test_similar_word_by_unicode() -> None:
@@ -507,7 +553,7 @@ def test_the_order_of_every_run_is_kept(tmp_path: Path) -> None:
     records = selections(measure(tmp_path / "run", KNOW, {"m": takes(1)}, runs=5))
     for record, evidence in records:
         assert (evidence.concept, evidence.variations) == ("know", NAMES)
-        assert evidence.sentence.endswith(f"{record.expected}.")
+        assert evidence.sentence == f"Sentence {int(record.id[-2:])} on know."
         assert [set(shown) for shown in evidence.shown] == [set(NAMES)] * 5
         chosen = [
             shown[int(record.values[f"run{n}_position"]) - 1] for n, shown in enumerate(evidence.shown, 1)
