@@ -42,6 +42,7 @@ from pytest_llmprops.benchmarks.dtails.text import (
     simplified,
     starts,
     trimmed,
+    with_old_spelling,
 )
 from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.core.texts import folded, is_word_character, unicode_words
@@ -216,7 +217,7 @@ def is_look_alike(word: str, form: str) -> bool:
 
     A word with another first letter is. A short word may have another ending ("kyke"), one letter more or less, or two
     letters swapped; otherwise it is another word ("week" for "weet"). A form of up to four letters may only have an
-    ending added or, from four letters, a letter doubled ("sieen").
+    ending added or, from four letters, a letter doubled ("sieen"). One of seven letters may have another letter.
     """
     if word[0] != form[0] or word.count(" ") != form.count(" "):
         return True
@@ -224,8 +225,10 @@ def is_look_alike(word: str, form: str) -> bool:
         return False
     if len(form) <= 4:
         return len(form) < 4 or len(word) < len(form) or _undoubled(word) != _undoubled(form)
-    is_one_letter, is_swapped = Indel.distance(word, form) == 1, sorted(word) == sorted(form)
-    return not (is_one_letter or is_swapped or Prefix.similarity(word, form) >= 0.7 * len(form))
+    # Another letter is one letter less and one more.
+    is_near = Indel.distance(word, form) <= (2 if len(form) == 7 else 1)
+    is_swapped = sorted(word) == sorted(form)
+    return not (is_near or is_swapped or Prefix.similarity(word, form) >= 0.7 * len(form))
 
 
 def _undoubled(word: str) -> str:
@@ -572,8 +575,13 @@ def declines(reply: str, variations: Variations = (), source: str = "") -> bool:
 
 
 def _forms(variations: Variations) -> list[tuple[int, str, str]]:
-    """Return every surface form as (index of its variation, form, folded form); no folded form is empty."""
-    forms = [(index, form, trimmed(folded(form))) for index, forms in enumerate(variations) for form in forms]
+    """Return every surface form as (index of its variation, form, folded spelling); no spelling is empty."""
+    forms = [
+        (index, form, trimmed(spelling))
+        for index, forms in enumerate(variations)
+        for form in forms
+        for spelling in with_old_spelling(folded(form))
+    ]
     return [entry for entry in forms if entry[2]]
 
 

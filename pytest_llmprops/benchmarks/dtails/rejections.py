@@ -316,6 +316,10 @@ _SO = re.compile(
 _RIGHT = re.compile(
     f"{_BEGIN}(?:{_words(RIGHT)}){_END}|{_words(('正解', '正しい', '適切', '答え', 'ふさわしい', '選ぶ', '選びます'))}"
 )
+#: "It has to be ken", with the name at the end.
+_IS_NAME = re.compile(
+    f"(?<=\\s)(?:{_words(('is', 'be', 'use', 'é', 'sería', 'ir', 'gebruik'))}){_QUOTES}{_NAME}{_QUOTES}$"
+)
 _CALLED = re.compile(f"({_RIGHT.pattern})\\s*[:=]")
 _CLAUSE = re.compile(f"[.,;:!?\\n|。、؛،।։]|\\s[–—-]+\\s|->|→|=>|{_BEGIN}(?:{_words(WHILE)}){_END}")
 _GLOSSES = re.compile(f"({_NAME}){_QUOTES}(?:[:=]|->|→|=>|\\s[–—-])")
@@ -352,7 +356,11 @@ def _clauses(text: str) -> list[str]:
 
 def _called_right(text: str) -> list[str]:
     """Return the names in the clauses that call one the answer."""
-    right = [clause for clause in _clauses(text) if _RIGHT.search(clause) and not has_rejection(clause)]
+    right = [
+        clause
+        for clause in _clauses(text)
+        if (_RIGHT.search(clause) or _IS_NAME.search(clause)) and not has_rejection(clause)
+    ]
     return [name for clause in right for name in re.findall(_NAME, clause)]
 
 
@@ -365,9 +373,12 @@ def _first_of(text: str) -> list[str]:
 
 
 def _last_of(text: str) -> list[str]:
-    """Return the name that a reply ends with after it has explained others."""
+    """Return the name that a reply ends with after it has explained others, or that it begins and ends with."""
     bare = [_BARE.fullmatch(clause) for clause in _clauses(text)]
-    return [bare[-1][1]] if len(bare) > 1 and bare[-1] and not any(bare[:-1]) else []
+    if len(bare) < 2 or not bare[-1]:
+        return []
+    last: str = bare[-1][1]
+    return [last] if not any(bare[:-1]) or (bare[0] and bare[0][1] == last) else []
 
 
 # Which variations a reply names, and which one is left after those that it rejects.
@@ -419,23 +430,21 @@ class Mentions:
 
         The others are in a remark: in brackets, before "so" or "therefore", or in a clause besides the choice.
         """
-        accepted = {index for mention in self.accepted() for index in mention.indexes}
-        # A rejected name takes part in no list and no choice.
-        text = "".join(
-            " " if _PRIVATE.match(character) and not accepted & self._indexes(character) else character
-            for character in self.text
+        first: dict[frozenset[int], str] = {}
+        for mention in self.accepted():
+            first[mention.indexes] = name_character(self.mentions.index(mention))
+        # The first name of a variation stands for all; a rejected one takes part in no list and no choice.
+        text = _PRIVATE.sub(
+            lambda name: first.get(self.mentions[ord(name[0]) - FIRST_NAME].indexes, " "), self.text
         )
         if _UNDECIDED.search(text):
             return []
         text = _CALLED.sub(r"\1 ", _BRACKETS.sub(_without_remark, text))
         for decide in (_only, _concluded, _called_right, _first_of, _last_of):
-            indexes = {frozenset(self._indexes(name)) for name in decide(text)}
-            if len(indexes) == 1:
-                return [mention for mention in self.mentions if mention.indexes in indexes][:1]
+            names = set(decide(text))
+            if len(names) == 1:
+                return [self.mentions[ord(names.pop()) - FIRST_NAME]]
         return []
-
-    def _indexes(self, name: str) -> frozenset[int]:
-        return self.mentions[ord(name) - FIRST_NAME].indexes
 
 
 def find_mentions(reply: str, variations: Variations) -> Mentions:

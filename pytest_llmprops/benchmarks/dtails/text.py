@@ -180,6 +180,11 @@ _READINGS = {
 _HONORIFIC = re.compile("[おご](?=[\u3400-\u9fff])")
 
 
+def with_old_spelling(form: str) -> tuple[str, ...]:
+    """Return a form, and with the kanji of its honorific prefix if it has one."""
+    return (form, f"御{form[1:]}") if _HONORIFIC.match(form) else (form,)
+
+
 def spelled(form: str) -> str:
     """Return :func:`pattern` of a form in other spellings: with a verb's prefix, in kana, or with an old character.
 
@@ -196,9 +201,7 @@ def spelled(form: str) -> str:
     kana = "".join(f"(?:{simplified(_READINGS.get(letter, letter))})" for letter in plain)
     kana = simplified(_READINGS.get(plain, "")) or kana
     shapes = [shape, f"(?<![\u3041-\u309f])(?:{kana})(?![\u3041-\u309f])"]
-    if _HONORIFIC.match(form):
-        shapes.append("\u5fa1" + pattern(form[1:]))
-    return "|".join(shapes)
+    return "|".join([*shapes, *map(pattern, with_old_spelling(form)[1:])])
 
 
 class Simplified:

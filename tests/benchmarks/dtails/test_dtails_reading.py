@@ -469,7 +469,7 @@ def test_spelling_variants(written: str, form: str) -> None:
     [
         ("week", "weet", None), ("wet", "weet", None), ("sweet", "weet", None), ("keen", "ken", None),
         ("kader", "vader", None), ("onder", "ander", None), ("kyke", "kyk", 0), ("gesein", "gesien", 0),
-        ("orela", "orella", 0),
+        ("orela", "orella", 0), ("semanal", "semanel", 0), ("sanamel", "semanel", None),
     ],
 )  # fmt: skip
 def test_typing_errors_and_look_alikes(word: str, form: str, index: int | None) -> None:
@@ -516,6 +516,8 @@ NUMBER = (("nommer",), ("getal",), ("aantal",))
         ("Answer: aantal. Nommer identifies a house, getal is a value.", NUMBER, 2),
         pytest.param("Option C: getal", NUMBER, 1, id="a letter counts less than the word"),
         pytest.param("3. getal", NUMBER, 1, id="a number counts less than the word"),
+        ("It has to be getal; nommer identifies a house", NUMBER, 1),
+        ("getal (a value), aantal (how many): getal", NUMBER, 1),
         ("蓋なので「赤」。「青」は本体です", (("赤",), ("青",)), 0),
         ("getal; nommer would be a label, which is less suitable, not right", NUMBER, 1),
         ("getal (or aantal)", NUMBER, None),
@@ -624,7 +626,7 @@ def test_one_of_several_variations(text: str, source: str, concept: str, form: s
     ("word", "form", "index"),
     [("wees", "weet", None), ("weett", "weet", 0), ("verlaat", "laat", None), ("gelaat", "laat", 0),
      ("boomhuis", "huis", 0),
-     ("kamers", "hamers", None), ("weet", "weet", 0)],
+     ("kamers", "hamers", None), ("御菓子", "お菓子", 0), ("weet", "weet", 0)],
 )  # fmt: skip
 def test_other_words_in_a_translation(word: str, form: str, index: int | None) -> None:
     """A similar word with another letter is another word, and so is a form after a prefix of three letters."""
