@@ -130,7 +130,7 @@ AND = ("and", "en", "و", "e", "और", "եւ", "եվ", "ու", "un", "மற�
 ALSO_NOT = ("not", "nor", "never", "nie", "non", "nin", "نه", "न", "ոչ", "ne", "nevis", "neither")
 #: What says that a reply does not choose.
 UNDECIDED = (
-    "both", "either", "all", "depends", "depending", "interchangeable", "interchangeably", "equally",
+    "both", "either", "all", "depends", "depending", "interchangeable", "interchangeably", "equally", "vs", "versus",
     "unsure", "unclear", "hang af", "beide", "ambos", "ambas", "abas", "depende", "abi", "abas", "दोनों", "هر دو",
     "երկուսն էլ", "இரண்டும்", "రెండూ",
 )  # fmt: skip
@@ -147,6 +147,8 @@ RIGHT = (
     "mellor", "resposta", "escollo", "درست", "صحیح", "مناسب", "सही", "उपयुक्त", "उत्तर", "ճիշտ", "պատասխան", "pareizi",
     "pareizs", "pareizais", "pareizā", "atbilde", "சரி", "சரியானது", "சரியான", "பொருத்தமான", "பொருத்தமானது", "సరైన", "సరైనది",
 )  # fmt: skip
+#: Before a choice at the end of a clause.
+COPULA = ("is", "be", "use", "é", "sería", "ir", "gebruik")
 #: Before a clause about another variation.
 WHILE = (
     "since", "because", "as", "while", "whereas", "although", "though", "but", "unlike", "want", "omdat", "terwyl",
@@ -317,9 +319,7 @@ _RIGHT = re.compile(
     f"{_BEGIN}(?:{_words(RIGHT)}){_END}|{_words(('正解', '正しい', '適切', '答え', 'ふさわしい', '選ぶ', '選びます'))}"
 )
 #: "It has to be ken", with the name at the end.
-_IS_NAME = re.compile(
-    f"(?<=\\s)(?:{_words(('is', 'be', 'use', 'é', 'sería', 'ir', 'gebruik'))}){_QUOTES}{_NAME}{_QUOTES}$"
-)
+_IS_NAME = re.compile(f"(?<!could)(?<!may)(?<!might)\\s(?:{_words(COPULA)}){_QUOTES}{_NAME}{_QUOTES}$")
 _CALLED = re.compile(f"({_RIGHT.pattern})\\s*[:=]")
 _CLAUSE = re.compile(f"[.,;:!?\\n|。、؛،।։]|\\s[–—-]+\\s|->|→|=>|{_BEGIN}(?:{_words(WHILE)}){_END}")
 _GLOSSES = re.compile(f"({_NAME}){_QUOTES}(?:[:=]|->|→|=>|\\s[–—-])")
@@ -437,9 +437,9 @@ class Mentions:
         text = _PRIVATE.sub(
             lambda name: first.get(self.mentions[ord(name[0]) - FIRST_NAME].indexes, " "), self.text
         )
+        text = _CALLED.sub(r"\1 ", _BRACKETS.sub(_without_remark, text))
         if _UNDECIDED.search(text):
             return []
-        text = _CALLED.sub(r"\1 ", _BRACKETS.sub(_without_remark, text))
         for decide in (_only, _concluded, _called_right, _first_of, _last_of):
             names = set(decide(text))
             if len(names) == 1:
