@@ -558,13 +558,16 @@ AFRIKAANS = "Die boer sal die appels pluk wanneer dit droog is."
 @pytest.mark.parametrize(
     "reply",
     [
-        "{t}", "**Vertaling:** {t}", "Here is the translation:\n\n{t}", "English: {s}\nAfrikaans: {t}", "{s} → {t}",
+        "{t}", "**Vertaling:** {t}", "**Vertaling**\n{t}",
+        "Here is the translation:\n\n{t}", "English: {s}\nAfrikaans: {t}", "{s} → {t}",
         "Sure!\n\n{t}", "{s}\n{t}", "```\n{t}\n```", "Certainly, the text is:\n```afrikaans\n{t}\n```",
         '{{"translation": "{t}"}}',
         '{{"source": "{s}", "translation": "{t}"}}', '{t}\n\nNote: "toe" would also be possible.',
         "{t} Let wel: toe kan ook.", "{t} (toe is for the past)", "{t} (Of: toe)", "{t}\n\nOf:\nToe dit droog is.",
         "{t} I used this word because toe is for the past.", "{t}\nToe dit droog was.", "1. {t}\n2. Toe dit droog was.",
         "Option 1: {t}\nOption 2: Toe dit droog was.", "Toe dit droog was, het hy gewag.\n\nCorrected: {t}",
+        "1. Toe dit droog was.\n2. {t}\nThe second one is better.",
+        "Version 1: Toe.\nVersion 2: {t}\n\nI prefer version 2.",
         "~~Toe~~ {t}", "> {t}", "Note: toe is for the past.\n\n{t}",
     ],
 )  # fmt: skip
@@ -574,20 +577,24 @@ def test_the_translation_in_a_reply(reply: str) -> None:
     assert text.strip(' "}>') == AFRIKAANS
 
 
-def test_parts_that_belong_to_the_translation() -> None:
+@pytest.mark.parametrize(
+    ("reply", "source", "text"),
+    [
+        ("நான் (இன்று) London வா", "I come to London.", "நான் (இன்று) London வா"),
+        ("Hy kom.\nSy bly.\nHulle gaan.", "He comes. She stays.", "Hy kom.\nSy bly."),
+        ("Hy kom. Sy bly.", "He comes. She stays.", "Hy kom. Sy bly."),
+        ("Die boer sal wag\nwanneer dit reën.", ENGLISH, "Die boer sal wag\nwanneer dit reën."),
+        ("Die boer sal wag\n\nwanneer dit reën.", ENGLISH, "Die boer sal wag"),
+        ("Die boer sal wag\ntoe would also be possible", ENGLISH, "Die boer sal wag"),
+        ("(Die boer sal wag.)", ENGLISH, "(Die boer sal wag.)"),
+        (f"{ENGLISH} {AFRIKAANS}", ENGLISH, AFRIKAANS),
+        ("| English | Afrikaans |\n|---|---|\n" + f"| {ENGLISH} | {AFRIKAANS} |", ENGLISH, AFRIKAANS),
+    ],
+)
+def test_parts_that_belong_to_the_translation(reply: str, source: str, text: str) -> None:
     """Brackets and foreign names inside a translation stay, and it has as many lines as the English has sentences."""
-    forms = (("வா",), ("போ",))
-    assert translated_text("நான் (இன்று) London வா", forms, "I come to London.") == "நான் (இன்று) London வா"
-    two = "Hy kom. Sy bly."
-    assert (
-        translated_text("Hy kom.\nSy bly.\nHulle gaan.", (("kom",),), "He comes. She stays.")
-        == "Hy kom.\nSy bly."
-    )
-    assert translated_text(two, (("kom",),), "He comes. She stays.") == two
-    assert (
-        translated_text("Die boer sal wag\nwanneer dit reën.", (("kom",),), ENGLISH)
-        == "Die boer sal wag wanneer dit reën."
-    )
+    forms = (("வா",),) if "வா" in reply else (("wanneer",), ("toe",))
+    assert translated_text(reply, forms, source) == text
 
 
 @pytest.mark.parametrize(
