@@ -61,6 +61,13 @@ _FENCE_NAME = re.compile("```\\w+(?=\\n)")
 _FENCES = "{} fences of three backticks instead of two"
 #: Where a reply is split to look for a misspelled form, and the characters that stand for names.
 _PARTS = re.compile(r"[/()\[\],;:、。（）｢｣「」—–]| - |\. ")
+#: Where a reply without the two fences states its answer.
+_STATEMENT = re.compile(
+    r"\\boxed\{(?:\\text\{)?([^{}\n]{1,80})\}"
+    r"|\b(?:final answer|answer|correct (?:word|verb|noun|translation|choice|one)|best (?:translation|choice))\b"
+    r"[^:：=\n]{0,60}?(?:\bis\b|[:：=])[\s:：*`]{0,6}([^\n]{1,80})",
+    re.IGNORECASE,
+)
 _NAMES = re.compile("[\ue000-\uf8ff]")
 _ANSWER = re.compile(r"\banswer\b", re.IGNORECASE)
 _STRUCK = re.compile("~~[^~]*+~~|<(?:s|del)>[^<]*+</(?:s|del)>")
@@ -126,7 +133,7 @@ def read_selection(reply: str, variations: Variations, *, threshold: float = THR
     """
     inside = fenced(reply)
     if inside is None:
-        return Reading(problem=_FENCES.format(reply.count(FENCE)), obeyed=False)
+        return _stated(reply, variations) or Reading(problem=_FENCES.format(reply.count(FENCE)), obeyed=False)
     # A model may copy the joiners of a list as Python prints them.
     shown = reply.split(FENCE)[1].replace("\\u200c", "\u200c").replace("\\u200d", "\u200d")
     text = folded(inside)
@@ -153,6 +160,25 @@ def read_selection(reply: str, variations: Variations, *, threshold: float = THR
     if names.mentions:
         return Reading(problem="only rejected variations between the fences")
     return Reading(problem="none of the variations between the fences")
+
+
+def _stated(reply: str, variations: Variations) -> Reading | None:
+    """Return the variation that a reply without exactly two fences states as its answer; None if it states none.
+
+    It may be in LaTeX's box, after words such as "final answer", or the only variation in all fences.
+    """
+    parts = reply.split(FENCE)
+    stated = [match[1] or match[2] for match in _STATEMENT.finditer(reply)]
+    snippets = [stated[-1:], parts[1::2]]
+    for snippet in snippets:
+        accepted = [mention for text in snippet for mention in find_mentions(text, variations).accepted()]
+        indexes = {index for mention in accepted for index in mention.indexes}
+        if len(indexes) == 1:
+            (index,) = indexes
+            return Reading(index, accepted[0].form, 1.0, leftmost=index, how="within")
+        if indexes:
+            return None
+    return None
 
 
 def _stem(form: str, text: str) -> int:
