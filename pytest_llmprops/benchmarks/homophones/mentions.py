@@ -159,6 +159,50 @@ def _rival(text: str, rules: Rules, echo: Echo) -> str | None:
     return None
 
 
+def is_defined_otherwise(marked: str, starts: list[int], rules: Rules, echo: Echo) -> bool:
+    """Return True if the mentions only compare the homophone with the answer, and the reply gives it another meaning.
+
+    "It is a homophone of X" offers X; "It means a small boat. It is a homophone of X" does not.
+
+    :param starts: Where the mentions are marked, in order.
+    """
+    spans = [
+        match.span(group)
+        for rule in rules.compared
+        for match in rule.pattern.finditer(marked)
+        for group, value in match.groupdict().items()
+        if value
+    ]
+    for start in starts:
+        if not any(a <= start < b for a, b in spans):
+            return False
+        if rules.phrase("endorsed").match(marked, start):
+            return False
+    first, last = starts[0], starts[-1]
+    is_conceded = rules.phrase("concession").search(marked[max(0, first - 80) : first]) is not None
+    for rule in rules.defined:
+        for match in rule.pattern.finditer(marked):
+            for group, value in match.groupdict().items():
+                if not value or MARK in value or not _is_meaning(group, value, rules, echo):
+                    continue
+                start, end = match.span(group)
+                if end > last:
+                    if is_conceded or rules.phrase("contrast").search(marked[first:start]):
+                        return True
+                    continue
+                before = marked[max(0, match.start() - 30) : match.start()]
+                if rules.phrase("concession").search(before) or rules.phrase("returns").search(marked[end:last]):
+                    continue
+                return True
+    return False
+
+
+def _is_meaning(group: str, value: str, rules: Rules, echo: Echo) -> bool:
+    if group.startswith("other"):
+        return _rival(value, rules, echo) is not None
+    return group.startswith("literal") or rules.phrase("no_meaning").search(value) is None
+
+
 #: Of a long reply, this many mentions are read at each end, with this much text around them.
 _MENTIONS, _AROUND, _LONG = 3, 300, 3_000
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
@@ -219,6 +263,9 @@ def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> O
             for m, k in offered
             if len(rival) > 1 and bool(HAN.search(m.form)) != bool(HAN.search(rival))
         ]
+    if offered and not any(kind is Offer.RESTORED for _, kind in offered):
+        if is_defined_otherwise(marked, [m.start for m, _ in offered], rules, echo):
+            return Offer.NONE
     if offered:
         last = offered[-1][0]
         if is_overruled(marked, last.start, last.form, rules, echo):

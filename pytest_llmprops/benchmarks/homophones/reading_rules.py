@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
 
-SECTIONS = ("echo", "ignore", "refusal", "answer", "alternatives", "list", "kept", "denied", "final")
+SECTIONS = (
+    "echo", "ignore", "refusal", "answer", "alternatives", "list", "kept", "denied", "final", "compared", "defined",
+)  # fmt: skip
 #: The patterns of the section ``phrases``, which search folded text:
 #:
 #: - ``negated_candidate`` in the clause before a candidate, ``clause`` between clauses, ``article`` before a
@@ -20,10 +22,14 @@ SECTIONS = ("echo", "ignore", "refusal", "answer", "alternatives", "list", "kept
 #:   beginning of a reply, a line or a guess;
 #: - ``end`` after a mention with a cue, ``stop`` after an answer that is all of a reply, ``first`` after a mention
 #:   at the beginning;
-#: - ``negation`` in the sentence of the item.
+#: - ``negation`` in the sentence of the item;
+#: - ``no_meaning`` in what a rule ``defined`` takes for a meaning ("a word", "the same"); ``concession`` before a
+#:   comparison or a definition ("although it"), ``contrast`` between a comparison and the definition after it,
+#:   ``returns`` between a definition and the comparison after it ("but here it"), and ``endorsed`` after a
+#:   comparison ("which fits").
 PHRASES = (
     "negated_candidate", "clause", "article", "separator", "aside", "withdrawn", "quote", "cue", "opening", "end",
-    "stop", "first", "negation",
+    "stop", "first", "negation", "no_meaning", "concession", "contrast", "returns", "endorsed",
 )  # fmt: skip
 LANGUAGES = ("en", "zh", "es")
 #: The objects of the section ``words`` with their required keys, and its lists.
@@ -36,7 +42,16 @@ _WORD_TABLES: Mapping[str, Sequence[str]] = {
 }
 _WORD_LISTS = ("plural_only", "gendered", "gendered_e", "prose")
 #: These sections search folded text, so patterns without capitals need not ignore case, which doubles their time.
-_FOLDED = ("refusal", "kept", "denied", "final", "phrases")
+_FOLDED = ("refusal", "kept", "denied", "final", "compared", "defined", "phrases")
+#: The groups of which every pattern of a section has one, by the beginning of their names.
+_GROUPS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("answer", "alternatives", "list"), ("answer", "items")),
+    "kept": ("kept",),
+    "denied": ("denied", "undecided"),
+    "final": ("answer",),
+    "compared": ("compared",),
+    "defined": ("meaning", "other", "literal"),
+}
 _NO_CAPITAL = re.compile(r"(?:\\.|\(\?P<\w+>|[^A-Z])*")
 #: Abbreviations that a pattern may use, beside those of the section ``shorthands``. Those without letters are faster
 #: if they do not ignore case.
@@ -122,6 +137,10 @@ class Rules:
     :param denied: A mention that the reply denies, in a group ``denied``, or cannot decide on, in a group
         ``undecided``, which ``kept`` does not keep; in a group ``other``, the candidate that must be named instead.
     :param final: The candidate on which the reply settles, in a group ``answer``; the last one counts.
+    :param compared: A mention that only compares the homophone with the answer ("sounds like X"), or says what others
+        think, in a group ``compared``.
+    :param defined: What the homophone means instead: in words, in a group ``meaning``, as another word, in a group
+        ``other``, or its usual meaning, in a group ``literal``.
     :param not_answers: Words that are never candidates ("typo", "something").
     :param phrases: The patterns of :data:`PHRASES`, by name.
     """
@@ -135,6 +154,8 @@ class Rules:
     kept: tuple[Rule, ...]
     denied: tuple[Rule, ...]
     final: tuple[Rule, ...]
+    compared: tuple[Rule, ...]
+    defined: tuple[Rule, ...]
     not_answers: frozenset[str]
     phrases: Mapping[str, Rule]
     words: Words
@@ -252,11 +273,8 @@ def _check_pattern(section: str, rule: Rule, where: str) -> None:
         groups = rule.pattern.groupindex
     except (re.error, OverflowError, RecursionError) as error:
         _fail(f"{where} ({rule.name}) is not a regular expression: {error}")
-    wanted = {"kept": ("kept",), "denied": ("denied", "undecided"), "final": ("answer",)}.get(
-        section, ("answer", "items")
-    )
-    is_grouped = any(group.startswith(wanted) for group in groups)
-    if section in ("answer", "alternatives", "list", "kept", "denied", "final") and not is_grouped:
+    wanted = _GROUPS.get(section, ())
+    if wanted and not any(group.startswith(wanted) for group in groups):
         _fail(f"{where} ({rule.name}) has no group (?P<{wanted[0]}>...)")
 
 

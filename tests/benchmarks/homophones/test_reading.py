@@ -408,7 +408,7 @@ TRADITIONAL = "廚厨"
 RULE = {
     "name": "mine",
     "language": "en",
-    "pattern": "pass (?P<answer>x)(?P<denied>y)(?P<kept>z)",
+    "pattern": "pass (?P<answer>x)(?P<denied>y)(?P<kept>z)(?P<compared>v)(?P<meaning>w)",
     "note": "n",
 }
 #: one rule per section, to parse it quickly
