@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -160,47 +161,70 @@ def _rival(text: str, rules: Rules, echo: Echo) -> str | None:
 
 
 def is_defined_otherwise(marked: str, starts: list[int], rules: Rules, echo: Echo) -> bool:
-    """Return True if the mentions only compare the homophone with the answer, and the reply gives it another meaning.
+    """Return True if the reply gives the homophone another meaning, and no mention says that it means the answer.
 
     "It is a homophone of X" offers X; "It means a small boat. It is a homophone of X" does not.
 
     :param starts: Where the mentions are marked, in order.
     """
-    spans = [
+    defined = list(meanings(marked, rules, echo))
+    if not defined:
+        return False
+    compared = [
         match.span(group)
         for rule in rules.compared
         for match in rule.pattern.finditer(marked)
         for group, value in match.groupdict().items()
         if value
     ]
+    # Where the reply has given another meaning, a mention must say that the homophone means the answer.
+    defined_at = min((m.end for m in defined if not m.is_turn and not m.is_conceded), default=len(marked))
     for start in starts:
-        if not any(a <= start < b for a, b in spans):
+        is_compared = any(begin <= start < end for begin, end in compared)
+        is_after = defined_at <= start
+        if is_after and rules.phrase("returns").search(marked[max(defined_at, start - 120) : start]):
             return False
         if rules.phrase("endorsed").match(marked, start):
             return False
-    first, last = starts[0], starts[-1]
-    is_conceded = rules.phrase("concession").search(marked[max(0, first - 80) : first]) is not None
+        if not is_compared and not is_after:
+            return False
+        if not is_compared and rules.phrase("identity").search(marked[max(0, start - 40) : start]):
+            return False
+    first = starts[0]
+    if defined_at <= first or rules.phrase("concession").search(marked[max(0, first - 80) : first]):
+        return True
+    return any(m.start > first and rules.phrase("contrast").search(marked[first : m.start]) for m in defined)
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """Where a reply gives the homophone another meaning.
+
+    :param is_conceded: It stands in a concession ("although it means a boat").
+    :param is_turn: Another word that counts only after a contrast ("but it is a homophone of Y").
+    """
+
+    start: int
+    end: int
+    is_conceded: bool
+    is_turn: bool
+
+
+def meanings(marked: str, rules: Rules, echo: Echo) -> Iterator[Meaning]:
+    """Yield the meanings, other than the answer, that the reply gives the homophone."""
     for rule in rules.defined:
         for match in rule.pattern.finditer(marked):
             for group, value in match.groupdict().items():
-                if not value or MARK in value or not _is_meaning(group, value, rules, echo):
+                if not value or MARK in value:
                     continue
-                start, end = match.span(group)
-                if end > last:
-                    if is_conceded or rules.phrase("contrast").search(marked[first:start]):
-                        return True
-                    continue
-                before = marked[max(0, match.start() - 30) : match.start()]
-                if rules.phrase("concession").search(before) or rules.phrase("returns").search(marked[end:last]):
-                    continue
-                return True
-    return False
-
-
-def _is_meaning(group: str, value: str, rules: Rules, echo: Echo) -> bool:
-    if group.startswith("other"):
-        return _rival(value, rules, echo) is not None
-    return group.startswith("literal") or rules.phrase("no_meaning").search(value) is None
+                if group.startswith(("other", "turn")):
+                    is_meaning = _rival(value, rules, echo) is not None
+                else:
+                    is_meaning = group.startswith("literal") or not rules.phrase("no_meaning").search(value)
+                if is_meaning:
+                    before = marked[max(0, match.start() - 30) : match.start()]
+                    is_conceded = rules.phrase("concession").search(before) is not None
+                    yield Meaning(*match.span(group), is_conceded, group.startswith("turn"))
 
 
 #: Of a long reply, this many mentions are read at each end, with this much text around them.

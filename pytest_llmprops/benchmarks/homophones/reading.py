@@ -11,12 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from rapidfuzz.distance import Levenshtein
 
 from pytest_llmprops.benchmarks.homophones.answer_forms import Forms, forms_of
-from pytest_llmprops.benchmarks.homophones.mentions import Echo, Offer, candidates, clean, offer
+from pytest_llmprops.benchmarks.homophones.mentions import Echo, Offer, candidates, clean, meanings, offer
 from pytest_llmprops.benchmarks.homophones.normal import (
     HAN,
     fold,
@@ -108,7 +109,7 @@ def reading(
         if any(value and value.startswith("⟦") for value in hit.groupdict().values()):
             quoted.update(named_here)
     folded = text.casefold()
-    refusal = next((rule for rule in rules.refusal if rule.pattern.search(folded)), None)
+    refusal = _refusal(folded, rules, echo)
     forms = forms_of(tuple(answers), language, rules.words, word)
     if match == "word":
         kind = offer(shown, forms, word, sentence, rules)
@@ -142,6 +143,23 @@ def reading(
     if len(shown) > LONGEST_READ:
         reason += f"; only the beginning and the end of {len(shown):,} characters were read for other answers"
     return Reading(correct, refused, False, tuple(named.values()), bool(plural), reason)
+
+
+def _refusal(text: str, rules: Rules, echo: Echo) -> Rule | None:
+    """Return the first rule for refusals that matches the folded text."""
+    for rule in rules.refusal:
+        if rule.pattern.search(text):
+            return None if rule.is_last and _says_something(text, rules, echo) else rule
+    return None
+
+
+def _says_something(text: str, rules: Rules, echo: Echo) -> bool:
+    """Return True if the reply gives the homophone a meaning, or denies one."""
+    shown = plain(text, rules.words)
+    if next(meanings(shown, rules, echo), None) is not None:
+        return True
+    rejected = islice(rules.phrase("rejected").finditer(shown), _CANDIDATES)
+    return any(clean(match["answer"], rules, echo) for match in rejected)
 
 
 def _hits(rules: Iterable[Rule], text: str, found: Sized) -> Iterator[re.Match[str]]:

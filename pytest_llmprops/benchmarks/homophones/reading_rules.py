@@ -26,10 +26,12 @@ SECTIONS = (
 #: - ``no_meaning`` in what a rule ``defined`` takes for a meaning ("a word", "the same"); ``concession`` before a
 #:   comparison or a definition ("although it"), ``contrast`` between a comparison and the definition after it,
 #:   ``returns`` between a definition and the comparison after it ("but here it"), and ``endorsed`` after a
-#:   comparison ("which fits").
+#:   comparison ("which fits");
+#: - ``rejected``, with a candidate that the reply denies in a group ``answer``.
 PHRASES = (
     "negated_candidate", "clause", "article", "separator", "aside", "withdrawn", "quote", "cue", "opening", "end",
     "stop", "first", "negation", "no_meaning", "concession", "contrast", "returns", "endorsed",
+    "rejected", "identity",
 )  # fmt: skip
 LANGUAGES = ("en", "zh", "es")
 #: The objects of the section ``words`` with their required keys, and its lists.
@@ -50,7 +52,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "denied": ("denied", "undecided"),
     "final": ("answer",),
     "compared": ("compared",),
-    "defined": ("meaning", "other", "literal"),
+    "defined": ("meaning", "other", "literal", "turn"),
 }
 _NO_CAPITAL = re.compile(r"(?:\\.|\(\?P<\w+>|[^A-Z])*")
 #: Abbreviations that a pattern may use, beside those of the section ``shorthands``. Those without letters are faster
@@ -70,6 +72,7 @@ class Rule:
     :param source: The regular expression, with all abbreviations replaced.
     :param is_folded: It searches folded text.
     :param is_weak: A refusal that a mention of the answer outweighs ("no such word").
+    :param is_last: A refusal only if the reply neither defines the homophone nor rejects a candidate ("not", "sorry").
     """
 
     name: str
@@ -77,6 +80,7 @@ class Rule:
     source: str
     is_folded: bool
     is_weak: bool = False
+    is_last: bool = False
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -262,7 +266,8 @@ def _rule(section: str, number: int, rule: object, shorthands: Mapping[str, str]
     if rule["language"] not in LANGUAGES:
         _fail(f"{where} ({rule['name']}) has the language {rule['language']!r}; use {', '.join(LANGUAGES)}")
     source = _expanded(rule["pattern"], shorthands)
-    made = Rule(rule["name"], rule["language"], source, section in _FOLDED, rule.get("weak") is True)
+    flags = (rule.get("weak") is True, rule.get("last") is True)
+    made = Rule(rule["name"], rule["language"], source, section in _FOLDED, *flags)
     if compiles:
         _check_pattern(section, made, where)
     return made
