@@ -131,8 +131,8 @@ def is_overruled(marked: str, start: int, form: str, rules: Rules, echo: Echo) -
     return False
 
 
-def final_rival(marked: str, rules: Rules, echo: Echo) -> str | None:
-    """Return the candidate that the reply's last final answer names, if that is not the answer."""
+def final_answer(marked: str, rules: Rules, echo: Echo) -> str | None:
+    """Return what the reply's last final answer names: a text with `MARK`, or a rival; None if there is none."""
     answers = [
         (match.start(group), value)
         for rule in rules.final
@@ -142,12 +142,12 @@ def final_rival(marked: str, rules: Rules, echo: Echo) -> str | None:
         and group.startswith("answer")
         and (MARK in value or len(value) == 1 or clean(value, rules, echo))
     ]
-    _, last = max(answers, default=(0, MARK))
+    _, last = max(answers, default=(0, ""))
     # "A: driver, B: dryer. Answer: B" names what follows the letter.
     if option := re.fullmatch(r"[⟦\s]*([a-e])[⟧\s.)]*", last):
         is_right = re.search(rf"(?<!\w){option[1]}\s?[.:)、．]\s?⟦?{MARK}", marked)
-        return None if is_right else last
-    return _rival(last, rules, echo)
+        return MARK if is_right else last
+    return last if MARK in last else _rival(last, rules, echo)
 
 
 def _rival(text: str, rules: Rules, echo: Echo) -> str | None:
@@ -279,8 +279,10 @@ def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> O
     if denied:
         # "X does not fit, since an X would be sober": the second mention explains the denial.
         offered = [(m, k) for m, k in offered if k >= Offer.NAMED]
-    rival = final_rival(marked, rules, echo)
-    if rival is not None:
+    rival = final_answer(marked, rules, echo)
+    if rival is not None and MARK in rival:
+        offered = [(m, k if forms.is_common(m.form) else max(k, Offer.NAMED)) for m, k in offered]
+    elif rival is not None:
         # Another script is a translation, not another answer; one letter is an option ("Answer: B").
         offered = [
             (m, k)

@@ -89,6 +89,8 @@ def prepare(reply: str, word: str, sentence: str) -> str:
         if len(homophone) > (1 if HAN.search(homophone) else 3):
             edge = "" if HAN.search(homophone) else r"\b"
             text = re.sub(f"{edge}{escaped}{edge}", "<w>", text, flags=re.I)
+        else:
+            text = re.sub(rf"^{escaped}(?= ?(?:[:：=–—→]|is |means |refers |es |significa |意|指|是))", "<w>", text, flags=re.I | re.M)
     return re.sub(r"[ \t]+", " ", text).strip()
 
 
