@@ -188,7 +188,11 @@ def is_defined_otherwise(marked: str, starts: list[int], rules: Rules, echo: Ech
             return False
         if not is_compared and not is_after:
             return False
-        if not is_compared and rules.phrase("identity").search(marked[max(0, start - 40) : start]):
+        before, after = marked[max(0, start - 60) : start], marked[start + len(MARK) :][:60]
+        if not is_compared and (
+            rules.phrase("identity").search(before)
+            or (rules.phrase("opening").search(before) and rules.phrase("stop").match(after))
+        ):
             return False
     first = starts[0]
     if defined_at <= first or rules.phrase("concession").search(marked[max(0, first - 80) : first]):
@@ -225,6 +229,20 @@ def meanings(marked: str, rules: Rules, echo: Echo) -> Iterator[Meaning]:
                     before = marked[max(0, match.start() - 30) : match.start()]
                     is_conceded = rules.phrase("concession").search(before) is not None
                     yield Meaning(*match.span(group), is_conceded, group.startswith("turn"))
+    restored = _restored(echo.sentence, echo.word)
+    if restored is not None:
+        for match in restored.finditer(marked):
+            yield Meaning(*match.span(), is_conceded=False, is_turn=False)
+
+
+@lru_cache(maxsize=1024)
+def _restored(sentence: str, word: str) -> re.Pattern[str] | None:
+    """Return a pattern for the sentence with another word than the answer in the homophone's place."""
+    before, at, after = sentence.rstrip(" .。!！?？").partition(word)
+    if not (word and at and len(before + after) > 5):
+        return None
+    other = r"⟦?[一-鿿]{1,6}?⟧?" if HAN.search(word) else r"⟦?[^\W\d_][\w'-]{0,30}⟧?"
+    return re.compile(re.escape(before) + other + re.escape(after))
 
 
 #: Of a long reply, this many mentions are read at each end, with this much text around them.
