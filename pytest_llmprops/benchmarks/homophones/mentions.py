@@ -197,7 +197,9 @@ def is_defined_otherwise(marked: str, starts: list[int], rules: Rules, echo: Ech
     first = starts[0]
     if defined_at <= first or rules.phrase("concession").search(marked[max(0, first - 80) : first]):
         return True
-    return any(m.start > first and rules.phrase("contrast").search(marked[first : m.start]) for m in defined)
+    return any(
+        m.start > first and (m.is_own or rules.phrase("contrast").search(marked[first : m.start])) for m in defined
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +207,14 @@ class Meaning:
     """Where a reply gives the homophone another meaning.
 
     :param is_conceded: It stands in a concession ("although it means a boat").
+    :param is_own: The reply says that the homophone keeps its own meaning.
     :param is_turn: Another word that counts only after a contrast ("but it is a homophone of Y").
     """
 
     start: int
     end: int
     is_conceded: bool
+    is_own: bool
     is_turn: bool
 
 
@@ -221,18 +225,19 @@ def meanings(marked: str, rules: Rules, echo: Echo) -> Iterator[Meaning]:
             for group, value in match.groupdict().items():
                 if not value or MARK in value:
                     continue
-                if group.startswith(("other", "turn")):
+                is_own, is_turn = group.startswith("literal"), group.startswith("turn")
+                if is_turn or group.startswith("other"):
                     is_meaning = _rival(value, rules, echo) is not None
                 else:
-                    is_meaning = group.startswith("literal") or not rules.phrase("no_meaning").search(value)
+                    is_meaning = is_own or rules.phrase("no_meaning").search(value) is None
                 if is_meaning:
                     before = marked[max(0, match.start() - 30) : match.start()]
                     is_conceded = rules.phrase("concession").search(before) is not None
-                    yield Meaning(*match.span(group), is_conceded, group.startswith("turn"))
+                    yield Meaning(*match.span(group), is_conceded, is_own, is_turn)
     restored = _restored(echo.sentence, echo.word)
     if restored is not None:
         for match in restored.finditer(marked):
-            yield Meaning(*match.span(), is_conceded=False, is_turn=False)
+            yield Meaning(*match.span(), is_conceded=False, is_own=False, is_turn=False)
 
 
 @lru_cache(maxsize=1024)
