@@ -178,7 +178,7 @@ def is_defined_otherwise(marked: str, starts: list[int], rules: Rules, echo: Ech
         if value
     ]
     # Where the reply has given another meaning, a mention must say that the homophone means the answer.
-    defined_at = min((m.end for m in defined if not m.is_turn and not m.is_conceded), default=len(marked))
+    defined_at = min((m.end for m in defined if m.kind != "turn" and not m.is_conceded), default=len(marked))
     for start in starts:
         is_compared = any(begin <= start < end for begin, end in compared)
         is_after = defined_at <= start
@@ -195,10 +195,14 @@ def is_defined_otherwise(marked: str, starts: list[int], rules: Rules, echo: Ech
         ):
             return False
     first = starts[0]
-    if defined_at <= first or rules.phrase("concession").search(marked[max(0, first - 80) : first]):
+    before = marked[max(0, first - 80) : first]
+    if defined_at <= first or rules.phrase("concession").search(before):
         return True
+    is_paired = rules.phrase("paired").search(f"{before}{marked[first : first + 20]}") is not None
     return any(
-        m.start > first and (m.is_own or rules.phrase("contrast").search(marked[first : m.start])) for m in defined
+        m.start > first
+        and (m.kind == "own" or (is_paired and m.kind == "word") or rules.phrase("contrast").search(marked[first : m.start]))
+        for m in defined
     )
 
 
@@ -206,16 +210,15 @@ def is_defined_otherwise(marked: str, starts: list[int], rules: Rules, echo: Ech
 class Meaning:
     """Where a reply gives the homophone another meaning.
 
+    :param kind: How: as a ``word``, in words (``meaning``), as its ``own`` meaning ("its usual meaning"), or as a
+        word that counts only after a contrast (``turn``, "but it is a homophone of Y").
     :param is_conceded: It stands in a concession ("although it means a boat").
-    :param is_own: The reply says that the homophone keeps its own meaning.
-    :param is_turn: Another word that counts only after a contrast ("but it is a homophone of Y").
     """
 
     start: int
     end: int
-    is_conceded: bool
-    is_own: bool
-    is_turn: bool
+    kind: str
+    is_conceded: bool = False
 
 
 def meanings(marked: str, rules: Rules, echo: Echo) -> Iterator[Meaning]:
@@ -225,27 +228,27 @@ def meanings(marked: str, rules: Rules, echo: Echo) -> Iterator[Meaning]:
             for group, value in match.groupdict().items():
                 if not value or MARK in value:
                     continue
-                is_own, is_turn = group.startswith("literal"), group.startswith("turn")
-                if is_turn or group.startswith("other"):
+                kind = group.partition("_")[0]
+                if kind in ("word", "turn"):
                     is_meaning = _rival(value, rules, echo) is not None
                 else:
-                    is_meaning = is_own or rules.phrase("no_meaning").search(value) is None
+                    is_meaning = kind == "own" or rules.phrase("no_meaning").search(value) is None
                 if is_meaning:
                     before = marked[max(0, match.start() - 30) : match.start()]
                     is_conceded = rules.phrase("concession").search(before) is not None
-                    yield Meaning(*match.span(group), is_conceded, is_own, is_turn)
+                    yield Meaning(*match.span(group), kind, is_conceded)
     restored = _restored(echo.sentence, echo.word)
     if restored is not None:
         for match in restored.finditer(marked):
-            yield Meaning(*match.span(), is_conceded=False, is_own=False, is_turn=False)
+            yield Meaning(*match.span(), "word")
 
 
 @lru_cache(maxsize=1024)
 def _restored(sentence: str, word: str) -> re.Pattern[str] | None:
     """Return a pattern for the sentence with another word than the answer in the homophone's place."""
-    before, at, after = sentence.rstrip(" .。!！?？").partition(word)
-    if not (word and at and len(before + after) > 5):
+    if not word or word not in sentence or len(sentence) < len(word) + 6:
         return None
+    before, _, after = sentence.rstrip(" .。!！?？").partition(word)
     other = r"⟦?[一-鿿]{1,6}?⟧?" if HAN.search(word) else r"⟦?[^\W\d_][\w'-]{0,30}⟧?"
     return re.compile(re.escape(before) + other + re.escape(after))
 

@@ -31,7 +31,7 @@ SECTIONS = (
 PHRASES = (
     "negated_candidate", "clause", "article", "separator", "aside", "withdrawn", "quote", "cue", "opening", "end",
     "stop", "first", "negation", "no_meaning", "concession", "contrast", "returns", "endorsed",
-    "rejected", "identity",
+    "rejected", "identity", "paired",
 )  # fmt: skip
 LANGUAGES = ("en", "zh", "es")
 #: The objects of the section ``words`` with their required keys, and its lists.
@@ -52,7 +52,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
     "denied": ("denied", "undecided"),
     "final": ("answer",),
     "compared": ("compared",),
-    "defined": ("meaning", "other", "literal", "turn"),
+    "defined": ("meaning", "word", "own", "turn"),
 }
 _NO_CAPITAL = re.compile(r"(?:\\.|\(\?P<\w+>|[^A-Z])*")
 #: Abbreviations that a pattern may use, beside those of the section ``shorthands``. Those without letters are faster
@@ -144,7 +144,7 @@ class Rules:
     :param compared: A mention that only compares the homophone with the answer ("sounds like X"), or says what others
         think, in a group ``compared``.
     :param defined: What the homophone means instead: in words, in a group ``meaning``, as another word, in a group
-        ``other``, or its usual meaning, in a group ``literal``.
+        ``word``, its own meaning, in a group ``own``, or, only after a contrast, another word in a group ``turn``.
     :param not_answers: Words that are never candidates ("typo", "something").
     :param phrases: The patterns of :data:`PHRASES`, by name.
     """
