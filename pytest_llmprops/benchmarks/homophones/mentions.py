@@ -191,7 +191,7 @@ def is_defined_otherwise(marked: str, starts: list[int], rules: Rules, echo: Ech
         before, after = marked[max(0, start - 60) : start], marked[start + len(MARK) :][:60]
         if not is_compared and (
             rules.phrase("identity").search(before)
-            or (rules.phrase("opening").search(before) and rules.phrase("stop").match(after))
+            or (rules.phrase("opening").search(before) and _CLOSED.match(after))
         ):
             return False
     first = starts[0]
@@ -255,6 +255,7 @@ def _restored(sentence: str, word: str) -> re.Pattern[str] | None:
 
 #: Of a long reply, this many mentions are read at each end, with this much text around them.
 _MENTIONS, _AROUND, _LONG = 3, 300, 3_000
+_CLOSED = re.compile(r"⟧?\s*(?:[.!?。！？\n]|\Z)")
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
