@@ -159,7 +159,7 @@ def _says_something(text: str, rules: Rules, echo: Echo) -> bool:
     if next(meanings(shown, rules, echo), None) is not None:
         return True
     rejected = islice(rules.phrase("rejected").finditer(shown), _CANDIDATES)
-    return any(clean(match["answer"], rules, echo) for match in rejected)
+    return any(clean(match[match.lastgroup or 0], rules, echo) for match in rejected)
 
 
 def _hits(rules: Iterable[Rule], text: str, found: Sized) -> Iterator[re.Match[str]]:
