@@ -35,9 +35,10 @@ _GROUPS = (
 class HomophonesSettings:
     """How an item is measured.
 
-    :param match: What makes a reply correct: it contains the answer (``contains``), or offers it as a word
-        (``word``): not denied, not taken back, not a word of the reply's own prose. ``contains`` is the paper's
-        rule (section 6.4); it finds "a" in nearly every reply. With both, an echo of the question is left out.
+    :param match: What makes a reply correct. ``contains`` is the paper's rule (section 6.4): the answer occurs anywhere
+        in it, as a part of another word, too; case is ignored. It finds "a" in nearly every reply. ``word``: the reply
+        offers the answer, in any inflection, as what the homophone means. A mention that is denied, taken back, or only
+        compared ("it sounds like X, but means Y") does not count. With both, an echo of the question is left out.
     :param asks: Maximum number of questions to a model that refuses, in the same conversation (section 9.1).
     """
 
@@ -81,11 +82,12 @@ class Homophones(Benchmark):
                 "temperature and length at the server's defaults; the paper used chat web pages",
                 "no system prompt",
                 "a repetition of the question in the reply is left out before the answer is searched",
+                'the "to" of a translated verb may be missing in the reply',
             ),
         ),
         "quick": NamedSettings(
             HomophonesSettings(),
-            gives_up="replies longer than 256 tokens, sampling, and the paper's substring match (offered words count)",
+            gives_up="replies longer than 256 tokens, sampling, and the paper's rule (a reply must offer the answer)",
         ),
     }
 

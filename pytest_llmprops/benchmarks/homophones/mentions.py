@@ -1,8 +1,8 @@
 """Whether a reply offers the answer: every mention of it is accepted, or left out for a stated reason.
 
 A mention is left out if it repeats the question's sentence, if the clause denies it or cannot decide on it, if the
-reply settles on another candidate, or if the answer is a word that replies use in their own sentences and
-nothing shows that it is named.
+reply settles on another candidate, if it only compares the sound of the homophone and the reply gives another meaning,
+or if the answer is a word that replies use in their own sentences and nothing shows that it is named.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from pytest_llmprops.benchmarks.homophones.reading_rules import SHORTHANDS, Rule
 
 _BRACKETS = re.compile(r"[(（][^)）]*[)）]?")
 _PINYIN = re.compile(r"[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ]")
+#: A mention at the end of a sentence, a line or the reply.
+_CLOSED = re.compile(r"<a>⟧?\s*(?:[.!?。！？\n]|\Z)")
 _EDGES = " \t\n.,;:!?。，；：！？、⟦⟧\"'*_`()（）[]…"
 
 
@@ -160,52 +162,6 @@ def _rival(text: str, rules: Rules, echo: Echo) -> str | None:
     return None
 
 
-def is_defined_otherwise(marked: str, starts: list[int], rules: Rules, echo: Echo) -> bool:
-    """Return True if the reply gives the homophone another meaning, and no mention says that it means the answer.
-
-    "It is a homophone of X" offers X; "It means a small boat. It is a homophone of X" does not.
-
-    :param starts: Where the mentions are marked, in order.
-    """
-    defined = list(meanings(marked, rules, echo))
-    if not defined:
-        return False
-    compared = [
-        match.span(group)
-        for rule in rules.compared
-        for match in rule.pattern.finditer(marked)
-        for group, value in match.groupdict().items()
-        if value
-    ]
-    # Where the reply has given another meaning, a mention must say that the homophone means the answer.
-    defined_at = min((m.end for m in defined if m.kind != "turn" and not m.is_conceded), default=len(marked))
-    for start in starts:
-        is_compared = any(begin <= start < end for begin, end in compared)
-        is_after = defined_at <= start
-        if is_after and rules.phrase("returns").search(marked[max(defined_at, start - 120) : start]):
-            return False
-        if rules.phrase("endorsed").match(marked, start):
-            return False
-        if not is_compared and not is_after:
-            return False
-        before, after = marked[max(0, start - 60) : start], marked[start + len(MARK) :][:60]
-        if not is_compared and (
-            rules.phrase("identity").search(before)
-            or (rules.phrase("opening").search(before) and _CLOSED.match(after))
-        ):
-            return False
-    first = starts[0]
-    before = marked[max(0, first - 80) : first]
-    if defined_at <= first or rules.phrase("concession").search(before):
-        return True
-    is_paired = rules.phrase("paired").search(f"{before}{marked[first : first + 20]}") is not None
-    return any(
-        m.start > first
-        and (m.kind == "own" or (is_paired and m.kind == "word") or rules.phrase("contrast").search(marked[first : m.start]))
-        for m in defined
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class Meaning:
     """Where a reply gives the homophone another meaning.
@@ -253,9 +209,65 @@ def _restored(sentence: str, word: str) -> re.Pattern[str] | None:
     return re.compile(re.escape(before) + other + re.escape(after))
 
 
+def is_defined_otherwise(marked: str, starts: list[int], rules: Rules, echo: Echo) -> bool:
+    """Return True if the reply gives the homophone another meaning, and no mention says that it means the answer.
+
+    "It is a homophone of X" offers X; "It means a small boat. It is a homophone of X" does not.
+
+    :param starts: Where the mentions are marked, in order.
+    """
+    defined = list(meanings(marked, rules, echo))
+    if not defined:
+        return False
+    # After another meaning, a mention must say that the homophone means the answer.
+    defined_at = min((m.end for m in defined if m.kind != "turn" and not m.is_conceded), default=len(marked))
+    compared = [
+        match.span(group)
+        for rule in rules.compared
+        for match in rule.pattern.finditer(marked)
+        for group, value in match.groupdict().items()
+        if value
+    ]
+    for start in starts:
+        is_later = defined_at <= start
+        if is_later and rules.phrase("returns").search(marked[max(defined_at, start - 120) : start]):
+            return False
+        if rules.phrase("endorsed").match(marked, start):
+            return False
+        if any(begin <= start < end for begin, end in compared):
+            continue
+        if not is_later or _is_identified(marked, start, rules):
+            return False
+    first = starts[0]
+    before = marked[max(0, first - 80) : first]
+    if defined_at <= first or rules.phrase("concession").search(before):
+        return True
+    is_paired = rules.phrase("paired").search(f"{before}{marked[first : first + 20]}") is not None
+    return any(
+        m.start > first
+        and (
+            m.kind == "own"
+            or (is_paired and m.kind == "word")
+            or _has_contrast(marked[first : m.start], rules)
+        )
+        for m in defined
+    )
+
+
+def _is_identified(marked: str, start: int, rules: Rules) -> bool:
+    """Return True if a mention follows a word such as "means", or is a sentence."""
+    before = marked[max(0, start - 60) : start]
+    if rules.phrase("identity").search(before):
+        return True
+    return rules.phrase("opening").search(before) is not None and _CLOSED.match(marked, start) is not None
+
+
+def _has_contrast(text: str, rules: Rules) -> bool:
+    return rules.phrase("contrast").search(text) is not None
+
+
 #: Of a long reply, this many mentions are read at each end, with this much text around them.
 _MENTIONS, _AROUND, _LONG = 3, 300, 3_000
-_CLOSED = re.compile(r"⟧?\s*(?:[.!?。！？\n]|\Z)")
 _TOKEN = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 
@@ -316,9 +328,10 @@ def offer(reply: str, forms: Forms, word: str, sentence: str, rules: Rules) -> O
             for m, k in offered
             if len(rival) > 1 and bool(HAN.search(m.form)) != bool(HAN.search(rival))
         ]
-    if offered and not any(kind is Offer.RESTORED for _, kind in offered):
-        if is_defined_otherwise(marked, [m.start for m, _ in offered], rules, echo):
-            return Offer.NONE
+    is_restored = any(kind is Offer.RESTORED for _, kind in offered)
+    starts = [m.start for m, _ in offered]
+    if starts and not is_restored and is_defined_otherwise(marked, starts, rules, echo):
+        return Offer.NONE
     if offered:
         last = offered[-1][0]
         if is_overruled(marked, last.start, last.form, rules, echo):

@@ -85,12 +85,16 @@ def prepare(reply: str, word: str, sentence: str) -> str:
     if homophone := unicodedata.normalize("NFC", word).strip():
         escaped = re.escape(homophone)
         text = re.sub(rf"⟦\s*{escaped}[.,。，]?\s*⟧", "<w>", text, flags=re.I)
-        # A short word ("a", "要") is also a common word or part of others: replace it only in quotes.
-        if len(homophone) > (1 if HAN.search(homophone) else 3):
-            edge = "" if HAN.search(homophone) else r"\b"
-            text = re.sub(f"{edge}{escaped}{edge}", "<w>", text, flags=re.I)
+        # A short word ("a", "要") is also a common word or part of others: replace it only in quotes, or where a line
+        # begins with its definition.
+        is_han = HAN.search(homophone) is not None
+        if len(homophone) > (1 if is_han else 3):
+            # A Latin word may stand next to a Chinese character.
+            start, end = ("", "") if is_han else (r"(?<![^\W一-鿿])", r"(?![^\W一-鿿])")
+            text = re.sub(f"{start}{escaped}{end}", "<w>", text, flags=re.I)
         else:
-            text = re.sub(rf"^{escaped}(?= ?(?:[:：=–—→]|is |means |refers |es |significa |意|指|是))", "<w>", text, flags=re.I | re.M)
+            defined = rf"^{escaped}(?= ?(?:[:：=–—→]|is |means |refers |es |significa |意|指|是))"
+            text = re.sub(defined, "<w>", text, flags=re.I | re.M)
     return re.sub(r"[ \t]+", " ", text).strip()
 
 

@@ -101,6 +101,8 @@ def test_correct_and_empty_replies_are_never_mistaken() -> None:
     [
         ("driver", "en", ["Drivers", "driver's"], ["driving", "screwdriver"]),
         ("knives", "en", ["knife"], []),
+        ("men", "en", ["man"], ["mend"]),
+        ("child", "en", ["children"], []),
         ("stop", "en", ["stopped"], []),
         ("hope", "en", [], ["hopping"]),
         ("neighbor", "en", ["neighbours"], []),
@@ -253,6 +255,34 @@ def test_answers_named_leave_out_word_and_sentence() -> None:
     assert not say("It means “table” or “kindle”.").several
 
 
+@pytest.mark.parametrize(
+    ("reply", "refused"),
+    [
+        ("It can't be “candle”.", False),
+        ("Sorry, it is not a candle but a kindle.", False),
+        ("No puede ser una vela.", False),
+        ("“Kanndul” no es lo mismo que una vela.", False),
+        ("不是蜡烛。", False),
+        ("“kanndul”与“蜡烛”无关。", False),
+        ("“Kanndul” is a lamp, and no light is brighter.", False),
+        ("“Kanndul” es un candil sin aceite.", False),
+        ("“kanndul”是指没有光的夜晚。", False),
+        ("“Kindle”: nothing else comes to mind.", False),
+        ("It is often confused with other things.", False),
+        ("“kanndul”没有写错。", False),
+        ("No.", True),
+        ("Sorry.", True),
+        ("It is not a word.", True),
+        ("It may be a name or a term that I am not familiar with.", True),
+        ("“kanndul”可能写错了。", True),
+        ("No hay contexto.", True),
+    ],
+)
+def test_a_refusal_names_and_defines_nothing(reply: str, refused: bool) -> None:
+    """A rejected candidate, another word and a definition are answers, even in a reply with a "not"."""
+    assert say(reply).refused is refused
+
+
 def test_reason_names_the_rule() -> None:
     """A refusal's reason names the rule that matched."""
     assert say("I can't determine the meaning.").reason == "refuses: cannot tell"
@@ -300,6 +330,120 @@ def drywer(reply: str) -> bool:
 def test_rules_in_one_line(reply: str, expected: bool) -> None:
     """Denials, contrasts, exceptions to them, structured answers and markup, one example each."""
     assert drywer(reply) is expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("A drywer is a machine. It sounds like 'driver'.", False),
+        ("It sounds like 'driver'.", True),
+        ("A drywer is a machine, but in this sentence it sounds like 'driver'.", True),
+        ("A drywer is often called a machine. It is a driver.", True),
+        ("A drywer is a person behind a wheel, in other words a driver.", True),
+        ("A drywer is a machine that replaces a driver.", False),
+        ("A drywer is a machine; the other word is not a driver.", False),
+        ("A drywer (machine) is confused with 'driver'. It is a dryer.", False),
+        ("'Drywer' and 'driver' are homophones.", True),
+        ("'Drywer' and 'driver' are homophones, but this one means a machine.", False),
+        ("'Drywer' is spelled correctly; 'driver' only sounds the same.", False),
+        ("While it means a machine, it sounds like 'driver', which fits.", True),
+        ("The dryer is drunk. ('Driver' sounds alike.)", False),
+        ("The driver is drunk. ('Dryer' sounds alike.)", True),
+        ("It is the opposite of a driver.", False),
+        ("It sounds like 'dryer' and 'driver'. Here it means 'dryer'.", False),
+        ("It sounds like 'dryer' and 'driver'. Here it means 'driver'.", True),
+        ("Sounds like dryer or driver. I'd pick driver.", True),
+        ("Sounds like dryer or driver. I'd pick the dryer.", False),
+        ("Sounds like driver or dryer. I would choose the white dryer.", False),
+        ("'Dryer'. It is confused with 'driver'.", False),
+        ("It may look like 'driver', but it's a homophone of 'dryer'.", False),
+        ("It means 'driver'. It is a homophone of 'dryer', which is a different word.", True),
+        ("'Driver' is meant. 'Dryer' has the same sound.", True),
+        ("drywer是一种像driver的机器。", False),
+    ],
+)
+def test_a_comparison_is_an_answer_unless_another_meaning_is_given(reply: str, expected: bool) -> None:
+    """ "It sounds like X" answers the question, except in a reply that says what else the homophone means."""
+    assert drywer(reply) is expected
+
+
+#: Replies to which the answer {y} is only compared, with another word {z} and another meaning {d}, by language and
+#: whether {y} is the answer.
+COMPARISONS = {
+    ("en", False): (
+        '"{w}" keeps its ordinary meaning; "{y}" only sounds the same.',
+        '"{w}" refers to {d}. Many people mix it up with "{y}".',
+        '"{w}" sounds like "{y}", yet it means {d}.',
+        'Although it has the same pronunciation as "{y}", "{w}" is {d}.',
+        'The writer means {d}. "{y}" is another word with this sound.',
+        '"{Z}": {d}. Similar in sound to "{y}".',
+        '"{w}" is a homophone of "{y}" and "{z}". In this sentence it means "{z}".',
+    ),
+    ("en", True): (
+        '"{w}" only sounds the same as "{y}".',
+        'Many people mix up "{w}" and "{y}".',
+        '"{w}" sounds like "{y}". It means {d}.',
+        '"{w}" has the same pronunciation as "{y}".',
+        '"{w}" normally refers to {d}, but here it sounds like "{y}".',
+        '"{Y}": similar in sound to "{z}".',
+        '"{w}" is a homophone of "{z}" and "{y}". In this sentence it means "{y}".',
+    ),
+    ("zh", False): (
+        "“{w}”保留原来的意思，只是与“{y}”发音相同。",
+        "“{w}”指的是{d}，容易跟“{y}”搞混。",
+        "“{w}”听起来像“{y}”，其实是指{d}。",
+        "有些人会认为是“{y}”，但“{w}”表示{d}。",
+        "“{z}”，与“{y}”读音相近。",
+        "“{w}”是“{y}”的反义词。",
+        "“{w}”是一种{y}的替代品，意思是{d}。",
+    ),
+    ("zh", True): (
+        "“{w}”与“{y}”发音相同。",
+        "“{w}”容易跟“{y}”搞混。",
+        "“{w}”听起来像“{y}”，意思是{d}。",
+        "有些人会认为是“{z}”，但“{w}”表示“{y}”。",
+        "“{y}”，与“{z}”读音相近。",
+        "“{w}”是“{y}”的同音字。",
+        "“{w}”原指{d}，但这里与“{y}”谐音。",
+    ),
+    ("es", False): (
+        '"{w}" mantiene su sentido propio; solo suena como "{y}".',
+        '"{w}" designa {d}. Muchos lo confunden con "{y}".',
+        '"{w}" se pronuncia como "{y}", pero significa {d}.',
+        'Si bien suena como "{y}", "{w}" es {d}.',
+        '"{w}" es lo opuesto a "{y}".',
+        '"{Z}": {d}. Suena casi como "{y}".',
+    ),
+    ("es", True): (
+        '"{w}" solo suena como "{y}".',
+        'Muchos confunden "{w}" con "{y}".',
+        '"{w}" se pronuncia como "{y}". Significa {d}.',
+        '"{w}" y "{y}" suenan igual.',
+        '"{w}" normalmente designa {d}, pero aquí suena como "{y}".',
+        '"{Y}". Suena casi como "{z}".',
+    ),
+}  # fmt: skip
+OTHERS = {
+    "en": ("lantern", "a kind of boat"),
+    "zh": ("灯笼", "一种乐器"),
+    "es": ("farol", "una especie de barco"),
+}
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize(("language", "is_answer"), COMPARISONS)
+def test_mirror_images_of_comparisons(language: str, is_answer: bool) -> None:
+    """Each comparison is read the same for every built-in item."""
+    z, d = OTHERS[language]
+    for item in Homophones().load(DataFolder(builtin_data(), "builtin")).items:
+        word, answer = item["word"], item["answers"][0]
+        # Other replies use these words in sentences of their own.
+        is_usual = not item["function_word"] and answer not in d and z not in (answer, word)
+        if item.task != "asked" or item.language != language or not is_usual:
+            continue
+        for template in COMPARISONS[language, is_answer]:
+            reply = template.format(w=word, y=answer, Y=answer.capitalize(), z=z, Z=z.capitalize(), d=d)
+            assert says(reply, item) is is_answer, (item.id, reply)
 
 
 @pytest.mark.parametrize(
