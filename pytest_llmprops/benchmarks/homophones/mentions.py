@@ -19,8 +19,8 @@ from pytest_llmprops.benchmarks.homophones.reading_rules import SHORTHANDS, Rule
 
 _BRACKETS = re.compile(r"[(（][^)）]*[)）]?")
 _PINYIN = re.compile(r"[āáǎàēéěèīíǐìōóǒòūúǔùǖǘǚǜ]")
-#: A mention at the end of a sentence, a line or the reply.
-_CLOSED = re.compile(r"<a>⟧?\s*(?:[.!?。！？\n]|\Z)")
+#: A mention at the end of a clause.
+_CLOSED = re.compile(r"<a>⟧?\s*(?:[.!?;,)。！？；，）\n]|\Z)")
 _EDGES = " \t\n.,;:!?。，；：！？、⟦⟧\"'*_`()（）[]…"
 
 
