@@ -354,10 +354,7 @@ def test_rules_in_one_line(reply: str, expected: bool) -> None:
         ("A drywer is a worker. The usual spelling is 'driver'.", True),
         ("A drywer is a worker; that doesn't fit, so the homophone 'driver' does.", True),
         ("A drywer is a worker who is also called a driver.", True),
-        (
-            "Literally, 'drywer' sounds like 'driver', and literally it means a worker, but here it means a man.",
-            True,
-        ),
+        ("“drywer”是“driver”的谐音，字面意思是一种机器，但在这里指的是人。", True),
         ("It sounds like 'dryer' and 'driver'. Here it means 'dryer'.", False),
         ("It sounds like 'dryer' and 'driver'. Here it means 'driver'.", True),
         ("Sounds like dryer or driver. I'd pick driver.", True),
