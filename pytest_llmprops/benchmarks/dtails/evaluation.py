@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_llmprops.benchmarks.dtails.context import NONE, SELF, Context, DtailsSettings
@@ -38,7 +38,14 @@ from pytest_llmprops.core.errors import RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Likelihood, Parse, Reply, Scores, Translate, is_base
 from pytest_llmprops.core.texts import TOKENIZER, unicode_words
-from pytest_llmprops.core.verdicts import Status, Verdict
+from pytest_llmprops.core.verdicts import (
+    OTHER_READING,
+    READ_ALIKE,
+    READ_BY,
+    Status,
+    Verdict,
+    without_empty,
+)
 
 # Have a sentence translated and judge which variation the translation uses (Barua et al., appendix B.2).
 
@@ -68,7 +75,12 @@ async def translate(item: Item, ask: Ask, settings: DtailsSettings, more: dict[s
             how, name = UNNEEDED, ""
         readings = _translation_readings(item, reply.text, words)
     reading = readings[settings.match]
-    return _translation_verdict(item, reply, reading, how, name, more | {"read_alike": _alike(readings)})
+    other = _other_reading(readings, settings, item["variations"])
+    # A translation without a variation is wrong, as in the paper, but nothing was read.
+    more |= {"parsed": float(reading.index is not None), READ_ALIKE: float(not other)}
+    verdict = _translation_verdict(item, reply, reading, how, name, more)
+    said = without_empty({READ_BY: _rule(reading), OTHER_READING: other})
+    return replace(verdict, evidence={**verdict.evidence, **said})
 
 
 def _translation_readings(item: Item, text: str, words: Sequence[str]) -> Readings:
@@ -79,9 +91,16 @@ def _translation_readings(item: Item, text: str, words: Sequence[str]) -> Readin
     }
 
 
-def _alike(readings: Readings) -> float:
-    """Return 1 if all rules read the same variation or none, else 0."""
-    return float(len({reading.index for reading in readings.values()}) == 1)
+def _other_reading(readings: Readings, settings: DtailsSettings, shown: Sequence[tuple[str, ...]]) -> str:
+    """Return what the rule of the other protocol reads; empty if both read the same variation or none."""
+    own = readings[settings.match].index
+    other = next(one.index for match, one in readings.items() if match != settings.match)
+    return "" if own == other else "none" if other is None else variation_name(shown[other])
+
+
+def _rule(reading: Reading) -> str:
+    """Return how a reply was read, or why no variation was."""
+    return reading.how if reading.index is not None else reading.problem.partition(":")[0]
 
 
 def _chat(prompt: str, settings: DtailsSettings, run: int = 0) -> Chat:
@@ -160,7 +179,7 @@ class Choice:
     :param reading: Its ``index`` is a position shown.
     :param retried: The outcome is from the second reply, because the first did not follow the template.
     :param scores: The log-likelihoods of the variations, in the order shown; None if the choice was written.
-    :param alike: 1 if both rules of reading agree, else 0.
+    :param other: What the rule of the other protocol reads, if it differs.
     """
 
     status: Status
@@ -169,7 +188,7 @@ class Choice:
     reason: str
     retried: bool
     scores: Scores | None = None
-    alike: float = 1.0
+    other: str = ""
 
     @property
     def chosen(self) -> int | None:
@@ -199,7 +218,7 @@ async def choose(
         readings = _selection_readings(reply.text, shown)
         reading = readings[settings.match]
     status, reason = _judged(item, shown, reading, reply)
-    return Choice(status, order, reading, reason, again, alike=_alike(readings))
+    return Choice(status, order, reading, reason, again, other=_other_reading(readings, settings, shown))
 
 
 def _selection_readings(text: str, shown: Sequence[tuple[str, ...]]) -> Readings:
@@ -258,7 +277,8 @@ def judge_choices(
     right = sum(choice.status == "correct" for choice in choices)
     values = {"variations": float(len(item["variations"])), **more}
     if all(choice.scores is None for choice in choices):
-        values["read_alike"] = min(choice.alike for choice in choices)
+        values[READ_ALIKE] = float(not any(choice.other for choice in choices))
+        values["parsed"] = float(any(choice.chosen is not None for choice in choices))
     for run, choice in enumerate(choices, 1):
         values |= _reading_values(run, choice.reading, choice.status == "correct", choice.retried)
         if choice.scores is not None:
@@ -270,7 +290,11 @@ def judge_choices(
     first = next(choice for choice in choices if choice.status == status)
     reason = first.reason if len(choices) == 1 else f"right in {right} of {len(choices)} runs: {first.reason}"
     chosen = [choice.chosen for choice in choices if choice.chosen is not None]
-    evidence = SelectionEvidence.of(item, [choice.order for choice in choices], chosen, rules).to_json()
+    other = next((choice.other for choice in choices if choice.other), "")
+    said = without_empty({READ_BY: _rule(first.reading), OTHER_READING: other})
+    evidence = (
+        SelectionEvidence.of(item, [choice.order for choice in choices], chosen, rules).to_json() | said
+    )
     answer, score = _answer(item, choices), right / len(choices)
     return Verdict(status, variation_name(item["label"]), answer, reason, score, values, evidence)
 

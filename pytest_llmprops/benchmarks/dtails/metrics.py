@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import sqrt
 
 from pytest_llmprops.benchmarks.dtails.evaluation import PARSER, UNICODE
 from pytest_llmprops.benchmarks.dtails.items import SELECT
@@ -17,12 +18,15 @@ from pytest_llmprops.benchmarks.dtails.positions import (
     runs_of,
 )
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
+from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
 
 Values = Mapping[str, float]
 #: The language of rows over all languages. Position bias is a property of the model, not of a language.
 ALL = "all"
+#: Minimum number of choices for a comparison with the most frequent variation.
+FEWEST = 20
 
 
 def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
@@ -44,8 +48,20 @@ def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
 
 
 def remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
-    """Yield a remark for each list length at which the choice depends on the order, over all languages."""
-    values = [r.values for r in records if r.task == SELECT and r.status != "error"]
+    """Yield warnings: choices no better than the most frequent variation, or that depend on the order."""
+    selected = [r for r in records if r.task == SELECT and r.status != "error"]
+    values = [r.values for r in selected]
+    baselines = [v["frequency_baseline"] for v in values if "frequency_baseline" in v]
+    if len(baselines) == len(selected) >= FEWEST:
+        baseline, right = sum(baselines) / len(baselines), sum(r.status == "correct" for r in selected)
+        # Two standard deviations: guessing the most frequent variation reaches this by chance.
+        margin = 2 * sqrt(baseline * (1 - baseline) / len(selected))
+        if right / len(selected) <= baseline + margin:
+            share = percent(right / len(selected))
+            yield (
+                f"warning: {share} of {len(selected)} choices are right; always taking the most frequent variation gets"
+                f" {percent(baseline)}"
+            )
     by_size = positions(v for v in values if runs_of(v))
     for size in order_dependent(by_size):
         shares = ", ".join(f"{share:.0%}" for share in by_size[size].rates)

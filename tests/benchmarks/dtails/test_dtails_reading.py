@@ -190,9 +190,26 @@ def test_untidy_answers(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "reply",
+    [
+        "```kyk", "```kyk``` because ```kyk``` is to look", "See: ```te```. No, so the answer is: ```kyk```",
+        "It means to look.\n\n**Final answer:** kyk", r"\boxed{kyk}", r"$\boxed{\text{kyk}}$",
+        "The best translation of it is `kyk`.",
+        "```sien``` is to see and ```kyk``` to look, so the correct word is kyk.",
+    ],
+)  # fmt: skip
+def test_an_answer_without_two_fences(reply: str) -> None:
+    """The answer that a reply states counts, or the only variation in its fences. The plain rule asks again."""
+    variations = (("kyk",), ("sien",), ("te",))
+    assert read_selection(reply, variations).index == 0
+    assert read_selection(reply, variations).obeyed
+    assert not paper_selection(reply, variations).obeyed
+
+
+@pytest.mark.parametrize(
     ("reply", "says"),
     [
-        ("kyk", "0 fences"), ("```kyk", "1 fences"), ("```kyk``` or ```sien```", "4 fences"),
+        ("kyk", "0 fences"), ("```kyk``` or ```sien```", "4 fences"), ("The answer is kyk or sien.", "0 fences"),
         ("", "0 fences"), ("``````", "nothing"), ("```answer```", "nothing"), ("``` ... ```", "nothing"),
         ("```something else```", "none of the variations"), ("```beteken```", "none of the variations"),
     ],
