@@ -6,14 +6,17 @@ model may call Paris a city in one reply and a location in another.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 from pytest_llmprops.benchmarks.oracle.replies import LONGEST_READ, list_lines
 from pytest_llmprops.core.requests import PLANNED, Reply
+from pytest_llmprops.core.strict_json import found_json
 from pytest_llmprops.core.texts import folded
 
 #: prompt 1, word for word
@@ -37,18 +40,87 @@ _EDGES = " \t\n'\"*_.,;:!?()[]{}<>|"
 _NO_CLASS = re.compile(r"[^\w\s/&'-]")
 _SAYS_NONE = re.compile(
     r"\b(?:no|zero|without)\s+(?:\w+\s+){0,3}entit(?:y|ies)\b"
-    r"|(?:\bnot|n't)\s+(?:contain|have|include|mention|find|see|identify|detect)\b[^.\n]{0,40}\bentit(?:y|ies)\b",
+    r"|(?:\bnot|n't)\s+(?:contain|have|include|mention|find|see|appear|seem|any)\b[^.\n]{0,40}\bentit(?:y|ies)\b"
+    r"|(?:\bnot|n't)\s+(?:identify|detect)\s+any\b[^.\n]{0,40}\bentit(?:y|ies)\b",
     re.I,
 )
 _NONE = frozenset(
     {
         "none", "none found", "n/a", "na", "nothing", "empty", "no entities", "no entity", "no named entities",
-        "-",
+        "empty list", "-",
     }
 )  # fmt: skip
-_AFTER = re.compile(r"\s+[-–—]+\s+|\s*[(\[]")
+_AFTER = re.compile(r"\s+[-–—]+\s+|\s*[(\[（]")
+_LAST_REMARK = re.compile(r"[^)\]）,;]+[)\]）]\W*")
 _CLOSING = re.compile(r"(?<=[\"”»])[.,;]\Z")
-_SPLIT = re.compile(r"\s*[,;]\s*(?:and\s+)?|\s+and\s+")
+#: no comma between digits: "12,500 vans"
+_SPLIT = re.compile(r"\s*(?:(?<!\d),|,(?!\d)|[;、，；])\s*(?:and\s+)?|\s+and\s+")
+_PLURAL = re.compile(r".*[a-rt-z]s|people|persons")
+
+# Prompt 1 and its example; what a model repeats of them is no answer.
+_PROMPT = re.compile(
+    r"Please perform entity recognition for all entities in[^\n]*|Present the result as a strictly formatted[^\n]*",
+    re.I,
+)
+_EXAMPLE = frozenset({("movie", "wizard of oz"), ("animal", "tiger")})
+
+_TAB = re.compile(r"(?<=[^\s.):•*-])\t")
+_SEPARATOR = re.compile(
+    r" ?[:：;] ?| ?(?:=>|->|→|⇒|=) ?| [-–—]+ | ?[–—] ?| ?\| ?| / | (?:is|was) (?:an?|the) "
+)
+#: ``[city] Huy``, ``(city) Huy``, ``<city> Huy``
+_MARKED_CLASS = re.compile(r"[\[(<]([A-Za-z][\w /&-]{0,40})[\])>][:：]? ?(\S.*)")
+#: how all lines of a list are split if no sign separates entity and class; the class is the part without blanks
+_WHOLE_LIST = (
+    re.compile(r"(?P<name>.+), ?(?P<kind>[^,]{1,40})"),
+    re.compile(r"(?P<kind>[^,]{1,40}), ?(?P<name>.+)"),
+    re.compile(r"(?P<kind>\w+)-(?P<name>.+)"),
+    re.compile(r"(?P<name>.+)-(?P<kind>\w+)"),
+)
+_DETAIL = re.compile(r"[,;|(\s]*\b(?:entity )?(?:type|class|category|label)\s?[:=]\s?", re.I)
+_NAME_KEYS = frozenset(
+    {
+        "entity",
+        "name",
+        "text",
+        "value",
+        "word",
+        "mention",
+        "span",
+        "term",
+        "entity name",
+        "entity text",
+        "entity value",
+    }
+)
+_KIND_KEYS = frozenset(
+    {
+        "type",
+        "class",
+        "category",
+        "label",
+        "kind",
+        "tag",
+        "entity type",
+        "entity class",
+        "entity category",
+        "entity label",
+    }
+)
+_COUNTS = re.compile(r"(?:entity |item )?(?:#|no\.?|number|id|index|\d+)|entity \d+", re.I)
+_CONTAINERS = re.compile(
+    r"(?:named |recogni[sz]ed |extracted )?(?:entit(?:y|ies)|ner|results?|data|outputs?|list|items?|answer|response)",
+    re.I,
+)
+_UNMARKED = re.compile(r"[\s\"“'>]*(?P<left>[A-Za-z][\w /&-]{0,40})[:：]\s?[^\s_].*")
+_REMARK = re.compile(r"(?:note|sentence|explanation|sorry|input|text|answer|here|output)\b", re.I)
+_LEAD = re.compile(
+    r"\bentit(?:y|ies)\b(?! \d)[^.:：\n]{0,80}?(?:[:：]|\b(?:are|is|includes?|including)\b)[:：]?\s*(\S[^\n]*)",
+    re.I,
+)
+_TAGGED = re.compile(r"<([A-Za-z]\w{0,40})(?: [^<>\n]{0,80})?>([^<>\n]{1,200})</\1>")
+#: words of a line without a class that is not in the sentence; a longer one is a remark
+_LONGEST_UNKNOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,85 +182,354 @@ def _joins(text: str, left: int, right: int) -> bool:
 def read_list(reply: str, text: str = "") -> ListReading:
     """Read a reply to prompt 1 leniently as entities. Never raises.
 
-    The items are those of :func:`list_lines`. A line is ``class: entity`` unless ``text`` contradicts: if the first
-    halves are in it and the second halves are not, the list is read as ``entity: class``. In the same way, ``text``
-    decides on ``entity (class)``, on remarks after the name, and on several names on one line. Each name is kept once.
+    A list is JSON anywhere in the reply, otherwise a table, numbered lines, bullets, lines ``class: entity``, or
+    entities of the sentence on one line or one per line. A line is split into class and entity where one side is in
+    ``text``; the other side is the class. Where ``text`` does not decide, the other lines do, and then the form: the
+    class comes first. In the same way, ``text`` decides on ``entity (class)``, on remarks after the name, and on
+    several names on one line. Each name is kept once. A repeated prompt, with its example, is unread.
 
     :param text: the sentence of the prompt; without it, only the form of the lines counts.
     """
     if not reply.strip():
         return ListReading(None, "the reply is empty")
-    reply = reply[:LONGEST_READ]
-    lines = list_lines(reply)
-    if not lines:
-        if reply.strip(_EDGES).lower() in _NONE or _SAYS_NONE.search(reply.replace("’", "'")):
+    reply = _TAB.sub(" | ", reply[:LONGEST_READ])
+    # A model may go on with another sentence after its answer: the first part with an answer counts.
+    parts = [part for part in _PROMPT.split(reply) if part.strip(" \t\n\"'.:")]
+    readings = (_read_part(part, text) for part in parts)
+    return next(
+        (reading for reading in readings if reading.entities is not None),
+        _read_part(parts[0], text) if parts else ListReading(None, "the reply repeats the prompt"),
+    )
+
+
+def _read_part(reply: str, text: str) -> ListReading:
+    sentence = _Sentence(normalised(text), text)
+    values, rest = found_json(reply)
+    pairs = [pair for value in values for pair in _json_pairs(value, sentence)]
+    if not pairs:
+        pairs = _text_pairs(rest if values else reply, sentence)
+    if not pairs:
+        says_none = reply.strip(_EDGES).lower() in _NONE or _SAYS_NONE.search(reply.replace("’", "'"))
+        if says_none or any(value in ((), []) or _is_empty(value) for value in values):
             return ListReading(())
         return ListReading(None, "the reply is not a list")
-    sentence = normalised(text)
-    pairs = [_halves(line, sentence) for line in lines]
-    is_entity_first = _is_entity_first(pairs, text)
+    is_entity_first = _is_entity_first(pairs, sentence)
     entities: dict[str, Extracted] = {}
-    dropped = False
-    for entity in (entity for pair in pairs for entity in _entities(*pair, sentence, is_entity_first)):
-        key = normalised(entity.name)
-        says_none = _SAYS_NONE.search(entity.name[:LONGEST_NAME]) and not contains_words(sentence, key)
-        if key in _NONE or says_none:
-            continue
-        if any(map(str.isalnum, key)) and len(entity.name) <= LONGEST_NAME:
-            entities.setdefault(key, entity)
-        else:
-            dropped = True
-    if dropped and not entities:
-        return ListReading(None, "the list has no names")
+    dropped = is_example = False
+    for left, right in pairs:
+        for entity in _entities(left, right, sentence, is_entity_first):
+            key = normalised(entity.name)
+            is_known = contains_words(sentence.normal, key)
+            if key in _NONE or (_SAYS_NONE.search(entity.name[:LONGEST_NAME]) and not is_known):
+                continue
+            if (entity.kind, key) in _EXAMPLE and not is_known:
+                is_example = True
+                continue
+            is_remark = not (left or is_known) and bool(text) and len(key.split()) > _LONGEST_UNKNOWN
+            if any(map(str.isalnum, key)) and len(entity.name) <= LONGEST_NAME and not is_remark:
+                entities.setdefault(key, entity)
+            else:
+                dropped = True
+    if not entities and (dropped or is_example):
+        return ListReading(None, "the reply repeats the prompt" if is_example else "the list has no names")
     return ListReading(tuple(entities.values()))
 
 
-def _halves(line: str, sentence: str) -> tuple[str, str]:
-    """Split a line at its first colon into class and entity; ("", line) if no class comes before the colon."""
-    left, _, right = line.partition(":")
-    left, right = left.strip(_EDGES), right.strip()
-    if not left or not right.strip(_EDGES):
-        return "", line.strip()
-    if (_NO_CLASS.search(left) or len(left.split()) > 4) and not contains_words(sentence, normalised(left)):
-        return "", line.strip()
-    # The colon may be part of the name: "Mission: Impossible", "Mission: Impossible (film)".
-    head = _before_remark(line)[0] or line
-    return ("", line.strip()) if contains_words(sentence, normalised(head)) else (left, right)
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """The sentence of the prompt, normalised and as it is."""
+
+    normal: str
+    text: str
+
+    def has(self, part: str) -> bool:
+        """Return True if a name, with or without a remark, or all names of a list are in the sentence."""
+        return self.known(part) > 0
+
+    def known(self, part: str) -> int:
+        """Return the length of the name or names in a part that are in the sentence; 0 if they are not all in it."""
+        key = normalised(part)
+        if key == self.normal:
+            return 0
+        if length := self._length(key) or self._length(normalised(_before_remark(part)[0])):
+            return length
+        return self.has_all(part)
+
+    def has_all(self, part: str) -> int:
+        """Return the length of two or more names that are all in the sentence; 0 for anything else."""
+        parts = [p for p in _SPLIT.split(part) if p.strip(_EDGES)]
+        lengths = [
+            self._length(normalised(p)) or self._length(normalised(_before_remark(p)[0])) for p in parts
+        ]
+        return sum(lengths) if len(parts) > 1 and all(lengths) else 0
+
+    def _length(self, key: str) -> int:
+        return len(key) if contains_words(self.normal, key) else 0
+
+    def has_whole(self, part: str) -> bool:
+        """Return True if a name is in the sentence; a remark in brackets may follow."""
+        key = normalised(part)
+        if key != self.normal and contains_words(self.normal, key):
+            return True
+        head, remark = _before_remark(part)
+        return (
+            bool(remark)
+            and remark.rstrip(" .*_")[-1:] in ")]）"
+            and contains_words(self.normal, normalised(head))
+        )
 
 
-def _is_entity_first(pairs: Sequence[tuple[str, str]], text: str) -> bool:
-    """Return True if the list is ``entity: class``: on more lines, the sentence contains only the first half.
+#: class and entity, or entity and class; "" and a line that is not split
+_Pair = tuple[str, str]
 
-    The case of a first half counts. In lower case before a capital, it is a class that is also a word of the sentence
-    ("novel: Twilight", for a sentence about a novel).
-    """
-    sentence = normalised(text)
-    first = second = 0
+
+def _is_empty(value: Any) -> bool:
+    """Return True for ``{"entities": []}`` and ``{"entities": "none"}``."""
+    return isinstance(value, tuple) and all(
+        inner in ((), [], None) or (isinstance(inner, str) and inner.strip(_EDGES).lower() in _NONE | {""})
+        for _, inner in value
+    )
+
+
+def _json_pairs(value: Any, sentence: _Sentence, kind: str = "") -> list[_Pair]:
+    """Return the pairs in a JSON value; ``kind`` is the key above it."""
+    if isinstance(value, str):
+        if normalised(value) == sentence.normal:
+            return []
+        return [(kind, value)] if kind and value.strip(_EDGES) else _split_lines([value], sentence)
+    if isinstance(value, list):
+        texts = [inner for inner in value if isinstance(inner, str)]
+        # ["city", "Huy"]
+        if len(texts) == len(value) == 2 and not kind and sentence.has(texts[0]) != sentence.has(texts[1]):
+            return [(texts[0], texts[1])]
+        if len(texts) == len(value) and not kind:
+            return _split_lines([text for text in texts if normalised(text) != sentence.normal], sentence)
+        return [pair for inner in value for pair in _json_pairs(inner, sentence, kind)]
+    if not isinstance(value, tuple):
+        return []
+    members = [(" ".join(key.replace("_", " ").split()), inner) for key, inner in value]
+    texts_of = {
+        key.casefold(): inner for key, inner in members if isinstance(inner, str) and inner.strip(_EDGES)
+    }
+    names = [
+        (key, name)
+        for key, name in texts_of.items()
+        if key in _NAME_KEYS and normalised(name) != sentence.normal
+    ]
+    if names and not any(isinstance(inner, (list, tuple)) and inner for _, inner in members):
+        key, name = next((pair for pair in names if sentence.has(pair[1])), names[-1])
+        kinds = [
+            inner for other, inner in texts_of.items() if other in _KIND_KEYS | _NAME_KEYS and other != key
+        ]
+        return [(kinds[0] if kinds else kind, name)]
+    pairs: list[_Pair] = []
+    for key, inner in members:
+        is_class = not (_COUNTS.fullmatch(key) or _CONTAINERS.fullmatch(key))
+        pairs += _json_pairs(inner, sentence, key if is_class else kind)
+    return pairs
+
+
+def _text_pairs(reply: str, sentence: _Sentence) -> list[_Pair]:
+    """Return the pairs of a list without JSON; an empty list if there is none."""
+    tagged = [(m[1], m[2]) for m in _TAGGED.finditer(reply)]
+    if tagged and any(sentence.has(name) for _, name in tagged):
+        return [("" if kind.lower() == "entity" else kind, name) for kind, name in tagged]
+    table = _table(reply, sentence)
+    if table:
+        return table
+    lines = list_lines(reply, sentence.has_whole if sentence.normal else None)
+    if lines:
+        if len(lines) > 1:
+            lines = [line for line in lines if line[-1] not in ":："] or lines
+        return _split_lines(lines, sentence)
+    return _unmarked(reply, sentence)
+
+
+def _table(reply: str, sentence: _Sentence) -> list[_Pair]:
+    """Return the pairs of a table with bars; the sentence, or its heading, decides which column has the entities."""
+    rows = [
+        [cell.strip(" *_`") for cell in line.strip().strip("|").split("|")]
+        for line in reply.splitlines()
+        if line.strip().startswith("|") and not set(line) <= set("|-: \t+")
+    ]
+    width = max(map(len, rows), default=0)
+    if width < 2:
+        return []
+    columns = [[row[n] if n < len(row) else "" for row in rows] for n in range(width)]
+    heads = [" ".join(column[0].replace("_", " ").casefold().split()) for column in columns]
+    has_head = any(head in _NAME_KEYS | _KIND_KEYS or _COUNTS.fullmatch(head) for head in heads) or not any(
+        sentence.has(head) for head in heads
+    )
+    body = [column[1:] if has_head else column for column in columns]
+    choices = [n for n in range(width) if not _is_count(body[n])] or [width - 1]
+    name = max(choices, key=lambda n: (sum(map(sentence.has, body[n])), heads[n] in _NAME_KEYS, n))
+    others = [n for n in choices if n != name]
+    kind = next((n for n in others if heads[n] in _KIND_KEYS), others[0] if others else None)
+    return [
+        ("" if kind is None else body[kind][n], cell)
+        for n, cell in enumerate(body[name])
+        if cell.strip(_EDGES)
+    ]
+
+
+def _is_count(cells: Sequence[str]) -> bool:
+    """Return True for 1, 2, 3 …"""
+    return all(cell.strip(" .)") == str(n) for n, cell in enumerate(cells, 1))
+
+
+def _unmarked(reply: str, sentence: _Sentence) -> list[_Pair]:
+    """Return the pairs of a list without marks: ``class: entity``, one entity per line, or entities on one line."""
+    lines = [" ".join(line.replace("**", "").replace("`", "").split()) for line in reply.splitlines()]
+    lines = [line for line in lines if line and not line.startswith("~~~")]
+    if not sentence.normal:
+        return _split_lines([line for line in lines if _UNMARKED.fullmatch(line)], sentence)
+    match = _LEAD.search("\n".join(lines))
+    listed = [part for part in _SPLIT.split(match[1]) if part.strip(_EDGES)] if match else []
+    if listed and 2 * sum(sentence.has(part) for part in listed) > len(listed):
+        return _split_lines(listed, sentence)
+    pairs: list[_Pair] = []
+    for line in lines:
+        if normalised(line) == sentence.normal:
+            continue
+        for left, right in _split_lines([line], sentence):
+            is_short = max(len(left.split()), len(right.split())) <= 6
+            is_known = is_short and (sentence.has(left) or sentence.has(right) or _UNMARKED.fullmatch(line))
+            if right != line and is_known and not _REMARK.match(line):
+                pairs.append((left, right))
+    if pairs:
+        return pairs
+    lines = [line for line in lines if line[-1] not in ":：" and not _is_head(line)]
+    if len(lines) > 1:
+        pairs = _split_lines(lines, sentence)
+        return pairs if all(sentence.has_whole(right) or sentence.has(left) for left, right in pairs) else []
+    parts = [part for part in _SPLIT.split(lines[0]) if part.strip(_EDGES)] if lines else []
+    if not all(map(sentence.has_whole, parts)) or normalised(lines[0] if lines else "") == sentence.normal:
+        return []
+    if len(parts) > 1:
+        return [("", part) for part in parts] if max(len(part.split()) for part in parts) <= 5 else []
+    return [
+        ("", part)
+        for part in parts
+        if part.strip(_EDGES) and not any(map(str.islower, map(_first, part.split())))
+    ]
+
+
+def _is_head(line: str) -> bool:
+    """Return True for ``type,entity``."""
+    return all(cell.strip().casefold() in _NAME_KEYS | _KIND_KEYS for cell in line.split(","))
+
+
+def _first(word: str) -> str:
+    return word.lstrip(_EDGES)[:1]
+
+
+def _split_lines(lines: Sequence[str], sentence: _Sentence) -> list[_Pair]:
+    """Split the lines of a list into class and entity, or entity and class."""
+    lines = [part for line in lines for part in _several(" ".join(line.split()))]
+    pairs = [_halves(line, sentence) for line in lines]
+    unknown = [n for n, (left, right) in enumerate(pairs) if not left and not sentence.has_whole(right)]
+    for pattern in _WHOLE_LIST if sentence.normal else ():
+        matches = [pattern.fullmatch(pairs[n][1]) for n in unknown]
+        if matches and all(
+            m and sentence.has_whole(m["name"]) and not sentence.has(m["kind"]) for m in matches
+        ):
+            for n, match in zip(unknown, matches, strict=True):
+                assert match is not None
+                pairs[n] = match["kind"], match["name"]
+            break
+    result: list[_Pair] = []
     for left, right in pairs:
-        if left:
-            has_second = contains_words(sentence, normalised(right))
-            class_like = left.islower() and not right.islower()
-            second += has_second
-            first += not has_second and not class_like and contains_words(text, left)
-    return first > second
+        key = " ".join(left.casefold().split())
+        if key in _KIND_KEYS and not sentence.has(right):
+            continue
+        result.append(("" if key in _NAME_KEYS or _COUNTS.fullmatch(key) else left, right))
+    return result
 
 
-def _entities(left: str, right: str, sentence: str, is_entity_first: bool) -> list[Extracted]:
-    if is_entity_first and left:
-        return [Extracted(_clean(left), _kind(right))]
+def _several(line: str) -> list[str]:
+    """Split ``city: Huy; city: Ghent`` into its pairs."""
+    parts = [part for part in re.split(r" ?[;,] | \| ", line) if part.strip(_EDGES)]
+    is_pairs = len(parts) > 1 and all(_UNMARKED.fullmatch(part) and not _DETAIL.match(part) for part in parts)
+    return parts if is_pairs else [line]
+
+
+def _halves(line: str, sentence: _Sentence) -> _Pair:
+    """Split a line where one side is in the sentence, otherwise at its first colon; ("", line) if it has no class."""
+    # Entity: Huy, Type: city
+    detail = _DETAIL.search(line)
+    if detail and detail.start() and line[: detail.start()].strip(_EDGES):
+        name = _halves(line[: detail.start()], sentence)
+        return (line[detail.end() :].strip(_EDGES), name[1]) if name[1].strip(_EDGES) else name
+    if sentence.has_whole(line) or sentence.has_all(line):
+        return "", line
+    marked = _MARKED_CLASS.fullmatch(line)
+    if marked:
+        return marked[1], marked[2]
+    best, halves = 0, ("", "")
+    for match in itertools.islice(_SEPARATOR.finditer(line), 8):
+        left, right = line[: match.start()].strip(_EDGES), line[match.end() :].strip()
+        if left and right.strip(_EDGES):
+            # "Mission: Impossible - movie": the sign that leaves the longest name.
+            length = max(sentence.known(left), sentence.known(right))
+            best, halves = (length, (left, right)) if length > best else (best, halves)
+    if best:
+        return halves
+    left, _, right = line.replace("：", ":").partition(":")
+    left, right = left.strip(_EDGES), right.strip()
+    if not left or not right.strip(_EDGES) or _NO_CLASS.search(left) or len(left.split()) > 4:
+        return "", line.strip()
+    return left, right
+
+
+def _is_entity_first(pairs: Sequence[_Pair], sentence: _Sentence) -> bool:
+    """Return True if the list is ``entity: class``: on more lines, the sentence contains only the first half."""
+    first = sum(_side(left, right, sentence) == 1 for left, right in pairs if left)
+    return first > sum(_side(left, right, sentence) == 2 for left, right in pairs if left)
+
+
+def _side(left: str, right: str, sentence: _Sentence) -> int:
+    """Return 1 or 2 if only this half is in the sentence, otherwise 0.
+
+    The case of a first half counts. In lower case before a capital, or with a capital of its own, it is a class that is
+    also a word of the sentence ("novel: Twilight", for a sentence about a novel).
+    """
+    has_left, has_right = sentence.has(left), sentence.has(right)
+    if has_left == has_right:
+        return 0
+    if has_right:
+        return 2
+    is_class = not right.islower() and (left.islower() or not contains_words(sentence.text, left))
+    return 0 if is_class else 1
+
+
+def _is_list_of(kind: str, parts: Sequence[str]) -> bool:
+    """Return True for ``locations`` with two or more names; "3 March, 1987" and titles with "the" are one name."""
+    return (
+        len(parts) > 1 and _PLURAL.fullmatch(kind) is not None and all(part[:1].isupper() for part in parts)
+    )
+
+
+def _entities(left: str, right: str, sentence: _Sentence, is_entity_first: bool) -> list[Extracted]:
+    side = _side(left, right, sentence) if left else 2
+    if side == 1 or (side == 0 and is_entity_first):
+        left, right = right, left
     name, kind = _clean(right), _kind(left)
-    if contains_words(sentence, normalised(name)):
-        return [Extracted(name, kind)]
+    normal = sentence.normal
     parts = [part for part in _SPLIT.split(name) if part.strip(_EDGES)]
+    is_list = _is_list_of(kind, parts)
+    if contains_words(normal, normalised(name)) and not is_list:
+        return [Extracted(name, kind)]
+    head, rest = _before_remark(name)
+    if _LAST_REMARK.fullmatch(rest) and contains_words(normal, normalised(head)):
+        return [Extracted(head, kind or _kind(rest))]
     if len(parts) > 1:
         # "Tom Cruise (actor), Nicole Kidman (actress)" are two names, each with a remark.
         heads = [
-            part if contains_words(sentence, normalised(part)) else _before_remark(part)[0] for part in parts
+            part if contains_words(normal, normalised(part)) else _before_remark(part)[0] for part in parts
         ]
-        if all(contains_words(sentence, normalised(part)) for part in heads):
+        if all(contains_words(normal, normalised(part)) for part in heads):
             return [Extracted(_clean(part), kind) for part in heads]
-    head, rest = _before_remark(name)
-    if head and (contains_words(sentence, normalised(head)) or not (sentence or left)):
+    if head and (contains_words(normal, normalised(head)) or not (normal or left)):
         return [Extracted(head, kind or _kind(rest))]
     return [Extracted(name, kind)]
 

@@ -3,48 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.core.requests import Message
-from pytest_llmprops.core.strict_json import is_unicode, short, strict_json
+from pytest_llmprops.core.strict_json import found_json, is_unicode, short
+from pytest_llmprops.core.texts import one_line
 
-# Read the list in a model's reply to prompt 1, 3 or 4, whatever marks its lines begin with.
+# Read the list in a model's reply to prompt 1, 3, 4 or 7, whatever marks its lines begin with.
 
 #: maximum characters of a reply that are read; a list of a sentence's entities is far shorter
 LONGEST_READ = 20_000
 
-_NUMBERED = re.compile(r"[\s*_\"“'>#]*\(?(\d{1,3})\s*[.):]+[*_]*\s*(\S.*)")
+_NUMBERED = re.compile(r"[\s*_\"“'>#]*[(（]?(\d{1,3})\s*(?:[.):、．）]+|[-–—](?=\s))[*_]*\s*(\S.*)")
 _FIRST = re.compile(r"(?<!\w)1[.)] (\S.*)")
-_BULLET = re.compile(r"[\s\"“'>]*(?:[-•·–—‣◦]|\*(?!\*))\s*(\S.*)")
-_UNMARKED = re.compile(r"[\s*_\"“'>]*[A-Za-z][\w /&-]{0,40}[*_]*:[*_]*\s*[^\s*_].*")
+_BULLET = re.compile(r"([\s\"“'>]*)(?:[-•·–—‣◦]|\*(?!\*)|[a-z][.)](?=\s))\s*(\S.*)")
 _EMPHASIS = re.compile(r"\*\*|__|`")
 #: a class without an entity; its entities are the bullets below it
-_HEADING = re.compile(r"[^:]{1,60}:[*_]*")
+_HEADING = re.compile(r"[^:：]{1,60}[:：][*_]*")
 
 
-def list_lines(reply: str, *, unmarked: bool = True) -> list[str]:
+def list_lines(reply: str, is_name: Callable[[str], bool] | None = None) -> list[str]:
     """Return the items of the list in ``reply``, without their marks, in order; empty if there is no list.
 
-    The items are the numbered lines; if there are none, the lines with a bullet; if there are none and ``unmarked``
-    is set, the lines ``class: entity``. A list on one line is split at its ascending numbers. Bullets below a numbered
-    class (``1. city:``) are items of that class. Code fences, bold marks and quotation marks around a whole list (as
-    in the prompts) are dropped.
+    The items are the numbered lines; if there are none, the lines with a bullet. A list on one line is split at its
+    ascending numbers. Bullets below a class (``1. city:``) are items of that class. Code fences, bold marks and
+    quotation marks around a whole list (as in the prompts) are dropped.
+
+    :param is_name: whether a line is an entity. With it, a class above bullets needs no colon, and deeper bullets below
+        an entity are remarks.
     """
-    # Single blanks only: the patterns take quadratic time on a long run of blanks.
-    lines = [" ".join(line.split()) for line in _EMPHASIS.sub("", reply[:LONGEST_READ]).splitlines()]
-    lines = [line for line in lines if line and not line.startswith("~~~")]
-    items = _numbered(lines)
-    if not items:
-        items = [match[1] for line in lines if (match := _BULLET.fullmatch(line))]
-    if not items and unmarked:
-        items = [line for line in lines if _UNMARKED.fullmatch(line)]
+    # Single blanks only, after those at the start: the patterns take quadratic time on a long run of blanks.
+    lines = [
+        " " * min(len(line) - len(line.lstrip()), 20) + " ".join(line.split())
+        for line in _EMPHASIS.sub("", reply[:LONGEST_READ]).splitlines()
+        if line.strip() and not line.startswith("~~~")
+    ]
+    items = _numbered(lines, is_name) or _bullets(lines, is_name)
     return [item for line in items if (item := _unquoted(line))]
 
 
-def _numbered(lines: list[str]) -> list[str]:
+def _numbered(lines: list[str], is_name: Callable[[str], bool] | None) -> list[str]:
     """Return the items of numbered lines, including a first item on the same line as the preamble."""
     items: list[str] = []
     numbers: list[int] = []
@@ -55,13 +56,53 @@ def _numbered(lines: list[str]) -> list[str]:
             if not numbers and int(match[1]) == 2 and place and (first := _FIRST.search(lines[place - 1])):
                 items.append(first[1])
             numbers.append(int(match[1]))
-            heading = match[2] if _HEADING.fullmatch(match[2]) else ""
+            heading = match[2] if _is_heading(match[2], is_name) else ""
             items.append(match[2])
-        elif heading and (bullet := _BULLET.fullmatch(line)):
+        elif heading and (below := _below(line, heading, is_name)):
             if items[-1] == heading:
                 items.pop()
-            items.append(f"{heading} {bullet[1]}")
-    return _split(numbers[0], items[0]) if len(numbers) == len(items) == 1 else items
+            items.append(f"{heading.rstrip(':：*_')}: {below}")
+    if len(numbers) == len(items) == 1:
+        return _split(numbers[0], items[0])
+    if not items:
+        inline = (_split(1, first[1]) for line in lines if (first := _FIRST.search(line)))
+        return next((split for split in inline if len(split) > 1), [])
+    return items
+
+
+def _bullets(lines: list[str], is_name: Callable[[str], bool] | None) -> list[str]:
+    """Return the items of lines with a bullet."""
+    items: list[str] = []
+    upper, depth = "", 0
+    for line in lines:
+        match = _BULLET.fullmatch(line)
+        if match is None:
+            continue
+        if is_name is not None and items and len(match[1]) > depth:
+            if not _is_heading(upper, is_name):
+                continue
+            if items[-1] == upper:
+                items.pop()
+            items.append(f"{upper.rstrip(':：*_')}: {match[2]}")
+            continue
+        upper, depth = match[2], len(match[1])
+        items.append(upper)
+    return items
+
+
+def _is_heading(item: str, is_name: Callable[[str], bool] | None) -> bool:
+    if _HEADING.fullmatch(item):
+        return True
+    return is_name is not None and not is_name(item) and ":" not in item and "：" not in item
+
+
+def _below(line: str, heading: str, is_name: Callable[[str], bool] | None) -> str:
+    """Return the item below a numbered class: a bullet, or an entity on an indented line; "" if there is none."""
+    bullet = _BULLET.fullmatch(line)
+    item = bullet[2] if bullet else line.strip() if line.startswith(" ") else ""
+    if bullet and _HEADING.fullmatch(heading):
+        return item
+    return item if item and is_name is not None and is_name(item) else ""
 
 
 def _split(number: int, rest: str) -> list[str]:
@@ -148,18 +189,17 @@ def _turns(system: str, human: str) -> Messages:
     return Message("system", system), Message("user", human)
 
 
-# Replies to prompts 5 to 7, read strictly as JSON, with one repair (Zeng et al., appendix B.1).
+# Replies to prompts 5 to 7, with one repair. The paper (Zeng et al., appendix B.1) does not say how it reads them.
 #
-# A reply is one JSON object, with or without code fences. Only the requested keys are read. If a reply cannot
-# be read, the model gets one request to repair it. If the second reply cannot be read either, there is no
-# answer, yes or no.
+# JSON anywhere in a reply is the answer; without it, a plain yes or no, or a list of sentences. If a reply cannot
+# be read, the model gets one request to repair it. If the second reply cannot be read either, there is no answer,
+# yes or no.
 
 FENCE = "```"
 #: maximum length of an unreadable reply in the request to repair it, in characters
 LONGEST_SENT_BACK = 4_000
 #: maximum length of a paraphrase, in characters, because further prompts contain it
 LONGEST_PARAPHRASE = 4_000
-_SAID = {"yes": True, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,47 +244,288 @@ class Paraphrases:
 
 _Read = TypeVar("_Read", Answer, Paraphrases)
 
+_WORDS: Mapping[str, bool] = {
+    "y": True, "true": True, "equivalent": True, "semantically equivalent": True, "是": True, "是的": True,
+    "n": False, "false": False, "not equivalent": False, "not semantically equivalent": False,
+    "different": False, "否": False, "不是": False,
+}  # fmt: skip
+_EQUIVALENT = re.compile(
+    r"(?:is|are)?[ _]?(?:semantic(?:ally)?[ _]?)?(?:equivalent|equivalence|paraphrases?)", re.I
+)
+_ANSWER_KEY = re.compile(r"(?:final[ _]?)?answers?:?", re.I)
+
+# A line of the prompt is no answer, and neither is a quoted sentence or the choice "yes or no".
+_PROMPT = re.compile(
+    r"You are a helpful assistant that decides if two [^\n.]{0,80}\.?"
+    r"|Decide whether the following two (?:sentences|texts)[^\n:]{0,60}:?"
+    r"|^[ \t]*1\. '.*' 2\. '.*'[ \t]*$"
+    r"|Answer yes or no and provide a short explanation\.?|Output with keys 'answer' and 'explanation'\.?",
+    re.I | re.M,
+)
+_QUOTED = re.compile(r"\"[^\"\n]{15,}\"|“[^”\n]{15,}”")
+_CHOICE = re.compile(
+    r"\b(?:yes|no)\b['\"*]?(?: ?[/|&] ?| or | and )['\"*]?(?:yes|no)\b|\byes,? no(?=[.,;!?]|$)", re.I | re.M
+)
+_MARKS = re.compile(r"[\"“”‘`*_#\[\](){}<>\\|]+|(?<!\w)['’]|['’](?!\w)")
+#: "no" as a whole answer, not "no difference"
+_YES_NO = (
+    r"(yes|no(?=[.,;:!?。，；–—-]|\n|\Z| [-–—=/]| (?:because|since|as|they|the|these|those|it|both|explanation|reason"
+    r"|for|but|while|although|though|so|due|one|sentence|text|i)\b))(?!\w|\?)"
+)
+_LABELLED = re.compile(
+    r"\b(?:answer|答案|verdict|decision|conclusion|judge?ment|response|result|output|boxed|paraphrases?"
+    r"|(?:semantic(?:ally)? )?equivalen(?:t|ce))(?: here)?(?: ?(?:is|would be|should be|must be)\b|是)?"
+    r" ?(?:[:：]|=>?|->|→|–|—|-)?\s?" + _YES_NO,
+    re.I,
+)
+_LEADING = re.compile(
+    r"[^\w]*(?:(?:sure|certainly|okay|ok|assistant|well|hmm+|oh|i think|i believe)\b[^\w]*)?" + _YES_NO, re.I
+)
+#: a line or a sentence of its own
+_ALONE = re.compile(r"(?:^[^\w\n]*(?:\d[.)] )?|(?<=[.!?] ))(yes|no)(?:[.!](?=\s)|[^\w\n?]*$)", re.I | re.M)
+_SAYS = re.compile(r"\b(?:say|so|therefore|thus|hence) ?[,:]? ?" + _YES_NO, re.I)
+_REFUSES = re.compile(r"no,? (?:i(?: am|'m| can|'d| will|'ll)|sorry)\b", re.I)
+_CLAUSE = re.compile(r"[^.;!?\n]+[.;!?\n]?")
+_SUBJECT = re.compile(
+    r"\b(?:sentences?|texts?|phrases?|statements?|they|these|two|both|it|paraphrases?)\b", re.I
+)
+_SAME = re.compile(
+    r"\b(?:(?P<no>non-?|in)?equivalent|paraphrases?|(?:the )?same (?:meaning|thing|idea|information|fact|message|event)"
+    r"|mean the same|(?P<other>different|differ)(?: in)? (?:meanings?|things|ideas|information|facts|events))\b",
+    re.I,
+)
+_VERB = re.compile(
+    r"\b(?:are|is|be|were|mean|convey|have|has|express|say|state|describe|considered)\b|n't\b", re.I
+)
+_NOT = re.compile(r"\bnot\b|n't\b|\bnever\b|\bcannot\b|\bneither\b|\bfail\b|\bno\b", re.I)
+_OPEN = re.compile(
+    r"\b(?:whether|if|may|might|maybe|perhaps|possibly|partially|somewhat|unclear|unsure|determine|decide|depends?)\b|\?",
+    re.I,
+)
+
 
 def read_answer(reply: str) -> Answer:
-    """Read ``{"answer": "yes", "explanation": "..."}``. Case is ignored; the explanation is optional."""
-    data, notes = _read_object(reply)
-    if data is None:
-        return Answer(None, "", notes)
-    if "answer" not in data:
+    """Read a reply to prompt 5 or 6, such as ``{"answer": "yes", "explanation": "..."}``. Never raises.
+
+    - JSON anywhere in the reply decides: the values of its keys ``answer``, at any depth; without such a key, those of
+      a key such as ``equivalent``. True and False, and texts that begin with yes or no, are answers.
+    - Without JSON, the text decides: a labelled answer ("The answer is no"), a yes or no at the start or on a line of
+      its own, or else a statement ("They are not equivalent").
+    - Different answers, "yes or no" and a repeated prompt are unreadable.
+    """
+    values, rest = found_json(reply)
+    notes = Notes(fenced=bool(values) and FENCE in rest, text=reply)
+    found = [*_members(values)]
+    answers = [value for key, value in found if _ANSWER_KEY.fullmatch(key)]
+    answers = answers or [value for key, value in found if _EQUIVALENT.fullmatch(key)]
+    if not answers and not rest.strip(_AROUND):
+        # {"yes": "They say the same."}
+        answers = [key for key, value in found if key in ("yes", "no") and not isinstance(value, bool)]
+        # ["no", "The dates differ."]
+        answers += [value[0] for value in values if isinstance(value, list) and value and _is_word(value[0])]
+    if answers:
+        said, problem = _decided(list(map(_said, answers)))
+        if said is None and not problem:
+            shown = short(answers[0]) if isinstance(answers[0], str) else "not a text"
+            problem = f'the value of \'answer\' is {shown}: it must be "yes" or "no"'
+        explanation = next((v for key, v in found if key == "explanation" and isinstance(v, str)), "")
+        return Answer(said, explanation, replace(notes, problem=problem))
+    if found and not rest.strip(_AROUND):
         return Answer(None, "", replace(notes, problem="the key 'answer' is missing"))
-    value = data["answer"]
-    said = _SAID.get(value.strip().casefold()) if isinstance(value, str) else None
-    if said is None:
-        shown = short(value) if isinstance(value, str) else "not a text"
-        problem = f'the value of \'answer\' is {shown}: it must be "yes" or "no"'
-        return Answer(None, "", replace(notes, problem=problem))
-    explanation = data.get("explanation")
-    return Answer(said, explanation if isinstance(explanation, str) else "", notes)
+    said, problem = _plain_answer(rest)
+    if said is None and not problem:
+        problem = "it has no JSON object and no clear yes or no" if reply.strip() else "it is empty"
+    return Answer(
+        said, "" if said is None else one_line(rest, LONGEST_SENT_BACK), replace(notes, problem=problem)
+    )
+
+
+#: what stands around a JSON document: blanks, fences with their label, marks
+_AROUND = " \t\r\n`jsonJSON\"'*:."
+
+
+def _members(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield all keys in lower case, with their values, of objects at any depth."""
+    if isinstance(value, tuple):
+        for key, inner in value:
+            yield key.strip().casefold(), inner
+            yield from _members(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _members(inner)
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and value.strip(" .").casefold() in ("yes", "no")
+
+
+def _said(value: Any) -> bool | None:
+    """Return the answer in a JSON value."""
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list) and len(value) == 1:
+        return _said(value[0])
+    return _plain_answer(value)[0] if isinstance(value, str) else None
+
+
+def _decided(answers: Sequence[bool | None]) -> tuple[bool | None, str]:
+    """Return the only answer, or None and the problem if there are two."""
+    said = {answer for answer in answers if answer is not None}
+    if len(said) > 1:
+        return None, "it has two different answers"
+    return next(iter(said), None), ""
+
+
+def _plain_answer(text: str) -> tuple[bool | None, str]:
+    """Return the answer in a text without JSON, and the problem if there are two."""
+    text = _QUOTED.sub(" ", _PROMPT.sub(" ", text[:LONGEST_READ]))
+    text = _CHOICE.sub(" ", _MARKS.sub(" ", text.replace("’", "'")))
+    text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
+    text = re.sub(r" (?=[.,;:!?])", "", text)
+    whole = text.strip(" .!。").casefold()
+    if whole in _WORDS:
+        return _WORDS[whole], ""
+    words = [m[1] for m in _LABELLED.finditer(text)] + [m[1] for m in _ALONE.finditer(text)]
+    leading = _LEADING.match(text)
+    if leading and not _REFUSES.match(text, leading.start(1)):
+        words.append(leading[1])
+    said, problem = _decided([word.casefold() == "yes" for word in words])
+    if said is not None or problem:
+        return said, problem
+    said, problem = _decided([m[1].casefold() == "yes" for m in _SAYS.finditer(text)])
+    if said is not None or problem:
+        return said, problem
+    return _decided([_stated(clause) for clause in _CLAUSE.findall(text)])
+
+
+def _stated(clause: str) -> bool | None:
+    """Return True for "They are equivalent", False for "They are not equivalent", None for anything else."""
+    match = _SAME.search(clause)
+    if match is None or _OPEN.search(clause) or not _SUBJECT.search(clause):
+        return None
+    before = clause[: match.start()]
+    if match["no"] or match["other"]:
+        return None if _NOT.search(before) else False
+    if _NOT.search(before):
+        return False
+    return True if _VERB.search(before) or match[0].casefold().startswith("mean") else None
+
+
+_TEXT_KEYS = re.compile(r"(?:paraphras\w*|text|sentence|content|value|output|version|rephras\w*)\W*\d*", re.I)
+_PARAPHRASE_KEY = re.compile(r"(?:\w*[ _])?paraphras\w*(?:[ _](?:sentences?|list|texts?))?", re.I)
+_LABEL = re.compile(
+    r"(?:paraphrase|sentence|version)\s*#?\d*\s*[:.)–-]\s*(?=\S)|\(?\d{1,2}\s?[.):]\s+(?=\S)", re.I
+)
+_QUOTES = '"“”'
+_PLACEHOLDER = re.compile(
+    r"(?:your |the )?(?:first |second |third |fourth |fifth )?(?:paraphrased?|sentence|text)(?: sentence)? ?#?\d*",
+    re.I,
+)
+_PROMPT_7 = re.compile(
+    r"Generate five paraphrases that are semantically equivalent to[^\n]*|Output with key 'paraphrases'[^\n]*",
+    re.I,
+)
+_OFFER = re.compile(r"(?:let me know|i hope|feel free|would you)\b", re.I)
+_REFUSAL = re.compile(r"\b(?:can(?:'|’)t|cannot|unable|not able|won(?:'|’)t|sorry)\b", re.I)
+_HERE = re.compile(r"\bhere\b", re.I)
 
 
 def read_paraphrases(reply: str) -> Paraphrases:
-    """Read ``{"paraphrases": ["...", ...]}``: a list of non-empty texts, in the order of the reply."""
-    data, notes = _read_object(reply)
-    if data is None:
-        return Paraphrases((), notes)
-    if "paraphrases" not in data:
-        return Paraphrases((), replace(notes, problem="the key 'paraphrases' is missing"))
-    texts = data["paraphrases"]
-    problem = _list_problem(texts)
-    if problem:
-        return Paraphrases((), replace(notes, problem=problem))
-    return Paraphrases(tuple(" ".join(text.split()) for text in texts), notes)
+    """Read a reply to prompt 7, such as ``{"paraphrases": ["...", ...]}``, in its order. Never raises.
 
-
-def _list_problem(texts: Any) -> str:
-    if not isinstance(texts, list) or not texts:
-        return "the value of 'paraphrases' is not a list of sentences"
+    - JSON anywhere in the reply decides: the value of a key such as ``paraphrases``; without it, a list of texts or of
+      objects with a text, or an object with numbered keys.
+    - Without JSON, numbered lines, bullets, or at least three lines that all end like a sentence.
+    """
+    values, rest = found_json(reply)
+    notes = Notes(fenced=bool(values) and FENCE in rest, text=reply)
+    keyed = [value for key, value in _top_members(values) if _PARAPHRASE_KEY.fullmatch(key)]
+    if keyed:
+        texts = [text for value in keyed for text in _texts(value)]
+    elif values:
+        texts = [text for value in values for text in _texts(value, is_keyed=False)]
+    else:
+        texts = []
+    if not texts and not keyed:
+        texts = _plain_sentences(rest)
+    texts = [text for text in map(_cleaned, texts) if text]
+    problem = ""
+    if not texts:
+        problem = _no_paraphrases(reply, has_json=bool(values), has_key=bool(keyed))
     for number, text in enumerate(texts, 1):
-        if not isinstance(text, str) or not text.strip() or not is_unicode(text):
-            return f"element {number} of 'paraphrases' is not a text, or is empty"
-        if len(text) > LONGEST_PARAPHRASE:
-            return f"element {number} of 'paraphrases' is longer than {LONGEST_PARAPHRASE} characters"
-    return ""
+        if not is_unicode(text):
+            problem = f"paraphrase {number} has characters that are not Unicode"
+        elif len(text) > LONGEST_PARAPHRASE:
+            problem = f"paraphrase {number} is longer than {LONGEST_PARAPHRASE} characters"
+    return Paraphrases(() if problem else tuple(texts), replace(notes, problem=problem))
+
+
+def _cleaned(text: str) -> str:
+    """Return a paraphrase without the number or label of its line; "" for "..." or "paraphrase 1", as in a template."""
+    text = " ".join(text.split())
+    text = _unquoted(_LABEL.sub("", text, count=1) if _LABEL.match(text) else text)
+    if text[:1] in _QUOTES and text[-1:] in _QUOTES and sum(map(text.count, _QUOTES)) == 2:
+        text = text[1:-1].strip()
+    return text if any(map(str.isalpha, text)) and not _PLACEHOLDER.fullmatch(text) else ""
+
+
+def _no_paraphrases(reply: str, *, has_json: bool, has_key: bool) -> str:
+    """Return why a reply has no paraphrases, in one phrase."""
+    if has_key:
+        return "the value of 'paraphrases' is not a list of sentences"
+    if has_json:
+        return "the key 'paraphrases' is missing"
+    return "it has no JSON and no list of sentences" if reply.strip() else "it is empty"
+
+
+def _top_members(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield keys and values outside the values of keys such as ``paraphrases``."""
+    if isinstance(value, tuple):
+        for key, inner in value:
+            yield key, inner
+            if not _PARAPHRASE_KEY.fullmatch(key):
+                yield from _top_members(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _top_members(inner)
+
+
+def _texts(value: Any, *, is_keyed: bool = True) -> list[str]:
+    """Return the sentences in a JSON value.
+
+    :param is_keyed: False if no key says that these are paraphrases. Then texts in a list count, and of objects only
+        numbered keys.
+    """
+    if isinstance(value, str):
+        lines = list_lines(value)
+        return lines if len(lines) > 1 else re.split(r"\n|(?<=[.!?]);\s", value)
+    if isinstance(value, list):
+        return [text for e in value for text in ([e] if isinstance(e, str) else _texts(e))]
+    if not isinstance(value, tuple):
+        return []
+    members = [(key, inner) for key, inner in value if isinstance(inner, str) and not inner.isdigit()]
+    numbered = [inner for key, inner in members if key.strip()[-1:].isdigit()]
+    if numbered:
+        return numbered
+    if is_keyed:
+        named = [inner for key, inner in members if _TEXT_KEYS.fullmatch(key)]
+        return named or [inner for _, inner in members]
+    return [text for _, inner in value if isinstance(inner, list) for text in _texts(inner)]
+
+
+def _plain_sentences(text: str) -> list[str]:
+    """Return the sentences of a list without JSON; an empty list if the text has none."""
+    text = _PROMPT_7.sub("", text)
+    items = list_lines(text)
+    before = text[: text.find(items[0])] if items else text
+    if _REFUSAL.search(before) and not _HERE.search(before):
+        return []
+    if items:
+        return items
+    lines = [line.strip(" *_\t") for line in text.splitlines() if line.strip() and FENCE not in line]
+    lines = [line for line in lines if line[-1:] != ":" and _cleaned(line) and not _OFFER.match(line)]
+    are_sentences = all(line.rstrip("\"'”*")[-1:] in ".!?" for line in lines)
+    return lines if are_sentences and len(lines) > 2 else []
 
 
 async def ask_answer(oracle: Oracle, messages: Messages, *, sample: int = 0) -> Answer:
@@ -285,20 +566,3 @@ async def _read_reply(oracle: Oracle, messages: Messages, read: Callable[[str], 
     elif problem and reply.finish_reason == "length":
         problem += " (cut off)"
     return replace(result, notes=replace(result.notes, problem=problem, refused=refused))
-
-
-def _read_object(reply: str) -> tuple[dict[str, Any] | None, Notes]:
-    """Return the JSON object of a reply, or None and the problem."""
-    text = reply.strip()
-    parts = text.split(FENCE)
-    fenced = len(parts) == 3 and not parts[0].strip() and not parts[2].strip()
-    if fenced:
-        label, _, rest = parts[1].partition("\n")
-        text = (rest if label.strip().casefold() == "json" else parts[1]).strip()
-    try:
-        data, problem = strict_json(text), ""
-    except ValueError as error:
-        data, problem = None, f"it is not JSON ({error})" if text else "it is empty"
-    if not problem and not isinstance(data, dict):
-        data, problem = None, "it is not a JSON object"
-    return data, Notes(problem, fenced, text=reply)

@@ -195,7 +195,7 @@ def counted(replies: Sequence[Reply], entity: Entity, at_start: bool) -> list[tu
 
 def _candidates(text: str) -> list[str]:
     text = text[:LONGEST_READ]
-    lines = list_lines(text, unmarked=False)
+    lines = list_lines(text)
     # A single line with commas is a list too.
     if not lines and "\n" not in text.strip() and text.count(",") >= 2:
         lines = text.partition(":")[2].split(",") if ":" in text else text.split(",")

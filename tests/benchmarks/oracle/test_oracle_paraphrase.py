@@ -164,13 +164,13 @@ def test_identical_phrases_can_be_skipped() -> None:
 
 
 def test_an_unreadable_answer_confirms_nothing() -> None:
-    """A reply that is not JSON even after repair counts as refused and as unreadable."""
-    fake = FakeOracle(phrases=lambda first, second: "well, yes")
+    """A reply without an answer even after repair counts as refused and as unreadable."""
+    fake = FakeOracle(phrases=lambda first, second: "well, perhaps")
     proof = _prove(_alignments(), fake)
     assert len(fake.asked("phrases")) == 4
     assert not proof.rho.phi_or
     assert proof.values["refused_phrases"] == proof.values["unreadable_phrases"] == 2
-    assert all(p.equivalent is None and "it is not JSON" in p.why for p in proof.evidence.refused)
+    assert all(p.equivalent is None and "no JSON object" in p.why for p in proof.evidence.refused)
 
 
 def test_without_trees() -> None:
@@ -477,7 +477,7 @@ def test_no_without_paraphrases_gives_the_reason() -> None:
     """If no paraphrases can be read, the "no" is untested, and the reason is not that they repeat the sentence."""
     acceptance = _check(FakeOracle(lambda *_: False, paraphrases=lambda _: "Sure!"))
     assert acceptance.outcome == "untested"
-    assert "not JSON" in acceptance.why
+    assert "no JSON and no list" in acceptance.why
     assert verdict_of(acceptance).status == "unparsed"
 
 
@@ -501,15 +501,15 @@ def test_withheld_replies_are_refused(stage: str) -> None:
 
 @pytest.mark.simulation
 @pytest.mark.parametrize("equivalent", [True, False])
-def test_malformed_replies_never_make_a_perfect_judge_wrong(equivalent: bool) -> None:
-    """With 30% malformed JSON, a perfect judge loses decisions, but none of its answers is wrong."""
+def test_unreadable_replies_never_make_a_perfect_judge_wrong(equivalent: bool) -> None:
+    """With 30% unreadable replies, a perfect judge loses decisions, but none of its answers is wrong."""
     statuses: Counter[str] = Counter()
     for seed in range(150):
         rng, fake = random.Random(seed), _fake(lambda a, b: equivalent or perfect(a, b))
 
         async def ask(chat: Chat, rng: random.Random = rng, oracle: Oracle = fake.oracle) -> Reply:
             reply = await oracle(chat.messages, sample=chat.sample)
-            return Reply('{"answer": yes', reply.finish_reason) if rng.random() < 0.3 else reply
+            return Reply('{"answer": "yes or no"}', reply.finish_reason) if rng.random() < 0.3 else reply
 
         acceptance = _check(Oracle(ask), PROVABLE if equivalent else None, seed=seed)
         statuses[verdict_of(acceptance).status] += 1
@@ -576,7 +576,7 @@ def test_unreadable_paraphrases_of_one_sentence() -> None:
     assert acceptance.accepted
     assert {"paraphrases_1": 0, "fair_coin_or": 0}.items() <= acceptance.values.items()
     first, second = PairEvidence.from_json(acceptance.evidence).problems
-    assert "not JSON" in first
+    assert "no JSON and no list" in first
     assert second == ""
 
 

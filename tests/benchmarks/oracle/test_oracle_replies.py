@@ -1,4 +1,4 @@
-"""Replies to prompts 5 to 7: strict JSON, one repair, and the wording of the prompts."""
+"""Replies to prompts 5 to 7: JSON and plain answers, one repair, and the wording of the prompts."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 
 YES = '{"answer": "yes", "explanation": "same"}'
+SENTENCES_PROMPT = sentences_prompt("Was it dry? No.", "Was it wet? Yes.")[1].content
 
 
 class Replies:
@@ -69,24 +70,96 @@ def test_extra_keys_are_ignored() -> None:
 
 
 @pytest.mark.parametrize(
+    "reply",
+    [
+        f"Here is the JSON:\n\n{YES}", f"{YES}\n\nThe sentences are not identical, but close.", f"**Output:** {YES}",
+        "{'answer': 'yes', 'explanation': 'it's the same'}", "{“answer”: “yes”, “explanation”: “same”}",
+        '{answer: yes, explanation: same, more or less}', '{"answer": "yes", "explanation": "no difference",}',
+        '{"answer": "yes" "explanation": "same"}', '{"answer": "yes", // sure\n "explanation": "same"}',
+        '{"answer": "yes", "explanation": "one\nand two"}', '{"answer"："yes"，"explanation"："一样"}',
+        '{"answer": "yes", "explanation": "to "leave" is to "go", or no?"}', '{"answer": "yes", "explanation": "cut o',
+        '{\\"answer\\": \\"yes\\"}',
+        '{"answer": true}', "{'answer': True}", '{"answer": "true"}', '{"answer": ["yes"]}',
+        '{"ANSWER": "YES"}', '{"Final_Answer": "Yes."}', '{"answer": "Yes, they mean the same"}', f"[{YES}]",
+        f"{YES}{YES}",
+        f'{{"result": {YES}}}', f'{{"id": 1, "data": [{YES}]}}', '{"answer": "equivalent"}', '{"is_equivalent": "yes"}',
+        '{"semantically_equivalent": true, "reason": "no difference"}', '{"yes": "They say the same."}',
+        '["yes", "They say the same."]', '{"answer": "They are equivalent."}',
+        '{"sentence1": "No, thanks.", "answer": "yes"}', f'Format: {{"answer": "yes/no"}}\n{YES}',
+    ],
+)  # fmt: skip
+def test_json_anywhere_is_the_answer(reply: str) -> None:
+    """JSON with common mistakes, remarks around it, or other keys is read, and so is the same reply with no."""
+    assert read_answer(reply).word == "yes"
+    opposite = {
+        "yes": "no",
+        "Yes": "No",
+        "YES": "NO",
+        "true": "false",
+        "True": "False",
+        "are eq": "are not eq",
+    }
+    for word, other in {**opposite, '"equi': '"not equi'}.items():
+        reply = re.sub(rf"(?<![A-Za-z]){word}(?!/)", other, reply)
+    assert read_answer(reply).word == "no"
+
+
+@pytest.mark.parametrize(
+    ("reply", "word"),
+    [
+        ("Yes.", "yes"), ("NO", "no"), ("**no**", "no"), ("`Yes`", "yes"), ("'no'", "no"), ("True", "yes"),
+        ("Yes, because nothing was lost.", "yes"), ("No, because a year is missing.", "no"),
+        ("yes - both are about one bridge", "yes"), ("no,the rivers differ", "no"), ("No!", "no"),
+        ("Yes, no word was changed in meaning.", "yes"), ("Sure! Yes, they match.", "yes"),
+        ("Answer: no\nExplanation: they are equivalent only at night", "no"), ("**Answer:** Yes", "yes"),
+        ("- answer: no", "no"), ("### Answer\n\nYes", "yes"), ("<answer>no</answer>", "no"), ("答案：no", "no"),
+        ("The answer is yes.", "yes"), ('The answer would be "no".', "no"), ("My final answer: NO", "no"),
+        ("\\boxed{no}", "no"), ("Equivalent: yes", "yes"), ("Semantically equivalent - No", "no"),
+        ("At first I would say yes, but the rivers differ.\n\nAnswer: no", "no"),
+        ("One bridge is open, the other one is closed.\n\nNo.", "no"), ("The rivers differ. No.", "no"),
+        ("1. No\n2. The rivers differ.", "no"), ("I would say no, since the rivers differ.", "no"),
+        ("The sentences are semantically equivalent.", "yes"), ("They are not equivalent.", "no"),
+        ("Both sentences mean the same thing.", "yes"), ("These phrases aren't paraphrases of each other.", "no"),
+        ("The two texts have different meanings.", "no"), ("They do not mean the same.", "no"),
+        (f"{SENTENCES_PROMPT}\n\nYes", "yes"), ('"answer": "no",\n"explanation": "The rivers differ."', "no"),
+        ('The first says "No, we will never sell it to you." Answer: yes', "yes"), ("是", "yes"), ("否", "no"),
+    ],
+)  # fmt: skip
+def test_plain_answers(reply: str, word: str) -> None:
+    """Without JSON, a labelled answer counts first, then a yes or no of its own, then a statement."""
+    assert read_answer(reply).word == word
+
+
+@pytest.mark.parametrize(
     ("reply", "problem"),
     [
         ("", "it is empty"),
-        ("Yes, they are.", "it is not JSON"),
-        ("{'answer': 'yes'}", "it is not JSON"),
-        (f"Here you are: {YES}", "it is not JSON"),
-        (YES + YES, "it is not JSON"),
-        (f"```{YES}``` and ```{YES}```", "it is not JSON"),
-        (f"```{YES}``````{YES}```", "it is not JSON"),
-        ('{"answer": "yes", "answer": "no"}', "occurs twice"),
-        ('["yes"]', "not a JSON object"),
-        ("NaN", "it is not JSON"),
-        ("[" * 100_000, "nested too deeply"),
+        (SENTENCES_PROMPT, "no clear yes or no"),
+        ("1. 'Did it rain? No.' 2. 'Yes, it rained all day.'", "no clear yes or no"),
+        ("Yes or no?", "no clear yes or no"),
+        ("Yes and no.", "no clear yes or no"),
+        ("I cannot answer yes or no.", "no clear yes or no"),
+        ("Maybe.", "no clear yes or no"),
+        ("No, I can't help with that.", "no clear yes or no"),
+        ("No problem, send me both sentences.", "no clear yes or no"),
+        ("I can't say whether the sentences are equivalent.", "no clear yes or no"),
+        ("The two sentences may be equivalent.", "no clear yes or no"),
+        ("Equivalent sentences have one meaning.", "no clear yes or no"),
+        ("Answer: yes\nAnswer: no", "two different answers"),
+        ("Yes. No.", "two different answers"),
+        ("They are equivalent. They are not equivalent.", "two different answers"),
+        (f'{YES} or {{"answer": "no"}}', "two different answers"),
+        ('{"answer": "yes", "answer": "no"}', "two different answers"),
+        ('{"answer": "yes", "x": {"answer": "no"}}', "two different answers"),
+        ("NaN", "no clear yes or no"),
+        ("[" * 100_000, "no clear yes or no"),
         ('{"explanation": "yes"}', "the key 'answer' is missing"),
-        ('{"Answer": "yes"}', "the key 'answer' is missing"),
         ('{"answer": "maybe"}', "is 'maybe'"),
-        ('{"answer": "yes and no"}', "is 'yes and no'"),
-        ('{"answer": true}', "is not a text"),
+        ('{"answer": "probably yes"}', "is 'probably yes'"),
+        ('{"answer": "yes or no"}', "is 'yes or no'"),
+        ('{"answer": "no/yes"}', "is 'no/yes'"),
+        ('{"answer": ""}', "is ''"),
+        ('{"answer": 1}', "is '1'"),
         ('{"answer": null}', "is not a text"),
         ('{"answer": "\\u0007\\n"}', r"is '\\x07\\n'"),
     ],
@@ -102,7 +175,7 @@ def test_unreadable_answers(reply: str, problem: str) -> None:
 
 @given(st.text(max_size=60))
 def test_any_reply_is_read(text: str) -> None:
-    """No reply makes the reader fail, and only an object with an answer counts as an answer."""
+    """No reply makes a reader fail, and a reply has either an answer or a problem."""
     answer = read_answer(text)
     assert (answer.said is None) is bool(answer.notes.problem)
     assert bool(read_paraphrases(text).texts) is not bool(read_paraphrases(text).notes.problem)
@@ -115,20 +188,62 @@ def test_paraphrases() -> None:
     assert not paraphrases.notes.problem
 
 
+RAIN = ["It rains in Rome.", "Rome has rain.", "There's rain in Rome today."]
+NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
+
+
 @pytest.mark.parametrize(
-    ("value", "problem"),
+    "reply",
     [
-        ("It rains.", "not a list"), ([], "not a list"), ({"1": "It rains."}, "not a list"),
-        (["It rains.", ""], "element 2"), (["It rains.", {"text": "Rain."}], "element 2"), ([None], "element 1"),
-        (["\ud800"], "element 1"), (["x" * (LONGEST_PARAPHRASE + 1)], "longer than"),
+        json.dumps({"Paraphrases": RAIN}), json.dumps({"paraphrased_sentences": RAIN}), json.dumps(RAIN),
+        json.dumps({"paraphrases": NUMBERED}), json.dumps({"paraphrases": "\n".join(RAIN)}),
+        json.dumps({"paraphrases": NUMBERED.splitlines()}), json.dumps({"results": RAIN}),
+        json.dumps({"paraphrases": [*RAIN, "", "...", "Paraphrase 4"]}),
+        json.dumps({"paraphrases": [{"text": text, "tone": "dry"} for text in RAIN]}),
+        json.dumps([{"original": "Rain in Rome.", "paraphrase": text} for text in RAIN]),
+        json.dumps({"paraphrases": {f"paraphrase{n}": text for n, text in enumerate(RAIN, 1)}}),
+        json.dumps({f"Paraphrase {n}": text for n, text in enumerate(RAIN, 1)}),
+        json.dumps({"sentence": "Rain in Rome.", "paraphrases": RAIN, "note": "All are short."}),
+        json.dumps({"output": {"paraphrases": RAIN}}), "\n".join(json.dumps({"paraphrase": text}) for text in RAIN),
+        f"Here you are:\n```json\n{json.dumps({'paraphrases': RAIN}, indent=1)}\n```\nDo you need more?",
+        "{'paraphrases': [" + ", ".join(f"'{text}'" for text in RAIN) + ",]}",
+        json.dumps({"paraphrases": RAIN})[:-2], json.dumps({"paraphrases": RAIN})[:-2] + ', "It is rai',
+        NUMBERED, f"Sure, here are three:\n\n{NUMBERED}\n\nI hope they help!", "\n".join(f"- {text}" for text in RAIN),
+        "paraphrases:\n" + "\n".join(f'  - "{text}"' for text in RAIN),
+        "\n".join(f"**Paraphrase {n}:** {text}" for n, text in enumerate(RAIN, 1)),
+        "Paraphrases:\n\n" + "\n".join(RAIN), f"Sorry for that. Here they are:\n{NUMBERED}",
     ],
 )  # fmt: skip
-def test_unreadable_paraphrases(value: object, problem: str) -> None:
-    """A reply that is not a list of texts yields no paraphrase, and has a reason."""
-    paraphrases = read_paraphrases(json.dumps({"paraphrases": value}))
+def test_equivalent_paraphrases(reply: str) -> None:
+    """Lists, objects, numbered lines and plain lines give the same paraphrases, without numbers and labels."""
+    assert read_paraphrases(reply).texts == tuple(RAIN)
+
+
+@pytest.mark.parametrize(
+    ("reply", "problem"),
+    [
+        ("", "it is empty"),
+        (paraphrases_prompt("It rains. It pours. It stops.")[1].content, "no list of sentences"),
+        ("It rains in Rome.", "no list of sentences"),
+        ("I cannot do that.\n1. It is unsafe.\n2. It is long.", "no list of sentences"),
+        ("I can't.\nIt is unsafe.\nIt is long.", "no list of sentences"),
+        (YES, "is missing"),
+        ('{"error": "I cannot do that."}', "is missing"),
+        ('{"paraphrases": []}', "not a list"),
+        ('{"paraphrases": null}', "not a list"),
+        ('{"paraphrases": ["...", "sentence 2", ""]}', "not a list"),
+        (
+            json.dumps({"paraphrases": ["It rains.", "x" * (LONGEST_PARAPHRASE + 1)]}),
+            "paraphrase 2 is longer than",
+        ),
+        ("1. It \ud800 rains.\n2. It pours.", "paraphrase 1 has characters"),
+    ],
+)
+def test_unreadable_paraphrases(reply: str, problem: str) -> None:
+    """A reply without a list of sentences yields no paraphrase, and has a reason."""
+    paraphrases = read_paraphrases(reply)
     assert paraphrases.texts == ()
     assert problem in paraphrases.notes.problem
-    assert "is missing" in read_paraphrases(YES).notes.problem
 
 
 def _ask(replies: Replies, *, sample: int = 0) -> Answer:
@@ -137,15 +252,15 @@ def _ask(replies: Replies, *, sample: int = 0) -> Answer:
 
 def test_one_repair() -> None:
     """An unreadable reply is sent back once with its problem, as the same sample; the second counts."""
-    replies = Replies("Yes!", YES)
+    replies = Replies("Perhaps!", YES)
     answer = _ask(replies, sample=3)
     assert answer.said is True
     assert answer.notes.repaired
     assert answer.notes.text == YES
     first, second = replies.chats
     assert second.messages[:2] == first.messages
-    assert second.messages[2].content == "Yes!"
-    assert all(part in second.messages[3].content for part in ("it is not JSON", "'answer'"))
+    assert second.messages[2].content == "Perhaps!"
+    assert all(part in second.messages[3].content for part in ("no JSON object", "'answer'"))
     assert [chat.sample for chat in replies.chats] == [3, 3]
 
 
@@ -159,7 +274,7 @@ def test_repair_of_an_empty_reply_has_no_empty_turn() -> None:
 @pytest.mark.parametrize(
     ("replies", "said", "asked", "notes"),
     [
-        (("Yes!", ""), None, 2, ("it is empty", True, False)),
+        (("Perhaps!", ""), None, 2, ("it is empty", True, False)),
         ((YES,), True, 1, ("", False, False)),
         ((Reply("", finish_reason="content_filter"),), None, 1, ("a content filter refused", False, True)),
         ((Reply(YES, finish_reason="content_filter"),), True, 1, ("", False, False)),
@@ -187,14 +302,14 @@ def test_a_cut_off_reply_says_so() -> None:
 
 def test_paraphrases_are_repaired_too() -> None:
     """Prompt 7 also has one repair, in its own format."""
-    replies = Replies("1. It rains.", '{"paraphrases": ["Rain falls."]}')
+    replies = Replies("It rains.", '{"paraphrases": ["Rain falls."]}')
     result = asyncio.run(ask_paraphrases(replies.oracle, "It rains."))
     assert result.texts == ("Rain falls.",)
     assert result.notes.repaired
     assert "'paraphrases'" in replies.chats[1].messages[3].content
 
 
-@pytest.mark.parametrize("before", [(), ("Yes!",)])
+@pytest.mark.parametrize("before", [(), ("Perhaps!",)])
 def test_failed_call_is_not_an_answer(before: tuple[str, ...]) -> None:
     """A backend error is passed through, also during a repair."""
     with pytest.raises(BackendError, match="down"):
