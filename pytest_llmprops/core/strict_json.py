@@ -115,7 +115,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _CLOSING = {'"': '"', "'": "'", "“": '”“"', "‘": "’'", "「": "」"}
 #: a mark closes a string only before what can follow a value, so that texts may contain unescaped marks
 _CLOSES = (
-    r"\\.|[{}](?=\s*(?:[,，:：}}\])]|//|\Z)|[ \t]*\n\s*[\"'“]|[ \t]*[\"'“][\w ]{{1,40}}[\"'”][ \t]*[:：])"
+    r"\\.|[{}](?=\s*(?:[,，:：=}}\])]|//|\Z)|[ \t]*\n\s*[\"'“]|[ \t]*[\"'“][\w ]{{1,40}}[\"'”][ \t]*[:：])"
 )
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "b": "", "f": ""}

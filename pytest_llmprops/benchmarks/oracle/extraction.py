@@ -115,9 +115,15 @@ _CONTAINERS = re.compile(
 _UNMARKED = re.compile(r"[\s\"“'>]*(?P<left>[A-Za-z][\w /&-]{0,40})[:：]\s?[^\s_].*")
 _REMARK = re.compile(r"(?:note|sentence|explanation|sorry|input|text|answer|here|output)\b", re.I)
 _LEAD = re.compile(
-    r"\bentit(?:y|ies)\b(?! \d)[^.:：\n]{0,80}?(?:[:：]|\b(?:are|is|includes?|including)\b)[:：]?\s*(\S[^\n]*)",
+    r"\bentit(?:y|ies)\b(?! \d)[^.:：\n]{0,80}?(?:[:：]|\b(?:are|is|includes?|including)\b)[:：]? *(\S[^\n]*)",
     re.I,
 )
+#: HTML of a list: items and breaks begin a line
+_HTML = re.compile(
+    r"<(?P<line>li|br)\b[^<>\n]{0,80}>|</?(?:ol|ul|li|p|s|b|i|strong|em|div|span)\b[^<>\n]{0,80}>", re.I
+)
+#: a line of a record: ``- type: city``, ``  entity: Huy``
+_FIELD = re.compile(r"[\s*•\d.)-]*(?P<key>[A-Za-z][A-Za-z _]{0,20}?)[\s*]*[:：][\s*]*(?P<value>\S.*)")
 _TAGGED = re.compile(r"<([A-Za-z]\w{0,40})(?: [^<>\n]{0,80})?>([^<>\n]{1,200})</\1>")
 #: words of a line without a class that is not in the sentence; a longer one is a remark
 _LONGEST_UNKNOWN = 10
@@ -331,11 +337,11 @@ def _json_pairs(value: Any, sentence: _Sentence, kind: str = "") -> list[_Pair]:
 
 def _text_pairs(reply: str, sentence: _Sentence) -> list[_Pair]:
     """Return the pairs of a list without JSON; an empty list if there is none."""
+    reply = _HTML.sub(lambda m: "\n" if m["line"] else "", reply)
     tagged = [(m[1], m[2]) for m in _TAGGED.finditer(reply)]
     if tagged and any(sentence.has(name) for _, name in tagged):
         return [("" if kind.lower() == "entity" else kind, name) for kind, name in tagged]
-    table = _table(reply, sentence)
-    if table:
+    if table := _table(reply, sentence) or _records(reply):
         return table
     lines = list_lines(reply, sentence.has_whole if sentence.normal else None)
     if lines:
@@ -347,10 +353,12 @@ def _text_pairs(reply: str, sentence: _Sentence) -> list[_Pair]:
 
 def _table(reply: str, sentence: _Sentence) -> list[_Pair]:
     """Return the pairs of a table with bars; the sentence, or its heading, decides which column has the entities."""
+    lines = [line.strip() for line in reply.splitlines() if "|" in line]
+    rules = [line for line in lines if set(line) <= set("|-: \t+")]
     rows = [
-        [cell.strip(" *_`") for cell in line.strip().strip("|").split("|")]
-        for line in reply.splitlines()
-        if line.strip().startswith("|") and not set(line) <= set("|-: \t+")
+        [cell.strip(" *_`") for cell in line.strip("|").split("|")]
+        for line in lines
+        if line not in rules and (rules or line.startswith("|"))
     ]
     width = max(map(len, rows), default=0)
     if width < 2:
@@ -370,6 +378,14 @@ def _table(reply: str, sentence: _Sentence) -> list[_Pair]:
         for n, cell in enumerate(body[name])
         if cell.strip(_EDGES)
     ]
+
+
+def _records(reply: str) -> list[_Pair]:
+    """Return the pairs of a list that has a line for each class and another one for each entity."""
+    fields = [m for line in reply.splitlines() if (m := _FIELD.fullmatch(line))]
+    names = [m["value"] for m in fields if m["key"].casefold().replace("_", " ") in _NAME_KEYS]
+    kinds = [m["value"] for m in fields if m["key"].casefold().replace("_", " ") in _KIND_KEYS]
+    return list(zip(kinds, names, strict=True)) if len(kinds) == len(names) else []
 
 
 def _is_count(cells: Sequence[str]) -> bool:
@@ -449,7 +465,10 @@ def _split_lines(lines: Sequence[str], sentence: _Sentence) -> list[_Pair]:
 def _several(line: str) -> list[str]:
     """Split ``city: Huy; city: Ghent`` into its pairs."""
     parts = [part for part in re.split(r" ?[;,] | \| ", line) if part.strip(_EDGES)]
-    is_pairs = len(parts) > 1 and all(_UNMARKED.fullmatch(part) and not _DETAIL.match(part) for part in parts)
+    is_pairs = len(parts) > 1 and all(
+        (m := _SEPARATOR.search(part)) and m.start() and m.end() < len(part) and not _DETAIL.match(part)
+        for part in parts
+    )
     return parts if is_pairs else [line]
 
 

@@ -19,7 +19,7 @@ LONGEST_READ = 20_000
 
 _NUMBERED = re.compile(r"[\s*_\"“'>#]*[(（]?(\d{1,3})\s*(?:[.):、．）]+|[-–—](?=\s))[*_]*\s*(\S.*)")
 _FIRST = re.compile(r"(?<!\w)1[.)] (\S.*)")
-_BULLET = re.compile(r"([\s\"“'>]*)(?:[-•·–—‣◦]|\*(?!\*)|[a-z][.)](?=\s))\s*(\S.*)")
+_BULLET = re.compile(r"([\s\"“'>]*)(?:[-•·–—‣◦]|\*(?!\*)|(?:[a-z]|[ivx]{2,4})[.)](?=\s))\s*(\S.*)")
 _EMPHASIS = re.compile(r"\*\*|__|`")
 #: a class without an entity; its entities are the bullets below it
 _HEADING = re.compile(r"[^:：]{1,60}[:：][*_]*")
@@ -273,13 +273,15 @@ _YES_NO = (
     r"|for|but|while|although|though|so|due|one|sentence|text|i)\b))(?!\w|\?)"
 )
 _LABELLED = re.compile(
-    r"\b(?:answer|答案|verdict|decision|conclusion|judge?ment|response|result|output|boxed|paraphrases?"
-    r"|(?:semantic(?:ally)? )?equivalen(?:t|ce))(?: here)?(?: ?(?:is|would be|should be|must be)\b|是)?"
+    r"(?:^a(?=:)|\b(?:answer|答案|verdict|decision|conclusion|judge?ment|response|result|output|boxed|paraphrases?"
+    r"|(?:semantic(?:ally)? )?equivalen(?:t|ce)))(?: here)?(?: ?(?:is|would be|should be|must be)\b|是)?"
     r" ?(?:[:：]|=>?|->|→|–|—|-)?\s?" + _YES_NO,
-    re.I,
+    re.I | re.M,
 )
 _LEADING = re.compile(
-    r"[^\w]*(?:(?:sure|certainly|okay|ok|assistant|well|hmm+|oh|i think|i believe)\b[^\w]*)?" + _YES_NO, re.I
+    r"[^\w]*(?:(?:sure|certainly|okay|ok|assistant|well|hmm+|oh|i think|i believe|indeed|overall"
+    r"|in (?:short|summary|conclusion|my opinion)|definitely|clearly|a(?=:))\b[^\w]*)?" + _YES_NO,
+    re.I,
 )
 #: a line or a sentence of its own
 _ALONE = re.compile(r"(?:^[^\w\n]*(?:\d[.)] )?|(?<=[.!?] ))(yes|no)(?:[.!](?=\s)|[^\w\n?]*$)", re.I | re.M)
@@ -365,6 +367,8 @@ def _said(value: Any) -> bool | None:
         return value
     if isinstance(value, list) and len(value) == 1:
         return _said(value[0])
+    if isinstance(value, tuple) and value:
+        return _said(value[0][1])
     return _plain_answer(value)[0] if isinstance(value, str) else None
 
 
@@ -522,7 +526,7 @@ def _plain_sentences(text: str) -> list[str]:
         return []
     if items:
         return items
-    lines = [line.strip(" *_\t") for line in text.splitlines() if line.strip() and FENCE not in line]
+    lines = [line.strip(" *_\t,") for line in text.splitlines() if line.strip() and FENCE not in line]
     lines = [line for line in lines if line[-1:] != ":" and _cleaned(line) and not _OFFER.match(line)]
     are_sentences = all(line.rstrip("\"'”*")[-1:] in ".!?" for line in lines)
     return lines if are_sentences and len(lines) > 2 else []
