@@ -36,7 +36,7 @@ _ARTICLE = re.compile(r"(?:the|an?) (?=\S)")
 _QUOTE_MARKS = str.maketrans(
     {**dict.fromkeys("‘’‚‛`´ʼ", "'"), **dict.fromkeys("“”„‟«»", '"'), **dict.fromkeys("‐‑‒–—", "-")}
 )
-_EDGES = " \t\n'\"*_.,;:!?()[]{}<>|"
+_EDGES = " \t\n'\"*_.,;:!?()[]{}<>|（）"
 _NO_CLASS = re.compile(r"[^\w\s/&'-]")
 _SAYS_NONE = re.compile(
     r"\b(?:no|zero|without)\s+(?:\w+\s+){0,3}entit(?:y|ies)\b"
@@ -52,7 +52,7 @@ _NONE = frozenset(
 )  # fmt: skip
 _AFTER = re.compile(r"\s+[-–—]+\s+|\s*[(\[（]")
 _LAST_REMARK = re.compile(r"[^)\]）,;]+[)\]）]\W*")
-_CLOSING = re.compile(r"(?<=[\"”»])[.,;]\Z")
+_CLOSING = re.compile(r"(?<=[\"”»'’])[.,;]\Z")
 #: no comma between digits: "12,500 vans"
 _SPLIT = re.compile(r"\s*(?:(?<!\d),|,(?!\d)|[;、，；])\s*(?:and\s+)?|\s+and\s+")
 _PLURAL = re.compile(r".*[a-rt-z]s|people|persons")
@@ -77,7 +77,9 @@ _WHOLE_LIST = (
     re.compile(r"(?P<kind>\w+)-(?P<name>.+)"),
     re.compile(r"(?P<name>.+)-(?P<kind>\w+)"),
 )
-_DETAIL = re.compile(r"[,;|(\s]*\b(?:entity )?(?:type|class|category|label)\s?[:=]\s?", re.I)
+_CLASS_BEFORE = re.compile(r"[A-Za-z]\w*(?: \w+){0,2}(?: [-–—]+ | ?(?:=>|->|→|⇒|=) ?)[^\s-]")
+_DETAIL = re.compile(r"(?<![^,;|(\s])(?:entity )?(?:type|class|category|label)\s?[:=]\s?", re.I)
+_NAME_DETAIL = re.compile(r"(?<=[,;|\s])(?:entity )?(?:name|text|value|entity)\s?[:=]\s?", re.I)
 _NAME_KEYS = frozenset(
     {
         "entity",
@@ -113,7 +115,9 @@ _CONTAINERS = re.compile(
     re.I,
 )
 _UNMARKED = re.compile(r"[\s\"“'>]*(?P<left>[A-Za-z][\w /&-]{0,40})[:：]\s?[^\s_].*")
-_REMARK = re.compile(r"(?:note|sentence|explanation|sorry|input|text|answer|here|output)\b", re.I)
+_REMARK = re.compile(
+    r"(?:note|sentence|explanation|sorry|input|text|answer|here|output)\b(?: \w+){0,4}[:：]", re.I
+)
 _LEAD = re.compile(
     r"\bentit(?:y|ies)\b(?! \d)[^.:：\n]{0,80}?(?:[:：]|\b(?:are|is|includes?|including)\b)[:：]? *(\S[^\n]*)",
     re.I,
@@ -125,6 +129,12 @@ _HTML = re.compile(
 #: a line of a record: ``- type: city``, ``  entity: Huy``
 _FIELD = re.compile(r"[\s*•\d.)-]*(?P<key>[A-Za-z][A-Za-z _]{0,20}?)[\s*]*[:：][\s*]*(?P<value>\S.*)")
 _TAGGED = re.compile(r"<([A-Za-z]\w{0,40})(?: [^<>\n]{0,80})?>([^<>\n]{1,200})</\1>")
+#: maximum items of a list that are read; a sentence has far fewer entities
+_MOST_ITEMS = 200
+#: words of a class or an entity on a line without marks; a longer one is prose
+_LONGEST_HALF = 6
+#: repetitions of the prompt that are skipped
+_MOST_PARTS = 4
 #: words of a line without a class that is not in the sentence; a longer one is a remark
 _LONGEST_UNKNOWN = 10
 
@@ -201,17 +211,19 @@ def read_list(reply: str, text: str = "") -> ListReading:
     reply = _TAB.sub(" | ", reply[:LONGEST_READ])
     # A model may go on with another sentence after its answer: the first part with an answer counts.
     parts = [part for part in _PROMPT.split(reply) if part.strip(" \t\n\"'.:")]
-    readings = (_read_part(part, text) for part in parts)
-    return next(
-        (reading for reading in readings if reading.entities is not None),
-        _read_part(parts[0], text) if parts else ListReading(None, "the reply repeats the prompt"),
-    )
+    unread = None
+    for part in parts[:_MOST_PARTS]:
+        reading = _read_part(part, text)
+        if reading.entities is not None:
+            return reading
+        unread = unread or reading
+    return unread or ListReading(None, "the reply repeats the prompt")
 
 
 def _read_part(reply: str, text: str) -> ListReading:
     sentence = _Sentence(normalised(text), text)
     values, rest = found_json(reply)
-    pairs = [pair for value in values for pair in _json_pairs(value, sentence)]
+    pairs = [pair for value in values[:_MOST_ITEMS] for pair in _json_pairs(value, sentence)]
     if not pairs:
         pairs = _text_pairs(rest if values else reply, sentence)
     if not pairs:
@@ -219,10 +231,10 @@ def _read_part(reply: str, text: str) -> ListReading:
         if says_none or any(value in ((), []) or _is_empty(value) for value in values):
             return ListReading(())
         return ListReading(None, "the reply is not a list")
-    is_entity_first = _is_entity_first(pairs, sentence)
+    is_entity_first = _is_entity_first(pairs[:_MOST_ITEMS], sentence)
     entities: dict[str, Extracted] = {}
     dropped = is_example = False
-    for left, right in pairs:
+    for left, right in filter(any, pairs[:_MOST_ITEMS]):
         for entity in _entities(left, right, sentence, is_entity_first):
             key = normalised(entity.name)
             is_known = contains_words(sentence.normal, key)
@@ -302,37 +314,58 @@ def _json_pairs(value: Any, sentence: _Sentence, kind: str = "") -> list[_Pair]:
     if isinstance(value, str):
         if normalised(value) == sentence.normal:
             return []
-        return [(kind, value)] if kind and value.strip(_EDGES) else _split_lines([value], sentence)
+        if kind and value.strip(_EDGES):
+            return [(kind, value)]
+        return _split_lines(list_lines(value) or [value], sentence)
     if isinstance(value, list):
+        # [["city", "Huy"], ["city", "Ghent"]]
+        halves = [
+            inner for inner in value if isinstance(inner, list) and len(inner) == 2 and _are_texts(inner)
+        ]
+        if halves and len(halves) == len(value):
+            return [(left, right) for left, right in halves]
         texts = [inner for inner in value if isinstance(inner, str)]
-        # ["city", "Huy"]
-        if len(texts) == len(value) == 2 and not kind and sentence.has(texts[0]) != sentence.has(texts[1]):
-            return [(texts[0], texts[1])]
         if len(texts) == len(value) and not kind:
-            return _split_lines([text for text in texts if normalised(text) != sentence.normal], sentence)
+            texts = [text for text in texts if normalised(text) != sentence.normal]
+            lines = list_lines("\n".join(texts))
+            return _split_lines(lines if len(lines) == len(texts) else texts, sentence)
         return [pair for inner in value for pair in _json_pairs(inner, sentence, kind)]
     if not isinstance(value, tuple):
         return []
-    members = [(" ".join(key.replace("_", " ").split()), inner) for key, inner in value]
-    texts_of = {
-        key.casefold(): inner for key, inner in members if isinstance(inner, str) and inner.strip(_EDGES)
-    }
+    texts_of = {_plain(key): inner for key, inner in value if isinstance(inner, str) and inner.strip(_EDGES)}
     names = [
         (key, name)
         for key, name in texts_of.items()
         if key in _NAME_KEYS and normalised(name) != sentence.normal
     ]
-    if names and not any(isinstance(inner, (list, tuple)) and inner for _, inner in members):
-        key, name = next((pair for pair in names if sentence.has(pair[1])), names[-1])
+    if names and not any(isinstance(inner, (list, tuple)) and inner for _, inner in value):
+        # {"entity": "city", "value": "Huy"}
+        names.sort(key=lambda pair: pair[0] == "entity")
+        key, name = next((pair for pair in names if sentence.has(pair[1])), names[0])
         kinds = [
             inner for other, inner in texts_of.items() if other in _KIND_KEYS | _NAME_KEYS and other != key
         ]
         return [(kinds[0] if kinds else kind, name)]
     pairs: list[_Pair] = []
-    for key, inner in members:
-        is_class = not (_COUNTS.fullmatch(key) or _CONTAINERS.fullmatch(key))
-        pairs += _json_pairs(inner, sentence, key if is_class else kind)
+    for key, inner in value:
+        plain = _plain(key)
+        if plain in _NAME_KEYS | _KIND_KEYS and names and isinstance(inner, str):
+            continue
+        # {"1": "city: Huy"}, but not {"1964": "year"}
+        is_name = sentence.has(key) and isinstance(inner, str)
+        is_class = is_name and not any(map(sentence.has, _halves(inner, sentence)))
+        is_other = not is_class and (_COUNTS.fullmatch(plain) or _CONTAINERS.fullmatch(plain))
+        pairs += _json_pairs(inner, sentence, kind if is_other else key)
     return pairs
+
+
+def _plain(key: str) -> str:
+    """Return a key in lower case, with blanks for underscores."""
+    return " ".join(key.replace("_", " ").casefold().split())
+
+
+def _are_texts(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _text_pairs(reply: str, sentence: _Sentence) -> list[_Pair]:
@@ -353,7 +386,7 @@ def _text_pairs(reply: str, sentence: _Sentence) -> list[_Pair]:
 
 def _table(reply: str, sentence: _Sentence) -> list[_Pair]:
     """Return the pairs of a table with bars; the sentence, or its heading, decides which column has the entities."""
-    lines = [line.strip() for line in reply.splitlines() if "|" in line]
+    lines = [line.strip() for line in reply.splitlines() if "|" in line][:_MOST_ITEMS]
     rules = [line for line in lines if set(line) <= set("|-: \t+")]
     rows = [
         [cell.strip(" *_`") for cell in line.strip("|").split("|")]
@@ -364,10 +397,10 @@ def _table(reply: str, sentence: _Sentence) -> list[_Pair]:
     if width < 2:
         return []
     columns = [[row[n] if n < len(row) else "" for row in rows] for n in range(width)]
-    heads = [" ".join(column[0].replace("_", " ").casefold().split()) for column in columns]
-    has_head = any(head in _NAME_KEYS | _KIND_KEYS or _COUNTS.fullmatch(head) for head in heads) or not any(
-        sentence.has(head) for head in heads
-    )
+    heads = [_plain(column[0]) for column in columns]
+    has_head = any(
+        head in _NAME_KEYS | _KIND_KEYS or (_COUNTS.fullmatch(head) and not head.isdigit()) for head in heads
+    ) or not any(sentence.has(head) for head in heads)
     body = [column[1:] if has_head else column for column in columns]
     choices = [n for n in range(width) if not _is_count(body[n])] or [width - 1]
     name = max(choices, key=lambda n: (sum(map(sentence.has, body[n])), heads[n] in _NAME_KEYS, n))
@@ -383,8 +416,8 @@ def _table(reply: str, sentence: _Sentence) -> list[_Pair]:
 def _records(reply: str) -> list[_Pair]:
     """Return the pairs of a list that has a line for each class and another one for each entity."""
     fields = [m for line in reply.splitlines() if (m := _FIELD.fullmatch(line))]
-    names = [m["value"] for m in fields if m["key"].casefold().replace("_", " ") in _NAME_KEYS]
-    kinds = [m["value"] for m in fields if m["key"].casefold().replace("_", " ") in _KIND_KEYS]
+    names = [m["value"] for m in fields if _plain(m["key"]) in _NAME_KEYS]
+    kinds = [m["value"] for m in fields if _plain(m["key"]) in _KIND_KEYS]
     return list(zip(kinds, names, strict=True)) if len(kinds) == len(names) else []
 
 
@@ -403,31 +436,39 @@ def _unmarked(reply: str, sentence: _Sentence) -> list[_Pair]:
     listed = [part for part in _SPLIT.split(match[1]) if part.strip(_EDGES)] if match else []
     if listed and 2 * sum(sentence.has(part) for part in listed) > len(listed):
         return _split_lines(listed, sentence)
-    pairs: list[_Pair] = []
-    for line in lines:
-        if normalised(line) == sentence.normal:
-            continue
-        for left, right in _split_lines([line], sentence):
-            is_short = max(len(left.split()), len(right.split())) <= 6
-            is_known = is_short and (sentence.has(left) or sentence.has(right) or _UNMARKED.fullmatch(line))
-            if right != line and is_known and not _REMARK.match(line):
-                pairs.append((left, right))
-    if pairs:
-        return pairs
-    lines = [line for line in lines if line[-1] not in ":：" and not _is_head(line)]
-    if len(lines) > 1:
-        pairs = _split_lines(lines, sentence)
-        return pairs if all(sentence.has_whole(right) or sentence.has(left) for left, right in pairs) else []
-    parts = [part for part in _SPLIT.split(lines[0]) if part.strip(_EDGES)] if lines else []
-    if not all(map(sentence.has_whole, parts)) or normalised(lines[0] if lines else "") == sentence.normal:
-        return []
-    if len(parts) > 1:
-        return [("", part) for part in parts] if max(len(part.split()) for part in parts) <= 5 else []
-    return [
-        ("", part)
-        for part in parts
-        if part.strip(_EDGES) and not any(map(str.islower, map(_first, part.split())))
+    lines = [line for line in lines if normalised(line) != sentence.normal and not _is_remark(line, sentence)]
+    lines = [
+        part for line in lines if line[-1] not in ":：" and not _is_head(line) for part in _several(line)
     ]
+    pairs = [
+        (left, right)
+        for line, (left, right) in zip(lines, _split_lines(lines, sentence), strict=False)
+        if right != line
+        and max(len(left.split()), len(right.split())) <= _LONGEST_HALF
+        and (sentence.has(left) or sentence.has(right) or _UNMARKED.fullmatch(line))
+    ]
+    return pairs or [("", name) for name in _names(lines, sentence)]
+
+
+def _names(lines: Sequence[str], sentence: _Sentence) -> list[str]:
+    """Return the names on lines, or on one line, if all are in the sentence and do not just repeat a part of it."""
+    names = (
+        [part for part in _SPLIT.split(lines[0]) if part.strip(_EDGES)] if len(lines) == 1 else list(lines)
+    )
+    if not all(map(sentence.has_whole, names)):
+        return []
+    words = [name.lstrip(_EDGES).split() for name in names]
+    is_part = contains_words(sentence.normal, normalised(" ".join(lines)))
+    if is_part and any(
+        word[:1].islower() for first in words for word in (first if len(names) == 1 else first[:1])
+    ):
+        return []
+    return names if max(map(len, words), default=0) <= _LONGEST_HALF else []
+
+
+def _is_remark(line: str, sentence: _Sentence) -> bool:
+    remark = _REMARK.match(line)
+    return remark is not None and not sentence.has(remark[0])
 
 
 def _is_head(line: str) -> bool:
@@ -435,30 +476,34 @@ def _is_head(line: str) -> bool:
     return all(cell.strip().casefold() in _NAME_KEYS | _KIND_KEYS for cell in line.split(","))
 
 
-def _first(word: str) -> str:
-    return word.lstrip(_EDGES)[:1]
-
-
 def _split_lines(lines: Sequence[str], sentence: _Sentence) -> list[_Pair]:
-    """Split the lines of a list into class and entity, or entity and class."""
-    lines = [part for line in lines for part in _several(" ".join(line.split()))]
+    """Split each line of a list into class and entity, or entity and class; both are "" for ``Type: city``."""
+    lines = [part for line in lines[:_MOST_ITEMS] for part in _several(" ".join(line.split()))]
     pairs = [_halves(line, sentence) for line in lines]
     unknown = [n for n, (left, right) in enumerate(pairs) if not left and not sentence.has_whole(right)]
-    for pattern in _WHOLE_LIST if sentence.normal else ():
-        matches = [pattern.fullmatch(pairs[n][1]) for n in unknown]
-        if matches and all(
-            m and sentence.has_whole(m["name"]) and not sentence.has(m["kind"]) for m in matches
-        ):
+    if any(left for left, _ in pairs) or all(_CLASS_BEFORE.match(pairs[n][1]) for n in unknown):
+        # A line with a name that is not in the sentence, in a list of "city - Huy".
+        for n in unknown:
+            if match := _SEPARATOR.search(pairs[n][1], 1):
+                left, right = pairs[n][1][: match.start()], pairs[n][1][match.end() :]
+                pairs[n] = (left.strip(_EDGES), right) if right.strip(_EDGES) else pairs[n]
+    for pattern in _WHOLE_LIST if sentence.normal and 2 * len(unknown) > len(pairs) else ():
+        matches = [m for n in unknown if (m := pattern.fullmatch(pairs[n][1]))]
+        names = sum(sentence.has_whole(m["name"]) for m in matches)
+        kinds = sum(sentence.has(m["kind"]) for m in matches)
+        if len(matches) == len(unknown) <= 2 * names and 2 * kinds <= len(unknown):
             for n, match in zip(unknown, matches, strict=True):
-                assert match is not None
                 pairs[n] = match["kind"], match["name"]
             break
     result: list[_Pair] = []
     for left, right in pairs:
-        key = " ".join(left.casefold().split())
+        key = _plain(left)
         if key in _KIND_KEYS and not sentence.has(right):
+            result.append(("", ""))
             continue
-        result.append(("" if key in _NAME_KEYS or _COUNTS.fullmatch(key) else left, right))
+        result.append(
+            ("" if key in _NAME_KEYS or (_COUNTS.fullmatch(key) and not sentence.has(key)) else left, right)
+        )
     return result
 
 
@@ -474,11 +519,14 @@ def _several(line: str) -> list[str]:
 
 def _halves(line: str, sentence: _Sentence) -> _Pair:
     """Split a line where one side is in the sentence, otherwise at its first colon; ("", line) if it has no class."""
-    # Entity: Huy, Type: city
+    # Entity: Huy, Type: city, or Type: city, Entity: Huy
     detail = _DETAIL.search(line)
     if detail and detail.start() and line[: detail.start()].strip(_EDGES):
         name = _halves(line[: detail.start()], sentence)
         return (line[detail.end() :].strip(_EDGES), name[1]) if name[1].strip(_EDGES) else name
+    named = _NAME_DETAIL.search(line) if detail else None
+    if detail and named:
+        return line[detail.end() : named.start()].strip(_EDGES), line[named.end() :]
     if sentence.has_whole(line) or sentence.has_all(line):
         return "", line
     marked = _MARKED_CLASS.fullmatch(line)
@@ -513,6 +561,10 @@ def _side(left: str, right: str, sentence: _Sentence) -> int:
     also a word of the sentence ("novel: Twilight", for a sentence about a novel).
     """
     has_left, has_right = sentence.has(left), sentence.has(right)
+    if has_left and has_right and left.islower() != right.islower():
+        # "SWPH: instruction": in lower case, it is the class.
+        name = right if left.islower() else left
+        return 1 + (name is right) if contains_words(sentence.text, name.strip(_EDGES)) else 0
     if has_left == has_right:
         return 0
     if has_right:
@@ -539,7 +591,8 @@ def _entities(left: str, right: str, sentence: _Sentence, is_entity_first: bool)
     if contains_words(normal, normalised(name)) and not is_list:
         return [Extracted(name, kind)]
     head, rest = _before_remark(name)
-    if _LAST_REMARK.fullmatch(rest) and contains_words(normal, normalised(head)):
+    # A name that is not in the sentence hardly has brackets of its own.
+    if head and _LAST_REMARK.fullmatch(rest):
         return [Extracted(head, kind or _kind(rest))]
     if len(parts) > 1:
         # "Tom Cruise (actor), Nicole Kidman (actress)" are two names, each with a remark.
@@ -548,7 +601,8 @@ def _entities(left: str, right: str, sentence: _Sentence, is_entity_first: bool)
         ]
         if all(contains_words(normal, normalised(part)) for part in heads):
             return [Extracted(_clean(part), kind) for part in heads]
-    if head and (contains_words(normal, normalised(head)) or not (normal or left)):
+    is_remark = left and rest.startswith(("the ", "a ", "an "))
+    if head and (contains_words(normal, normalised(head)) or is_remark or not (normal or left)):
         return [Extracted(head, kind or _kind(rest))]
     return [Extracted(name, kind)]
 
@@ -570,7 +624,7 @@ def _clean(name: str) -> str:
 
 
 def _kind(text: str) -> str:
-    return " ".join(text.strip(_EDGES).lower().split())[:60]
+    return _plain(text.strip(_EDGES))[:60]
 
 
 @dataclass(frozen=True)

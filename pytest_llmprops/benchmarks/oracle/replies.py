@@ -17,7 +17,7 @@ from pytest_llmprops.core.texts import one_line
 #: maximum characters of a reply that are read; a list of a sentence's entities is far shorter
 LONGEST_READ = 20_000
 
-_NUMBERED = re.compile(r"[\s*_\"“'>#]*[(（]?(\d{1,3})\s*(?:[.):、．）]+|[-–—](?=\s))[*_]*\s*(\S.*)")
+_NUMBERED = re.compile(r"[\s*_\"“'>#]*[(（]?(\d{1,3})\s*(?:[.):、．）]+(?!\d)|[-–—](?=\s))[*_]*\s*(\S.*)")
 _FIRST = re.compile(r"(?<!\w)1[.)] (\S.*)")
 _BULLET = re.compile(r"([\s\"“'>]*)(?:[-•·–—‣◦]|\*(?!\*)|(?:[a-z]|[ivx]{2,4})[.)](?=\s))\s*(\S.*)")
 _EMPHASIS = re.compile(r"\*\*|__|`")
@@ -47,21 +47,20 @@ def list_lines(reply: str, is_name: Callable[[str], bool] | None = None) -> list
 
 def _numbered(lines: list[str], is_name: Callable[[str], bool] | None) -> list[str]:
     """Return the items of numbered lines, including a first item on the same line as the preamble."""
-    items: list[str] = []
+    groups: list[tuple[str, list[str]]] = []
     numbers: list[int] = []
-    heading = ""
     for place, line in enumerate(lines):
         match = _NUMBERED.fullmatch(line)
         if match:
             if not numbers and int(match[1]) == 2 and place and (first := _FIRST.search(lines[place - 1])):
-                items.append(first[1])
+                groups.append((first[1], []))
             numbers.append(int(match[1]))
-            heading = match[2] if _is_heading(match[2], is_name) else ""
-            items.append(match[2])
-        elif heading and (below := _below(line, heading, is_name)):
-            if items[-1] == heading:
-                items.pop()
-            items.append(f"{heading.rstrip(':：*_')}: {below}")
+            groups.append((match[2], []))
+        elif groups and (bullet := _BULLET.fullmatch(line)):
+            groups[-1][1].append(bullet[2])
+        elif groups and line.startswith(" ") and is_name is not None and is_name(line):
+            groups[-1][1].append(line.strip())
+    items = _ungrouped(groups, is_name)
     if len(numbers) == len(items) == 1:
         return _split(numbers[0], items[0])
     if not items:
@@ -72,37 +71,34 @@ def _numbered(lines: list[str], is_name: Callable[[str], bool] | None) -> list[s
 
 def _bullets(lines: list[str], is_name: Callable[[str], bool] | None) -> list[str]:
     """Return the items of lines with a bullet."""
+    groups: list[tuple[str, list[str]]] = []
+    depth = 0
+    for match in filter(None, map(_BULLET.fullmatch, lines)):
+        if is_name is not None and groups and len(match[1]) > depth:
+            groups[-1][1].append(match[2])
+        else:
+            depth = len(match[1])
+            groups.append((match[2], []))
+    return _ungrouped(groups, is_name)
+
+
+def _ungrouped(groups: list[tuple[str, list[str]]], is_name: Callable[[str], bool] | None) -> list[str]:
+    """Return the items of a list with lines below some of its items: their entities, or else remarks."""
+    upper = [item for item, below in groups if below]
+    lower = [item for _, below in groups for item in below]
+    has_classes = False
+    if is_name is not None:
+        more = sum(map(is_name, lower)) - sum(map(is_name, upper))
+        # A class may be a word of the sentence too: "flag", then "CARRY" below it.
+        are_lower = all(map(str.islower, upper)) and not any(map(str.islower, lower))
+        has_classes = more > 0 or (more == 0 and are_lower)
     items: list[str] = []
-    upper, depth = "", 0
-    for line in lines:
-        match = _BULLET.fullmatch(line)
-        if match is None:
-            continue
-        if is_name is not None and items and len(match[1]) > depth:
-            if not _is_heading(upper, is_name):
-                continue
-            if items[-1] == upper:
-                items.pop()
-            items.append(f"{upper.rstrip(':：*_')}: {match[2]}")
-            continue
-        upper, depth = match[2], len(match[1])
-        items.append(upper)
+    for item, below in groups:
+        if below and (_HEADING.fullmatch(item) or (has_classes and not re.search("[:：]", item))):
+            items += [f"{item.rstrip(':：*_')}: {name}" for name in below]
+        else:
+            items.append(item)
     return items
-
-
-def _is_heading(item: str, is_name: Callable[[str], bool] | None) -> bool:
-    if _HEADING.fullmatch(item):
-        return True
-    return is_name is not None and not is_name(item) and ":" not in item and "：" not in item
-
-
-def _below(line: str, heading: str, is_name: Callable[[str], bool] | None) -> str:
-    """Return the item below a numbered class: a bullet, or an entity on an indented line; "" if there is none."""
-    bullet = _BULLET.fullmatch(line)
-    item = bullet[2] if bullet else line.strip() if line.startswith(" ") else ""
-    if bullet and _HEADING.fullmatch(heading):
-        return item
-    return item if item and is_name is not None and is_name(item) else ""
 
 
 def _split(number: int, rest: str) -> list[str]:
@@ -258,11 +254,11 @@ _ANSWER_KEY = re.compile(r"(?:final[ _]?)?answers?:?", re.I)
 _PROMPT = re.compile(
     r"You are a helpful assistant that decides if two [^\n.]{0,80}\.?"
     r"|Decide whether the following two (?:sentences|texts)[^\n:]{0,60}:?"
-    r"|^[ \t]*1\. '.*' 2\. '.*'[ \t]*$"
+    r"|^[ \t]*1\. '(?=.*' 2\. ').*'[ \t]*$"
     r"|Answer yes or no and provide a short explanation\.?|Output with keys 'answer' and 'explanation'\.?",
     re.I | re.M,
 )
-_QUOTED = re.compile(r"\"[^\"\n]{15,}\"|“[^”\n]{15,}”")
+_QUOTED = re.compile(r"\"[^\"\n]{15,}\"|“[^“”\n]{15,}”")
 _CHOICE = re.compile(
     r"\b(?:yes|no)\b['\"*]?(?: ?[/|&] ?| or | and )['\"*]?(?:yes|no)\b|\byes,? no(?=[.,;!?]|$)", re.I | re.M
 )

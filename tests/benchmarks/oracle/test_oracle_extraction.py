@@ -70,6 +70,124 @@ def test_equivalent_lists(reply: str) -> None:
     assert read(reply) == ONE
 
 
+# "flag" is a class and a word of the sentence.
+FLAG = "The CARRY flag of Mona-4, a chip from Oslo, Norway, costs 2.5 euros since 1964."
+NAMED = {"CARRY": "flag", "Mona-4": "product name", "2.5 euros": "money", "1964": "year", "Oslo": "city"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{n}. {kind}: {name}", "{n}. {kind}： {name}", "{n}. {kind} - {name}", "{n}. {kind} – {name}",
+        "{n}. {kind}—{name}",
+        "{n}. {kind} = {name}", "{n}. {kind} => {name}", "{n}. {kind}→{name}", "{n}. {kind} | {name}",
+        "{n}. {kind}\t{name}",
+        "{n}. {name}: {kind}", "{n}. {name}：{kind}", "{n}. {name} - {kind}", "{n}. **{name}** – {kind}",
+        "{n}. {name} / {kind}",
+        "{n}. {name} ({kind})", "{n}. {name}（{kind}）", "{n}. {name} [{kind}]", "{n}. {name}; {kind}",
+        "{n}. {name} is a {kind}.", "{n}. [{kind}] {name}", "{n}. ({kind}) {name}", "{n}. <{kind}> {name}",
+        '{n}. {kind}: "{name}"', "{n}. {kind}: '{name}'.", "{n}. **{kind}:** `{name}`",
+        '{n}. "{kind}: {name}"',
+        "{n}. {kind}: {name} (a {kind})", "{n}. {kind}: {name} - the {kind} of this sentence",
+        "{n}. Entity: {name}, Type: {kind}", "{n}. Name: {name}\n   Type: {kind}",
+        "- type: {kind}\n  entity: {name}",
+        "{n}) {kind}: {name}", "({n}) {kind}: {name}", "{n}、{kind}：{name}", "{n} - {kind}: {name}",
+        "{n}: {kind}: {name}",
+        "a) {kind}: {name}", "iv. {kind}: {name}", "* {kind}: {name}", "• **{kind}**: {name}",
+        "{kind}: {name}", "{name}: {kind}",
+        "{kind} - {name}", "{name} ({kind})", "{kind}\t{name}", "{kind},{name}",
+        "Entity {n}: {name} ({kind})",
+        "Type: {kind}, Name: {name}", "| {n} | {kind} | {name} |", "| {name} | {kind} |",
+        "{n}. {kind}:\n   - {name}", "- {kind}\n  - {name}", "{n}. {kind}\n   {name}",
+        "<li>{kind}: {name}</li>", "<{kind}>{name}</{kind}>", '<{kind} id="{n}">{name}</{kind}>',
+        '{{"{kind}": "{name}"}}', '{{"{name}": "{kind}"}}', '{{"type": "{kind}", "name": "{name}"}}',
+        '{{"entity": "{name}", "class": "{kind}"}}', '{{"entity": "{kind}", "value": "{name}"}}',
+        "{{'id': {n}, 'entity_type': '{kind}', 'entity_name': '{name}', 'start': 3}}",
+        '{{"{n}": "{kind}: {name}"}}',
+    ],
+)  # fmt: skip
+def test_any_line_of_class_and_entity(line: str) -> None:
+    """The sentence decides which side of a line is the entity, also if it contains the class."""
+    if "</{kind}" in line:
+        kinds = {name: kind.replace(" ", "_") for name, kind in NAMED.items()}
+    else:
+        kinds = NAMED
+    reply = "\n".join(
+        line.format(n=n, kind=kind, name=name) for n, (name, kind) in enumerate(kinds.items(), 1)
+    )
+    assert dict(read(reply, FLAG) or []) == NAMED
+
+
+@pytest.mark.parametrize(
+    "line", ["{n}. {kind} - {name}", "{n}. {name} - {kind}", "- {name} ({kind})", "{n}. {kind}: {name}"]
+)
+def test_other_lines_decide_on_a_name_that_is_not_in_the_sentence(line: str) -> None:
+    """A name from elsewhere is split like the other lines of the list."""
+    names = {**NAMED, "Atlantis": "city"}
+    reply = "\n".join(
+        line.format(n=n, kind=kind, name=name) for n, (name, kind) in enumerate(names.items(), 1)
+    )
+    assert dict(read(reply, FLAG) or []) == names
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"city": ["Oslo"], "year": "1964"}', '{"entities": {"cities": [{"name": "Oslo"}], "years": [1964]}}',
+        "Here it is:\n```json\n[\"Oslo\", \"1964\"]\n```\nDo you need more?", '["city: Oslo", "year: 1964"]',
+        '[["city", "Oslo"], ["year", "1964"]]', "[('Oslo', 'city'), ('1964', 'year')]",
+        '{"city": "Oslo"}\n{"year": 1964}',
+        f'{{"sentence": "{FLAG}", "entities": ["Oslo", "1964"], "person": null, "note": ""}}',
+        '{"result": {"text": "x", "entities": [{"text": "Oslo"}, {"text": "1964"}]}}',
+        "| No. | Entity | Class |\n|---|:--|--:|\n| 1 | Oslo | city |\n| 2 | 1964 | year |\n\nBoth are in the sentence.",
+        "type | entity\n--- | ---\ncity | Oslo\nyear | 1964", "type,entity\ncity,Oslo\nyear,1964",
+        "Oslo, 1964", "Oslo and 1964.", "Oslo; 1964", "Oslo (city), 1964 (year)",
+        "city: Oslo, year: 1964", "Oslo\n1964",
+        "city – Oslo, year – 1964", "City: Oslo | Year: 1964", "Named entities:\n\nOslo\n1964",
+        "Entities: Oslo, 1964",
+        "The entities are: Oslo and 1964.", "There are two entities: 1) Oslo, 2) 1964.",
+        "## City\n- Oslo\n\n## Year\n- 1964",
+        'I found these entities: "Oslo" (a city) and "1964" (a year).', "<ol><li>Oslo</li><li>1964</li></ol>",
+        f'Please perform entity recognition for all entities in the following sentence: "{FLAG}"\n\n1. Oslo\n2. 1964',
+        "1. city: Oslo\n2. year: 1964\n\nPlease perform entity recognition for all entities in the following sentence:\n1. x: y",
+        "1. movie: Wizard of Oz\n2. animal: tiger\n3. city: Oslo\n4. year: 1964",
+        "1. city: Oslo\n2. year: 1964\n3. The other words of this long sentence are no names of anything at all",
+        "- City\n  - Oslo\n- Year\n  - 1964", "1. Oslo\n   - City\n2. 1964\n   - Year",
+        "1. Oslo\n   - Type: City\n2. 1964\n   - Type: Year",
+        '<entity type="city">Oslo</entity> <entity>1964</entity>',
+        "The CARRY flag costs:\nOslo\n1964", '{"result": "1. city: Oslo\\n2. year: 1964"}',
+        '["1. city: Oslo", "2. year: 1964"]',
+        "Note: two names.\ncity: Oslo\nyear: 1964",
+    ],
+)  # fmt: skip
+def test_shapes_of_a_list(reply: str) -> None:
+    """JSON, tables, tags, one line, one name per line and repeated prompts give the same entities."""
+    assert read_list(reply, FLAG).names == frozenset({"oslo", "1964"})
+
+
+@pytest.mark.parametrize(
+    ("reply", "names"),
+    [
+        ("cities: Oslo, Norway", ["Oslo", "Norway"]),
+        ("city: Oslo, Norway", ["Oslo, Norway"]),
+        ('{"places": ["Oslo, Norway"]}', ["Oslo", "Norway"]),
+        ("1. 2.5 euros\n2. Oslo", ["2.5 euros", "Oslo"]),
+        ("2.5 euros\nOslo", ["2.5 euros", "Oslo"]),
+        ("1. city: Bergen (Norway)", ["Bergen"]),
+        ("1. Oslo - Bergen", ["Oslo"]),
+        ("1. product-Mona-4\n2. city-Oslo", ["Mona-4", "Oslo"]),
+        ("1. Mona-4-product\n2. Oslo-city", ["Mona-4", "Oslo"]),
+        ("1. Oslo, city\n2. Bergen, city", ["Oslo", "Bergen"]),
+        ("1. city, Oslo\n2. city, Bergen", ["Oslo", "Bergen"]),
+        ("Oslo", ["Oslo"]),
+        ('{"chip": "part", "Oslo": "data"}', ["chip", "Oslo"]),
+    ],
+)
+def test_names_of_a_line(reply: str, names: list[str]) -> None:
+    """Only a class in the plural has several names; commas and hyphens part class and name in whole lists."""
+    assert [name for name, _ in read(reply, FLAG) or []] == names
+
+
 @pytest.mark.parametrize(
     ("reply", "names"),
     [
@@ -103,7 +221,10 @@ def test_form_decides_without_the_sentence() -> None:
     [
         "None", "none.", "1. None", "1. none: none", "N/A", "There are no entities in this sentence.",
         "The sentence doesn’t contain any named entities.", "I could not find any entities.",
-        "No named entities were found.",
+        "No named entities were found.", "There aren't any entities.",
+        "I'm sorry, but there are no entities.", "[]", "{}",
+        '{"entities": []}', '{"persons": [], "places": []}', '{"entities": "none"}', '{"entities": null}',
+        "(none)",
     ],
 )  # fmt: skip
 def test_no_entities_is_an_answer(reply: str) -> None:
@@ -119,6 +240,18 @@ def test_no_entities_is_an_answer(reply: str) -> None:
         ("I'm sorry, but I can't help with that.", "not a list"),
         ("I cannot perform entity recognition.", "not a list"),
         ("The sentence is about Tom Cruise.", "not a list"),
+        ("I'm sorry, but I can't identify entities here.", "not a list"),
+        ("Sorry: I only answer questions about cooking, not this one.", "not a list"),
+        (TEXT, "not a list"),
+        (f'Sentence: "{TEXT}"', "not a list"),
+        ("with Tom Cruise, says the novel", "not a list"),
+        ("was shot in", "not a list"),
+        ("Tom Cruise likes Rome, Paris and Oslo", "not a list"),
+        (PROMPT.format(text=TEXT), "repeats the prompt"),
+        (f'"{TEXT}"\n\n' + PROMPT.partition("\n\n")[2], "not a list"),
+        ("1. movie: Wizard of Oz\n2. animal: tiger", "repeats the prompt"),
+        ('{"movie": "Wizard of Oz", "animal": "tiger"}', "repeats the prompt"),
+        ("2. animal: tiger", "repeats the prompt"),
         (f"1. {'x' * 500}", "no names"),
         ("1. ...\n2. ---", "no names"),
     ],
