@@ -190,7 +190,7 @@ class _Lenient:
                 continue
             if mark in "{[":
                 # Not an object ("{ Let me see: {...} }"), or an object whose end is missing.
-                return tuple(members) if members else _NOTHING
+                break
             key = self._key()
             if key is None:
                 skipped = _SKIPPED.match(self.text, self.at)
@@ -203,7 +203,8 @@ class _Lenient:
             members.append((key, value))
         else:
             self.at += bool(mark)
-        return tuple(members)
+            return tuple(members) if members or mark else _NOTHING
+        return tuple(members) if members else _NOTHING
 
     def _array(self, depth: int) -> Any:
         self.at += 1
@@ -212,7 +213,7 @@ class _Lenient:
             if mark in ",，":
                 self.at += 1
                 continue
-            is_bare = mark not in _CLOSING and mark not in "({["
+            is_bare = mark not in _CLOSING
             value = self.value(depth + 1)
             if value is _NOTHING:
                 return elements if elements else _NOTHING
@@ -220,7 +221,7 @@ class _Lenient:
                 return _NOTHING
             elements.append(value)
         self.at += bool(mark)
-        return elements
+        return elements if elements or mark else _NOTHING
 
     def _mark(self) -> str:
         blank = _BLANK.match(self.text, self.at)

@@ -378,9 +378,7 @@ def _text_pairs(reply: str, sentence: _Sentence) -> list[_Pair]:
         return table
     lines = list_lines(reply, sentence.has_whole if sentence.normal else None)
     if lines:
-        if len(lines) > 1:
-            lines = [line for line in lines if line[-1] not in ":："] or lines
-        return _split_lines(lines, sentence)
+        return _split_lines([line for line in lines if line[-1] not in ":："] or lines, sentence)
     return _unmarked(reply, sentence)
 
 
@@ -429,7 +427,7 @@ def _is_count(cells: Sequence[str]) -> bool:
 def _unmarked(reply: str, sentence: _Sentence) -> list[_Pair]:
     """Return the pairs of a list without marks: ``class: entity``, one entity per line, or entities on one line."""
     lines = [" ".join(line.replace("**", "").replace("`", "").split()) for line in reply.splitlines()]
-    lines = [line for line in lines if line and not line.startswith("~~~")]
+    lines = [line for line in lines if line]
     if not sentence.normal:
         return _split_lines([line for line in lines if _UNMARKED.fullmatch(line)], sentence)
     match = _LEAD.search("\n".join(lines))
@@ -543,7 +541,7 @@ def _halves(line: str, sentence: _Sentence) -> _Pair:
         return halves
     left, _, right = line.replace("：", ":").partition(":")
     left, right = left.strip(_EDGES), right.strip()
-    if not left or not right.strip(_EDGES) or _NO_CLASS.search(left) or len(left.split()) > 4:
+    if not right.strip(_EDGES) or _NO_CLASS.search(left) or len(left.split()) > 4:
         return "", line.strip()
     return left, right
 

@@ -39,7 +39,7 @@ def list_lines(reply: str, is_name: Callable[[str], bool] | None = None) -> list
     lines = [
         " " * min(len(line) - len(line.lstrip()), 20) + " ".join(line.split())
         for line in _EMPHASIS.sub("", reply[:LONGEST_READ]).splitlines()
-        if line.strip() and not line.startswith("~~~")
+        if line.strip()
     ]
     items = _numbered(lines, is_name) or _bullets(lines, is_name)
     return [item for line in items if (item := _unquoted(line))]
@@ -503,7 +503,7 @@ def _texts(value: Any, *, is_keyed: bool = True) -> list[str]:
         return [text for e in value for text in ([e] if isinstance(e, str) else _texts(e))]
     if not isinstance(value, tuple):
         return []
-    members = [(key, inner) for key, inner in value if isinstance(inner, str) and not inner.isdigit()]
+    members = [(key, inner) for key, inner in value if isinstance(inner, str)]
     numbered = [inner for key, inner in members if key.strip()[-1:].isdigit()]
     if numbered:
         return numbered
@@ -559,10 +559,14 @@ async def _ask(
 async def _read_reply(oracle: Oracle, messages: Messages, read: Callable[[str], _Read], sample: int) -> _Read:
     reply = await oracle(messages, sample=sample)
     result = read(reply.text)
+    is_cut = reply.finish_reason == "length"
+    if is_cut and isinstance(result, Paraphrases) and reply.text.rstrip().endswith(result.texts[-1:]):
+        # The end of the last paraphrase is missing.
+        result = replace(result, texts=result.texts[:-1])
     problem = result.notes.problem
     refused = bool(problem) and reply.finish_reason == "content_filter"
     if refused:
         problem = "a content filter refused"
-    elif problem and reply.finish_reason == "length":
+    elif problem and is_cut:
         problem += " (cut off)"
     return replace(result, notes=replace(result.notes, problem=problem, refused=refused))

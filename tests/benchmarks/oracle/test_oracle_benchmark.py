@@ -281,7 +281,13 @@ def test_the_papers_protocol() -> None:
     assert (s.phi, s.no_tests, s.paraphrases, s.askings, s.indifferentiable) == ("or", 1, 5, 5, "asked")
     assert (s.reference, s.ask_identical, s.temperature, s.max_tokens) == (True, True, 1.0, None)
     assumed = ORACLE.protocols["paper"].assumed
-    for phrase in ("temperature", "mapped onto the whole other sentence", "x = 0, y = 0, x = y", "afresh"):
+    for phrase in (
+        "temperature",
+        "mapped onto the whole other sentence",
+        "x = 0, y = 0, x = y",
+        "afresh",
+        "read leniently",
+    ):
         assert any(phrase in text for text in assumed)
     quick = ORACLE.protocols["quick"].settings
     assert 3 * quick.samples * quick.tests == 27

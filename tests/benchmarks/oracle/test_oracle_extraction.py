@@ -139,7 +139,8 @@ def test_other_lines_decide_on_a_name_that_is_not_in_the_sentence(line: str) -> 
         '{"city": "Oslo"}\n{"year": 1964}',
         f'{{"sentence": "{FLAG}", "entities": ["Oslo", "1964"], "person": null, "note": ""}}',
         '{"result": {"text": "x", "entities": [{"text": "Oslo"}, {"text": "1964"}]}}',
-        "| No. | Entity | Class |\n|---|:--|--:|\n| 1 | Oslo | city |\n| 2 | 1964 | year |\n\nBoth are in the sentence.",
+        "| No. | Entity | Class |\n|---|:--|--:|\n| 1 | Oslo | city |\n| 2 | 1964 | year |\n\nThat is all.",
+        "| city | Oslo |\n| year | 1964 |\n| and so on |",
         "type | entity\n--- | ---\ncity | Oslo\nyear | 1964", "type,entity\ncity,Oslo\nyear,1964",
         "Oslo, 1964", "Oslo and 1964.", "Oslo; 1964", "Oslo (city), 1964 (year)",
         "city: Oslo, year: 1964", "Oslo\n1964",
@@ -149,7 +150,7 @@ def test_other_lines_decide_on_a_name_that_is_not_in_the_sentence(line: str) -> 
         "## City\n- Oslo\n\n## Year\n- 1964",
         'I found these entities: "Oslo" (a city) and "1964" (a year).', "<ol><li>Oslo</li><li>1964</li></ol>",
         f'Please perform entity recognition for all entities in the following sentence: "{FLAG}"\n\n1. Oslo\n2. 1964',
-        "1. city: Oslo\n2. year: 1964\n\nPlease perform entity recognition for all entities in the following sentence:\n1. x: y",
+        f"1. city: Oslo\n2. year: 1964\n\n{PROMPT}\n\n1. city: Rome",
         "1. movie: Wizard of Oz\n2. animal: tiger\n3. city: Oslo\n4. year: 1964",
         "1. city: Oslo\n2. year: 1964\n3. The other words of this long sentence are no names of anything at all",
         "- City\n  - Oslo\n- Year\n  - 1964", "1. Oslo\n   - City\n2. 1964\n   - Year",
@@ -179,7 +180,20 @@ def test_shapes_of_a_list(reply: str) -> None:
         ("1. Mona-4-product\n2. Oslo-city", ["Mona-4", "Oslo"]),
         ("1. Oslo, city\n2. Bergen, city", ["Oslo", "Bergen"]),
         ("1. city, Oslo\n2. city, Bergen", ["Oslo", "Bergen"]),
+        ("1. Oslo, city\n2. Norway", ["Oslo, city", "Norway"]),
         ("Oslo", ["Oslo"]),
+        ("flag, chip and Oslo", ["flag", "chip", "Oslo"]),
+        ("1. city - Bergen", ["Bergen"]),
+        ("city: Bergen\ncountry: Denmark", ["Bergen", "Denmark"]),
+        ("1. a very large city: Bergen", ["Bergen"]),
+        ("1. a very large old city: Bergen", ["a very large old city: Bergen"]),
+        ("1. city: Oslo\n   - 1964", ["Oslo"]),
+        ("1. CARRY: flag", ["CARRY"]),
+        ("1. flag: CARRY", ["CARRY"]),
+        ("1. Chip: flag", ["flag"]),
+        ("1. flag: part\n2. Oslo: city\n3. chip: flag", ["flag", "Oslo", "chip"]),
+        ("titles: Oslo, Norway, costs", ["Oslo, Norway, costs"]),
+        ("1. b c d e f g h i j k", ["b c d e f g h i j k"]),
         ('{"chip": "part", "Oslo": "data"}', ["chip", "Oslo"]),
     ],
 )
@@ -214,6 +228,7 @@ def test_form_decides_without_the_sentence() -> None:
     """Without the sentence, the class is before the first colon and the name after it."""
     assert read("1. film: Mission: Impossible\n2. x", "") == [("Mission: Impossible", "film"), ("x", "")]
     assert read("1. Tom Cruise (actor)", "") == [("Tom Cruise", "actor")]
+    assert read("city: Oslo\nSo it is", "") == [("Oslo", "city")]
 
 
 @pytest.mark.parametrize(
@@ -246,6 +261,9 @@ def test_no_entities_is_an_answer(reply: str) -> None:
         (f'Sentence: "{TEXT}"', "not a list"),
         ("with Tom Cruise, says the novel", "not a list"),
         ("was shot in", "not a list"),
+        ("Rome – Paris", "not a list"),
+        ("1. b c d e f g h i j k l", "no names"),
+        ('{"entities": ["', "not a list"),
         ("Tom Cruise likes Rome, Paris and Oslo", "not a list"),
         (PROMPT.format(text=TEXT), "repeats the prompt"),
         (f'"{TEXT}"\n\n' + PROMPT.partition("\n\n")[2], "not a list"),
@@ -262,6 +280,13 @@ def test_reply_that_is_not_a_list_is_unread(reply: str, problem: str) -> None:
     assert reading.entities is None
     assert problem in reading.problem
     assert reading.names is None
+
+
+def test_long_name_of_the_sentence() -> None:
+    """A name of many words that is in the sentence is no remark."""
+    title = "The Day on Which Nobody at All Came to the Station"
+    assert read(f"1. {title}", f"They saw {title} twice.") == [(title, "")]
+    assert read("<entity>Oslo</entity>", FLAG) == [("Oslo", "")]
 
 
 def test_bullets_below_numbered_classes() -> None:
@@ -294,7 +319,7 @@ def test_several_names_with_remarks_on_a_line() -> None:
 
 
 def test_first_item_on_the_line_of_the_preamble_is_kept() -> None:
-    reading = read_list("Here it is: 1. person: Tom Cruise\n2. city: Paris", "Tom Cruise saw Paris.")
+    reading = read_list("Here it is: 1. person: Tom Cruise\n\n2. city: Paris", "Tom Cruise saw Paris.")
     assert reading.names == frozenset({"tom cruise", "paris"})
 
 

@@ -72,17 +72,21 @@ def test_extra_keys_are_ignored() -> None:
 @pytest.mark.parametrize(
     "reply",
     [
-        f"Here is the JSON:\n\n{YES}", f"{YES}\n\nThe sentences are not identical, but close.", f"**Output:** {YES}",
+        f"Here is the JSON:\n\n{YES}", f"{YES}\n\nThe sentences are not identical, but close.",
+        f"**Output:** {YES}",
         "{'answer': 'yes', 'explanation': 'it's the same'}", "{“answer”: “yes”, “explanation”: “same”}",
-        '{answer: yes, explanation: same, more or less}', '{"answer": "yes", "explanation": "no difference",}',
+        '{answer: yes, explanation: same, more or less}',
+        '{"answer": "yes", "explanation": "no difference",}',
         '{"answer": "yes" "explanation": "same"}', '{"answer": "yes", // sure\n "explanation": "same"}',
         '{"answer": "yes", "explanation": "one\nand two"}', '{"answer"："yes"，"explanation"："一样"}',
-        '{"answer": "yes", "explanation": "to "leave" is to "go", or no?"}', '{"answer": "yes", "explanation": "cut o',
+        '{"answer": "yes", "explanation": "to "leave" is to "go", or no?"}',
+        '{"answer": "yes", "explanation": "cut o',
         '{\\"answer\\": \\"yes\\"}',
         '{"answer": true}', "{'answer': True}", '{"answer": "true"}', '{"answer": ["yes"]}',
         '{"ANSWER": "YES"}', '{"Final_Answer": "Yes."}', '{"answer": "Yes, they mean the same"}', f"[{YES}]",
         f"{YES}{YES}",
-        f'{{"result": {YES}}}', f'{{"id": 1, "data": [{YES}]}}', '{"answer": "equivalent"}', '{"is_equivalent": "yes"}',
+        f'{{"result": {YES}}}', f'{{"id": 1, "data": [{YES}]}}', '{"answer": "equivalent"}',
+        '{"is_equivalent": "yes"}',
         '{"semantically_equivalent": true, "reason": "no difference"}', '{"yes": "They say the same."}',
         '["yes", "They say the same."]', '{"answer": "They are equivalent."}',
         '{"sentence1": "No, thanks.", "answer": "yes"}', f'Format: {{"answer": "yes/no"}}\n{YES}',
@@ -119,7 +123,8 @@ def test_json_anywhere_is_the_answer(reply: str) -> None:
         ("One bridge is open, the other one is closed.\n\nNo.", "no"), ("The rivers differ. No.", "no"),
         ("1. No\n2. The rivers differ.", "no"), ("I would say no, since the rivers differ.", "no"),
         ("The sentences are semantically equivalent.", "yes"), ("They are not equivalent.", "no"),
-        ("Both sentences mean the same thing.", "yes"), ("These phrases aren't paraphrases of each other.", "no"),
+        ("Both sentences mean the same thing.", "yes"),
+        ("These phrases aren't paraphrases of each other.", "no"),
         ("The two texts have different meanings.", "no"), ("They do not mean the same.", "no"),
         (f"{SENTENCES_PROMPT}\n\nYes", "yes"), ('"answer": "no",\n"explanation": "The rivers differ."', "no"),
         ('The first says "No, we will never sell it to you." Answer: yes', "yes"), ("是", "yes"), ("否", "no"),
@@ -152,6 +157,8 @@ def test_plain_answers(reply: str, word: str) -> None:
         ('{"answer": "yes", "answer": "no"}', "two different answers"),
         ('{"answer": "yes", "x": {"answer": "no"}}', "two different answers"),
         ("NaN", "no clear yes or no"),
+        ('Choose one of ["yes", "no"].', "no clear yes or no"),
+        ('["perhaps", "yes"]', "no clear yes or no"),
         ("[" * 100_000, "no clear yes or no"),
         ('{"explanation": "yes"}', "the key 'answer' is missing"),
         ('{"answer": "maybe"}', "is 'maybe'"),
@@ -204,14 +211,17 @@ NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
         json.dumps({"paraphrases": {f"paraphrase{n}": text for n, text in enumerate(RAIN, 1)}}),
         json.dumps({f"Paraphrase {n}": text for n, text in enumerate(RAIN, 1)}),
         json.dumps({"sentence": "Rain in Rome.", "paraphrases": RAIN, "note": "All are short."}),
-        json.dumps({"output": {"paraphrases": RAIN}}), "\n".join(json.dumps({"paraphrase": text}) for text in RAIN),
+        json.dumps({"output": {"paraphrases": RAIN}}),
+        "\n".join(json.dumps({"paraphrase": text}) for text in RAIN),
         f"Here you are:\n```json\n{json.dumps({'paraphrases': RAIN}, indent=1)}\n```\nDo you need more?",
         "{'paraphrases': [" + ", ".join(f"'{text}'" for text in RAIN) + ",]}",
         json.dumps({"paraphrases": RAIN})[:-2], json.dumps({"paraphrases": RAIN})[:-2] + ', "It is rai',
-        NUMBERED, f"Sure, here are three:\n\n{NUMBERED}\n\nI hope they help!", "\n".join(f"- {text}" for text in RAIN),
+        NUMBERED, f"Sure, here are three:\n\n{NUMBERED}\n\nI hope they help!",
+        "\n".join(f"- {text}" for text in RAIN),
         "paraphrases:\n" + "\n".join(f'  - "{text}"' for text in RAIN),
         "\n".join(f"**Paraphrase {n}:** {text}" for n, text in enumerate(RAIN, 1)),
-        "Paraphrases:\n\n" + "\n".join(RAIN), f"Sorry for that. Here they are:\n{NUMBERED}",
+        "Paraphrases:\n\n" + "\n".join(RAIN), "\n".join(RAIN) + "\n\nLet me know if you need more.",
+        NUMBERED.replace("\n", "\n   (short)\n"), f"Sorry for that. Here they are:\n{NUMBERED}",
     ],
 )  # fmt: skip
 def test_equivalent_paraphrases(reply: str) -> None:
@@ -223,8 +233,10 @@ def test_equivalent_paraphrases(reply: str) -> None:
     ("reply", "problem"),
     [
         ("", "it is empty"),
-        (paraphrases_prompt("It rains. It pours. It stops.")[1].content, "no list of sentences"),
+        ("\n".join(m.content for m in paraphrases_prompt("It rains.")), "no list of sentences"),
         ("It rains in Rome.", "no list of sentences"),
+        ("It rains in Rome\nIt pours\nIt stops", "no list of sentences"),
+        ("It rains in Rome.\nIt pours.", "no list of sentences"),
         ("I cannot do that.\n1. It is unsafe.\n2. It is long.", "no list of sentences"),
         ("I can't.\nIt is unsafe.\nIt is long.", "no list of sentences"),
         (YES, "is missing"),
@@ -298,6 +310,15 @@ def test_a_cut_off_reply_says_so() -> None:
     sent = replies.chats[1].messages
     assert len(sent[2].content) == LONGEST_SENT_BACK
     assert "(cut off)" in sent[3].content
+
+
+def test_a_paraphrase_that_was_cut_off_is_left_out() -> None:
+    """Of a list that was cut off, the complete paraphrases are used."""
+    for text in ("1. It rains.\n2. Rain falls.\n3. There is ra", '["It rains.", "Rain falls.", "There is ra'):
+        result = asyncio.run(
+            ask_paraphrases(Replies(Reply(text, finish_reason="length")).oracle, "It rains.")
+        )
+        assert result.texts == ("It rains.", "Rain falls.")
 
 
 def test_paraphrases_are_repaired_too() -> None:
