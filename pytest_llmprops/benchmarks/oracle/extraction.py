@@ -225,7 +225,7 @@ def _read_part(reply: str, text: str) -> ListReading:
     values, rest = found_json(reply)
     pairs = [pair for value in values[:_MOST_ITEMS] for pair in _json_pairs(value, sentence)]
     if not pairs:
-        pairs = _text_pairs(rest if values else reply, sentence)
+        pairs = _text_pairs(rest, sentence)
     if not pairs:
         says_none = reply.strip(_EDGES).lower() in _NONE or _SAYS_NONE.search(reply.replace("’", "'"))
         if says_none or any(value in ((), []) or _is_empty(value) for value in values):
@@ -349,7 +349,7 @@ def _json_pairs(value: Any, sentence: _Sentence, kind: str = "") -> list[_Pair]:
     pairs: list[_Pair] = []
     for key, inner in value:
         plain = _plain(key)
-        if plain in _NAME_KEYS | _KIND_KEYS and names and isinstance(inner, str):
+        if plain in _NAME_KEYS | _KIND_KEYS and names and isinstance(inner, str) and not sentence.has(inner):
             continue
         # {"1": "city: Huy"}, but not {"1964": "year"}
         is_name = sentence.has(key) and isinstance(inner, str)
@@ -432,7 +432,7 @@ def _unmarked(reply: str, sentence: _Sentence) -> list[_Pair]:
         return _split_lines([line for line in lines if _UNMARKED.fullmatch(line)], sentence)
     match = _LEAD.search("\n".join(lines))
     listed = [part for part in _SPLIT.split(match[1]) if part.strip(_EDGES)] if match else []
-    if listed and 2 * sum(sentence.has(part) for part in listed) > len(listed):
+    if listed and 2 * sum(map(sentence.has, listed)) >= len(listed):
         return _split_lines(listed, sentence)
     lines = [line for line in lines if normalised(line) != sentence.normal and not _is_remark(line, sentence)]
     lines = [
@@ -519,7 +519,7 @@ def _halves(line: str, sentence: _Sentence) -> _Pair:
     """Split a line where one side is in the sentence, otherwise at its first colon; ("", line) if it has no class."""
     # Entity: Huy, Type: city, or Type: city, Entity: Huy
     detail = _DETAIL.search(line)
-    if detail and detail.start() and line[: detail.start()].strip(_EDGES):
+    if detail and line[: detail.start()].strip(_EDGES):
         name = _halves(line[: detail.start()], sentence)
         return (line[detail.end() :].strip(_EDGES), name[1]) if name[1].strip(_EDGES) else name
     named = _NAME_DETAIL.search(line) if detail else None

@@ -522,7 +522,7 @@ def _plain_sentences(text: str) -> list[str]:
         return []
     if items:
         return items
-    lines = [line.strip(" *_\t,") for line in text.splitlines() if line.strip() and FENCE not in line]
+    lines = [line.strip(" *_\t,") for line in text.splitlines() if FENCE not in line]
     lines = [line for line in lines if line[-1:] != ":" and _cleaned(line) and not _OFFER.match(line)]
     are_sentences = all(line.rstrip("\"'”*")[-1:] in ".!?" for line in lines)
     return lines if are_sentences and len(lines) > 2 else []

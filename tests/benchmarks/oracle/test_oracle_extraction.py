@@ -158,7 +158,9 @@ def test_other_lines_decide_on_a_name_that_is_not_in_the_sentence(line: str) -> 
         '<entity type="city">Oslo</entity> <entity>1964</entity>',
         "The CARRY flag costs:\nOslo\n1964", '{"result": "1. city: Oslo\\n2. year: 1964"}',
         '["1. city: Oslo", "2. year: 1964"]',
-        "Note: two names.\ncity: Oslo\nyear: 1964",
+        "Note: two names.\ncity: Oslo\nyear: 1964", "2. city: Oslo\n3. year: 1964\nI begin with 1. Rome",
+        '{"name": "answer", "value": [{"city": "Oslo"}, {"year": 1964}]}',
+        '[{"name": "Oslo", "aliases": []}, {"name": "1964"}]',
     ],
 )  # fmt: skip
 def test_shapes_of_a_list(reply: str) -> None:
@@ -189,6 +191,12 @@ def test_shapes_of_a_list(reply: str) -> None:
         ("1. a very large old city: Bergen", ["a very large old city: Bergen"]),
         ("1. city: Oslo\n   - 1964", ["Oslo"]),
         ("1. CARRY: flag", ["CARRY"]),
+        ("1. CARRY\n   - flag", ["CARRY"]),
+        ("1. flag\n   - CARRY", ["CARRY"]),
+        ("The entities are Oslo and Bergen", ["Oslo", "Bergen"]),
+        ("1. Oslo: City\n2. Part: flag", ["Oslo", "flag"]),
+        ("1. owner: the Reeds'", ["the Reeds'"]),
+        ('{"name": "Oslo", "former names": ["Christiania"]}', ["Oslo", "Christiania"]),
         ("1. flag: CARRY", ["CARRY"]),
         ("1. Chip: flag", ["flag"]),
         ("1. flag: part\n2. Oslo: city\n3. chip: flag", ["flag", "Oslo", "chip"]),
@@ -228,6 +236,8 @@ def test_form_decides_without_the_sentence() -> None:
     """Without the sentence, the class is before the first colon and the name after it."""
     assert read("1. film: Mission: Impossible\n2. x", "") == [("Mission: Impossible", "film"), ("x", "")]
     assert read("1. Tom Cruise (actor)", "") == [("Tom Cruise", "actor")]
+    assert read("1. 1962 - a year", "") == [("1962", "a year")]
+    assert read("1. city - Oslo", "") == [("Oslo", "city")]
     assert read("city: Oslo\nSo it is", "") == [("Oslo", "city")]
 
 
@@ -262,6 +272,7 @@ def test_no_entities_is_an_answer(reply: str) -> None:
         ("with Tom Cruise, says the novel", "not a list"),
         ("was shot in", "not a list"),
         ("Rome – Paris", "not a list"),
+        ("In part 1. the flag waves", "not a list"),
         ("1. b c d e f g h i j k l", "no names"),
         ('{"entities": ["', "not a list"),
         ("Tom Cruise likes Rome, Paris and Oslo", "not a list"),
