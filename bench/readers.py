@@ -209,6 +209,8 @@ def _others() -> Iterator[Reader]:
         (
             '{"answer": "yes", "explanation": "They say the same."}',
             '```json\n{"paraphrases": ["He ran.", "He was running."]}\n```',
+            "The answer is no. They are not equivalent: \"started\" is not 'ended'.",
+            "1. He ran.\n2. 'He was running.'",
         ),
         ('{"answer": ', '"paraphrases": [', '{"a": ', "[[", "1e9", "NaN", "\\ud800"),
     )
@@ -216,6 +218,8 @@ def _others() -> Iterator[Reader]:
     lists = (
         "1. person: Tom Cruise\n2. movie: Mission: Impossible", "- Tom Cruise (actor), Nicole Kidman", "None",
         "There are no named entities.", "city: Paris", "1. a 2. b 3. c", "[[named entity]]", "A, B, C and D",
+        "| # | type | entity |\n|---|---|---|\n| 1 | person | Tom Cruise |", "- type: person\n  entity: Tom Cruise",
+        '[{"type": "person", "name": "Tom Cruise"}]', "<person>Tom Cruise</person>", "1. person\n   - Tom Cruise",
     )  # fmt: skip
     entity = Entity("Tom Cruise", "person", spans=((0, 10),))
     yield Reader(

@@ -125,10 +125,10 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def found_json(text: str) -> tuple[list[Any], str]:
     """Return the JSON objects and arrays in a text, in order, and the text without them. Takes linear time.
 
-    Objects are ``Members``, arrays are lists, numbers are texts. Read are also: single and typographic quotation marks,
-    unescaped marks inside texts, keys and values without marks, Python's literals, missing and trailing commas,
-    comments, full-width punctuation, line breaks in texts, and a document that ends too early. Texts in brackets
-    without marks (``[1]``, ``[sic]``) are not JSON.
+    Objects are ``Members``, arrays are lists, numbers are texts. These mistakes are accepted: single and typographic
+    quotation marks, unescaped marks inside texts, keys and values without marks, Python's literals and tuples, missing
+    and trailing commas, comments, full-width punctuation, line breaks in texts, and a document that ends too early.
+    Texts in brackets without marks (``[1]``, ``[sic]``) are not JSON.
     """
     if '{\\"' in text:
         text = text.replace('\\"', '"')
@@ -164,16 +164,14 @@ class _Lenient:
 
     def value(self, depth: int) -> Any:
         mark = self._mark()
-        if mark in "{[" and mark:
+        # A tuple counts inside a list only; elsewhere, brackets are prose.
+        if mark in ("{", "[") or (mark == "(" and depth):
             if depth == _DEEPEST:
                 self.at += 1
                 return _NOTHING
             return self._object(depth) if mark == "{" else self._array(depth)
         if mark in _CLOSING:
             return self._string()
-        if mark == "(" and depth:
-            # A tuple inside a list. Outside, brackets are prose.
-            return self._array(depth)
         match = _BARE.match(self.text, self.at)
         if match is None:
             return _NOTHING

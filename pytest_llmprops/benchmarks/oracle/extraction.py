@@ -109,6 +109,7 @@ _KIND_KEYS = frozenset(
         "entity label",
     }
 )
+_NOTE_KEYS = frozenset({"error", "message", "note", "notes", "explanation", "reason", "comment"})
 _COUNTS = re.compile(r"(?:entity |item )?(?:#|no\.?|number|id|index|\d+)|entity \d+", re.I)
 _CONTAINERS = re.compile(
     r"(?:named |recogni[sz]ed |extracted )?(?:entit(?:y|ies)|ner|results?|data|outputs?|list|items?|answer|response)",
@@ -118,8 +119,9 @@ _UNMARKED = re.compile(r"[\s\"“'>]*(?P<left>[A-Za-z][\w /&-]{0,40})[:：]\s?[^
 _REMARK = re.compile(
     r"(?:note|sentence|explanation|sorry|input|text|answer|here|output)\b(?: \w+){0,4}[:：]", re.I
 )
+_PROSE = re.compile(r" (?:is|was) (?:an?|the) ")
 _LEAD = re.compile(
-    r"\bentit(?:y|ies)\b(?! \d)[^.:：\n]{0,80}?(?:[:：]|\b(?:are|is|includes?|including)\b)[:：]? *(\S[^\n]*)",
+    r"\bentit(?:y|ies)\b(?! \d)[^.:：\n]{0,80}?(?:[:：=→]|->|\b(?:are|is|includes?|including)\b)[:：]? *(\S[^\n]*)",
     re.I,
 )
 #: HTML of a list: items and breaks begin a line
@@ -349,7 +351,8 @@ def _json_pairs(value: Any, sentence: _Sentence, kind: str = "") -> list[_Pair]:
     pairs: list[_Pair] = []
     for key, inner in value:
         plain = _plain(key)
-        if plain in _NAME_KEYS | _KIND_KEYS and names and isinstance(inner, str) and not sentence.has(inner):
+        is_note = plain in _NOTE_KEYS or (plain in _NAME_KEYS | _KIND_KEYS and names)
+        if is_note and isinstance(inner, str) and not sentence.has(inner):
             continue
         # {"1": "city: Huy"}, but not {"1964": "year"}
         is_name = sentence.has(key) and isinstance(inner, str)
@@ -435,6 +438,7 @@ def _unmarked(reply: str, sentence: _Sentence) -> list[_Pair]:
     if listed and 2 * sum(map(sentence.has, listed)) >= len(listed):
         return _split_lines(listed, sentence)
     lines = [line for line in lines if normalised(line) != sentence.normal and not _is_remark(line, sentence)]
+    lines = [line for line in lines if len(lines) > 1 or not _PROSE.search(line)]
     lines = [
         part for line in lines if line[-1] not in ":：" and not _is_head(line) for part in _several(line)
     ]
@@ -450,6 +454,9 @@ def _unmarked(reply: str, sentence: _Sentence) -> list[_Pair]:
 
 def _names(lines: Sequence[str], sentence: _Sentence) -> list[str]:
     """Return the names on lines, or on one line, if all are in the sentence and do not just repeat a part of it."""
+    if len(lines) > 1:
+        # "Sure!", then all names on one line
+        lines = [line for line in lines if sentence.has_all(line)] or lines
     names = (
         [part for part in _SPLIT.split(lines[0]) if part.strip(_EDGES)] if len(lines) == 1 else list(lines)
     )

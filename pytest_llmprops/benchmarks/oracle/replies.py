@@ -245,6 +245,7 @@ _WORDS: Mapping[str, bool] = {
     "n": False, "false": False, "not equivalent": False, "not semantically equivalent": False,
     "different": False, "否": False, "不是": False,
 }  # fmt: skip
+_YES = frozenset({"yes", "true"})
 _EQUIVALENT = re.compile(
     r"(?:is|are)?[ _]?(?:semantic(?:ally)?[ _]?)?(?:equivalent|equivalence|paraphrases?)", re.I
 )
@@ -265,13 +266,13 @@ _CHOICE = re.compile(
 _MARKS = re.compile(r"[\"“”‘`*_#\[\](){}<>\\|]+|(?<!\w)['’]|['’](?!\w)")
 #: "no" as a whole answer, not "no difference"
 _YES_NO = (
-    r"(yes|no(?=[.,;:!?。，；–—-]|\n|\Z| [-–—=/]| (?:because|since|as|they|the|these|those|it|both|explanation|reason"
-    r"|for|but|while|although|though|so|due|one|sentence|text|i)\b))(?!\w|\?)"
+    r"(yes|true|false|no(?=[.,;:!?。，；–—-]|\n|\Z| [-–—=/]| (?:because|since|as|they|the|these|those|it|both|one|i"
+    r"|explanation|reason|sentence|text|for|but|while|although|though|so|due)\b))(?!\w|\?)"
 )
 _LABELLED = re.compile(
-    r"(?:^a(?=:)|\b(?:answer|答案|verdict|decision|conclusion|judge?ment|response|result|output|boxed|paraphrases?"
-    r"|(?:semantic(?:ally)? )?equivalen(?:t|ce)))(?: here)?(?: ?(?:is|would be|should be|must be)\b|是)?"
-    r" ?(?:[:：]|=>?|->|→|–|—|-)?\s?" + _YES_NO,
+    r"(?:^a(?=:)|\b(?:answer|答案|verdict|decision|conclusion|judge?ment|response|result|output|boxed(?: text)?"
+    r"|paraphrases?|(?:semantic(?:ally)? )?equivalen(?:t|ce)))(?: here)?"
+    r"(?: ?(?:is|would be|should be|must be)\b|是)? ?(?:[:：]|=>?|->|→|–|—|-)?\s?" + _YES_NO,
     re.I | re.M,
 )
 _LEADING = re.compile(
@@ -285,11 +286,12 @@ _SAYS = re.compile(r"\b(?:say|so|therefore|thus|hence) ?[,:]? ?" + _YES_NO, re.I
 _REFUSES = re.compile(r"no,? (?:i(?: am|'m| can|'d| will|'ll)|sorry)\b", re.I)
 _CLAUSE = re.compile(r"[^.;!?\n]+[.;!?\n]?")
 _SUBJECT = re.compile(
-    r"\b(?:sentences?|texts?|phrases?|statements?|they|these|two|both|it|paraphrases?)\b", re.I
+    r"\b(?:sentences?|texts?|phrases?|statements?|they|these|two|both|it|paraphrases?|meanings?)\b", re.I
 )
 _SAME = re.compile(
     r"\b(?:(?P<no>non-?|in)?equivalent|paraphrases?|(?:the )?same (?:meaning|thing|idea|information|fact|message|event)"
-    r"|mean the same|(?P<other>different|differ)(?: in)? (?:meanings?|things|ideas|information|facts|events))\b",
+    r"|mean the same|the same(?=[.,;!\n]|$| in\b)|meanings? (?:is|are) (?P<unlike>different)"
+    r"|(?P<other>different|differ)(?: in)? (?:meanings?|things|ideas|information|facts|events))\b",
     re.I,
 )
 _VERB = re.compile(
@@ -389,10 +391,10 @@ def _plain_answer(text: str) -> tuple[bool | None, str]:
     leading = _LEADING.match(text)
     if leading and not _REFUSES.match(text, leading.start(1)):
         words.append(leading[1])
-    said, problem = _decided([word.casefold() == "yes" for word in words])
+    said, problem = _decided([word.casefold() in _YES for word in words])
     if said is not None or problem:
         return said, problem
-    said, problem = _decided([m[1].casefold() == "yes" for m in _SAYS.finditer(text)])
+    said, problem = _decided([m[1].casefold() in _YES for m in _SAYS.finditer(text)])
     if said is not None or problem:
         return said, problem
     return _decided([_stated(clause) for clause in _CLAUSE.findall(text)])
@@ -404,7 +406,7 @@ def _stated(clause: str) -> bool | None:
     if match is None or _OPEN.search(clause) or not _SUBJECT.search(clause):
         return None
     before = clause[: match.start()]
-    if match["no"] or match["other"]:
+    if match["no"] or match["other"] or match["unlike"]:
         return None if _NOT.search(before) else False
     if _NOT.search(before):
         return False
@@ -418,13 +420,15 @@ _LABEL = re.compile(
 )
 _QUOTES = '"“”'
 _PLACEHOLDER = re.compile(
-    r"(?:your |the )?(?:first |second |third |fourth |fifth )?(?:paraphrased?|sentence|text)(?: sentence)? ?#?\d*",
+    r"(?:your |the )?(?:first |second |third |fourth |fifth )?(?:paraphrased?|sentence|text)(?: sentence)? ?#?\d*"
+    r"|none|n/a",
     re.I,
 )
 _PROMPT_7 = re.compile(
     r"Generate five paraphrases that are semantically equivalent to[^\n]*|Output with key 'paraphrases'[^\n]*",
     re.I,
 )
+_TAG = re.compile(r"</?\w{1,20}>")
 _OFFER = re.compile(r"(?:let me know|i hope|feel free|would you)\b", re.I)
 _REFUSAL = re.compile(r"\b(?:can(?:'|’)t|cannot|unable|not able|won(?:'|’)t|sorry)\b", re.I)
 _HERE = re.compile(r"\bhere\b", re.I)
@@ -448,7 +452,7 @@ def read_paraphrases(reply: str) -> Paraphrases:
         texts = []
     if not texts and not keyed:
         texts = _plain_sentences(rest)
-    texts = [text for text in map(_cleaned, texts) if text]
+    texts = list(dict.fromkeys(text for text in map(_cleaned, texts) if text))
     problem = ""
     if not texts:
         problem = _no_paraphrases(reply, has_json=bool(values), has_key=bool(keyed))
@@ -515,7 +519,7 @@ def _texts(value: Any, *, is_keyed: bool = True) -> list[str]:
 
 def _plain_sentences(text: str) -> list[str]:
     """Return the sentences of a list without JSON; an empty list if the text has none."""
-    text = _PROMPT_7.sub("", text)
+    text = _TAG.sub("\n", _PROMPT_7.sub("", text))
     items = list_lines(text)
     before = text[: text.find(items[0])] if items else text
     if _REFUSAL.search(before) and not _HERE.search(before):

@@ -126,6 +126,9 @@ def test_json_anywhere_is_the_answer(reply: str) -> None:
         ("Both sentences mean the same thing.", "yes"),
         ("These phrases aren't paraphrases of each other.", "no"),
         ("The two texts have different meanings.", "no"), ("They do not mean the same.", "no"),
+        ("The meaning is the same.", "yes"), ("The meaning is different.", "no"),
+        ("They are not the same.", "no"),
+        ("Answer: true", "yes"), ("False. The rivers differ.", "no"), ("\\boxed{\\text{yes}}", "yes"),
         (f"{SENTENCES_PROMPT}\n\nYes", "yes"), ('"answer": "no",\n"explanation": "The rivers differ."', "no"),
         ('The first says "No, we will never sell it to you." Answer: yes', "yes"), ("是", "yes"), ("否", "no"),
     ],
@@ -220,7 +223,9 @@ NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
         "\n".join(f"- {text}" for text in RAIN),
         "paraphrases:\n" + "\n".join(f'  - "{text}"' for text in RAIN),
         "\n".join(f"**Paraphrase {n}:** {text}" for n, text in enumerate(RAIN, 1)),
-        "Paraphrases:\n\n" + "\n".join(RAIN), "\n".join(RAIN) + "\n\nLet me know if you need more.",
+        "Paraphrases:\n\n" + "\n".join(RAIN), f"{json.dumps(RAIN)}\n{json.dumps(RAIN)}",
+        "\n".join(f"<paraphrase>{text}</paraphrase>" for text in RAIN),
+        "\n".join(RAIN) + "\n\nLet me know if you need more.",
         NUMBERED.replace("\n", "\n   (short)\n"), f"Sorry for that. Here they are:\n{NUMBERED}",
     ],
 )  # fmt: skip
@@ -243,6 +248,7 @@ def test_equivalent_paraphrases(reply: str) -> None:
         ('{"error": "I cannot do that."}', "is missing"),
         ('{"paraphrases": []}', "not a list"),
         ('{"paraphrases": null}', "not a list"),
+        ('{"paraphrases": "None"}', "not a list"),
         ('{"paraphrases": ["...", "sentence 2", ""]}', "not a list"),
         (
             json.dumps({"paraphrases": ["It rains.", "x" * (LONGEST_PARAPHRASE + 1)]}),
