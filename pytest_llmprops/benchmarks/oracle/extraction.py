@@ -235,7 +235,7 @@ def _read_part(reply: str, text: str) -> ListReading:
         return ListReading(None, "the reply is not a list")
     is_entity_first = _is_entity_first(pairs[:_MOST_ITEMS], sentence)
     entities: dict[str, Extracted] = {}
-    dropped = is_example = False
+    dropped, is_example = not all(map(any, pairs)), False
     for left, right in filter(any, pairs[:_MOST_ITEMS]):
         for entity in _entities(left, right, sentence, is_entity_first):
             key = normalised(entity.name)
@@ -305,9 +305,12 @@ _Pair = tuple[str, str]
 
 def _is_empty(value: Any) -> bool:
     """Return True for ``{"entities": []}`` and ``{"entities": "none"}``."""
-    return isinstance(value, tuple) and all(
+    if not isinstance(value, tuple):
+        return False
+    inners = [inner for key, inner in value if _plain(key) not in _NOTE_KEYS]
+    return bool(inners) and all(
         inner in ((), [], None) or (isinstance(inner, str) and inner.strip(_EDGES).lower() in _NONE | {""})
-        for _, inner in value
+        for inner in inners
     )
 
 

@@ -444,6 +444,8 @@ def read_paraphrases(reply: str) -> Paraphrases:
     values, rest = found_json(reply)
     notes = Notes(fenced=bool(values) and FENCE in rest, text=reply)
     keyed = [value for key, value in _top_members(values) if _PARAPHRASE_KEY.fullmatch(key)]
+    # Of two lists, the first.
+    keyed = [value for value in keyed if isinstance(value, list) and value][:1] or keyed
     if keyed:
         texts = [text for value in keyed for text in _texts(value)]
     elif values:
@@ -452,7 +454,7 @@ def read_paraphrases(reply: str) -> Paraphrases:
         texts = []
     if not texts and not keyed:
         texts = _plain_sentences(rest)
-    texts = list(dict.fromkeys(text for text in map(_cleaned, texts) if text))
+    texts = [text for text in map(_cleaned, texts) if text]
     problem = ""
     if not texts:
         problem = _no_paraphrases(reply, has_json=bool(values), has_key=bool(keyed))

@@ -249,7 +249,8 @@ def test_form_decides_without_the_sentence() -> None:
         "The sentence doesn’t contain any named entities.", "I could not find any entities.",
         "No named entities were found.", "There aren't any entities.",
         "I'm sorry, but there are no entities.", "[]", "{}",
-        '{"entities": []}', '{"persons": [], "places": []}', '{"entities": "none"}', '{"entities": null}',
+        '{"entities": []}', '{"persons": [], "places": []}', '{"entities": "none"}',
+        '{"entities": [], "note": "As asked."}', '{"entities": null}',
         "(none)",
     ],
 )  # fmt: skip
@@ -275,6 +276,7 @@ def test_no_entities_is_an_answer(reply: str) -> None:
         ("Rome – Paris", "not a list"),
         ("Tom Cruise is the actor who flew.", "not a list"),
         ('{"error": "no sentence"}', "not a list"),
+        ("1. Type: city", "no names"),
         ("In part 1. the flag waves", "not a list"),
         ("1. b c d e f g h i j k l", "no names"),
         ('{"entities": ["', "not a list"),

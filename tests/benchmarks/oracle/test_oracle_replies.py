@@ -223,7 +223,7 @@ NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
         "\n".join(f"- {text}" for text in RAIN),
         "paraphrases:\n" + "\n".join(f'  - "{text}"' for text in RAIN),
         "\n".join(f"**Paraphrase {n}:** {text}" for n, text in enumerate(RAIN, 1)),
-        "Paraphrases:\n\n" + "\n".join(RAIN), f"{json.dumps(RAIN)}\n{json.dumps(RAIN)}",
+        "Paraphrases:\n\n" + "\n".join(RAIN), json.dumps({"paraphrases": RAIN}) * 2,
         "\n".join(f"<paraphrase>{text}</paraphrase>" for text in RAIN),
         "\n".join(RAIN) + "\n\nLet me know if you need more.",
         NUMBERED.replace("\n", "\n   (short)\n"), f"Sorry for that. Here they are:\n{NUMBERED}",
