@@ -264,14 +264,14 @@ _CHOICE = re.compile(
     r"\b(?:yes|no)\b['\"*]?(?: ?[/|&] ?| or | and )['\"*]?(?:yes|no)\b|\byes,? no(?=[.,;!?]|$)", re.I | re.M
 )
 _MARKS = re.compile(r"[\"“”‘`*_#\[\](){}<>\\|]+|(?<!\w)['’]|['’](?!\w)")
-#: "no" as a whole answer, not "no difference"
+#: "no" as a whole answer, not "no difference" or "no one"
 _YES_NO = (
-    r"(yes|true|false|no(?=[.,;:!?。，；–—-]|\n|\Z| [-–—=/]| (?:because|since|as|they|the|these|those|it|both|one|i"
-    r"|explanation|reason|sentence|text|for|but|while|although|though|so|due)\b))(?!\w|\?)"
+    r"(yes|true|false|no(?=[.,;:!?。，；–—-]|\n|\Z| [-–—=/]| (?:because|since|as|they|the|these|those|it|both|i"
+    r"|for|but|while|although|though|so|due)\b))(?!\w|\?)"
 )
 _LABELLED = re.compile(
     r"(?:^a(?=:)|\b(?:answer|答案|verdict|decision|conclusion|judge?ment|response|result|output|boxed(?: text)?"
-    r"|paraphrases?|(?:semantic(?:ally)? )?equivalen(?:t|ce)))(?: here)?"
+    r"|paraphrases?|(?:semantic(?:ally)? )?equivalen(?:t|ce)))(?: here| (?:for|to|of)(?: \w+){1,4}?)?"
     r"(?: ?(?:is|would be|should be|must be)\b|是)? ?(?:[:：]|=>?|->|→|–|—|-)?\s?" + _YES_NO,
     re.I | re.M,
 )
@@ -281,7 +281,9 @@ _LEADING = re.compile(
     re.I,
 )
 #: a line or a sentence of its own
-_ALONE = re.compile(r"(?:^[^\w\n]*(?:\d[.)] )?|(?<=[.!?] ))(yes|no)(?:[.!](?=\s)|[^\w\n?]*$)", re.I | re.M)
+_ALONE = re.compile(r"(?:^[^\w\n]*|(?<=[.!?] ))(yes|no|true|false)(?:[.!](?=\s)|[^\w\n?]*$)", re.I | re.M)
+#: "1. No", where the first of two numbers is the answer, or both sentences are answered
+_COUNTED = re.compile(r"(?:^|[ ,;])\d[.)] " + _YES_NO, re.I | re.M)
 _SAYS = re.compile(r"\b(?:say|so|therefore|thus|hence) ?[,:]? ?" + _YES_NO, re.I)
 _REFUSES = re.compile(r"no,? (?:i(?: am|'m| can|'d| will|'ll)|sorry)\b", re.I)
 _CLAUSE = re.compile(r"[^.;!?\n]+[.;!?\n]?")
@@ -387,7 +389,7 @@ def _plain_answer(text: str) -> tuple[bool | None, str]:
     whole = text.strip(" .!。").casefold()
     if whole in _WORDS:
         return _WORDS[whole], ""
-    words = [m[1] for m in _LABELLED.finditer(text)] + [m[1] for m in _ALONE.finditer(text)]
+    words = [m[1] for pattern in (_LABELLED, _ALONE, _COUNTED) for m in pattern.finditer(text)]
     leading = _LEADING.match(text)
     if leading and not _REFUSES.match(text, leading.start(1)):
         words.append(leading[1])
