@@ -168,6 +168,7 @@ def test_plain_answers(reply: str, word: str) -> None:
         ("NaN", "no clear yes or no"),
         ('Choose one of ["yes", "no"].', "no clear yes or no"),
         ('["perhaps", "yes"]', "no clear yes or no"),
+        ("[]", "no clear yes or no"),
         ("[" * 100_000, "no clear yes or no"),
         ('{"explanation": "yes"}', "the key 'answer' is missing"),
         ('{"answer": "maybe"}', "is 'maybe'"),
