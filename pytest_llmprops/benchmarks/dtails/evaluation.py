@@ -292,11 +292,9 @@ def judge_choices(
     chosen = [choice.chosen for choice in choices if choice.chosen is not None]
     other = next((choice.other for choice in choices if choice.other), "")
     said = without_empty({READ_BY: _rule(first.reading), OTHER_READING: other})
-    evidence = (
-        SelectionEvidence.of(item, [choice.order for choice in choices], chosen, rules).to_json() | said
-    )
+    evidence = SelectionEvidence.of(item, [choice.order for choice in choices], chosen, rules).to_json()
     answer, score = _answer(item, choices), right / len(choices)
-    return Verdict(status, variation_name(item["label"]), answer, reason, score, values, evidence)
+    return Verdict(status, variation_name(item["label"]), answer, reason, score, values, {**evidence, **said})
 
 
 def _reading_values(run: int, reading: Reading, right: bool, retried: bool) -> dict[str, float]:

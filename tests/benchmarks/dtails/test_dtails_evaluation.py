@@ -572,7 +572,7 @@ def test_evidence_has_no_replies(tmp_path: Path) -> None:
     for record, evidence in selections(measure(tmp_path / "run", KNOW, {"m": stumbles}, runs=2)):
         assert [record.values[f"run{n}_retried"] for n in (1, 2)] == [1.0, 1.0]
         assert len(evidence.shown) == 2
-        assert set(record.evidence) == {"concept", "sentence", "variations", "shown"}
+        assert set(record.evidence) == {"concept", "sentence", "variations", "shown", "read_by"}
 
 
 def test_rules_with_their_sentences(tmp_path: Path) -> None:
