@@ -22,7 +22,7 @@ from typing import Any
 
 from bench.oracle_speed import oracle
 from bench.process import PLAIN, ROOT, TRIVIAL, Measured, measure
-from bench.readers import fuzz, score
+from bench.readers import fuzz, know_nothing, score
 from bench.stub_server import running_stub
 from bench.suite import Bench
 
@@ -214,6 +214,7 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "oracle": oracle,
     "readers": fuzz,
     "labelled": score,
+    "know_nothing": know_nothing,
 }
 
 

@@ -15,6 +15,7 @@ import json
 import os
 import random
 import re
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +25,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from bench.process import PLAIN, measure
 from fixtures.replies import dtails_replies
 from pytest_llmprops.benchmarks.dtails.reading import (
     declines,
@@ -482,6 +484,33 @@ def score(bench: Bench) -> None:
                 for misread, given in one.misread:
                     place, text = misread.get("item", ""), misread["reply"]
                     print(f"    {misread['label']!r} read as {given!r}: {place} {text!r}")
+
+
+def know_nothing(bench: Bench) -> None:
+    """Print the table of ``docs/report.md``: accuracy and warnings of the models in ``fixtures/degenerate.py``."""
+    from fixtures.degenerate import MODELS, headline_results
+
+    file = ROOT / "fixtures" / "degenerate.py"
+    names = ("htest", "homophones", "dtails", "eras", "oracle")
+    print(f"| model | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
+    for model in MODELS:
+        run, name = bench.fresh("run"), model.__name__
+        command = [
+            sys.executable, "-m", "pytest", "suites", *PLAIN, "-q", "-p", "no:cacheprovider", "--llm-limit", "20",
+            "--llm-helper", "parse=words", "-k", "not search", "--llm-run", str(run), "--llm-store",
+            str(bench.fresh("store")), "--model", f"fake:call?file={file}&function={name}",
+        ]  # fmt: skip
+        measure(command, cwd=ROOT, env=bench.env, memory=False)
+        facts = json.loads((run / "run.json").read_text(encoding="utf-8"))
+        results = headline_results(facts)
+        warned = {row["benchmark"] for row in facts["remarks"] if row["warning"]}
+        cells = [
+            f"{results[one].accuracy:.1%}{', warned' if one in warned else ''}"
+            if one in results
+            else "run stopped"
+            for one in names
+        ]
+        print(f"| {(model.__doc__ or '').rstrip('.')} (`{name}`) | {' | '.join(cells)} |", flush=True)
 
 
 def fuzz(bench: Bench, count: int = 600, seed: int = 0) -> None:
