@@ -290,9 +290,12 @@ def read_translation(
         for index, form, plain in forms
         for start, is_word in _places(plain, text)
     ]
+    matches, is_compound = _without_compounds(matches)
     if matches:
         whole = [match for match in matches if match.is_word] or matches
         return _winner(_used(whole, text, source, concept), "substring")
+    if is_compound:
+        return Reading(problem="only a compound of several variations")
     # A lemma is not in the text. A word that is only in the rest of the reply, or is English, does not count.
     foreign = set(unicode_words(translation)) - set(unicode_words(shown)) | set(unicode_words(source))
     words = [word for word in map(folded, tokens) if word and word not in foreign]
@@ -313,6 +316,18 @@ def read_translation(
     if not similar:
         return Reading(problem="no word of the translation is similar to a variation")
     return _winner([match for match in similar if match.ratio == ratio], "word")
+
+
+def _without_compounds(matches: list[_Match]) -> tuple[list[_Match], bool]:
+    """Leave out single characters of different variations that form one word: 兄弟 is neither 兄 nor 弟."""
+    single = {match.start: match.index for match in matches if match.length == 1}
+    parts = {
+        place
+        for start, index in single.items()
+        if single.get(start + 1, index) != index
+        for place in (start, start + 1)
+    }
+    return [match for match in matches if match.length > 1 or match.start not in parts], bool(parts)
 
 
 def _may_be(word: str, form: str) -> bool:

@@ -701,3 +701,12 @@ def test_long_replies_are_read_quickly(answer: str) -> None:
     start = time.perf_counter()
     selected(answer, KNOW)
     assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "index"),
+    [("私の兄弟は学生です。", None), ("私の兄弟は学生で、兄は医者です。", 0), ("兄と弟がいる。", 0)],
+)
+def test_a_compound_of_two_variations_names_neither(text: str, index: int | None) -> None:
+    """The word for siblings has both characters, and says nothing about the age."""
+    assert read_translation(text, (("兄", "お兄さん"), ("弟",)), unicode_words(text)).index == index
