@@ -36,9 +36,18 @@ def documented(heading: str) -> set[str]:
     return set(re.findall(r"`([^`]+)`", section))
 
 
+#: keys that every benchmark may have
+COMMON = {"read_by", "other_reading"}
+
+
 def written(records: Sequence[VerdictRecord]) -> set[str]:
-    """Return the keys in these records' evidence."""
-    return {key for record in records for key in keys(record.evidence)}
+    """Return the keys in these records' evidence, without those that every benchmark may have."""
+    return {key for record in records for key in keys(record.evidence)} - COMMON
+
+
+def test_common_keys_are_documented() -> None:
+    """The page lists the keys of how a reply was read once."""
+    assert documented("Evidence") >= COMMON
 
 
 def test_fields_of_a_verdict_are_documented() -> None:

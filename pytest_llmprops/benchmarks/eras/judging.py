@@ -37,7 +37,7 @@ from pytest_llmprops.benchmarks.eras.settings import ErasSettings
 from pytest_llmprops.core.benchmark import Ask, Serve
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.requests import Chat, Reply, Segment, Sentiment
+from pytest_llmprops.core.requests import PLANNED, Chat, Reply, Segment, Sentiment
 from pytest_llmprops.core.segmentation import boundaries
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import READ_ALIKE, READ_BY, Verdict
@@ -264,7 +264,8 @@ async def segmented(text: str, ask: Ask, settings: ErasSettings) -> ChatAnswer:
         max_tokens=settings.max_tokens,
     )
     first = ChatAnswer(reply := await ask(request), read_segmentation(reply.text, text), retried=False)
-    if first.words or first.is_filtered:
+    # Few replies need a second question, so a plan does not count it.
+    if first.words or first.is_filtered or reply.key == PLANNED:
         return first
     # Servers refuse an empty turn.
     shown = reply.text.strip()[:LONGEST_SENT_BACK] or "(empty)"
