@@ -173,6 +173,8 @@ _REJECTION = re.compile(
 )
 #: The options of the question.
 _OPTIONS = re.compile(r"A\W{1,3}正面\W{0,4}B\W{1,3}负面")
+#: Where a base model goes on with another question.
+_NEXT_QUESTION = re.compile(r"\n\s*(?:句子|问题|下面这句话)\s*[:：]?")
 _LINE_START = re.compile(r"\n[^\w\n]*$")
 #: Between two names: the reply chooses neither of them.
 _ALTERNATIVE = re.compile(
@@ -215,6 +217,7 @@ def read_answer(text: str) -> Answer | None:
     An answer that the reply states counts first, then one that it begins with, then the only one that it names.
     """
     plain = _OPTIONS.sub(" ", unicodedata.normalize("NFKC", text)).strip()
+    plain = _NEXT_QUESTION.split(plain)[0].strip() or plain
     if (whole := _answer_of(plain)) is not None:
         return whole
     plain = _LOWER_CASE.sub(lambda match: match[0].upper(), plain)

@@ -249,6 +249,8 @@ def test_log_probabilities_of_some_replies_only() -> None:
         ("有正面的词，但情感：负面", "negative"),
         ("负", "negative"),
         ("NEGATIVE", "negative"),
+        ("B\n\n句子：她得了奖。\n答案：A", "negative"),
+        ("乍一看是负面，其实是正面", "positive"),
         ("It cannot be negative, so A.", "positive"),
         ("N/A", None),
         ("A. 正面 B. 负面", None),
