@@ -168,12 +168,14 @@ class Meaning:
 
     :param kind: How: as a ``word``, in words (``meaning``), as its ``own`` meaning ("its usual meaning"), or as a
         word that counts only after a contrast (``turn``, "but it is a homophone of Y").
+    :param subject: Where its clause begins; `start` and `end` are those of the meaning alone.
     :param is_conceded: It stands in a concession ("although it means a boat").
     """
 
     start: int
     end: int
     kind: str
+    subject: int
     is_conceded: bool = False
 
 
@@ -192,11 +194,11 @@ def meanings(marked: str, rules: Rules, echo: Echo) -> Iterator[Meaning]:
                 if is_meaning:
                     before = marked[max(0, match.start() - 30) : match.start()]
                     is_conceded = rules.phrase("concession").search(before) is not None
-                    yield Meaning(*match.span(group), kind, is_conceded)
+                    yield Meaning(*match.span(group), kind, match.start(), is_conceded)
     restored = _restored(echo.sentence, echo.word)
     if restored is not None:
         for match in restored.finditer(marked):
-            yield Meaning(*match.span(), "word")
+            yield Meaning(*match.span(), "word", match.start())
 
 
 @lru_cache(maxsize=1024)
@@ -248,6 +250,8 @@ def is_defined_otherwise(marked: str, starts: list[int], rules: Rules, echo: Ech
         and (
             m.kind == "own"
             or (is_paired and m.kind == "word")
+            # "X (pronounced like Y) means …": the comparison is an aside in the definition.
+            or (m.subject < first and m.kind != "turn" and m.start - first < 80)
             or _has_contrast(marked[first : m.start], rules)
         )
         for m in defined

@@ -17,7 +17,15 @@ from typing import Literal
 from rapidfuzz.distance import Levenshtein
 
 from pytest_llmprops.benchmarks.homophones.answer_forms import Forms, forms_of
-from pytest_llmprops.benchmarks.homophones.mentions import Echo, Offer, candidates, clean, meanings, offer
+from pytest_llmprops.benchmarks.homophones.mentions import (
+    Echo,
+    Offer,
+    candidates,
+    clean,
+    final_answer,
+    meanings,
+    offer,
+)
 from pytest_llmprops.benchmarks.homophones.normal import (
     HAN,
     fold,
@@ -148,15 +156,17 @@ def reading(
 def _refusal(text: str, rules: Rules, echo: Echo) -> Rule | None:
     """Return the first rule for refusals that matches the folded text."""
     for rule in rules.refusal:
-        if rule.pattern.search(text):
-            return None if rule.is_last and _says_something(text, rules, echo) else rule
+        if hit := rule.pattern.search(text):
+            says_something = _says_something(text, rules, echo) if rule.is_last else (
+                any(m.start >= hit.end() for m in meanings(plain(text, rules.words), rules, echo)))
+            return None if says_something else rule
     return None
 
 
 def _says_something(text: str, rules: Rules, echo: Echo) -> bool:
-    """Return True if the reply gives the homophone a meaning, or denies one."""
+    """Return True if the reply gives the homophone a meaning, denies one, or settles on a word."""
     shown = plain(text, rules.words)
-    if next(meanings(shown, rules, echo), None) is not None:
+    if next(meanings(shown, rules, echo), None) is not None or final_answer(shown, rules, echo) is not None:
         return True
     rejected = islice(rules.phrase("rejected").finditer(shown), _CANDIDATES)
     return any(clean(match[match.lastgroup or 0], rules, echo) for match in rejected)
