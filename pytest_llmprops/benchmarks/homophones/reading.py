@@ -37,11 +37,17 @@ from pytest_llmprops.benchmarks.homophones.normal import (
 from pytest_llmprops.benchmarks.homophones.reading_rules import Rule, Rules, Words, without_group
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, Verdict
 
 #: The rules for refusals and several answers search only this many characters of a longer reply: its beginning and, as
 #: the last fifth, its end. All rules together take about 5 ms per 1,000 characters.
 LONGEST_READ = 3_000
+#: What ``word`` goes by, for `llmprops readings`.
+_READ_BY = {
+    Offer.MENTIONED: "only mention",
+    Offer.NAMED: "named answer",
+    Offer.RESTORED: "restored sentence",
+}
 #: Maximum number of candidates per kind of rule; a reply with more is a list of words.
 _CANDIDATES = 50
 
@@ -56,6 +62,9 @@ class Reading:
     :param answers_named: Distinct answers that the rules recognise, in order.
     :param several: It offers more than one answer (paper, section 10.3), correct or not.
     :param reason: A short phrase that explains the judgement.
+    :param read_by: The rule that decided, without details of the reply.
+    :param is_echo: It only repeats the question.
+    :param other_correct: Whether the other rule (``contains`` for ``word``, and the reverse) finds it correct.
     """
 
     correct: bool
@@ -64,6 +73,9 @@ class Reading:
     answers_named: tuple[str, ...]
     several: bool
     reason: str
+    read_by: str
+    is_echo: bool = False
+    other_correct: bool = False
 
 
 def contains_answer(reply: str, answers: Iterable[str], match: str, language: str, words: Words) -> bool:
@@ -102,11 +114,12 @@ def reading(
     :param word: The homophone; a reply that repeats it gives no answer.
     :param sentence: The item's sentence; the same holds for it.
     """
-    shown = without_markup(reply)
+    shown = _first_answer(without_markup(reply), word, rules)
     if not any(character.isalnum() for character in shown):
-        return Reading(False, False, True, (), False, "the reply is empty")
+        return Reading(False, False, True, (), False, "the reply is empty", "empty")
     echo = Echo(fold(word), fold(sentence))
     text = prepare(_ends(shown), word, sentence)
+    is_echo = rules.phrase("question").match(text.casefold()) is not None
     for rule in rules.ignore:
         text = rule.pattern.sub(lambda m: without_group(m, "gloss"), text)
     named: dict[str, str] = {}
@@ -119,14 +132,13 @@ def reading(
     folded = text.casefold()
     refusal = _refusal(folded, rules, echo)
     forms = forms_of(tuple(answers), language, rules.words, word)
-    if match == "word":
-        kind = offer(shown, forms, word, sentence, rules)
-        is_refused = any(not rule.is_weak and rule.pattern.search(folded) for rule in rules.refusal)
-        is_other = is_refused or any(_is_other(candidate, text, forms) for candidate in named)
-        correct = kind >= Offer.NAMED or (kind is Offer.MENTIONED and not is_other)
-    else:
-        asked = _without_question(reply, word, sentence, rules)
-        correct = contains_answer(asked, answers, match, language, rules.words)
+    kind = offer(shown, forms, word, sentence, rules)
+    is_refused = any(not rule.is_weak and rule.pattern.search(folded) for rule in rules.refusal)
+    is_other = is_refused or any(_is_other(candidate, text, forms) for candidate in named)
+    offers = kind >= Offer.NAMED or (kind is Offer.MENTIONED and not is_other)
+    without_question = _without_question(reply, word, sentence, rules)
+    contains = contains_answer(without_question, answers, "contains", language, rules.words)
+    correct, other_correct = (offers, contains) if match == "word" else (contains, offers)
     offered = [quoted]
     for hit in _hits(rules.alternatives, text, offered):
         offered.append(candidates(hit, rules, echo))
@@ -139,26 +151,55 @@ def reading(
         named.update(group)
     if not named and refusal is None and len(text.split()) <= 4 and len(text) <= 40:
         named.update(clean(text, rules, echo))
-    refused = refusal is not None and not correct and not named
+    is_echo = is_echo and not correct
+    refused = refusal is not None and not correct and not named and not is_echo
     if correct:
         reason = "contains the answer" if match == "contains" else "offers the answer"
+        read_by = reason if match == "contains" else _READ_BY[kind]
+    elif is_echo:
+        reason = read_by = "repeats the question"
     elif refused and refusal is not None:
         reason = f"refuses: {refusal.name}"
-    elif match == "word" and forms.found_in(_without_question(shown, word, sentence, rules)):
-        reason = "mentions the answer without offering it"
+        read_by = f"refusal rule {refusal.name}"
     else:
-        reason = f"names {next(iter(named.values()))}" if named else "no answer found in the reply"
+        is_mentioned = match == "word" and forms.found_in(_without_question(shown, word, sentence, rules))
+        first = next(iter(named.values()), None)
+        reason = "no answer found in the reply" if first is None else f"names {first}"
+        if is_mentioned:
+            reason = "mentions the answer without offering it"
+        if any(m.kind != "turn" for m in meanings(plain(folded, rules.words), rules, echo)):
+            read_by = "defines another meaning"
+        elif named:
+            read_by = "names another word"
+        else:
+            read_by = reason
     if len(shown) > LONGEST_READ:
         reason += f"; only the beginning and the end of {len(shown):,} characters were read for other answers"
-    return Reading(correct, refused, False, tuple(named.values()), bool(plural), reason)
+    return Reading(
+        correct, refused, False, tuple(named.values()), bool(plural), reason, read_by, is_echo, other_correct
+    )
+
+
+def _first_answer(text: str, word: str, rules: Rules) -> str:
+    """Return a reply up to the next question, if a base model goes on with one about another word."""
+    homophone = word.casefold()
+    for question in rules.phrase("next_question").finditer(text):
+        before = text[: question.start()]
+        is_other = not homophone or homophone not in question[0].casefold()
+        if is_other and any(character.isalnum() for character in before):
+            return before
+    return text
 
 
 def _refusal(text: str, rules: Rules, echo: Echo) -> Rule | None:
     """Return the first rule for refusals that matches the folded text."""
     for rule in rules.refusal:
         if hit := rule.pattern.search(text):
-            says_something = _says_something(text, rules, echo) if rule.is_last else (
-                any(m.start >= hit.end() for m in meanings(plain(text, rules.words), rules, echo)))
+            says_something = (
+                _says_something(text, rules, echo)
+                if rule.is_last
+                else (any(m.start >= hit.end() for m in meanings(plain(text, rules.words), rules, echo)))
+            )
             return None if says_something else rule
     return None
 
@@ -253,12 +294,16 @@ def judge(
         forms = forms_of(tuple(answers), item.language, rules.words)
         right = (name for name in result.answers_named if forms.found_in(name))
         status, given = "correct", next(right, answers[0])
-    elif result.empty:
-        status, reason = "unparsed", "the reply is empty"
+    elif result.empty or result.is_echo:
+        status = "unparsed"
     elif result.refused:
         status, given = "refused", reply.text
     elif reply.finish_reason == "length" and not result.answers_named:
         status, reason = "unparsed", "cut off before an answer"
     else:
         status = "wrong"
-    return Verdict(status, " / ".join(answers), given, reason, float(status == "correct"), values)
+    values[READ_ALIKE] = float(result.correct == result.other_correct)
+    evidence = {READ_BY: result.read_by}
+    if result.correct != result.other_correct:
+        evidence[OTHER_READING] = "correct" if result.other_correct else "not correct"
+    return Verdict(status, " / ".join(answers), given, reason, float(status == "correct"), values, evidence)

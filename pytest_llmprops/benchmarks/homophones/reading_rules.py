@@ -27,11 +27,13 @@ SECTIONS = (
 #:   comparison or a definition ("although it"), ``contrast`` between a comparison and the definition after it,
 #:   ``returns`` between a definition and the comparison after it ("but here it"), and ``endorsed`` after a
 #:   comparison ("which fits");
+#: - ``question``, which matches a reply that only repeats the question, and ``next_question``, which matches where a
+#:   base model goes on with a question of its own;
 #: - ``rejected``, with a candidate that the reply denies in a group ``answer``.
 PHRASES = (
     "negated_candidate", "clause", "article", "separator", "aside", "withdrawn", "quote", "cue", "opening", "end",
     "stop", "first", "negation", "no_meaning", "concession", "contrast", "returns", "endorsed",
-    "rejected", "identity", "paired",
+    "rejected", "identity", "paired", "question", "next_question",
 )  # fmt: skip
 LANGUAGES = ("en", "zh", "es")
 #: The objects of the section ``words`` with their required keys, and its lists.
