@@ -12,6 +12,7 @@ from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
+from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat
@@ -29,6 +30,8 @@ _GROUPS = (
     ("seseo_or_yeismo", "dialect", 1.0),
     ("all_dialects", "dialect", 0.0),
 )
+#: Minimum number of replies for a warning about all of them.
+_FEWEST = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,17 @@ class Homophones(Benchmark):
                 hits = [r.status == "correct" for r in members if r.values.get(key) == flag]
                 if hits:
                     yield rate(place, "accuracy", hits, "higher", group=group)
+
+    def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
+        """Yield warnings: most replies name no answer, or several, so accuracy may say little."""
+        asked = [r for r in records if r.task == ASKED and "answers_named" in r.values]
+        if len(asked) < _FEWEST:
+            return
+        unnamed = sum(r.status != "correct" and not r.values["answers_named"] for r in asked)
+        several = sum(bool(r.values["several"]) for r in asked)
+        for number, what in ((unnamed, "no answer"), (several, "several answers")):
+            if 2 * number >= len(asked):
+                yield f"warning: {percent(number / len(asked))} of the replies name {what}"
 
 
 def read_rules(files: DataFiles) -> Rules:

@@ -93,7 +93,8 @@ def prepare(reply: str, word: str, sentence: str) -> str:
             start, end = ("", "") if is_han else (r"(?<![^\W一-鿿])", r"(?![^\W一-鿿])")
             text = re.sub(f"{start}{escaped}{end}", "<w>", text, flags=re.I)
         else:
-            defined = rf"^{escaped}(?= ?(?:[:：=–—→(（]|is |means |refers |es |significa |，?[意指是]|，[动名形副介连量代助]))"
+            verbs = "is |means |refers |es |significa |，?[意指是]|，[动名形副介连量代助]"
+            defined = rf"^{escaped}(?= ?(?:[:：=–—→(（]|{verbs}))"
             text = re.sub(defined, "<w>", text, flags=re.I | re.M)
     return re.sub(r"[ \t]+", " ", text).strip()
 
