@@ -272,7 +272,10 @@ def spelling_distance(word: str, answer: str) -> float:
 def judge(
     item: Item, reply: Reply, rules: Rules, match: Literal["contains", "word"], *, asks: int
 ) -> Verdict:
-    """Return the verdict on a reply. An empty reply, or one cut off before an answer, is ``unparsed``."""
+    """Return the verdict on a reply.
+
+    A reply that is empty, cut off before an answer, or only repeats the question is ``unparsed``.
+    """
     answers: Sequence[str] = item["answers"]
     result = reading(
         reply.text, answers, match, item.language, rules, word=item["word"], sentence=item["sentence"]
@@ -288,8 +291,9 @@ def judge(
         values["dialect"] = float(item["dialect"] != "general")
     status: Literal["correct", "wrong", "refused", "unparsed"]
     given, reason = ", ".join(result.answers_named) or reply.text, result.reason
+    read_by = result.read_by
     if reply.finish_reason == "content_filter":
-        status, reason = "refused", "a content filter refused"
+        status, reason, read_by = "refused", "a content filter refused", "content filter"
     elif result.correct:
         forms = forms_of(tuple(answers), item.language, rules.words)
         right = (name for name in result.answers_named if forms.found_in(name))
@@ -299,11 +303,11 @@ def judge(
     elif result.refused:
         status, given = "refused", reply.text
     elif reply.finish_reason == "length" and not result.answers_named:
-        status, reason = "unparsed", "cut off before an answer"
+        status, reason, read_by = "unparsed", "cut off before an answer", "cut off before an answer"
     else:
         status = "wrong"
     values[READ_ALIKE] = float(result.correct == result.other_correct)
-    evidence = {READ_BY: result.read_by}
+    evidence = {READ_BY: read_by}
     if result.correct != result.other_correct:
         evidence[OTHER_READING] = "correct" if result.other_correct else "not correct"
     return Verdict(status, " / ".join(answers), given, reason, float(status == "correct"), values, evidence)

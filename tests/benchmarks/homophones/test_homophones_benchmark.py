@@ -18,6 +18,7 @@ from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Message, Reply
+from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.records import only_numbers
 
@@ -270,6 +271,45 @@ def test_what_was_given_and_why(reply: str, given: str, reason: str, lamp: Loade
     """A correct reply gives the answer; a wrong one that mentions it says so."""
     verdict = measure(H, lamp.items[0], lamp.context, reply).verdict
     assert (verdict.given, verdict.reason) == (given, reason)
+
+
+@pytest.mark.parametrize(
+    ("reply", "match", "read_by", "alike", "other"),
+    [
+        (Reply("It means 'lamp'."), "word", "named answer", 1.0, None),
+        (Reply("It means 'lamb', not 'lamp'."), "word", "defines another meaning", 0.0, "correct"),
+        (Reply("It means 'lamb', not 'lamp'."), "contains", "contains the answer", 0.0, "not correct"),
+        (Reply(""), "word", "empty", 1.0, None),
+        (CUT_OFF, "word", "cut off before an answer", 1.0, None),
+        (Reply("", finish_reason="content_filter"), "word", "content filter", 1.0, None),
+        (Reply(QUESTION), "word", "repeats the question", 1.0, None),
+    ],
+)
+def test_how_a_reply_was_read(
+    reply: Reply, match: str, read_by: str, alike: float, other: str | None, lamp: Loaded, measure: Measure
+) -> None:
+    """A verdict names the rule that read the reply, and what the other protocol reads if that differs."""
+    verdict = measure(H, lamp.items[0], lamp.context, reply, match=match).verdict
+    assert (verdict.evidence[READ_BY], verdict.values[READ_ALIKE]) == (read_by, alike)
+    assert verdict.evidence.get(OTHER_READING) == other
+
+
+@pytest.mark.parametrize(
+    ("replies", "remarks"),
+    [
+        ([QUESTION] * 20, ["warning: 100.0% of the replies name no answer"]),
+        (["lamb"] * 10 + [QUESTION] * 10, ["warning: 50.0% of the replies name no answer"]),
+        (["lamb"] * 11 + [QUESTION] * 9, []),
+        ([QUESTION] * 19, []),
+        (["It could be 'lamp' or 'lamb'."] * 20, ["warning: 100.0% of the replies name several answers"]),
+        (["It means 'lamp'."] * 20, []),
+    ],
+)
+def test_warnings(replies: list[str], remarks: list[str], lamp: Loaded, measure: Measure) -> None:
+    """Replies that name nothing, or everything, are warned about; controls are left out."""
+    records = [measure(H, lamp.items[0], lamp.context, reply).record for reply in replies]
+    controls = [measure(H, lamp.items[1], lamp.context, QUESTION).record] * 30
+    assert list(H.remarks([*records, *controls])) == remarks
 
 
 # Metrics

@@ -206,16 +206,20 @@ def test_unknown_match_is_refused() -> None:
                 "In the sentence 'A kanndul table', the word 'kanndul' is a homophone word, "
                 "can you tell its true meaning?"
             ),
-            "wrong",
+            "is_echo",
         ),
+        ('What does "kanndul" mean in this sentence?', "is_echo"),
+        ('¿Cuál es el verdadero significado de "kanndul"?', "is_echo"),
+        ("请问“kanndul”这个词的真正意思是什么？", "is_echo"),
+        ('Does "kanndul" mean a kettle?', "wrong"),
         ("", "empty"),
         ("**\n", "empty"),
     ],
 )
 def test_status(reply: str, status: str) -> None:
-    """A correct answer has priority; a named answer or an echoed question is not a refusal."""
+    """A correct answer has priority; a named answer or a repeated question is not a refusal."""
     result = say(reply)
-    said = [name for name in ("correct", "refused", "empty") if getattr(result, name)] or ["wrong"]
+    said = [name for name in ("correct", "refused", "empty", "is_echo") if getattr(result, name)] or ["wrong"]
     assert [status] == said
     # The word and the sentence may be unknown.
     assert reading("I think it is a candle.", ["candle"], "word", "en", RULES).correct
@@ -264,6 +268,9 @@ def test_answers_named_leave_out_word_and_sentence() -> None:
         ("“Kanndul” no es lo mismo que una vela.", False),
         ("不是蜡烛。", False),
         ("“kanndul”与“蜡烛”无关。", False),
+        ("I don't know the word, but from the context it is a lamp.", False),
+        ("“kanndul”不是标准词语，不能理解为“蜡烛”，我认为指点着的灯。", False),
+        ("Según el contexto:\n- No hay luz.\n\nConclusión: “kanndul” son las lámparas.", False),
         ("“Kanndul” is a lamp, and no light is brighter.", False),
         ("“Kanndul” es un candil sin aceite.", False),
         ("“kanndul”是指没有光的夜晚。", False),
@@ -283,9 +290,59 @@ def test_a_refusal_names_and_defines_nothing(reply: str, refused: bool) -> None:
     assert say(reply).refused is refused
 
 
-def test_reason_names_the_rule() -> None:
-    """A refusal's reason names the rule that matched."""
-    assert say("I can't determine the meaning.").reason == "refuses: cannot tell"
+@pytest.mark.parametrize(
+    ("reply", "reason", "read_by"),
+    [
+        ("I can't determine the meaning.", "refuses: cannot tell", "refusal rule cannot tell"),
+        ("It means “candle”.", "offers the answer", "named answer"),
+        ("Light a candle and look.", "offers the answer", "only mention"),
+        ("A candle table", "offers the answer", "restored sentence"),
+        ("It means “kindle”.", "names kindle", "defines another meaning"),
+        ("Kindle", "names Kindle", "names another word"),
+        (
+            "Hello there, how nice to see you today.",
+            "no answer found in the reply",
+            "no answer found in the reply",
+        ),
+        ("What does “kanndul” mean?", "repeats the question", "repeats the question"),
+    ],
+)
+def test_reason_names_the_rule(reply: str, reason: str, read_by: str) -> None:
+    """The reason of a reading says what happened; ``read_by`` has no details of the reply."""
+    result = say(reply)
+    assert (result.reason, result.read_by) == (reason, read_by)
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("Candle\n\nQ: What does 'lammpe' mean?\nA: lamp", True),
+        ("candle\nPregunta: ¿Qué significa “byno”?\nRespuesta: vino", True),
+        ("candle\n问题：“兵香”的意思是什么？\n答案：冰箱", True),
+        ("candle\n\nIn the sentence 'A lammpe', the word 'lammpe' is a homophone word, can you", True),
+        ("lamp\n\nQ: What does 'lammpe' mean?\nA: candle", False),
+        ("Q: What does 'kanndul' mean?\nA: candle", True),
+        ("Well.\nQuestion: what is 'kanndul'?\nAnswer: candle", True),
+        ("Q: What does 'it' mean here?\nA: candle", True),
+    ],
+)
+def test_an_answer_ends_at_the_next_question(reply: str, expected: bool) -> None:
+    """What a base model writes after a question about another word answers that question."""
+    assert say(reply).correct is expected
+
+
+@pytest.mark.parametrize("match", ["word", "contains"])
+def test_the_other_rules_reading(match: str) -> None:
+    """A reading says what the rule of the other protocol reads."""
+    for reply, (word, contains) in {
+        "It means “candle”.": (True, True),
+        "It is not a candle.": (False, True),
+        "It means “candles”.": (True, True),
+        "Kindle": (False, False),
+    }.items():
+        result = reading(reply, ["candle"], match, "en", RULES, word="kanndul", sentence="A kanndul table")
+        read_as = (word, contains) if match == "word" else (contains, word)
+        assert (result.correct, result.other_correct) == read_as
 
 
 def drywer(reply: str) -> bool:
@@ -380,6 +437,31 @@ def test_rules_in_one_line(reply: str, expected: bool) -> None:
         ("It may be 'driver' or 'dryer'; as it needs no licence, I would choose the latter.", False),
         ("A homophone is a word that sounds like another, e.g. 'sea' and 'see'. Here it is 'driver'.", True),
         ('{"meaning": "dryer", "confused_with": "driver"}', False),
+        ("'Drywer' is an archaic spelling of 'dryer'. People mishear it as 'driver'.", False),
+        ("'Drywer' is an archaic spelling of 'driver'.", True),
+        ("'Drywer' is a Welsh surname. It is pronounced like 'driver'.", False),
+        (
+            "'Drywer' may look like a Welsh surname, but in this sentence it is pronounced like 'driver'.",
+            True,
+        ),
+        ("'Drywer' (pronounced like 'driver') means a machine.", False),
+        ("'Drywer' (pronounced like 'dryer') means a driver.", True),
+        ("'Drywer', which sounds like 'driver', refers to a machine.", False),
+        ("Drywer (noun): a machine. Rhymes with 'driver'.", False),
+        ("A machine for drying. (Its homophone is 'driver'.)", False),
+        ("'Drywer' (machine) and 'driver' (person) are homophones.", False),
+        ("Sounds like 'driver' or 'dryer'. I'd go with dryer: it dries.", False),
+        ("Sounds like 'driver' or 'dryer'. I'd go with driver: he drives.", True),
+        ("Driver, dryer, diver. 'Diver' seems the most natural.", False),
+        ("Driver, dryer, diver. 'Driver' seems the most natural.", True),
+        ("“drywer”是连词，与“driver”读音相同。", False),
+        ("“drywer”是量词，但在这个句子里是“driver”。", True),
+        ("“drywer”（拼音）意为传送，同音字有“driver”。", False),
+        ("“drywer”是动词，烘干的意思，别听成“driver”。", False),
+        ("“drywer”（拼音）意为“driver”。", True),
+        ("'Drywer' es un apellido. Suena casi como 'driver'.", False),
+        ("'Drywer' es la forma antigua de 'dry'. Se confunde con 'driver'.", False),
+        ("'Drywer' es una forma incorrecta de escribir 'driver'.", True),
     ],
 )
 def test_a_comparison_is_an_answer_unless_another_meaning_is_given(reply: str, expected: bool) -> None:
