@@ -462,6 +462,17 @@ def test_rules_in_one_line(reply: str, expected: bool) -> None:
         ("'Drywer' es un apellido. Suena casi como 'driver'.", False),
         ("'Drywer' es la forma antigua de 'dry'. Se confunde con 'driver'.", False),
         ("'Drywer' es una forma incorrecta de escribir 'driver'.", True),
+        ("'Drywer' is a proper noun, the man 'Driver'.", True),
+        ("'Drywer' is a misspelled form of the word 'driver'.", True),
+        ("'Drywer' is a noun that sounds like 'driver'.", True),
+        ("'Drywer' is a noun: driver, a person behind a wheel.", True),
+        ("Drywer: noun, a machine. See also: driver.", False),
+        ("Hay hablantes que dicen 'driver', pero 'drywer' es un apellido.", False),
+        ("Engineers use 'drywer' for a machine. Like 'driver' it has two syllables.", False),
+        ("Engineers use 'drywer' for a machine, but who drives is a 'driver'.", True),
+        ("drywer：名词，driver的谐音。", True),
+        ("“drywer”是一个连词，即“driver”。", True),
+        ("“drywer”用来形容机器，别和“driver”搞错。", False),
     ],
 )
 def test_a_comparison_is_an_answer_unless_another_meaning_is_given(reply: str, expected: bool) -> None:
