@@ -116,6 +116,8 @@ _CLOSING = {'"': '"', "'": "'", "“": '”“"', "‘": "’'", "「": "」"}
 #: a mark closes a string only before what can follow a value, so that texts may contain unescaped marks
 _CLOSES = (
     r"\\.|[{}](?=\s*(?:[,，:：=}}\])]|//|\Z)|[ \t]*\n\s*[\"'“]|[ \t]*[\"'“][\w ]{{1,40}}[\"'”][ \t]*[:：])"
+    # A missing comma between two sentences.
+    r"|(?<=[.!?])[{}](?=[ \t]+[\"“][A-Z])"
 )
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "b": "", "f": ""}
@@ -247,7 +249,7 @@ class _Lenient:
     def _string(self) -> Any:
         mark = self.text[self.at]
         if mark not in self._ends:
-            pattern = re.compile(_CLOSES.format(_CLOSING[mark]), re.DOTALL)
+            pattern = re.compile(_CLOSES.format(_CLOSING[mark], _CLOSING[mark]), re.DOTALL)
             self._ends[mark] = [m.start() for m in pattern.finditer(self.text) if m[0][0] != "\\"]
         ends = self._ends[mark]
         place = bisect.bisect_right(ends, self.at)

@@ -10,11 +10,17 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-from pytest_llmprops.benchmarks.oracle.replies import LONGEST_READ, list_lines
+from pytest_llmprops.benchmarks.oracle.replies import (
+    LONGEST_READ,
+    after_correction,
+    is_aside,
+    list_lines,
+    without_asides,
+)
 from pytest_llmprops.core.requests import PLANNED, Reply
 from pytest_llmprops.core.strict_json import found_json
 from pytest_llmprops.core.texts import folded
@@ -41,7 +47,8 @@ _NO_CLASS = re.compile(r"[^\w\s/&'-]")
 _SAYS_NONE = re.compile(
     r"\b(?:no|zero|without)\s+(?:\w+\s+){0,3}entit(?:y|ies)\b"
     r"|(?:\bnot|n't)\s+(?:contain|have|include|mention|find|see|appear|seem|any)\b[^.\n]{0,40}\bentit(?:y|ies)\b"
-    r"|(?:\bnot|n't)\s+(?:identify|detect)\s+any\b[^.\n]{0,40}\bentit(?:y|ies)\b",
+    r"|(?:\bnot|n't)\s+(?:identify|detect)\s+any\b[^.\n]{0,40}\bentit(?:y|ies)\b"
+    r"|\bentit(?:y|ies)\W{0,4}[:：]\W{0,4}none\b",
     re.I,
 )
 _NONE = frozenset(
@@ -151,10 +158,14 @@ class Extracted:
 
 @dataclass(frozen=True)
 class ListReading:
-    """A reply read as a list: ``entities`` (empty if the reply says there are none), or None and the ``problem``."""
+    """A reply read as a list: ``entities`` (empty if the reply says there are none), or None and the ``problem``.
+
+    :param form: ``JSON`` or ``list``, or ``none`` if the reply says that there are no entities.
+    """
 
     entities: tuple[Extracted, ...] | None
     problem: str = ""
+    form: str = ""
 
     @cached_property
     def names(self) -> Names | None:
@@ -215,6 +226,10 @@ def read_list(reply: str, text: str = "") -> ListReading:
     parts = [part for part in _PROMPT.split(reply) if part.strip(" \t\n\"'.:")]
     unread = None
     for part in parts[:_MOST_PARTS]:
+        if corrected := after_correction(part, is_list=True):
+            reading = _read_part(corrected, text)
+            if reading.entities:
+                return replace(reading, form=f"{reading.form} after a correction")
         reading = _read_part(part, text)
         if reading.entities is not None:
             return reading
@@ -226,12 +241,13 @@ def _read_part(reply: str, text: str) -> ListReading:
     sentence = _Sentence(normalised(text), text)
     values, rest = found_json(reply)
     pairs = [pair for value in values[:_MOST_ITEMS] for pair in _json_pairs(value, sentence)]
+    form = "JSON" if pairs else "list"
     if not pairs:
-        pairs = _text_pairs(rest, sentence)
+        pairs = _text_pairs(without_asides(rest), sentence)
     if not pairs:
         says_none = reply.strip(_EDGES).lower() in _NONE or _SAYS_NONE.search(reply.replace("’", "'"))
         if says_none or any(value in ((), []) or _is_empty(value) for value in values):
-            return ListReading(())
+            return ListReading((), form="none")
         return ListReading(None, "the reply is not a list")
     is_entity_first = _is_entity_first(pairs[:_MOST_ITEMS], sentence)
     entities: dict[str, Extracted] = {}
@@ -252,7 +268,7 @@ def _read_part(reply: str, text: str) -> ListReading:
                 dropped = True
     if not entities and (dropped or is_example):
         return ListReading(None, "the reply repeats the prompt" if is_example else "the list has no names")
-    return ListReading(tuple(entities.values()))
+    return ListReading(tuple(entities.values()), form=form if entities else "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +371,7 @@ def _json_pairs(value: Any, sentence: _Sentence, kind: str = "") -> list[_Pair]:
     for key, inner in value:
         plain = _plain(key)
         is_note = plain in _NOTE_KEYS or (plain in _NAME_KEYS | _KIND_KEYS and names)
-        if is_note and isinstance(inner, str) and not sentence.has(inner):
+        if (is_note and isinstance(inner, str) and not sentence.has(inner)) or is_aside(plain):
             continue
         # {"1": "city: Huy"}, but not {"1964": "year"}
         is_name = sentence.has(key) and isinstance(inner, str)
@@ -449,7 +465,7 @@ def _unmarked(reply: str, sentence: _Sentence) -> list[_Pair]:
         (left, right)
         for line, (left, right) in zip(lines, _split_lines(lines, sentence), strict=False)
         if right != line
-        and max(len(left.split()), len(right.split())) <= _LONGEST_HALF
+        and (max(len(left.split()), len(right.split())) <= _LONGEST_HALF or sentence.has_all(right))
         and (sentence.has(left) or sentence.has(right) or _UNMARKED.fullmatch(line))
     ]
     return pairs or [("", name) for name in _names(lines, sentence)]
@@ -515,8 +531,20 @@ def _split_lines(lines: Sequence[str], sentence: _Sentence) -> list[_Pair]:
     return result
 
 
+#: the classes on one line
+_LABELS = re.compile(r"(?:^|[.;|,]\s+|\s\|\s)(?=([A-Za-z][\w /&-]{0,30}[:：]\s))")
+
+
 def _several(line: str) -> list[str]:
-    """Split ``city: Huy; city: Ghent`` into its pairs."""
+    """Split ``city: Huy; city: Ghent`` and ``cities: Huy; Ghent. dates: 1987.`` into their pairs."""
+    starts = [match.start(1) for match in _LABELS.finditer(line)]
+    if len(starts) > 1 and starts[0] == 0 and not _DETAIL.search(line) and not _NAME_DETAIL.search(line):
+        parts = [line[start:stop].strip(" ;|,") for start, stop in itertools.pairwise([*starts, len(line)])]
+        pairs = []
+        for part in parts:
+            label, _, names = part.replace("：", ":").partition(":")
+            pairs += [f"{label}: {name}" for name in names.rstrip(" .").split(";") if name.strip(_EDGES)]
+        return pairs
     parts = [part for part in re.split(r" ?[;,] | \| ", line) if part.strip(_EDGES)]
     is_pairs = len(parts) > 1 and all(
         (m := _SEPARATOR.search(part)) and m.start() and m.end() < len(part) and not _DETAIL.match(part)

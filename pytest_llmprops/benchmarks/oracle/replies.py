@@ -122,6 +122,99 @@ def _unquoted(item: str) -> str:
     return item
 
 
+# Parts of a reply that are not its answer, for all readers.
+
+#: where a reply says that it corrects itself, at the start of a line or of a sentence
+_CORRECTION = re.compile(
+    r"(?:^|(?<=[.!?…}`] ))[ \t>#*_]*(?:(?:oh|hmm+|no|ah|but)\b[,.…]* )?(?:"
+    r"(?:wait|oops|actually|sorry|apologies|hold on|scratch that|my (?:mistake|apologies|bad)|i apologi[sz]e)\b"
+    r"|(?:on|upon|after)(?: an?)? (?:second|closer|further|reflection|review|rereading|reconsideration)\b"
+    r"|(?:let me|i(?:'ll| will| need to| should| must| have to)?|to) (?:correct|fix|revise|redo|try again)\b"
+    r"|(?:here is )?(?:a |the |my )?(?:correct(?:ed|ion)|revised|revision|updated|final|full|complete)\b"
+    r"(?: (?:correct(?:ed)?|complete|full|final|answer|list|version|output|json|result|reply|response|verdict"
+    r"|conclusion|paraphrases|entities)){0,3}(?: (?:is|are))?[*_ ]*[:：]"
+    r"|(?:that|this|it)(?:'s| is| was| were| makes) (?:only|wrong|incorrect|incomplete"
+    r"|not (?:right|correct|complete|five|all))\b"
+    r"|i (?:made|missed|forgot|misread|overlooked|was wrong)\b)",
+    re.I | re.M,
+)
+#: words of a part that adds to the list before it, and of a part that replaces it
+_ADDS = re.compile(r"\b(?:also|missed|forgot|overlooked|add|another|one more)\b", re.I)
+_REPLACES = re.compile(
+    r"\b(?:correct(?:ed|ion)?|revised|updated|final|full|complete|all|again|instead|list)\b", re.I
+)
+_ASIDE = re.compile(
+    r"\b(?:not|non-?(?:named )?(?:entit\w*|names)|excluded|omitted|left out|ignored|rejected|discarded"
+    r"|removed)\b|n't\b",
+    re.I,
+)
+_NO_ASIDE = re.compile(r"\b(?:here|only|but|list)\b", re.I)
+#: a heading of remarks, which may also come before an answer
+_REMARKS = re.compile(
+    r"(?:what (?:has )?changed|(?:explanation|summary|list|note)s? (?:of|on) \w+ ?\w*|changes?(?: made)?"
+    r"|differences?|notes?|(?:brief |short )?(?:explanations?|reason(?:s|ing)?|rationale|comments?|remarks?"
+    r"|analysis)|original(?: \w+)?)\W*",
+    re.I,
+)
+#: "Omitted: city, bridge" on one line
+_ASIDE_LINE = re.compile(
+    r"(?:not (?:an? )?(?:named )?(?:entit|includ|count)\w*|non-?(?:named )?(?:entit\w*|names)|excluded|omitted"
+    r"|left out|ignored|rejected|discarded|removed|original(?: (?:sentence|text|input))?)[^:：\n]{0,30}[:：]",
+    re.I,
+)
+
+
+def after_correction(reply: str, *, is_list: bool = False) -> str:
+    """Return the part of a reply from its last correction on ("Wait, ... Corrected list:"); "" without one.
+
+    :param is_list: whether a part that only adds to the list before it is no correction.
+    """
+    reply = reply[:LONGEST_READ].replace("’", "'")
+    starts = [match.start() for match in _CORRECTION.finditer(reply)]
+    # Explanations in JSON are no corrections: a mark within a line counts only in plain text, and after a document.
+    if "{" in reply:
+        starts = [n for n in starts if n == 0 or reply[n - 1] == "\n" or reply[n - 2] in "}`"]
+    if not starts or not reply[: starts[-1]].strip():
+        return ""
+    # "Wait, two are missing. Corrected list:" is one correction, and the answer is after its last sentence.
+    part = reply[starts[-1] :]
+    if not is_list:
+        return part
+    head = part.split("\n", 1)[0]
+    number = next((m[1] for line in part.splitlines() if (m := _NUMBERED.fullmatch(line))), "1")
+    adds = _ADDS.search(head) and not _REPLACES.search(head)
+    is_listed = ":" in head or any(mark in part for mark in "{[|") or bool(list_lines(part))
+    return part if is_listed and not adds and number == "1" else ""
+
+
+def without_asides(text: str) -> str:
+    """Return a text without parts under headings such as "Not entities:" and, after a list, "What changed:"."""
+    kept: list[str] = []
+    in_aside = False
+    for line in text.splitlines():
+        plain = line.strip(" \t*_#>`")
+        is_marked = _NUMBERED.fullmatch(line) or _BULLET.fullmatch(line)
+        is_heading = plain[-1:] in (":", "：") and not is_marked
+        if is_heading:
+            last = re.split(r"[.:：]\s", plain)[-1]
+            is_aside = _ASIDE.search(last) is not None and not _NO_ASIDE.search(last)
+            in_aside = is_aside or (_REMARKS.fullmatch(plain) is not None and any(map(_is_item, kept)))
+        elif not is_marked and _ASIDE_LINE.match(plain):
+            continue
+        if not in_aside:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def is_aside(key: str) -> bool:
+    """Return True for the key of values that are not the answer, such as ``not entities``."""
+    return _ASIDE_LINE.match(f"{key}:") is not None
+
+
+def _is_item(line: str) -> bool:
+    return bool(_NUMBERED.fullmatch(line) or _BULLET.fullmatch(line)) or ":" in line.rstrip(" :*_")
+
+
 # Prompts 5, 6 and 7 of the paper (Zeng et al., appendix B.1), word for word, and the request to repair a
 # reply.
 #
@@ -207,6 +300,7 @@ class Notes:
     :param repaired: whether this is the second reply, after the request to repair the first.
     :param refused: whether a content filter stopped the reply.
     :param text: the reply itself, untrusted.
+    :param form: the form of the answer: ``JSON``, ``text``, ``list`` or ``table``; empty if it cannot be read.
     """
 
     problem: str = ""
@@ -214,6 +308,13 @@ class Notes:
     repaired: bool = False
     refused: bool = False
     text: str = ""
+    form: str = ""
+
+    @property
+    def read_by(self) -> str:
+        """How the reply was read, or why it cannot be, without details of the reply."""
+        rule = self.problem.partition(":")[0] or self.form
+        return f"{rule} after a repair" if self.repaired else rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,13 +365,14 @@ _CHOICE = re.compile(
     r"\b(?:yes|no)\b['\"*]?(?: ?[/|&] ?| or | and )['\"*]?(?:yes|no)\b|\byes,? no(?=[.,;!?]|$)", re.I | re.M
 )
 _MARKS = re.compile(r"[\"“”‘`*_#\[\](){}<>\\|]+|(?<!\w)['’]|['’](?!\w)")
+_ANSWER = "answer|antwort|respuesta|réponse|risposta|resposta|ответ|答案"
 #: "no" as a whole answer, not "no difference" or "no one"
 _YES_NO = (
     r"(yes|true|false|no(?=[.,;:!?。，；–—-]|\n|\Z| [-–—=/]| (?:because|since|as|they|the|these|those|it|both|i"
     r"|for|but|while|although|though|so|due)\b))(?!\w|\?)"
 )
 _LABELLED = re.compile(
-    r"(?:^a(?=:)|\b(?:answer|答案|verdict|decision|conclusion|judge?ment|response|result|output|boxed(?: text)?"
+    rf"(?:^a(?=:)|\b(?:{_ANSWER}|final|verdict|decision|conclusion|judge?ment|response|result|output|boxed(?: text)?"
     r"|paraphrases?|(?:semantic(?:ally)? )?equivalen(?:t|ce)))(?: here| (?:for|to|of)(?: \w+){1,4}?)?"
     r"(?: ?(?:is|would be|should be|must be)\b|是)? ?(?:[:：]|=>?|->|→|–|—|-)?\s?" + _YES_NO,
     re.I | re.M,
@@ -285,6 +387,27 @@ _ALONE = re.compile(r"(?:^[^\w\n]*|(?<=[.!?] ))(yes|no|true|false)(?:[.!](?=\s)|
 #: "1. No", where the first of two numbers is the answer, or both sentences are answered
 _COUNTED = re.compile(r"(?:^|[ ,;])\d[.)] " + _YES_NO, re.I | re.M)
 _SAYS = re.compile(r"\b(?:say|so|therefore|thus|hence) ?[,:]? ?" + _YES_NO, re.I)
+#: the first row of a table, after its heading
+_TABLE = re.compile(
+    r"^[ \t]*(\|?[^\n|]*\banswer\b[^\n]*)\n[ \t|:-]*-[ \t|:-]*\n([^\n|]*\|[^\n]*)", re.I | re.M
+)
+#: other words for yes and no, at the start of a text or after a label
+_TRANSLATED: Mapping[str, str] = dict.fromkeys(
+    ("yep", "yeah", "yup", "ja", "sí", "sì", "si", "oui", "sim", "да", "是", "是的", "等价"), "yes"
+) | dict.fromkeys(
+    (
+        "nope", "nein", "non", "não", "нет", "否", "不是", "不", "不等价", "not equivalent", "not really", "not quite",
+        "not at all", *(f"{adverb} not" for adverb in ("definitely", "certainly", "absolutely", "of course", "clearly",
+        "surely", "probably")),
+    ),
+    "no",
+)  # fmt: skip
+_FOREIGN = re.compile(
+    rf"(?:\A[^\w]*|(\b(?:{_ANSWER})(?: is| est| ist| es)? ?[:：=是为-]?[ \n]*))"
+    rf"({'|'.join(sorted(_TRANSLATED, key=len, reverse=True))})(?=\s*(?:[.,;:!。，；！\n(]|\Z)| [-–—])",
+    re.I,
+)
+_EMPHATIC = re.compile(r"[^\w]*(?:absolutely|definitely|of course|indeed|exactly|correct)[.!]", re.I)
 _REFUSES = re.compile(r"no,? (?:i(?: am|'m| can|'d| will|'ll)|sorry)\b", re.I)
 _CLAUSE = re.compile(r"[^.;!?\n]+[.;!?\n]?")
 _SUBJECT = re.compile(
@@ -313,8 +436,20 @@ def read_answer(reply: str) -> Answer:
       a key such as ``equivalent``. True and False, and texts that begin with yes or no, are answers.
     - Without JSON, the text decides: a labelled answer ("The answer is no"), a yes or no at the start or on a line of
       its own, or else a statement ("They are not equivalent").
+    - After a correction ("Wait, ..."), the part from there on decides if it has an answer.
     - Different answers, "yes or no" and a repeated prompt are unreadable.
     """
+    corrected = after_correction(reply)
+    answer = _read_answer(corrected) if corrected else None
+    if answer is None or answer.said is None:
+        return _read_answer(reply)
+    return replace(
+        answer, notes=replace(answer.notes, text=reply, form=f"{answer.notes.form} after a correction")
+    )
+
+
+def _read_answer(reply: str) -> Answer:
+    """Return the answer of a reply without a correction."""
     values, rest = found_json(reply)
     notes = Notes(fenced=bool(values) and FENCE in rest, text=reply)
     found = [*_members(values)]
@@ -329,17 +464,17 @@ def read_answer(reply: str) -> Answer:
         said, problem = _decided(list(map(_said, answers)))
         if said is None and not problem:
             shown = short(answers[0]) if isinstance(answers[0], str) else "not a text"
-            problem = f'the value of \'answer\' is {shown}: it must be "yes" or "no"'
+            problem = f'the value of \'answer\' is neither "yes" nor "no": {shown}'
         explanation = next((v for key, v in found if key == "explanation" and isinstance(v, str)), "")
-        return Answer(said, explanation, replace(notes, problem=problem))
+        return Answer(said, explanation, replace(notes, problem=problem, form="" if problem else "JSON"))
     if found and not rest.strip(_AROUND):
         return Answer(None, "", replace(notes, problem="the key 'answer' is missing"))
     said, problem = _plain_answer(rest)
     if said is None and not problem:
         problem = "it has no JSON object and no clear yes or no" if reply.strip() else "it is empty"
-    return Answer(
-        said, "" if said is None else one_line(rest, LONGEST_SENT_BACK), replace(notes, problem=problem)
-    )
+    if said is None:
+        return Answer(None, "", replace(notes, problem=problem))
+    return Answer(said, one_line(rest, LONGEST_SENT_BACK), replace(notes, form="text"))
 
 
 #: what stands around a JSON document: blanks, fences with their label, marks
@@ -383,9 +518,11 @@ def _decided(answers: Sequence[bool | None]) -> tuple[bool | None, str]:
 def _plain_answer(text: str) -> tuple[bool | None, str]:
     """Return the answer in a text without JSON, and the problem if there are two."""
     text = _QUOTED.sub(" ", _PROMPT.sub(" ", text[:LONGEST_READ]))
+    text = _TABLE.sub(_row, text)
     text = _CHOICE.sub(" ", _MARKS.sub(" ", text.replace("’", "'")))
     text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
     text = re.sub(r" (?=[.,;:!?])", "", text)
+    text = _FOREIGN.sub(lambda m: f"{m[1] or ''}{_TRANSLATED[m[2].casefold()]}", text)
     whole = text.strip(" .!。").casefold()
     if whole in _WORDS:
         return _WORDS[whole], ""
@@ -399,7 +536,16 @@ def _plain_answer(text: str) -> tuple[bool | None, str]:
     said, problem = _decided([m[1].casefold() in _YES for m in _SAYS.finditer(text)])
     if said is not None or problem:
         return said, problem
-    return _decided([_stated(clause) for clause in _CLAUSE.findall(text)])
+    said, problem = _decided([_stated(clause) for clause in _CLAUSE.findall(text)])
+    if said is not None or problem:
+        return said, problem
+    return bool(_EMPHATIC.match(text)) or None, ""
+
+
+def _row(match: re.Match[str]) -> str:
+    """Return the cells below the heading of a table, each after its heading; a table without a heading as it is."""
+    heads, cells = ([cell.strip() for cell in match[n].strip("| \t").split("|")] for n in (1, 2))
+    return "\n".join(f"{head}: {cell}" for head, cell in zip(heads, cells, strict=False))
 
 
 def _stated(clause: str) -> bool | None:
@@ -430,6 +576,24 @@ _PROMPT_7 = re.compile(
     r"Generate five paraphrases that are semantically equivalent to[^\n]*|Output with key 'paraphrases'[^\n]*",
     re.I,
 )
+#: a text that asks for the sentence or refuses, instead of a paraphrase
+_ASKS = re.compile(
+    r"^(?:please|kindly|could you|can you|sure|okay|certainly|of course|i need you|you (?:did|have|need))\b"
+    r"[^.?]{0,30}\b(?:provide|share|enter|send|give|paste|specify|supply)\b[^.!?]{0,40}\b(?:sentence|text)\b"
+    r"|^(?:i(?:'|’)?m |i am )?(?:very )?(?:sorry|afraid)\b.*\b(?:help with|request|assist|paraphras|comply|provide)"
+    r"|^i (?:can(?:'|’)?t|cannot|can not|am (?:unable|not able) to|won(?:'|’)t|will not)(?: \w+)? "
+    r"(?:help|assist|paraphras|rephras|fulfil|comply|generat|provide|complete)",
+    re.I,
+)
+#: between sentences in one text
+_BETWEEN = (re.compile(r"\s*\|\s*"), re.compile(r"\s+/\s+"), re.compile(r"\s*;\s+"))
+#: a paraphrase's label within a line
+_INLINE = re.compile(
+    r"(?:^|(?<=[.!?\"”;,|])) *\**\b(?:paraphrase|version|sentence) ?#?(\d{1,2})\**\s?[:.)–-]\**\s*(?=\S)",
+    re.I | re.M,
+)
+_ROW = re.compile(r"^[ \t]*\|(.*\w.*)\|[ \t]*$", re.M)
+_RULE = re.compile(r"^[ \t]*\|?[ \t:-]*-[ \t:-]*\|[ \t|:-]*$", re.M)
 _TAG = re.compile(r"</?\w{1,20}>")
 _OFFER = re.compile(r"(?:let me know|i hope|feel free|would you)\b", re.I)
 _REFUSAL = re.compile(r"\b(?:can(?:'|’)t|cannot|unable|not able|won(?:'|’)t|sorry)\b", re.I)
@@ -442,7 +606,17 @@ def read_paraphrases(reply: str) -> Paraphrases:
     - JSON anywhere in the reply decides: the value of a key such as ``paraphrases``; without it, a list of texts or of
       objects with a text, or an object with numbered keys.
     - Without JSON, numbered lines, bullets, or at least three lines that all end like a sentence.
+    - After a correction ("Wait, ..."), the part from there on decides if it has paraphrases.
     """
+    corrected = after_correction(reply, is_list=True)
+    result = _read_paraphrases(corrected) if corrected else None
+    if result is None or not result.texts:
+        return _read_paraphrases(reply)
+    return replace(result, notes=replace(result.notes, text=reply))
+
+
+def _read_paraphrases(reply: str) -> Paraphrases:
+    """Return the paraphrases of a reply without a correction."""
     values, rest = found_json(reply)
     notes = Notes(fenced=bool(values) and FENCE in rest, text=reply)
     keyed = [value for key, value in _top_members(values) if _PARAPHRASE_KEY.fullmatch(key)]
@@ -456,7 +630,7 @@ def read_paraphrases(reply: str) -> Paraphrases:
         texts = []
     if not texts and not keyed:
         texts = _plain_sentences(rest)
-    texts = [text for text in map(_cleaned, texts) if text]
+    texts = [text for text in map(_cleaned, texts) if text and not _ASKS.search(text)]
     problem = ""
     if not texts:
         problem = _no_paraphrases(reply, has_json=bool(values), has_key=bool(keyed))
@@ -505,8 +679,8 @@ def _texts(value: Any, *, is_keyed: bool = True) -> list[str]:
         numbered keys.
     """
     if isinstance(value, str):
-        lines = list_lines(value)
-        return lines if len(lines) > 1 else re.split(r"\n|(?<=[.!?]);\s", value)
+        lines = list_lines(_INLINE.sub(r"\n\1. ", value))
+        return lines if len(lines) > 1 else [text for line in value.splitlines() for text in _sentences(line)]
     if isinstance(value, list):
         return [text for e in value for text in ([e] if isinstance(e, str) else _texts(e))]
     if not isinstance(value, tuple):
@@ -521,9 +695,24 @@ def _texts(value: Any, *, is_keyed: bool = True) -> list[str]:
     return [text for _, inner in value if isinstance(inner, list) for text in _texts(inner)]
 
 
+def _sentences(line: str) -> list[str]:
+    """Split a line at marks between its parts if all of them look like sentences."""
+    for mark in _BETWEEN:
+        parts = [part for part in mark.split(line) if part]
+        if len(parts) > 1 and all(
+            part.lstrip("\"'“‘(")[:1].isupper() and len(part.split()) > 2 for part in parts
+        ):
+            return parts
+    return [line]
+
+
 def _plain_sentences(text: str) -> list[str]:
     """Return the sentences of a list without JSON; an empty list if the text has none."""
-    text = _TAG.sub("\n", _PROMPT_7.sub("", text))
+    text = without_asides(_TAG.sub("\n", _PROMPT_7.sub("", text)))
+    if rule := _RULE.search(text):
+        rows = [max(row.split("|"), key=len).strip() for row in _ROW.findall(text, rule.end())]
+        return [row for row in rows if row]
+    text = _INLINE.sub(r"\n\1. ", text)
     items = list_lines(text)
     before = text[: text.find(items[0])] if items else text
     if _REFUSAL.search(before) and not _HERE.search(before):
@@ -531,6 +720,8 @@ def _plain_sentences(text: str) -> list[str]:
     if items:
         return items
     lines = [line.strip(" *_\t,") for line in text.splitlines() if FENCE not in line]
+    if len(lines) == 1 and (match := re.match(r"(?:\w+ ){0,3}paraphrases?: ", lines[0], re.I)):
+        lines = _sentences(lines[0][match.end() :])
     lines = [line for line in lines if line[-1:] != ":" and _cleaned(line) and not _OFFER.match(line)]
     are_sentences = all(line.rstrip("\"'”*")[-1:] in ".!?" for line in lines)
     return lines if are_sentences and len(lines) > 2 else []
