@@ -26,7 +26,7 @@ from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
 from pytest_llmprops.core.benchmark import Ask, Measured, Searched
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
-from pytest_llmprops.core.verdicts import Verdict
+from pytest_llmprops.core.verdicts import READ_BY, Verdict
 
 
 async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[OracleSettings]) -> Verdict:
@@ -100,4 +100,10 @@ def _oracle(ask: Ask, settings: OracleSettings) -> Oracle:
 
 def _verdict(acceptance: Acceptance, more_values: dict[str, float] | None = None) -> Verdict:
     """Return a checker's decision as a verdict, with ``more_values``."""
-    return replace(verdict_of(acceptance), values={**acceptance.values, **(more_values or {})})
+    verdict = verdict_of(acceptance)
+    evidence = dict(verdict.evidence)
+    # How an answer was read is not the cause if something after it could not be read or tested.
+    is_read = acceptance.outcome in ("untested", "unmeasurable") or evidence.get("answer") in ("yes", "no")
+    if verdict.status == "unparsed" and is_read:
+        evidence.pop(READ_BY, None)
+    return replace(verdict, values={**acceptance.values, **(more_values or {})}, evidence=evidence)

@@ -160,7 +160,7 @@ class Extracted:
 class ListReading:
     """A reply read as a list: ``entities`` (empty if the reply says there are none), or None and the ``problem``.
 
-    :param form: ``JSON`` or ``list``, or ``none`` if the reply says that there are no entities.
+    :param form: ``JSON`` or ``list``, or ``no entities`` if the reply says that there are no entities.
     """
 
     entities: tuple[Extracted, ...] | None
@@ -247,7 +247,7 @@ def _read_part(reply: str, text: str) -> ListReading:
     if not pairs:
         says_none = reply.strip(_EDGES).lower() in _NONE or _SAYS_NONE.search(reply.replace("’", "'"))
         if says_none or any(value in ((), []) or _is_empty(value) for value in values):
-            return ListReading((), form="none")
+            return ListReading((), form="no entities")
         return ListReading(None, "the reply is not a list")
     is_entity_first = _is_entity_first(pairs[:_MOST_ITEMS], sentence)
     entities: dict[str, Extracted] = {}
@@ -268,7 +268,7 @@ def _read_part(reply: str, text: str) -> ListReading:
                 dropped = True
     if not entities and (dropped or is_example):
         return ListReading(None, "the reply repeats the prompt" if is_example else "the list has no names")
-    return ListReading(tuple(entities.values()), form=form if entities else "none")
+    return ListReading(tuple(entities.values()), form=form if entities else "no entities")
 
 
 @dataclass(frozen=True, slots=True)
@@ -685,6 +685,14 @@ class Samples:
     def unread(self) -> int:
         """Number of replies that are not a list, cut off or refused."""
         return sum(reading.entities is None for reading in self.readings)
+
+    @property
+    def read_by(self) -> str:
+        """How the first reply with the most frequent set was read, or why no reply can be read."""
+        names, times = most_frequent(self.sets)
+        if not times:
+            return self.readings[0].problem.partition(":")[0]
+        return next(r.form for r in self.readings if r.entities is not None and r.names == names)
 
     def first_with(self, names: Names) -> tuple[Extracted, ...]:
         """Return the entities of the first reply with the answer set ``names``, as that reply writes them."""

@@ -232,7 +232,7 @@ class LinearityChecker:
             chosen = await generator.synonyms(answer)
         subject = Subject(sentence.text, answer, tuple(s for s in chosen if s.text))
         values = answer_values(original, con_o, names, subject, sentence.labels)
-        evidence = SentenceEvidence(sentence.text, entity_evidence(answer, chosen))
+        evidence = SentenceEvidence(sentence.text, entity_evidence(answer, chosen), read_by=original.read_by)
         prepared = Prepared(subject, original, None, values, evidence)
         return replace(prepared, stopped=_nothing_to_test(prepared, len(candidates), self.settings))
 
@@ -256,7 +256,7 @@ class LinearityChecker:
         refused = original.refused == len(original.readings)
         why = "a content filter refused" if refused else original.readings[0].problem
         values = {"accepted": 0.0, "samples": float(len(original.readings)), "unread": float(original.unread)}
-        evidence = SentenceEvidence(sentence.text)
+        evidence = SentenceEvidence(sentence.text, read_by=original.read_by)
         outcome = "refused" if refused else "unparsed"
         stopped = Acceptance(False, outcome, why, evidence.to_json(), None, values)
         return Prepared(Subject(sentence.text, (), ()), original, stopped, values, evidence)

@@ -11,6 +11,7 @@ from pytest_llmprops.benchmarks.oracle.extraction import Samples, most_frequent
 from pytest_llmprops.benchmarks.oracle.linear_tests import OneTest, Subject
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.verdicts import (
+    READ_BY,
     Evidence,
     count_in,
     number_in,
@@ -123,6 +124,7 @@ class SentenceEvidence:
     :param tests: see :func:`test_evidence`.
     :param losses: one per tested entity; empty if every entity is consistent.
     :param culprits: empty unless the sentence is rejected.
+    :param read_by: how the reply with the answer was read, or why it cannot be.
     """
 
     sentence: str = ""
@@ -130,6 +132,7 @@ class SentenceEvidence:
     tests: tuple[Evidence, ...] = ()
     losses: tuple[LossEvidence, ...] = ()
     culprits: tuple[CulpritEvidence, ...] = ()
+    read_by: str = ""
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> SentenceEvidence:
@@ -140,6 +143,7 @@ class SentenceEvidence:
             objects_in(evidence, "tests"),
             tuple(map(LossEvidence.from_json, objects_in(evidence, "losses"))),
             tuple(map(CulpritEvidence.from_json, objects_in(evidence, "culprits"))),
+            text_in(evidence, READ_BY),
         )
 
     def to_json(self) -> Evidence:
@@ -151,6 +155,7 @@ class SentenceEvidence:
                 "tests": list(self.tests),
                 "losses": [one.to_json() for one in self.losses],
                 "culprits": [culprit.to_json() for culprit in self.culprits],
+                READ_BY: self.read_by,
             }
         )
 

@@ -14,7 +14,7 @@ from pytest_llmprops.benchmarks.oracle.metric_names import (
     RANDOM,
     REJECTIONS,
 )
-from pytest_llmprops.benchmarks.oracle.nulls import NAMES
+from pytest_llmprops.benchmarks.oracle.nulls import BLIND, NAMES
 from pytest_llmprops.benchmarks.oracle.pair_evidence import phi_of
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import (
     document_metrics,
@@ -25,6 +25,9 @@ from pytest_llmprops.benchmarks.oracle.sentence_metrics import (
 from pytest_llmprops.benchmarks.oracle.settings import LinearitySettings, bound_of
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.records import VerdictRecord
+
+#: minimum number of pairs for a warning
+FEWEST = 20
 
 # The metrics of pairs of sentences (Zeng et al., section 5.2). A pair is the unit of every rate.
 
@@ -151,6 +154,14 @@ def pair_remarks(values: Sequence[Values], no: Sequence[Values]) -> Iterator[str
             f"pairs: {_percent(_hits(decided, 'accepted'))} of the answers are accepted; of other oracles on the same"
             f" {len(decided)} pairs: {', '.join(nulls)}"
         )
+    blind = [(_share(hits), NAMES[name]) for name in BLIND if (hits := _hits(decided, name))]
+    if blind and len(decided) >= FEWEST:
+        accepted, (best, name) = _share(_hits(decided, "accepted")), max(blind)
+        if accepted <= best:
+            yield (
+                f"warning: {accepted:.1%} of {len(decided)} answers on pairs are accepted; an oracle that ignores the"
+                f" question ({name}) gets {best:.1%}"
+            )
     tested = [v for v in no if v.get("tests_or")]
     if tested:
         most = int(max(v["tests_or"] for v in tested))
@@ -169,8 +180,12 @@ def pair_remarks(values: Sequence[Values], no: Sequence[Values]) -> Iterator[str
         )
 
 
+def _share(hits: Sequence[bool]) -> float:
+    return sum(hits) / len(hits)
+
+
 def _percent(hits: Sequence[bool]) -> str:
-    return f"{sum(hits) / len(hits):.1%}"
+    return f"{_share(hits):.1%}"
 
 
 def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:

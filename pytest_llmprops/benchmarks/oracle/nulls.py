@@ -19,7 +19,7 @@ import asyncio
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair, holds
@@ -38,6 +38,7 @@ from pytest_llmprops.benchmarks.oracle.settings import ParaphraseSettings
 from pytest_llmprops.benchmarks.oracle.trust import usable
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.verdicts import READ_BY
 
 ASKINGS = 5
 
@@ -55,6 +56,7 @@ async def self_consistency(pair: Pair, oracle: Oracle, askings: int = ASKINGS) -
     acceptance, answers = await _ask_repeatedly(pair, oracle, askings)
     words: list[JSON] = [answer.word for answer in answers]
     evidence = {"sentence_1": pair.first, "sentence_2": pair.second, "answers": words}
+    evidence[READ_BY] = _read_by(answers)
     return replace(acceptance, evidence=evidence)
 
 
@@ -80,6 +82,11 @@ async def _ask_repeatedly(pair: Pair, oracle: Oracle, askings: int) -> tuple[Acc
     if unread and not (values["answers_yes"] and values["answers_no"]):
         outcome = "refused" if all(answer.notes.refused for answer in unread) else "unreadable"
     return Acceptance(consistent, outcome, why, values=values), answers
+
+
+def _read_by(answers: Sequence[Answer]) -> str:
+    """Return how the first answer was read, or why the first unreadable one cannot be."""
+    return next((answer for answer in answers if answer.said is None), answers[0]).notes.read_by
 
 
 async def own_paraphrase(
@@ -112,6 +119,7 @@ async def own_paraphrase(
     denied = acceptance.accepted and said is False
     words: list[JSON] = [answer.word for answer in answers]
     evidence = {"sentence": sentence, "paraphrase": texts[0], "answers": words}
+    evidence[READ_BY] = _read_by(answers)
     return replace(
         acceptance,
         accepted=acceptance.accepted and not denied,
@@ -141,6 +149,8 @@ NAMES = {
     "null_overlap": "word overlap",
     "null_judge": "perfect judge",
 }
+#: values of the null oracles that ignore the question
+BLIND = ("null_yes", "null_no", "null_coin")
 _TWO = re.compile(r"^1\. '(.*)' 2\. '(.*)'\nAnswer", re.MULTILINE | re.DOTALL)
 _ONE = re.compile(re.escape(PARAPHRASES).replace(re.escape("{sentence}"), "(.*)"), re.DOTALL)
 _WORDS = re.compile(r"\w+")

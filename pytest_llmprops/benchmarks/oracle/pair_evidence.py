@@ -57,6 +57,7 @@ from pytest_llmprops.benchmarks.oracle.items import PHIS, Phi
 from pytest_llmprops.benchmarks.oracle.replies import Answer, Paraphrases
 from pytest_llmprops.benchmarks.oracle.trust import Candidate, Trust
 from pytest_llmprops.core.verdicts import (
+    READ_BY,
     Evidence,
     count_in,
     flag_in,
@@ -182,6 +183,7 @@ class PairEvidence:
     :param category: of table 5; empty if indifferentiable paraphrases were not searched for.
     :param trust: the outcome of the deciding tests of a "no"; otherwise empty.
     :param tests: the deciding tests of a "no".
+    :param read_by: how the answer was read, or why it cannot be.
     """
 
     first: str = ""
@@ -194,6 +196,7 @@ class PairEvidence:
     category: str = ""
     trust: str = ""
     tests: tuple[TrustTestEvidence, ...] = ()
+    read_by: str = ""
 
     @classmethod
     def from_json(cls, evidence: Evidence) -> PairEvidence:
@@ -211,6 +214,7 @@ class PairEvidence:
             text_in(evidence, "category"),
             text_in(evidence, "trust"),
             tuple(map(TrustTestEvidence.from_json, objects_in(evidence, "tests"))),
+            text_in(evidence, READ_BY),
         )
 
     def to_json(self) -> Evidence:
@@ -226,6 +230,7 @@ class PairEvidence:
                 "category": self.category,
                 "trust": self.trust,
                 "tests": [test.to_json() for test in self.tests],
+                READ_BY: self.read_by,
             }
         )
         # An empty proof is kept too: it records that a proof was tried.

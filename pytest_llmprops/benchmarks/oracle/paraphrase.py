@@ -188,7 +188,9 @@ class ParaphraseChecker:
         """
         answer = await ask_answer(oracle, sentences_prompt(x.first, x.second))
         values = {**answer_values(x, answer), "phi": float(PHIS.index(self.settings.phi))}
-        evidence = PairEvidence(x.first, x.second, answer.word, answer.explanation)
+        evidence = PairEvidence(
+            x.first, x.second, answer.word, answer.explanation, read_by=answer.notes.read_by
+        )
         if answer.said is None:
             if self.settings.reference:
                 proof = await self.proof(x.first, x.second, oracle)
