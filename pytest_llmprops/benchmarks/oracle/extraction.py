@@ -48,7 +48,7 @@ _SAYS_NONE = re.compile(
     r"\b(?:no|zero|without)\s+(?:\w+\s+){0,3}entit(?:y|ies)\b"
     r"|(?:\bnot|n't)\s+(?:contain|have|include|mention|find|see|appear|seem|any)\b[^.\n]{0,40}\bentit(?:y|ies)\b"
     r"|(?:\bnot|n't)\s+(?:identify|detect)\s+any\b[^.\n]{0,40}\bentit(?:y|ies)\b"
-    r"|\bentit(?:y|ies)\W{0,4}[:：]\W{0,4}none\b",
+    r"|\bthere (?:are|were|is) none\b|\bentit(?:y|ies)\W{0,4}[:：]\W{0,4}none\b",
     re.I,
 )
 _NONE = frozenset(
@@ -256,7 +256,9 @@ def _read_part(reply: str, text: str) -> ListReading:
         for entity in _entities(left, right, sentence, is_entity_first):
             key = normalised(entity.name)
             is_known = contains_words(sentence.normal, key)
-            if key in _NONE or (_SAYS_NONE.search(entity.name[:LONGEST_NAME]) and not is_known):
+            if key in _NONE or (
+                _SAYS_NONE.search(f"{entity.kind}: {entity.name[:LONGEST_NAME]}") and not is_known
+            ):
                 continue
             if (entity.kind, key) in _EXAMPLE and not is_known:
                 is_example = True
@@ -532,14 +534,14 @@ def _split_lines(lines: Sequence[str], sentence: _Sentence) -> list[_Pair]:
 
 
 #: the classes on one line
-_LABELS = re.compile(r"(?:^|[.;|,]\s+|\s\|\s)(?=([A-Za-z][\w /&-]{0,30}[:：]\s))")
+_LABELS = re.compile(r"(?:^|[.;|,]\s+|\s[|/]\s)(?=([^\W_][\w &-]{0,30}[:：]\s))")
 
 
 def _several(line: str) -> list[str]:
     """Split ``city: Huy; city: Ghent`` and ``cities: Huy; Ghent. dates: 1987.`` into their pairs."""
     starts = [match.start(1) for match in _LABELS.finditer(line)]
     if len(starts) > 1 and starts[0] == 0 and not _DETAIL.search(line) and not _NAME_DETAIL.search(line):
-        parts = [line[start:stop].strip(" ;|,") for start, stop in itertools.pairwise([*starts, len(line)])]
+        parts = [line[start:stop].strip(" ;|,/") for start, stop in itertools.pairwise([*starts, len(line)])]
         pairs = []
         for part in parts:
             label, _, names = part.replace("：", ":").partition(":")

@@ -126,9 +126,10 @@ def _unquoted(item: str) -> str:
 
 #: where a reply says that it corrects itself, at the start of a line or of a sentence
 _CORRECTION = re.compile(
-    r"(?:^|(?<=[.!?…}`] ))[ \t>#*_]*(?:(?:oh|hmm+|no|ah|but)\b[,.…]* )?(?:"
+    r"(?:^|(?<=[.!?…}`] ))[ \t>#*_]*(?:(?:oh|hmm+|ah|but)\b[,.…]* )?(?:"
     r"(?:wait|oops|actually|sorry|apologies|hold on|scratch that|my (?:mistake|apologies|bad)|i apologi[sz]e)\b"
-    r"|(?:on|upon|after)(?: an?)? (?:second|closer|further|reflection|review|rereading|reconsideration)\b"
+    r"|(?:edit|update) ?[:：]"
+    r"|(?:on|upon|after)(?: an?)? (?:second thoughts?|(?:second|closer|further) \w+|reflection|review|rereading)\b"
     r"|(?:let me|i(?:'ll| will| need to| should| must| have to)?|to) (?:correct|fix|revise|redo|try again)\b"
     r"|(?:here is )?(?:a |the |my )?(?:correct(?:ed|ion)|revised|revision|updated|final|full|complete)\b"
     r"(?: (?:correct(?:ed)?|complete|full|final|answer|list|version|output|json|result|reply|response|verdict"
@@ -151,7 +152,8 @@ _ASIDE = re.compile(
 _NO_ASIDE = re.compile(r"\b(?:here|only|but|list)\b", re.I)
 #: a heading of remarks, which may also come before an answer
 _REMARKS = re.compile(
-    r"(?:what (?:has )?changed|(?:explanation|summary|list|note)s? (?:of|on) \w+ ?\w*|changes?(?: made)?"
+    r"(?:why\b[^\n]{0,60}|what (?:has )?changed|(?:explanation|summary|list|note)s? (?:of|on) \w+ ?\w*"
+    r"|(?:key |main )?changes?(?: made)?|relations"
     r"|differences?|notes?|(?:brief |short )?(?:explanations?|reason(?:s|ing)?|rationale|comments?|remarks?"
     r"|analysis)|original(?: \w+)?)\W*",
     re.I,
@@ -164,27 +166,33 @@ _ASIDE_LINE = re.compile(
 )
 
 
+_ASIDE_PART = re.compile(rf"(?:^[ \t*_#>`]*|(?<=[.;|] )){_ASIDE_LINE.pattern}.*", re.I)
+
+
 def after_correction(reply: str, *, is_list: bool = False) -> str:
     """Return the part of a reply from its last correction on ("Wait, ... Corrected list:"); "" without one.
 
     :param is_list: whether a part that only adds to the list before it is no correction.
     """
     reply = reply[:LONGEST_READ].replace("’", "'")
-    starts = [match.start() for match in _CORRECTION.finditer(reply)]
-    # Explanations in JSON are no corrections: a mark within a line counts only in plain text, and after a document.
-    if "{" in reply:
-        starts = [n for n in starts if n == 0 or reply[n - 1] == "\n" or reply[n - 2] in "}`"]
-    if not starts or not reply[: starts[-1]].strip():
+    matches = list(_CORRECTION.finditer(reply))
+    # A sentence in JSON, such as an explanation, is no correction.
+    while matches and not _is_outside_json(reply[: matches[-1].start()]):
+        matches.pop()
+    if not matches or not reply[: matches[-1].start()].strip():
         return ""
-    # "Wait, two are missing. Corrected list:" is one correction, and the answer is after its last sentence.
-    part = reply[starts[-1] :]
+    part = reply[matches[-1].end() :]
     if not is_list:
         return part
-    head = part.split("\n", 1)[0]
+    head = reply[matches[-1].start() :].lstrip().split("\n", 1)[0]
     number = next((m[1] for line in part.splitlines() if (m := _NUMBERED.fullmatch(line))), "1")
     adds = _ADDS.search(head) and not _REPLACES.search(head)
     is_listed = ":" in head or any(mark in part for mark in "{[|") or bool(list_lines(part))
     return part if is_listed and not adds and number == "1" else ""
+
+
+def _is_outside_json(before: str) -> bool:
+    return before.count("{") <= before.count("}") and before.count("[") <= before.count("]")
 
 
 def without_asides(text: str) -> str:
@@ -194,15 +202,13 @@ def without_asides(text: str) -> str:
     for line in text.splitlines():
         plain = line.strip(" \t*_#>`")
         is_marked = _NUMBERED.fullmatch(line) or _BULLET.fullmatch(line)
-        is_heading = plain[-1:] in (":", "：") and not is_marked
+        is_heading = plain[-1:] in (":", "：", "?") and not is_marked
         if is_heading:
             last = re.split(r"[.:：]\s", plain)[-1]
             is_aside = _ASIDE.search(last) is not None and not _NO_ASIDE.search(last)
             in_aside = is_aside or (_REMARKS.fullmatch(plain) is not None and any(map(_is_item, kept)))
-        elif not is_marked and _ASIDE_LINE.match(plain):
-            continue
         if not in_aside:
-            kept.append(line)
+            kept.append(line if is_heading or is_marked else _ASIDE_PART.sub("", line))
     return "\n".join(kept)
 
 
@@ -350,7 +356,8 @@ _YES = frozenset({"yes", "true"})
 _EQUIVALENT = re.compile(
     r"(?:is|are)?[ _]?(?:semantic(?:ally)?[ _]?)?(?:equivalent|equivalence|paraphrases?)", re.I
 )
-_ANSWER_KEY = re.compile(r"(?:final[ _]?)?answers?:?", re.I)
+_ANSWER = "answer|antwort|respuesta|réponse|risposta|resposta|ответ|答案"
+_ANSWER_KEY = re.compile(rf"(?:final[ _]?)?(?:{_ANSWER})s?:?", re.I)
 
 # A line of the prompt is no answer, and neither is a quoted sentence or the choice "yes or no".
 _PROMPT = re.compile(
@@ -365,7 +372,6 @@ _CHOICE = re.compile(
     r"\b(?:yes|no)\b['\"*]?(?: ?[/|&] ?| or | and )['\"*]?(?:yes|no)\b|\byes,? no(?=[.,;!?]|$)", re.I | re.M
 )
 _MARKS = re.compile(r"[\"“”‘`*_#\[\](){}<>\\|]+|(?<!\w)['’]|['’](?!\w)")
-_ANSWER = "answer|antwort|respuesta|réponse|risposta|resposta|ответ|答案"
 #: "no" as a whole answer, not "no difference" or "no one"
 _YES_NO = (
     r"(yes|true|false|no(?=[.,;:!?。，；–—-]|\n|\Z| [-–—=/]| (?:because|since|as|they|the|these|those|it|both|i"
@@ -386,25 +392,29 @@ _LEADING = re.compile(
 _ALONE = re.compile(r"(?:^[^\w\n]*|(?<=[.!?] ))(yes|no|true|false)(?:[.!](?=\s)|[^\w\n?]*$)", re.I | re.M)
 #: "1. No", where the first of two numbers is the answer, or both sentences are answered
 _COUNTED = re.compile(r"(?:^|[ ,;])\d[.)] " + _YES_NO, re.I | re.M)
-_SAYS = re.compile(r"\b(?:say|so|therefore|thus|hence) ?[,:]? ?" + _YES_NO, re.I)
-#: the first row of a table, after its heading
-_TABLE = re.compile(
-    r"^[ \t]*(\|?[^\n|]*\banswer\b[^\n]*)\n[ \t|:-]*-[ \t|:-]*\n([^\n|]*\|[^\n]*)", re.I | re.M
+_SAYS = re.compile(
+    rf"(?:\b(?:say|so|therefore|thus|hence) ?[,:]? ?|\? )(?:{_YES_NO})"
+    r"|(?:: ?|\b(?:it's|it is|that's|that is) an? )(yes|no)(?=[.!]|\n|\Z| from\b)",
+    re.I,
 )
 #: other words for yes and no, at the start of a text or after a label
 _TRANSLATED: Mapping[str, str] = dict.fromkeys(
     ("yep", "yeah", "yup", "ja", "sí", "sì", "si", "oui", "sim", "да", "是", "是的", "等价"), "yes"
 ) | dict.fromkeys(
     (
-        "nope", "nein", "non", "não", "нет", "否", "不是", "不", "不等价", "not equivalent", "not really", "not quite",
-        "not at all", *(f"{adverb} not" for adverb in ("definitely", "certainly", "absolutely", "of course", "clearly",
-        "surely", "probably")),
+        "nope", "nein", "non", "não", "нет", "否", "不是", "不", "不等价",
+        "not equivalent", "not semantically equivalent", "i don't think so", "not really", "not quite", "not at all",
+        *(f"{adverb} not" for adverb in ("definitely", "certainly", "absolutely", "of course", "clearly", "surely")),
     ),
     "no",
 )  # fmt: skip
 _FOREIGN = re.compile(
-    rf"(?:\A[^\w]*|(\b(?:{_ANSWER})(?: is| est| ist| es)? ?[:：=是为-]?[ \n]*))"
+    rf"(?:\A[^\w]*|(\b(?:{_ANSWER}|verdict|decision|conclusion|result)(?: is| est| ist| es)? ?[:：=是为-]?[ \n]*))"
     rf"({'|'.join(sorted(_TRANSLATED, key=len, reverse=True))})(?=\s*(?:[.,;:!。，；！\n(]|\Z)| [-–—])",
+    re.I,
+)
+_VERDICT = re.compile(
+    rf"\b((?:{_ANSWER}|verdict|decision|conclusion|result)[:：] )(?:semantically )?equivalent(?=[.,;\n]|\Z)",
     re.I,
 )
 _EMPHATIC = re.compile(r"[^\w]*(?:absolutely|definitely|of course|indeed|exactly|correct)[.!]", re.I)
@@ -518,10 +528,11 @@ def _decided(answers: Sequence[bool | None]) -> tuple[bool | None, str]:
 def _plain_answer(text: str) -> tuple[bool | None, str]:
     """Return the answer in a text without JSON, and the problem if there are two."""
     text = _QUOTED.sub(" ", _PROMPT.sub(" ", text[:LONGEST_READ]))
-    text = _TABLE.sub(_row, text)
+    text = _without_table(text)
     text = _CHOICE.sub(" ", _MARKS.sub(" ", text.replace("’", "'")))
     text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
     text = re.sub(r" (?=[.,;:!?])", "", text)
+    text = _VERDICT.sub(r"\1yes", text)
     text = _FOREIGN.sub(lambda m: f"{m[1] or ''}{_TRANSLATED[m[2].casefold()]}", text)
     whole = text.strip(" .!。").casefold()
     if whole in _WORDS:
@@ -533,7 +544,7 @@ def _plain_answer(text: str) -> tuple[bool | None, str]:
     said, problem = _decided([word.casefold() in _YES for word in words])
     if said is not None or problem:
         return said, problem
-    said, problem = _decided([m[1].casefold() in _YES for m in _SAYS.finditer(text)])
+    said, problem = _decided([(m[1] or m[2]).casefold() in _YES for m in _SAYS.finditer(text)])
     if said is not None or problem:
         return said, problem
     said, problem = _decided([_stated(clause) for clause in _CLAUSE.findall(text)])
@@ -542,10 +553,19 @@ def _plain_answer(text: str) -> tuple[bool | None, str]:
     return bool(_EMPHATIC.match(text)) or None, ""
 
 
-def _row(match: re.Match[str]) -> str:
-    """Return the cells below the heading of a table, each after its heading; a table without a heading as it is."""
-    heads, cells = ([cell.strip() for cell in match[n].strip("| \t").split("|")] for n in (1, 2))
-    return "\n".join(f"{head}: {cell}" for head, cell in zip(heads, cells, strict=False))
+def _without_table(text: str) -> str:
+    """Return the text with each cell of a table's first row after its heading; a heading with the answer is a row."""
+    lines = text.splitlines()
+    for place, line in enumerate(lines[1:-1], 1):
+        head, row = lines[place - 1], lines[place + 1]
+        if "-" in line and set(line) <= set("|-: \t") and "|" in row and re.search(r"\banswer\b", head, re.I):
+            heads, cells = (
+                [cell.strip(" *_") for cell in part.strip("| \t").split("|")] for part in (head, row)
+            )
+            if not any(_is_word(cell) for cell in heads):
+                found = [f"{name}: {cell}" for name, cell in zip(heads, cells, strict=False)]
+                return "\n".join([*lines[: place - 1], *found, *lines[place + 2 :]])
+    return text
 
 
 def _stated(clause: str) -> bool | None:
@@ -581,12 +601,18 @@ _ASKS = re.compile(
     r"^(?:please|kindly|could you|can you|sure|okay|certainly|of course|i need you|you (?:did|have|need))\b"
     r"[^.?]{0,30}\b(?:provide|share|enter|send|give|paste|specify|supply)\b[^.!?]{0,40}\b(?:sentence|text)\b"
     r"|^(?:i(?:'|’)?m |i am )?(?:very )?(?:sorry|afraid)\b.*\b(?:help with|request|assist|paraphras|comply|provide)"
+    r"|^(?:there (?:is|was) )?no (?:sentence|text|input)\b[^.]{0,30}\b(?:provided|given|found|supplied)\b"
     r"|^i (?:can(?:'|’)?t|cannot|can not|am (?:unable|not able) to|won(?:'|’)t|will not)(?: \w+)? "
     r"(?:help|assist|paraphras|rephras|fulfil|comply|generat|provide|complete)",
     re.I,
 )
 #: between sentences in one text
-_BETWEEN = (re.compile(r"\s*\|\s*"), re.compile(r"\s+/\s+"), re.compile(r"\s*;\s+"))
+_BETWEEN = (
+    re.compile(r"\s*\|\s*"),
+    re.compile(r"\s+/\s+"),
+    re.compile(r"\s*;\s+"),
+    re.compile(r"(?<=[\"”])[,;]?\s+(?=[\"“])"),
+)
 #: a paraphrase's label within a line
 _INLINE = re.compile(
     r"(?:^|(?<=[.!?\"”;,|])) *\**\b(?:paraphrase|version|sentence) ?#?(\d{1,2})\**\s?[:.)–-]\**\s*(?=\S)",

@@ -85,6 +85,7 @@ def test_extractor_that_is_not_linear_is_wrong() -> None:
 def test_the_rule_is_recorded(rule: str, number: int) -> None:
     """The values contain the rule as a number, and the remark on the bound can be derived from it."""
     verdict = verdict_on(TOWNS, model(), rule=rule, samples=11)
+    assert verdict.evidence["read_by"] == "list"
     assert verdict.values["rule"] == number
     said, nulls = ORACLE.remarks([record("linearity", 1, benchmark="oracle", values=dict(verdict.values))])
     assert nulls.startswith("sentences: 100.0% accepted")
@@ -134,6 +135,7 @@ def test_pairs_are_accepted_or_rejected(item: Item, same: Any, status: str, give
         verdict.reason
     )
     assert list(verdict.evidence)[:2] == ["sentence_1", "sentence_2"]
+    assert verdict.evidence["read_by"] == "JSON"
     if status == "wrong":
         assert verdict.task == ("yes" if verdict.values["said_yes"] else "no")
 

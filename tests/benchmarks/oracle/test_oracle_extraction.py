@@ -404,6 +404,53 @@ def test_normalising_is_idempotent(name: str) -> None:
     assert normalised(normalised(name)) == normalised(name)
 
 
+CITIES = "Aline Berg flew from Porto to Lima on 4 July 2003."
+ALL_FOUR = {"aline berg", "porto", "lima", "4 july 2003"}
+_LIST = "1. person: Aline Berg\n2. city: Porto\n3. city: Lima\n4. date: 4 July 2003"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        f"{_LIST}\n\nNot entities:\n1. flew\n2. from",
+        f"{_LIST}\n\nWords that I left out:\n- flew",
+        f'{_LIST}\n\nExplanation:\n1. Aline Berg flew.\n2. "flew" is a verb.',
+        f"{_LIST}\n\nOmitted: flew, from",
+        f"{_LIST}\n\nWhy these?\n1. Porto and Lima are cities.",
+        f"Not entities:\n- flew\n\nEntities:\n{_LIST}",
+        f"1. verb: flew\n\nSorry, that is a verb. Corrected list:\n\n{_LIST}",
+        f"1. person: Aline\n\nThat's not right.\n\n{_LIST}",
+        f"Draft:\n- Aline\n\nFinal list:\n{_LIST}",
+        '{"entities": ["Aline Berg"]}\nOops: {"entities": ["Aline Berg", "Porto", "Lima", "4 July 2003"]}',
+        f"{_LIST.rsplit(chr(10), 1)[0]}\n\nI forgot one:\n4. date: 4 July 2003",
+        '{"person": "Aline Berg", "city": ["Porto", "Lima"], "date": "4 July 2003", "not_entities": ["flew"]}',
+        "persons: Aline Berg. cities: Porto; Lima. dates: 4 July 2003.",
+        "Person: Aline Berg; Cities: Porto, Lima; Dates: 4 July 2003",
+        "Person: Aline Berg | Cities: Porto, Lima | Date: 4 July 2003 | Other: none",
+        "Aline Berg: person. Porto: city. Lima: city. 4 July 2003: date.",
+        "Person: Aline Berg. Cities: Porto, Lima. Date: 4 July 2003. Not entities: flew.",
+    ],
+)
+def test_corrections_asides_and_classes_on_one_line(reply: str) -> None:
+    """A corrected list counts without its draft, without words that are no entities, and on one line."""
+    assert read_list(reply, CITIES).names == ALL_FOUR
+
+
+@pytest.mark.parametrize("reply", ["Entities: none.", "There are none: all are common nouns."])
+def test_no_entities_in_other_words(reply: str) -> None:
+    """A reply may say in other words that there are no entities."""
+    assert read_list(reply, CITIES).entities == ()
+
+
+def test_how_a_list_was_read() -> None:
+    """The first reply with the most frequent set decides; without one, the problem of the first reply."""
+    [listed, json, none] = (Reply(text) for text in (_LIST, '["Porto"]', "Good morning, everybody."))
+    assert samples_of(CITIES, [json, listed, listed]).read_by == "list"
+    assert samples_of(CITIES, [none, json]).read_by == "JSON"
+    assert samples_of(CITIES, [none]).read_by == "the reply is not a list"
+    assert samples_of(CITIES, [Reply("No entities.")]).read_by == "no entities"
+
+
 def test_words_are_whole() -> None:
     """A part matches if no letter or digit adjoins it, and an empty part never matches."""
     assert contains_words("new york city", "york")

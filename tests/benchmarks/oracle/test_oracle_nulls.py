@@ -114,6 +114,18 @@ def test_metrics_tell_the_prover_from_the_model() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("accepted", "pairs", "warns"), [(8, 20, True), (10, 20, True), (11, 20, False), (8, 19, False)]
+)
+def test_a_model_no_better_than_a_blind_oracle_gets_a_warning(accepted: int, pairs: int, warns: bool) -> None:
+    """The warning names the best oracle that ignores the question; word overlap does not count."""
+    one = {"said_yes": 1.0, "null_no": 0.0, "null_overlap": 1.0}
+    values = [one | {"accepted": float(n < accepted), "null_yes": float(n < 10)} for n in range(pairs)]
+    said = [text for text in pair_remarks(values, []) if text.startswith("warning: ")]
+    assert len(said) == warns
+    assert all("(constant yes) gets 50.0%" in text for text in said)
+
+
 # ---- sanity checks
 
 PAPER = ParaphraseSettings()

@@ -445,6 +445,7 @@ def test_an_unreadable_answer(reference: bool) -> None:
     assert ("phi_or" in acceptance.values) is reference
     assert fake.asked("paraphrases") == []
     assert acceptance.evidence["answer"] == "unreadable"
+    assert acceptance.evidence["read_by"] == "it has no JSON object and no clear yes or no after a repair"
 
 
 def test_a_refusal_of_a_content_filter() -> None:

@@ -190,6 +190,113 @@ def test_unreadable_answers(reply: str, problem: str) -> None:
     assert "\n" not in answer.notes.problem
 
 
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ('{"answer": "yes"}\n\nWait, the towns differ.\n\n{"answer": "no"}', False),
+        ('{"answer": "no"} Sorry, that was too strict. Corrected: {"answer": "yes"}', True),
+        ("Answer: no\n\nCorrection: they do mean the same. Answer: yes", True),
+        ("Yes, both are about a fire, but they are not the same. Final answer: no.", False),
+        ("No... actually yes. Both name the mayor.", True),
+        ("Yes. Hmm, on second thought, no. The sums differ.", False),
+        # A correction without an answer changes nothing, and neither does one inside JSON.
+        ("Answer: yes\n\nSorry for the short reply.", True),
+        ('{"answer": "yes", "explanation": "It burned. Actually, no: it smouldered."}', True),
+        ('{"answer": "yes"}\nThe other one: {"answer": "no"}', None),
+    ],
+)
+def test_an_answer_after_a_correction_counts(reply: str, said: bool | None) -> None:
+    """A reply that says it corrects itself counts by what comes after; other contradictions are unreadable."""
+    assert read_answer(reply).said is said
+    assert read_answer(reply).notes.text == reply
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ("| answer | explanation |\n|---|---|\n| no | Other towns. |", False),
+        ("| pair | answer |\n|:--|--:|\n| 1 | Yes |", True),
+        ("| Answer | Yes |\n|---|---|\n| Explanation | Same towns. |", True),
+        ("Definitely not. One is a question.", False),
+        ("Absolutely. Both name the same town.", True),
+        ("I don’t think so. One is a question.", False),
+        ("Nope. Other towns.", False),
+        ("Nein, die Orte sind verschieden.", False),
+        ("Antwort: ja\nErklärung: derselbe Ort", True),
+        ("Sí, hablan del mismo lugar.", True),
+        ("Réponse : non", False),
+        ('{"respuesta": "sí"}', True),
+        ("是的，意思一样。", True),
+        ("答案：不是。", False),
+        ("Verdict: not equivalent", False),
+        ("Verdict: equivalent", True),
+        ("Do both name a town? No, only one does.", False),
+        ("There is no doubt: yes.", True),
+        # Not words of their own.
+        ("Non-smokers and smokers are named.", None),
+        ("Si vous voulez, je continue.", None),
+    ],
+)
+def test_answers_in_tables_and_in_other_words(reply: str, said: bool | None) -> None:
+    """The answer may be in a table, another language, or words such as "definitely not"."""
+    assert read_answer(reply).said is said
+
+
+@pytest.mark.parametrize(
+    ("reply", "form"),
+    [
+        (YES, "JSON"),
+        ("Yes.", "text"),
+        ("Yes. Wait, no.", "text after a correction"),
+        ('{"answer": "maybe"}', 'the value of \'answer\' is neither "yes" nor "no"'),
+    ],
+)
+def test_how_an_answer_was_read(reply: str, form: str) -> None:
+    """The notes name the form of the answer, or the problem without details of the reply."""
+    assert read_answer(reply).notes.read_by == form
+
+
+FIVE = [
+    f"The {word} burned down in May." for word in ("barn", "old barn", "grey barn", "big barn", "red barn")
+]
+
+
+@pytest.mark.parametrize(
+    ("reply", "number"),
+    [
+        *((json.dumps({"paraphrases": mark.join(FIVE)}), 5) for mark in (" | ", " / ", "; ", '", "')),
+        (json.dumps({"paraphrases": "; ".join(text.rstrip(".") for text in FIVE)}), 5),
+        (json.dumps({"paraphrases": f"{FIVE[0][:-1]}; nobody was hurt."}), 1),
+        (json.dumps({"paraphrases": ["The barn | or shed | burned.", "It burned; May was dry."]}), 2),
+        (" ".join(f"Paraphrase {n}: {text}" for n, text in enumerate(FIVE, 1)), 5),
+        ("Five paraphrases: " + " ".join(f'"{text}"' for text in FIVE), 5),
+        ("| # | Paraphrase |\n|---|---|\n" + "\n".join(f"| {n} | {t} |" for n, t in enumerate(FIVE)), 5),
+        ("Original: The barn burned.\n" + "\n".join(f"Paraphrase {n}: {t}" for n, t in enumerate(FIVE)), 5),
+        (
+            "\n".join(f"{n}. {t}" for n, t in enumerate(FIVE))
+            + "\n\nWhat changed:\n1. the colour\n2. the size",
+            5,
+        ),
+        (
+            json.dumps({"paraphrases": FIVE[:2]})
+            + "\nThat is only two:\n"
+            + json.dumps({"paraphrases": FIVE}),
+            5,
+        ),
+        (f"1. {FIVE[0]}\n\nLet me correct that:\n\n1. {FIVE[1]}\n2. {FIVE[2]}", 2),
+        (f"1. {FIVE[0]}\n\nI forgot one:\n2. {FIVE[1]}", 2),
+        ('{"paraphrases": ["The barn burned." "In May it burned."]}', 2),
+        ('{"paraphrases": ["Please share the sentence first."]}', 0),
+        ('{"paraphrases": "I\'m sorry, but I can\'t help with that."}', 0),
+        ('{"paraphrases": ["No text was given."]}', 0),
+        ('{"paraphrases": ["I\'m sorry the barn burned.", "Please give him the barn."]}', 2),
+    ],
+)
+def test_paraphrases_in_other_forms(reply: str, number: int) -> None:
+    """One text with several sentences is split; remarks, requests and what a reply corrects are left out."""
+    assert len(read_paraphrases(reply).texts) == number
+
+
 @given(st.text(max_size=60))
 def test_any_reply_is_read(text: str) -> None:
     """No reply makes a reader fail, and a reply has either an answer or a problem."""
