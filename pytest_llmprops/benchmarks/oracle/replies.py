@@ -136,7 +136,7 @@ _CORRECTION = re.compile(
     r"|conclusion|paraphrases|entities)){0,3}(?: (?:is|are))?[*_ ]*[:：]"
     r"|(?:that|this|it)(?:'s| is| was| were| makes) (?:only|wrong|incorrect|incomplete"
     r"|not (?:right|correct|complete|five|all))\b"
-    r"|i (?:made|missed|forgot|misread|overlooked|was wrong)\b)",
+    r"|i (?:made an?|missed|forgot|misread|overlooked|was wrong)\b)",
     re.I | re.M,
 )
 #: words of a part that adds to the list before it, and of a part that replaces it
@@ -187,7 +187,12 @@ def after_correction(reply: str, *, is_list: bool = False) -> str:
     head = reply[matches[-1].start() :].lstrip().split("\n", 1)[0]
     number = next((m[1] for line in part.splitlines() if (m := _NUMBERED.fullmatch(line))), "1")
     adds = _ADDS.search(head) and not _REPLACES.search(head)
-    is_listed = ":" in head or any(mark in part for mark in "{[|") or bool(list_lines(part))
+    is_listed = (
+        matches[-1][0][-1] in ":："
+        or head.rstrip("*_ ")[-1:] in ":："
+        or any(mark in part for mark in "{[|")
+        or bool(list_lines(part))
+    )
     return part if is_listed and not adds and number == "1" else ""
 
 

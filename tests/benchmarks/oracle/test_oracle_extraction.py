@@ -416,6 +416,7 @@ _LIST = "1. person: Aline Berg\n2. city: Porto\n3. city: Lima\n4. date: 4 July 2
         f"{_LIST}\n\nWords that I left out:\n- flew",
         f'{_LIST}\n\nExplanation:\n1. Aline Berg flew.\n2. "flew" is a verb.',
         f"{_LIST}\n\nOmitted: flew, from",
+        f"{_LIST}\n\nActually, I missed nothing but two common words: flight, Aline.",
         f"{_LIST}\n\nWhy these?\n1. Porto and Lima are cities.",
         f"Not entities:\n- flew\n\nEntities:\n{_LIST}",
         f"1. verb: flew\n\nSorry, that is a verb. Corrected list:\n\n{_LIST}",
