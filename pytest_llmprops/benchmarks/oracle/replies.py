@@ -144,6 +144,7 @@ _ADDS = re.compile(r"\b(?:also|missed|forgot|overlooked|add|another|one more)\b"
 _REPLACES = re.compile(
     r"\b(?:correct(?:ed|ion)?|revised|updated|final|full|complete|all|again|instead|list)\b", re.I
 )
+#: words of a heading of what is not in the answer, and of one that introduces the answer
 _ASIDE = re.compile(
     r"\b(?:not|non-?(?:named )?(?:entit\w*|names)|excluded|omitted|left out|ignored|rejected|discarded"
     r"|removed)\b|n't\b",
@@ -152,9 +153,8 @@ _ASIDE = re.compile(
 _NO_ASIDE = re.compile(r"\b(?:here|only|but|list)\b", re.I)
 #: a heading of remarks, which may also come before an answer
 _REMARKS = re.compile(
-    r"(?:why\b[^\n]{0,60}|what (?:has )?changed|(?:explanation|summary|list|note)s? (?:of|on) \w+ ?\w*"
-    r"|(?:key |main )?changes?(?: made)?|relations"
-    r"|differences?|notes?|(?:brief |short )?(?:explanations?|reason(?:s|ing)?|rationale|comments?|remarks?"
+    r"(?:why\b[^\n]{0,60}|what (?:has )?changed|(?:explanation|note)s? (?:of|on) \w+ ?\w*"
+    r"|(?:key |main )?changes?(?: made)?|relations|differences?|notes?|(?:brief |short )?(?:explanations?|reason(?:s|ing)?|rationale|comments?|remarks?"
     r"|analysis)|original(?: \w+)?)\W*",
     re.I,
 )
@@ -164,8 +164,6 @@ _ASIDE_LINE = re.compile(
     r"|left out|ignored|rejected|discarded|removed|original(?: (?:sentence|text|input))?)[^:：\n]{0,30}[:：]",
     re.I,
 )
-
-
 _ASIDE_PART = re.compile(rf"(?:^[ \t*_#>`]*|(?<=[.;|] )){_ASIDE_LINE.pattern}.*", re.I)
 
 
