@@ -154,7 +154,8 @@ _NO_ASIDE = re.compile(r"\b(?:here|only|but|list)\b", re.I)
 #: a heading of remarks, which may also come before an answer
 _REMARKS = re.compile(
     r"(?:why\b[^\n]{0,60}|what (?:has )?changed|(?:explanation|note)s? (?:of|on) \w+ ?\w*"
-    r"|(?:key |main )?changes?(?: made)?|relations|differences?|notes?|(?:brief |short )?(?:explanations?|reason(?:s|ing)?|rationale|comments?|remarks?"
+    r"|(?:key |main )?changes?(?: made)?|relations|differences?|notes?"
+    r"|(?:brief |short )?(?:explanations?|reason(?:s|ing)?|rationale|comments?|remarks?"
     r"|analysis)|original(?: \w+)?)\W*",
     re.I,
 )
