@@ -54,8 +54,8 @@ def scored() -> dict[str, Any]:
 @pytest.mark.parametrize("name", AIMS)
 def test_a_reader_agrees_with_labelled_replies(name: str, scored: dict[str, Any]) -> None:
     """Replies that somebody wrote and labelled before the reader saw them are read as labelled."""
-    folders = [LABELLED, *([Path(folder)] if (folder := os.environ.get("LLMPROPS_REPLIES")) else [])]
-    for folder in folders:
+    more = os.environ.get("LLMPROPS_REPLIES")
+    for folder in [LABELLED, *([Path(more)] if more else [])]:
         rows = labelled(folder, name)
         assert rows
         one = agreement(rows, *scored[name])
