@@ -21,10 +21,10 @@ from scipy.stats import beta
 from bench.interval_methods import Counts, Flags, Floats, draw
 from bench.process import parsed
 from pytest_llmprops.core.bounded_mean import mean_p_value
-from pytest_llmprops.core.comparison import detectable_drop
+from pytest_llmprops.core.comparison import CONFIDENCE
 from pytest_llmprops.core.paired import Pairs, mcnemar_drop
 from pytest_llmprops.runs.gate import sequential as bounds
-from pytest_llmprops.runs.gate.checks import POWER, Answer
+from pytest_llmprops.runs.gate.checks import Answer
 from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.runs.gate.sequential import Population
 
@@ -95,21 +95,9 @@ def regression_p(lost: Counts, gained: Counts, size: int) -> Floats:
     return np.asarray((signs(sums.shape[1]) @ sums.T >= sums.sum(axis=1) - 1e-9).mean(axis=0))
 
 
-@lru_cache(maxsize=100_000)
-def items_show(lost: int, gained: int, n: int, alpha: float) -> bool:
-    """Return True if ``n`` independent pairs could have shown a drop of ``DETECT``."""
-    return detectable_drop(lost, gained, n, alpha=alpha, power=POWER) <= DETECT
-
-
 def regression_met(lost: Counts, gained: Counts, size: int, alpha: float = ALPHA) -> Flags:
-    """Return, per sample, whether ``no_regression`` is met: no significant drop; ``DETECT`` would have shown."""
-    clusters = lost.shape[1]
-    met = regression_p(lost, gained, size) > alpha
-    flips = zip(lost.sum(axis=1).tolist(), gained.sum(axis=1).tolist(), strict=True)
-    met &= np.array([items_show(*counts, clusters * size, alpha) for counts in flips])
-    if size > 1:
-        met &= (2.0**-clusters <= alpha) & (below(lost, gained, size, DETECT) <= 1 - POWER)
-    return met
+    """Return, per sample, whether ``no_regression`` is met: no significant drop, and ``DETECT`` is ruled out."""
+    return (regression_p(lost, gained, size) > alpha) & (below(lost, gained, size, DETECT) <= 1 - CONFIDENCE)
 
 
 # ---- sequential gates: looks after a third, two thirds and all of the items
@@ -245,11 +233,11 @@ def sequential_no_regression(
 RULES: list[tuple[str, float, Rate, Sequence[int]]] = [
     ("`min_accuracy`, accepted at the limit", ALPHA / 2, min_accuracy, ITEMS),
     ("`max_drop`, accepted at the limit", ALPHA / 2, max_drop, ITEMS),
-    ("`no_regression`, accepted at a drop of `detect`", 1 - POWER, no_regression, ITEMS),
+    ("`no_regression`, accepted at a drop of `detect`", 1 - CONFIDENCE, no_regression, ITEMS),
     ("`no_regression`, failed though equally good", ALPHA, false_alarm, ITEMS),
     ("sequential `min_accuracy`, accepted at the limit", ALPHA, sequential_min_accuracy, (100, 400)),
     ("sequential `max_drop`, accepted at the limit", ALPHA, sequential_max_drop, (100, 400)),
-    ("sequential `no_regression`, accepted at a drop of `detect`", 1 - POWER + ALPHA / 2,
+    ("sequential `no_regression`, accepted at a drop of `detect`", 1 - CONFIDENCE + ALPHA / 2,
      sequential_no_regression, (100, 400)),
 ]  # fmt: skip
 

@@ -32,7 +32,7 @@ PLAIN = " .,:;?'\"+-=%/()"
 LEGEND = (
     "difference: points of accuracy, candidate (after the arrow) minus baseline, on the pairs, with its 95% interval",
     "finding: a drop or a gain where its one-sided test is significant at 0.05; p is that of the change's direction",
-    "would show: the smallest drop these pairs would have shown with 80% power; above 10 points: inconclusive",
+    "ruled out: a drop of this many points or more (80% confidence); above 10 points: inconclusive",
 )
 
 
@@ -188,7 +188,7 @@ def _changes(contrast: Contrast) -> Table:
     one, other = contrast.baseline.letter, contrast.candidate.letter
     head = (
         "benchmark", "task", "lang", "source", "pairs", f"only {one}", f"only {other}", "errors", "lost",
-        "gained", "difference", "95% interval", "p", "finding", "would show",
+        "gained", "difference", "95% interval", "p", "finding", "ruled out",
     )  # fmt: skip
     rows = [_change(change) for change in contrast.changes]
     optional = {head.index(name) for name in (f"only {one}", f"only {other}", "errors")}
@@ -203,16 +203,14 @@ def _change(c: Change) -> tuple[str, ...]:
     result = c.result
     if result is None:
         return (*start, "-", "-", "-", "no pairs", "-")
-    shows = "none" if result.detectable is None else size_in_points(result.detectable).removesuffix(" points")
-    if result.conclusion in ("drop", "gain"):
-        shows = ""
+    limit = size_in_points(max(result.limit, 0)).removesuffix(" points")
     return (
         *start,
         points(result.difference),
         point_range(result.low, result.high),
         p_value(result.p if result.p_gain is None else result.p_gain),
         result.conclusion,
-        shows,
+        "" if result.conclusion in ("drop", "gain") else limit,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.engine.request_log import RequestLog
 from pytest_llmprops.reports.compare import escaped
 from tests.support.commands import one_error, output
@@ -55,10 +56,10 @@ def test_accuracy_of_every_run(capsys: Capture) -> None:
     ]  # fmt: skip
 
 
-def test_drop_or_smallest_detectable_drop(capsys: Capture) -> None:
-    """A significant drop is reported as one; otherwise the smallest detectable drop is shown."""
+def test_drop_or_the_drop_that_is_ruled_out(capsys: Capture) -> None:
+    """A significant drop is reported as one; otherwise the drop that the pairs rule out is shown."""
     two_runs("c" * 30, "w" * 10 + "c" * 20)
-    write_run(Path("c"), verdicts("w" + "c" * 29))
+    write_run(Path("c"), verdicts("w" * 2 + "c" * 28))
     text = compared(capsys, "a", "b", "c")
     [drop, none] = [re.split(r"\s{2,}", x.strip()) for x in text.splitlines() if x.startswith("  sums  ")]
     head = row(text[: text.index("A → C")], "benchmark task")
@@ -67,8 +68,8 @@ def test_drop_or_smallest_detectable_drop(capsys: Capture) -> None:
         "gained": "0", "difference": "−33.3", "95% interval": "", "p": "", "finding": "drop",
     }  # fmt: skip
     shown = dict(zip(head, none, strict=True))
-    assert (shown["finding"], shown["difference"], shown["lost"]) == ("inconclusive", "−3.3", "1")
-    assert 3.3 < float(shown["would show"]) < 60
+    assert (shown["finding"], shown["difference"], shown["lost"]) == ("inconclusive", "−6.7", "2")
+    assert shown["ruled out"] == f"{100 * clopper_pearson(2, 30, level=0.6).high:.1f}"
 
 
 def test_items_without_a_pair_are_counted(capsys: Capture) -> None:
@@ -135,7 +136,7 @@ def test_runs_without_common_items(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(
-    ("width", "end"), [(60, "finding inconclusive would show none"), (110, " inconclusive none")]
+    ("width", "end"), [(60, "finding inconclusive ruled out 46.9"), (110, " inconclusive 46.9")]
 )
 def test_wide_table_has_one_cell_per_line(
     width: int, end: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.comparison import detectable_drop
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.paired import count_sample, holm, mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
@@ -72,28 +71,32 @@ def test_no_regression_at_alpha() -> None:
     assert judged(gate_of({"no_regression": True, "alpha": p - 1e-9}), ours, theirs).decision == "pass"
 
 
-def test_no_regression_needs_a_small_detectable_drop() -> None:
-    """Without a significant drop the check passes only if the detectable drop is at most ``detect``."""
+def test_no_regression_rules_out_a_drop() -> None:
+    """Without a significant drop the check is met only if the 80% upper limit of the drop is at most ``detect``."""
     ours, theirs = paired_runs(95, 2, 1, 2)
-    reach = detectable_drop(2, 1, 100, alpha=0.05)
-    met = judged(gate_of({"no_regression": True, "detect": reach}), ours, theirs)
-    short = judged(gate_of({"no_regression": True, "detect": reach - 1e-6}), ours, theirs)
+    limit = count_sample(2, 1, 100).upper_limit(0.2, most=1)
+    met = judged(gate_of({"no_regression": True, "detect": limit + 1e-9}), ours, theirs)
+    short = judged(gate_of({"no_regression": True, "detect": limit - 1e-9}), ours, theirs)
     assert (met.decision, short.decision) == ("pass", "inconclusive")
-    assert f"{100 * reach:.1f} points" in check_of(met, "no_regression").measured
-    assert "100 pairs are too few; about" in check_of(short, "no_regression").reason
+    shown = f"a drop of {100 * limit:.1f} points or more is ruled out (80% confidence)"
+    assert check_of(met, "no_regression").measured.endswith(shown)
+    assert "is not ruled out by 100 pairs; with about" in check_of(short, "no_regression").reason
 
 
-def test_gain_needs_no_small_detectable_drop() -> None:
-    """A gain whose whole interval is above zero is met with few pairs; one whose interval has zero is not."""
-    ours, theirs = paired_runs(30, 9, 36, 25)
-    result = judged(gate_of({"no_regression": True}), ours, theirs)
-    check = check_of(result, "no_regression")
+def test_thirty_identical_verdicts_pass() -> None:
+    """30 pairs without a flip rule out the default drop of 10 points, in each of 20 rules."""
+    ours, theirs = paired_runs(600, 0, 0, 0)
+    ours, theirs = ([replace(r, task=f"t{n // 30}") for n, r in enumerate(rs)] for rs in (ours, theirs))
+    gate = gate_of(*({"task": f"t{n}", "no_regression": True} for n in range(20)))
+    assert judged(gate, ours, theirs).decision == "pass"
+
+
+def test_a_clear_gain_is_met() -> None:
+    """A gain is met whatever the churn, if its limit is on the other side of zero."""
+    check = check_of(judged(gate_of({"no_regression": True}), *paired_runs(30, 9, 36, 25)), "no_regression")
     assert "gain of 27.0 points (" in check.measured
-    assert f"{100 * detectable_drop(9, 36, 100, alpha=0.05):.1f} points" in check.measured
-    assert detectable_drop(9, 36, 100, alpha=0.05) > 0.10
-    assert (result.decision, check.reason) == ("pass", "the whole interval is a gain")
-    ours, theirs = paired_runs(45, 9, 11, 35)
-    assert judged(gate_of({"no_regression": True}), ours, theirs).decision == "inconclusive"
+    assert check.measured.endswith("any drop is ruled out (80% confidence)")
+    assert check.verdict == "met"
 
 
 def test_few_clusters_that_all_gain_a_little_are_inconclusive() -> None:
@@ -117,22 +120,43 @@ def test_few_clusters_that_all_gain_a_little_are_inconclusive() -> None:
 
 
 def test_advised_number_of_pairs_is_sufficient() -> None:
-    """An inconclusive no_regression check passes with the advised number of pairs if the flip rates stay the same."""
-    ours, theirs = paired_runs(18, 1, 1, 0)
+    """An inconclusive no_regression check is met with the advised number of pairs if the flip rates stay the same."""
+    ours, theirs = paired_runs(16, 2, 2, 0)
     gate = gate_of({"no_regression": True, "min_items": 5})
-    needed = int(check_of(judged(gate, ours, theirs), "no_regression").reason.split("about ")[1].split()[0])
-    more = paired_runs(needed - 2 * (needed // 20), needed // 20, needed // 20, 0)
+    reason = check_of(judged(gate, ours, theirs), "no_regression").reason
+    assert "a drop of 10.0 points is not ruled out by 20 pairs; with about " in reason
+    assert reason.endswith(" pairs an unchanged model passes in 90% of runs")
+    needed = int(reason.split("about ")[1].split()[0])
+    more = paired_runs(needed - 2 * (needed // 10), needed // 10, needed // 10, 0)
     assert judged(gate, *more).decision == "pass"
+
+
+@pytest.mark.parametrize(
+    ("of", "words"),
+    [
+        (1000, "with about "),
+        (60, "an unchanged model passes in "),
+        (20, "of runs of this size, and the benchmark has no more; use a larger detect, or average repeats"),
+    ],
+)
+def test_advice_asks_for_no_more_than_the_benchmark_has(of: int, words: str) -> None:
+    """If all items of the benchmark would not do, the reason says how often an unchanged model passes."""
+    ours, theirs = paired_runs(16, 2, 2, 0)
+    rules = {"min_items": 5, "no_regression": True, "max_drop": 0.1}
+    result = judged(gate_of(rules), ours, theirs, selection={"sums": {"items": 20, "of": of}})
+    assert words in check_of(result, "no_regression").reason
+    assert ("with about" in check_of(result, "no_regression").reason) == (of == 1000)
+    margin = check_of(result, "max_drop").reason
+    end = "would decide it" if of == 1000 else f"the {of} pairs of the benchmark are too few to decide"
+    assert margin.endswith(end)
 
 
 def test_a_drop_on_ten_items_is_inconclusive() -> None:
     """An observed drop of 20 points on 10 pairs, of which no drop could be significant, is inconclusive."""
     result = judged(gate_of({"no_regression": True, "min_items": 10}), *paired_runs(5, 3, 1, 1))
     assert result.decision == "inconclusive"
-    assert "10 pairs are too few" in result.line
-    measured = check_of(result, "no_regression").measured
-    assert measured.startswith("drop of 20.0 points (")
-    assert measured.endswith("; no drop, however large, could have been shown with 80% power")
+    assert "is not ruled out by 10 pairs" in result.line
+    assert check_of(result, "no_regression").measured.startswith("drop of 20.0 points (")
 
 
 def test_holm_over_rules() -> None:

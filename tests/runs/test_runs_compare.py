@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
-from pytest_llmprops.core.comparison import detectable_drop_of
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.paired import Pairs, drop_interval, drop_test
 from pytest_llmprops.core.records import RecordStatus, VerdictRecord
@@ -108,7 +107,7 @@ def test_changes_are_in_the_order_of_the_suites(tmp_path: Path) -> None:
 
 
 def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
-    """Counts, drop, interval, p-value and detectable drop are computed from the pairs of both runs."""
+    """Counts, drop, interval, p-value and the limit of the drop are computed from the pairs of both runs."""
     old = run_of(tmp_path / "old", "c" * 28 + "w" * 8 + "e")
     new = run_of(tmp_path / "new", "w" * 3 + "c" * 27 + "w" * 6 + "cc")
     [contrast] = compare([old, new]).contrasts
@@ -122,7 +121,7 @@ def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
     assert result.difference == pytest.approx(-1 / 36)
     assert (result.p, result.test_method) == drop_test(pairs)
     assert (-result.high, -result.low, result.interval_method) == drop_interval(pairs)
-    assert result.detectable == detectable_drop_of(pairs, alpha=0.05)
+    assert result.limit == pytest.approx(drop_interval(pairs, level=0.6).high)
     assert result.conclusion == "inconclusive"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.metrics import Place
-from pytest_llmprops.core.numbers import count, size_in_points
+from pytest_llmprops.core.numbers import counted, ruled_out
 from pytest_llmprops.core.records import MetricRow, SummaryRow, VerdictRecord
 from pytest_llmprops.data.published_results import ranked
 from pytest_llmprops.reports.columns import columns_of
@@ -49,18 +49,16 @@ def compare(
 
 
 def described(result: PairedResult) -> str:
-    """Return the conclusion in words; without a clear difference, with the smallest detectable drop."""
+    """Return the conclusion in words; without a clear difference, with the drop that is ruled out."""
     if result.conclusion in ("drop", "gain"):
         return result.conclusion
-    return f"{result.conclusion} ({reach(result)})"
+    return f"{result.conclusion} ({limit_shown(result)})"
 
 
-def reach(result: PairedResult) -> str:
-    """Return the smallest detectable drop in words."""
-    nouns = "clusters" if result.noun == "cluster" else "items"
-    if result.detectable is None:
-        return f"{count(result.pairs)} {nouns} cannot show any drop"
-    return f"{count(result.pairs)} {nouns} would show a drop of {size_in_points(result.detectable)}"
+def limit_shown(result: PairedResult) -> str:
+    """Return in words which drop is ruled out, and by how many pairs."""
+    nouns = "cluster" if result.noun == "cluster" else "item"
+    return f"{counted(result.pairs, nouns)}; {ruled_out(result.limit)}"
 
 
 #: maximum number of published results per row

@@ -16,7 +16,7 @@ from pytest_llmprops.reports.kit.blocks import (
     points,
     words,
 )
-from pytest_llmprops.reports.kit.generic import compare, reach
+from pytest_llmprops.reports.kit.generic import compare, limit_shown
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.readings import MANY
@@ -213,7 +213,7 @@ def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) ->
         word = "better" if result.conclusion == "gain" else "worse"
         return f"{second.starred} does {word} than {first.starred} on {measured.facts.noun} ({by})"
     names = f"{second.starred} and {first.starred}"
-    return f"{names} do not clearly differ on {measured.facts.noun} ({by}; {reach(result)})"
+    return f"{names} do not clearly differ on {measured.facts.noun} ({by}; {limit_shown(result)})"
 
 
 def _several(measured: Measured, shares: list[tuple[Series, Share]], tasks: list[str]) -> str:

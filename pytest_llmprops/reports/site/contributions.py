@@ -42,7 +42,7 @@ from pytest_llmprops.runs.reviews import FILE as REVIEWS
 
 DISTRIBUTION = "pytest-llmprops"
 #: changed with every change of the files below, which are then written again
-FORMAT = 1
+FORMAT = 2
 #: the fields of a record that name its item
 ITEM = ("benchmark", "task", "language", "source", "id", "cluster")
 LETTERS = {status: status[0] for status in RECORD_STATUSES}

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from pytest_llmprops.core.comparison import PairedPower, PairedResult, judged_together
+from pytest_llmprops.core.comparison import PairedResult, judged_together
 from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.reports.kit.blocks import point_range, points, visible
 from pytest_llmprops.reports.kit.generic import described
@@ -33,7 +33,8 @@ class Comparisons:
         key = "|".join([*sides, second.benchmark])
         if key not in self._used:
             self._used[key] = self._known[key] if key in self._known else self._compare(first, second)
-        return _result(self._used[key])
+        fields = self._used[key]
+        return None if fields is None else PairedResult(**fields)
 
     def _compare(self, first: Measurement, second: Measurement) -> dict[str, Any] | None:
         one, other = first.series(0, self._read), second.series(1, self._read)
@@ -44,10 +45,6 @@ class Comparisons:
     def to_json(self) -> dict[str, Any]:
         """Return the results that were used, sorted."""
         return dict(sorted(self._used.items()))
-
-
-def _result(fields: Mapping[str, Any] | None) -> PairedResult | None:
-    return None if fields is None else PairedResult(**{**fields, "power": PairedPower(**fields["power"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pytest_llmprops.core.gate_results import Check, CheckVerdict
+from pytest_llmprops.core.numbers import (
+    counted,
+    number,
+    p_value,
+    percent,
+    ruled_out,
+    size_in_points,
+    with_interval,
+)
 from pytest_llmprops.core.numbers import interval as interval_shown
-from pytest_llmprops.core.numbers import number, p_value, percent, size_in_points, with_interval
 from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.runs.gate.file import Rule, wrong_side
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.paired import DropTest, Pairs
-
-POWER = 0.80
 
 
 class Answer(NamedTuple):
@@ -36,10 +42,11 @@ def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
     return "failed" if high < at_least else "inconclusive"
 
 
-def accuracy(rule: Rule, answers: Sequence[Answer], noun: str = "item") -> Check:
+def accuracy(rule: Rule, answers: Sequence[Answer], noun: str = "item", *, spare: int | None = None) -> Check:
     """Check ``min_accuracy`` on all answered items, by the interval that summaries show.
 
     :param noun: what an answer is: ``cluster`` if each has the mean of a cluster's items.
+    :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
     assert rule.min_accuracy is not None
     if not answers:
@@ -63,7 +70,9 @@ def accuracy(rule: Rule, answers: Sequence[Answer], noun: str = "item") -> Check
 
             sample = ClusterSample.of(scores, clusters)
             times = times_to_settle(sample, rule.min_accuracy, rule.alpha / 2, least=0, most=1)
-            reason = f"the interval contains the limit; {_settled_by(times, noun, len(scores), clusters)}"
+            reason = (
+                f"the interval contains the limit; {_settled_by(times, noun, len(scores), clusters, spare)}"
+            )
     return Check(
         "min_accuracy", accuracy_required(rule), measured, verdict, reason, value, interval.low, interval.high
     )
@@ -81,10 +90,12 @@ def interval_name(rule: Rule) -> str:
     return f"{100 * (1 - rule.alpha):g}% interval"
 
 
-def _settled_by(times: float | None, noun: str, n: int, clusters: Sequence[str]) -> str:
+def _settled_by(times: float | None, noun: str, n: int, clusters: Sequence[str], spare: int | None) -> str:
     """Return how many items or pairs (and clusters) would decide, given the factor by which more are needed."""
     if times is None:
         return f"the estimate lies on it: no practical number of {noun}s would decide"
+    if spare is not None and n * times > n + spare:
+        return f"the {counted(n + spare, noun)} of the benchmark are too few to decide"
     return f"about {_amount(times, noun, n, clusters)} would decide it"
 
 
@@ -121,44 +132,36 @@ def regression_required(rule: Rule) -> str:
     return f"no significant drop at alpha {rule.alpha:g}; a drop of {detect} or more is ruled out (80% confidence)"
 
 
-def no_regression(rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tests: int) -> Check:
-    """Check ``no_regression``: no significant drop, and enough pairs to detect a drop of ``detect``.
+def no_regression(
+    rule: Rule, pairs: Pairs, test: DropTest, *, alpha: float, tests: int, spare: int | None = None
+) -> Check:
+    """Check ``no_regression``: no significant drop, and a drop of ``detect`` is ruled out.
 
-    A gain whose whole interval is above zero needs no such number of pairs. A significant gain does not suffice: if
-    one cluster in ten fails wholly, a third of all samples of ten clusters have none of them, and may show a gain.
+    A significant gain alone does not suffice: if one cluster in ten fails wholly, a third of all samples of ten
+    clusters have none of them, and may show a gain.
 
     :param test: the test with the Holm-corrected p-value. :param alpha: the level of the test.
     :param tests: the number of tests that the correction is for.
+    :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
     from pytest_llmprops.core.comparison import judge
     from pytest_llmprops.core.paired import drop_interval
 
     interval = drop_interval(pairs, 1 - rule.alpha)
-    result = judge(pairs, alpha=alpha, detect=rule.detect, level=1 - rule.alpha, test=test, tests=tests)
-    detectable = math.inf if result.detectable is None else result.detectable
+    result = judge(pairs, alpha=alpha, detect=rule.detect, level=1 - rule.alpha, test=test)
     corrected = f", Holm over {tests} rules" if tests > 1 else ""
     test_text = f"p {p_value(result.p)} ({result.test_method}{corrected})"
-    measured = f"{_drop(pairs, interval)}; {test_text}; {could_show(detectable)}"
+    measured = f"{_drop(pairs, interval)}; {test_text}; {ruled_out(result.limit)}"
     if result.conclusion == "drop":
         verdict: CheckVerdict = "failed"
         reason = f"the drop is significant: {_flips(pairs)}"
-    elif detectable <= rule.detect:
+    elif result.limit <= rule.detect:
         verdict, reason = "met", ""
-    elif interval.high < 0:
-        verdict, reason = "met", "the whole interval is a gain"
     else:
-        verdict = "inconclusive"
-        reason = _too_few(rule, pairs, alpha / tests)
+        verdict, reason = "inconclusive", _too_few(rule, pairs, alpha / tests, spare)
     return Check(
         "no_regression", regression_required(rule), measured, verdict, reason, pairs.drop, *interval[:2]
     )
-
-
-def could_show(detectable: float) -> str:
-    """Return the smallest detectable drop in words."""
-    if math.isinf(detectable):
-        return f"no drop, however large, could have been shown with {POWER:.0%} power"
-    return f"smallest drop they could have shown with {POWER:.0%} power: {size_in_points(detectable)}"
 
 
 def _flips(pairs: Pairs) -> str:
@@ -176,16 +179,23 @@ def _drop(pairs: Pairs, interval: Interval) -> str:
     return f"{change(pairs.drop, interval.low, interval.high)}, {_flips(pairs)}"
 
 
-def _too_few(rule: Rule, pairs: Pairs, alpha: float) -> str:
-    """Return that the pairs or clusters cannot show a drop of ``detect``, and how many could."""
-    from pytest_llmprops.core.comparison import times_to_detect
+def _too_few(rule: Rule, pairs: Pairs, alpha: float, spare: int | None) -> str:
+    """Return that a drop of ``detect`` is not ruled out, and how often more pairs would let an unchanged model pass."""
+    from pytest_llmprops.core.comparison import PASS_RATE, times_to_pass, unchanged_pass_rate
+    from pytest_llmprops.core.paired import sample_of
 
-    times = times_to_detect(pairs, rule.detect, alpha=alpha, power=POWER)
-    needed = f"; about {_amount(times, pairs.noun, pairs.n, pairs.clusters)} are needed" if times else ""
-    clusters = (
-        f"{pairs.cluster_count} clusters ({pairs.n} pairs)" if pairs.clustered else f"{pairs.n} {pairs.noun}s"
-    )
-    return f"{clusters} are too few{needed}"
+    sample, n = sample_of(pairs), pairs.n
+    these = f"{pairs.cluster_count} clusters ({n} pairs)" if pairs.clustered else f"{n} {pairs.noun}s"
+    times = times_to_pass(sample, detect=rule.detect, alpha=alpha)
+    if times is not None and (spare is None or math.ceil(n * times) <= n + spare):
+        needed = _amount(times, pairs.noun, n, pairs.clusters)
+        advice = f"with about {needed} an unchanged model passes in {PASS_RATE:.0%} of runs"
+    else:
+        rate = unchanged_pass_rate(sample, 1, detect=rule.detect, alpha=alpha)
+        whole = ", and the benchmark has no more" if spare == 0 else ""
+        repeats = ", or average repeats (--llm-repeats)" if pairs.losses + pairs.gains else ""
+        advice = f"an unchanged model passes in {rate:.0%} of runs of this size{whole}; use a larger detect{repeats}"
+    return f"a drop of {size_in_points(rule.detect)} is not ruled out by {these}; {advice}"
 
 
 def drop_required(rule: Rule) -> str:
@@ -194,8 +204,11 @@ def drop_required(rule: Rule) -> str:
     return f"drop of at most {size_in_points(rule.max_drop)} (upper limit of the {interval_name(rule)})"
 
 
-def max_drop(rule: Rule, pairs: Pairs) -> Check:
-    """Check ``max_drop`` (non-inferiority): the whole interval of the drop is at or below the margin."""
+def max_drop(rule: Rule, pairs: Pairs, *, spare: int | None = None) -> Check:
+    """Check ``max_drop`` (non-inferiority): the whole interval of the drop is at or below the margin.
+
+    :param spare: number of items of the benchmark that were not measured; None if it is unknown.
+    """
     from pytest_llmprops.core.paired import drop_interval, times_to_settle_drop
 
     assert rule.max_drop is not None
@@ -206,9 +219,8 @@ def max_drop(rule: Rule, pairs: Pairs) -> Check:
         reason = f"the drop is larger: {_flips(pairs)}"
     elif verdict == "inconclusive":
         times = times_to_settle_drop(pairs, rule.max_drop, level=1 - rule.alpha)
-        reason = (
-            f"the interval contains the margin; {_settled_by(times, pairs.noun, pairs.n, pairs.clusters)}"
-        )
+        settled_by = _settled_by(times, pairs.noun, pairs.n, pairs.clusters, spare)
+        reason = f"the interval contains the margin; {settled_by}"
     return Check(
         "max_drop", drop_required(rule), _drop(pairs, interval), verdict, reason, pairs.drop, *interval[:2]
     )

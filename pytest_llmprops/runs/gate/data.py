@@ -42,17 +42,25 @@ class PairingRules:
     :param decided: the tasks that depend on the answer, by benchmark.
     :param is_weighted: whether each cluster of a benchmark counts once.
     :param benchmarks: those in the records of the runs.
+    :param unselected: benchmark -> number of its items that the run under test leaves out, if it is known.
     """
 
     decided: TasksByAnswer
     is_weighted: IsWeighted
     benchmarks: frozenset[str]
+    unselected: Mapping[str, int]
 
     @classmethod
     def of(cls, *runs: RunMetadata) -> PairingRules:
-        """Return what ``run.json`` of these runs says."""
+        """Return what ``run.json`` of these runs says; the first is the run under test."""
         names = (name for run in runs for name in (*run.benchmarks, *(row.benchmark for row in run.summary)))
-        return cls(tasks_by_answer(*runs), cluster_weighted(*runs), frozenset(names))
+        unselected = {name: of - selected for name, (selected, of) in runs[0].selected_items.items()}
+        return cls(tasks_by_answer(*runs), cluster_weighted(*runs), frozenset(names), unselected)
+
+    def spare(self, records: Iterable[VerdictRecord]) -> int | None:
+        """Return the number of items that the benchmarks of these records have left; None if it is unknown."""
+        names = {r.benchmark for r in records}
+        return sum(self.unselected[name] for name in names) if names <= self.unselected.keys() else None
 
     def weighs_clusters(self, rule: Rule, records: Iterable[VerdictRecord]) -> bool:
         """Return True if the rule is about a benchmark whose clusters count once."""
@@ -82,6 +90,7 @@ class RuleData:
         without items.
     :param is_weighted: whether each cluster of a benchmark counts once.
     :param weighs_clusters: whether the rule is about such a benchmark. The items of its clusters have unequal weights.
+    :param spare: number of items of its benchmarks that the run leaves out; None if it is unknown.
     """
 
     rule: Rule
@@ -101,6 +110,7 @@ class RuleData:
     samples: tuple[int | None, int | None]
     is_weighted: IsWeighted
     weighs_clusters: bool
+    spare: int | None
 
     @classmethod
     def of(
@@ -163,7 +173,7 @@ class RuleData:
             items_left, population, len(items), total, faults, either,
             len(whole) + math.fsum(partly.values()), drawn_fault_size,
             (_fewest(items), _fewest({name: theirs[name] for name in theirs.keys() & items.keys()})),
-            terms.is_weighted, terms.weighs_clusters(rule, records),
+            terms.is_weighted, terms.weighs_clusters(rule, records), terms.spare(own),
         )  # fmt: skip
 
     @property

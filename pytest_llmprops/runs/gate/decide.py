@@ -404,9 +404,9 @@ def _metric_checks(data: RuleData) -> list[Check]:
 def _full_checks(data: RuleData) -> list[Check]:
     rule, checks = data.rule, []
     if rule.min_accuracy is not None:
-        checks.append(gate_checks.accuracy(rule, data.units, data.noun))
+        checks.append(gate_checks.accuracy(rule, data.units, data.noun, spare=data.spare))
     if rule.max_drop is not None:
-        checks.append(gate_checks.max_drop(rule, data.comparison))
+        checks.append(gate_checks.max_drop(rule, data.comparison, spare=data.spare))
     if rule.max_refused is not None:
         checks.append(gate_checks.share(rule, "refused", data.answers))
     if rule.max_unparsed is not None:
@@ -458,8 +458,11 @@ def _add_regression_checks(
     for (data, checks, test), p in zip(tested, adjusted, strict=False):
         alpha = data.rule.alpha / 2 if gate.sequential else data.rule.alpha
         rule = replace(data.rule, alpha=alpha)
+        adjusted_test = test._replace(p=p)
         checks.append(
-            gate_checks.no_regression(rule, data.comparison, test._replace(p=p), alpha=alpha, tests=tests)
+            gate_checks.no_regression(
+                rule, data.comparison, adjusted_test, alpha=alpha, tests=tests, spare=data.spare
+            )
         )
 
 

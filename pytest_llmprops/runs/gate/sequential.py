@@ -16,7 +16,6 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer
 from pytest_llmprops.runs.gate.checks import (
-    POWER,
     Answer,
     accuracy_required,
     change,
@@ -181,12 +180,13 @@ def no_regression(
 
     McNemar's p-value falls with the losses and rises with the gains. At a given drop above 0 it rises with the number
     of discordant pairs. "Failed" needs p below alpha / tests (Holm's first step), and "met" needs p above alpha (the
-    last step), so that other rules cannot change the verdict. For items in clusters or with several samples, the
+    last step), so that other rules cannot change the verdict. "Met" also needs the upper limit of the drop at the worst
+    counts to be below ``detect``, as in :func:`max_drop`. For items in clusters or with several samples, the
     p-value of sign flips is at most Hoeffding's exp(-D² / 2V) (*JASA* 58, 1963), where D is the sum of the differences
     and V the sum of squared cluster sums. There is no lower bound, so only the full run can meet such a rule.
     """
-    from pytest_llmprops.core.comparison import detectable_drop
-    from pytest_llmprops.core.paired import mcnemar_drop
+    from pytest_llmprops.core.comparison import is_ruled_out
+    from pytest_llmprops.core.paired import count_sample, mcnemar_drop
 
     bounds, n = PairBounds.of(pairs, population, error_rate), population.items
     verdict: CheckVerdict = "inconclusive"
@@ -203,11 +203,9 @@ def no_regression(
         if greatest_p <= alpha / tests:
             verdict = "failed"
         elif least_p > alpha:
-            # The number of discordant pairs, and so the detectable drop, is largest where the drop is closest to 0.
-            nearest = min(max(0.0, bounds.drop_low), bounds.drop_high)
-            discordant = min(map(_up, bounds.counts(nearest, bounds.discordant_high, n)))
-            discordant = min(discordant, n // 2)
-            if detectable_drop(discordant, discordant, n, alpha=alpha / tests, power=POWER) <= rule.detect:
+            # The upper limit is largest at the largest drop with the most discordant pairs.
+            worst = count_sample(*bounds.counts(bounds.drop_high, bounds.discordant_high, n), n)
+            if is_ruled_out(worst, rule.detect):
                 verdict = "met"
     return _drop_check("no_regression", regression_required(rule), pairs, bounds, n, verdict)
 

@@ -70,7 +70,7 @@ APART = "; other was measured on other items."
         ([rhymes(60)], "* fewer than guessing would."),
         (models(60, 90), f"{BETTER}."),
         (models(90, 60), "m60 does worse than m90 on homophones (−30.0 points*"),
-        (models(30, 31, of=40), "m31 and m30 do not clearly differ*40 items would show a drop of*"),
+        (models(30, 31, of=40), "m31 and m30 do not clearly differ*40 items; a drop of*points or more is ruled out*"),
         (models(50, 89, 90), f"{BEST}."),
         (models(15, 16, 17, of=20), "3 models do not clearly differ on homophones*"),
         ([[verdict("asked", n, **HOMOPHONES, model=m)] for n, m in enumerate("ab")],
@@ -97,7 +97,7 @@ APART = "; other was measured on other items."
     ],
     ids=[
         "share of one model", "controls do not count", "weak spot", "no better than guessing", "better than guessing",
-        "worse than guessing", "better of two", "worse of two", "detectable drop", "best with its rivals",
+        "worse than guessing", "better of two", "worse of two", "drop that is ruled out", "best with its rivals",
         "equals are not ranked", "two without common items", "nothing measured", "only errors", "target",
         "others, none right", "others, all right", "pair with common items", "three without common items",
         "no reply read", "some of one of two not read", "no reply of one of two read", "some replies not read",

@@ -183,7 +183,7 @@ def test_a_planted_change_is_found_and_no_other(runs: Path) -> None:
     assert result is not None
     assert (result.losses, result.gains, result.pairs) == (25, 0, 300)
     assert found["model-2"].conclusion == "drop"
-    assert found["same-1"].conclusion.startswith("no clear difference (300 items would show a drop of ")
+    assert found["same-1"].conclusion.startswith("no clear difference (300 items; a drop of ")
     assert (
         sentence(drifts(runs))
         == "model changed: 1 of 6 comparisons of consecutive runs shows a drop or a gain"
