@@ -1,7 +1,10 @@
-"""Measure how often gate rules accept at their limit: the tables of docs/gate.md, stated against measured rates.
+"""Measure how often gates pass, and how often their rules accept at the limit: the tables of docs/gate.md.
 
     python -m bench.gate_rates                      # about ten minutes on one core
     python -m bench.gate_rates --upgrades 500       # a quick look
+
+The first table has the decisions of gates with ``no_regression`` on an unchanged model, and on models that are worse on
+one suite. The second table compares stated with measured rates.
 
 Upgrades are simulated at the limit of a rule, with few or many clusters. The shares of lost and gained items vary
 between clusters by a Dirichlet distribution with the given intraclass correlation (ICC); at an ICC of 1, a cluster is
@@ -100,6 +103,74 @@ def regression_met(lost: Counts, gained: Counts, size: int, alpha: float = ALPHA
     return (regression_p(lost, gained, size) > alpha) & (below(lost, gained, size, DETECT) <= 1 - CONFIDENCE)
 
 
+# ---- what gates of one or several rules pass and catch
+
+#: numbers of clusters and of items per cluster, intraclass correlation: as the suites have them
+SUITES = {
+    "30 items": (30, 1, 0.0),
+    "64 items (oracle pairs)": (64, 1, 0.0),
+    "100 items": (100, 1, 0.0),
+    "200 items (htest, a task)": (200, 1, 0.0),
+    "780 items": (780, 1, 0.0),
+    "2,000 items": (2000, 1, 0.0),
+    "67 clusters of 5 (dtails `select`)": (67, 5, 0.2),
+    "39 clusters of 20 (eras `explicit`)": (39, 20, 0.2),
+}
+CHURN = (0.0, 0.01, 0.03, 0.06)
+DROPS = (0.02, 0.05, 0.10)
+SEVERAL = (5, 10, 20)
+
+
+def outcomes(
+    rng: np.random.Generator, upgrades: int, suite: str, churn: float, drop: float
+) -> tuple[Floats, Flags]:
+    """Return the p-values of simulated upgrades on a suite, and whether ``DETECT`` is ruled out.
+
+    :param churn: share of the items that are gained, and as many are lost, besides the drop.
+    """
+    clusters, size, icc = SUITES[suite]
+    counts = draw(rng, upgrades, clusters, size, [churn + drop, churn, 1 - 2 * churn - drop], icc)
+    lost, gained = counts[..., 0], counts[..., 1]
+    return regression_p(lost, gained, size), below(lost, gained, size, DETECT) <= 1 - CONFIDENCE
+
+
+def decisions(
+    rng: np.random.Generator, one: tuple[Floats, Flags], others: tuple[Floats, Flags], rules: int
+) -> str:
+    """Return the shares of gates that pass, fail, and are inconclusive, in percent: ``97/3/0``.
+
+    :param one: :func:`outcomes` of one rule. :param others: of the other rules, whose models are unchanged.
+    """
+    p, ruled_out = one
+    chosen = rng.integers(0, len(others[0]), size=(len(p), rules - 1))
+    p = np.minimum(p, others[0][chosen].min(axis=1, initial=1.0))
+    # Holm's method rejects some rule if and only if the smallest p-value is at most alpha / rules.
+    failed = p <= ALPHA / rules
+    passed = ~failed & ruled_out & others[1][chosen].all(axis=1)
+    rates = passed.mean(), failed.mean(), (~failed & ~passed).mean()
+    return "/".join(f"{100 * rate:.0f}" for rate in rates)
+
+
+def decision_rows(upgrades: int) -> Iterator[list[str]]:
+    """Yield the rows of the table of decisions."""
+    yield [
+        "each rule is on", "churn",
+        "unchanged", *(f"{rules} rules" for rules in SEVERAL),
+        *(f"−{100 * drop:.0f}" for drop in DROPS), *(f"−10, {rules} rules" for rules in SEVERAL),
+    ]  # fmt: skip
+    for suite, churn in itertools.product(SUITES, CHURN):
+        rng = np.random.default_rng([*map(int, suite.encode()), round(100 * churn)])
+        same = outcomes(rng, upgrades, suite, churn, 0.0)
+        worse = [outcomes(rng, upgrades, suite, churn, drop) for drop in DROPS]
+        yield [
+            suite,
+            f"{100 * churn:.0f}%",
+            *(decisions(rng, same, same, rules) for rules in (1, *SEVERAL)),
+            *(decisions(rng, one, same, 1) for one in worse),
+            *(decisions(rng, worse[-1], same, rules) for rules in SEVERAL),
+        ]
+
+
 # ---- sequential gates: looks after a third, two thirds and all of the items
 
 
@@ -157,7 +228,7 @@ def _look(rule: Rule, items: Counts, clusters: Counts, population: Population) -
     return bounds.no_regression(rule, pairs, population, ALPHA / 2, alpha=rule.alpha, tests=1).verdict
 
 
-# ---- the table
+# ---- the table of stated and measured rates
 
 Rate = Callable[[np.random.Generator, int, int, int, float], Iterator[float]]
 
@@ -250,8 +321,11 @@ def worst(rate: Rate, upgrades: int, items: Sequence[int], size: int, icc: float
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the tables."""
     options = parsed(__doc__, upgrades=(5000, "simulated upgrades per rate (default: 5000)"))
+    for number, row in enumerate(decision_rows(options.upgrades)):
+        print("| " + " | ".join(row) + " |" + ("" if number else "\n" + "|---" * len(row) + "|"), flush=True)
+    print()
     heads = ["1" if size == 1 else f"{size}, ICC {icc:g}" for size, icc in SHAPES]
     print("| rule | stated | " + " | ".join(heads) + " |")
     print("|---" * (len(heads) + 2) + "|")
