@@ -479,15 +479,17 @@ def test_run_that_ended_early_is_complete_for_its_own_gate_only() -> None:
     assert "this run is incomplete: it was stopped early by another gate file" in elsewhere.line
 
 
-def drawn_wholly(lost: int, gained: int, n: int, *, tests: int) -> str:
-    """Return the early verdict of ``no_regression`` on a rule whose pairs are all drawn, one of ``tests`` rules."""
+def drawn_wholly(lost: int, gained: int, n: int, *, tests: int, size: int = 1) -> str:
+    """Return the early verdict of ``no_regression`` on a rule whose pairs are all drawn, one of ``tests`` rules.
+
+    :param size: number of pairs per cluster; the pairs of a cluster are alike.
+    """
     rule = Rule("rule", {}, no_regression=True, detect=0.1, alpha=0.05)
     drops = [1.0] * lost + [-1.0] * gained + [0.0] * (n - lost - gained)
-    pairs = Pairs(
-        tuple(max(d, 0.0) for d in drops), tuple(max(-d, 0.0) for d in drops), tuple(map(str, range(n)))
-    )
+    labels = tuple(str(number // size) for number in range(n))
+    pairs = Pairs(tuple(max(d, 0.0) for d in drops), tuple(max(-d, 0.0) for d in drops), labels)
     return sequential.no_regression(
-        rule, pairs, Population(n, float(n)), 0.0125, alpha=0.025, tests=tests
+        rule, pairs, Population.of(labels), 0.0125, alpha=0.025, tests=tests
     ).verdict
 
 
@@ -496,6 +498,10 @@ def test_each_of_several_rules_fails_at_its_share_of_alpha() -> None:
     lost = next(lost for lost in range(100) if 0.01 < mcnemar_drop(lost, 5) < 0.02)
     assert drawn_wholly(lost, 5, 600, tests=1) == "failed"
     assert drawn_wholly(lost, 5, 600, tests=3) == "inconclusive"
+    # In clusters of two, 60 lost and 6 gained pairs count as 30 and 3: exp(-27² / (2 * 33)) is far below 0.025 / 3.
+    assert [drawn_wholly(60, 6, 600, tests=tests, size=2) for tests in (1, 3)] == ["failed", "failed"]
+    # exp(-15² / (2 * 25)) = 0.011
+    assert [drawn_wholly(40, 10, 600, tests=tests, size=2) for tests in (1, 3)] == ["failed", "inconclusive"]
 
 
 def test_the_limit_of_a_drop_is_not_corrected_for_other_rules() -> None:
@@ -505,23 +511,63 @@ def test_the_limit_of_a_drop_is_not_corrected_for_other_rules() -> None:
         assert drawn_wholly(6, 6, 36, tests=tests) == "inconclusive"
 
 
-def test_rules_that_wait_count_in_the_correction_of_the_others() -> None:
-    """Holm's correction is for all rules of the gate, also for those whose items are not all drawn."""
-    hard, old_hard = pairs_as_runs("l" * 15 + "g" * 5 + "b" * 580)
-    easy, old_easy = pairs_as_runs("b" * 600)
-    ours = [replace(r, task="hard", id=f"hard/{r.id}") for r in hard]
-    ours += [replace(r, task="easy", id=f"easy/{r.id}") for r in easy]
-    theirs = [replace(r, task="hard", id=f"hard/{r.id}") for r in old_hard]
-    theirs += [replace(r, task="easy", id=f"easy/{r.id}") for r in old_easy]
-    both = gate_of(*({"task": task, "no_regression": True} for task in ("hard", "easy")), sequential=True)
-    run = DrawnRun(both, ours, theirs)
-    first_easy = [r for r in run.order if r.task == "easy"][:50]
-    result = run.after([*ours[:600], *first_easy])
-    assert result.rules[0].verdict == "met"
-    alone = DrawnRun(
-        gate_of({"task": "hard", "no_regression": True}, sequential=True), ours[:600], theirs[:600]
-    )
-    assert alone.after(600).decision == "fail"
+def with_easy_rules(kinds: str, easy: int) -> tuple[Any, Records, Records]:
+    """Return a sequential gate, and the records of both runs, with ``easy`` more rules on items that both have right.
+
+    The records of the first rule come first.
+    """
+    tasks = ["hard", *(f"easy{n}" for n in range(easy))]
+    sides: tuple[list[Any], list[Any]] = ([], [])
+    for task in tasks:
+        both = pairs_as_runs(kinds if task == "hard" else "b" * len(kinds))
+        for side, records in zip(sides, both, strict=True):
+            side += [replace(r, task=task, id=f"{task}/{r.id}") for r in records]
+    return gate_of(*({"task": task, "no_regression": True} for task in tasks), sequential=True), *sides
+
+
+@pytest.mark.parametrize("drawn", [600, 599])
+@pytest.mark.parametrize(
+    ("lost", "gained", "easy", "fails"),
+    [(37, 20, 0, True), (35, 20, 0, False), (15, 5, 1, False), (19, 5, 1, True), (19, 5, 9, False)],
+    ids=["alpha / 2", "alpha", "alpha / 2 of two", "alpha / 4 of two", "alpha / 4 of ten"],
+)
+def test_rules_that_wait_count_in_the_correction_of_the_others(
+    lost: int, gained: int, easy: int, fails: bool, drawn: int
+) -> None:
+    """Holm's correction at alpha / 2 is for all rules of the gate, also for those whose items are not all drawn.
+
+    It is the same for a rule with one item left, whatever its answer.
+    """
+    level = ALPHA / 2 / (1 + easy)
+    assert (mcnemar_drop(lost, gained + 1) <= level) == (mcnemar_drop(lost, gained) <= level) == fails
+    gate, ours, theirs = with_easy_rules("l" * lost + "g" * gained + "b" * (600 - lost - gained), easy)
+    run = DrawnRun(gate, ours, theirs)
+    hard = [r for r in run.order if r.task == "hard"]
+    # The item that is left is one that both have right.
+    hard.sort(key=lambda r: r.id == "hard/sums/0599")
+    some = [r for r in run.order if r.task != "hard"][: 50 * easy]
+    assert (run.after([*hard[:drawn], *some]).rules[0].verdict == "failed") == fails
+
+
+def test_the_error_rate_of_stopping_is_split_over_the_checks_of_all_rules() -> None:
+    """The bounds of one of ten rules are those of one rule alone at a tenth of the error rate."""
+    kinds = "l" * 15 + "g" * 5 + "b" * 80
+    for easy in (0, 9):
+        gate, ours, theirs = with_easy_rules(kinds, easy)
+        run = DrawnRun(gate, ours, theirs)
+        hard = [r for r in run.order if r.task == "hard"][:60]
+        some = [r for r in run.order if r.task != "hard"][: 10 * easy]
+        (check,) = [c for c in run.after([*hard, *some]).rules[0].checks if c.kind == "no_regression"]
+        drawn = {r.id: r for r in hard}
+        old = {r.id: r for r in theirs}
+        pairs = Pairs(
+            tuple(float(old[name].status == "correct") for name in drawn),
+            tuple(float(r.status == "correct") for r in drawn.values()),
+            tuple(drawn),
+        )
+        rate = ALPHA / 2 / (1 + easy)
+        bounds = sequential.PairBounds.of(pairs, Population(100, 100.0), rate)
+        assert (check.ci_low, check.ci_high) == (bounds.drop_low, bounds.drop_high)
 
 
 def test_an_open_rule_says_what_it_waits_for() -> None:
