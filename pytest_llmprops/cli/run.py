@@ -18,7 +18,7 @@ from pytest_llmprops.benchmark_registry import benchmark_names, find_registratio
 from pytest_llmprops.cli.kit import RUN, Groups, Suggested, add_group, add_registered, print_table, wrote
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.benchmark_checks import loaded
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.errors import NEEDS_MODEL, UsageError
 from pytest_llmprops.core.items import sized
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.registration import Registration
@@ -208,7 +208,7 @@ def add_run(groups: Groups) -> None:
         choices=Suggested(benchmark_names()),
         help="name of an installed benchmark",
     )
-    run.set_defaults(command=lambda options: _pytest(["--pyargs", *pytest_arguments(options.words)]))
+    run.set_defaults(command=_run)
     retry = groups.add_parser(
         "retry",
         help="measure again what has no verdict in a run, and what ended in an error",
@@ -253,6 +253,13 @@ def retry_arguments(words: Sequence[str]) -> list[str]:
             file=sys.stderr,
         )
     return [*known, "--llm-resume", "--llm-run", str(folder), *words[1:]]
+
+
+def _run(options: argparse.Namespace) -> int:
+    arguments = ["--pyargs", *pytest_arguments(options.words)]
+    # Only pytest knows whether its ini file names a model.
+    os.environ[NEEDS_MODEL] = "1"
+    return _pytest(arguments)
 
 
 def _pytest(arguments: Sequence[str]) -> int:

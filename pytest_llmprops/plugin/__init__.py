@@ -5,9 +5,13 @@ Every pytest run imports this module once the package is installed, so it import
 
 from __future__ import annotations
 
+import os
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from pytest_llmprops.core.errors import NEEDS_MODEL
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.verdicts import Verdict
@@ -17,7 +21,8 @@ if TYPE_CHECKING:
 
 MARKER = "llmprops"
 NO_MODEL = "no model chosen: pass --model SPEC, for example --model smollm2 or --model gpt-4o"
-_SKIPPED = pytest.StashKey[bool]()
+#: options of a session that must not pass without a measurement
+_MEASURING = ("llm_gate", "llm_baseline", "llm_max_calls", "llm_max_cost", "llm_limit")
 _SESSION: pytest.StashKey[LLMSession] = pytest.StashKey()
 
 
@@ -34,11 +39,40 @@ def pytest_configure(config: pytest.Config) -> None:
         f"{MARKER}(name) or {MARKER}(benchmark=CLASS): one case per item of the benchmark, for each --model;"
         " search=NAME: the property that the fixture search is about, if the benchmark has several",
     )
+    is_required = os.environ.pop(NEEDS_MODEL, "") == "1"
     # The ini file may name the models, too. No other option is read yet.
     if config.getoption("llm_model") or config.getini("llm_model"):
         from pytest_llmprops.plugin.hooks import start
 
         config.stash[_SESSION] = start(config)
+        return
+    given = [f"--{name.replace('_', '-')}: " for name in _MEASURING if config.getoption(name) is not None]
+    if given or is_required:
+        raise pytest.UsageError("".join(given[:1]) + NO_MODEL)
+    config.pluginmanager.register(WithoutModel(), "llmprops-without-model")
+
+
+class WithoutModel:
+    """Reports that the suites were skipped because no model was chosen."""
+
+    def __init__(self) -> None:
+        self._has_skipped = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        # With pytest-xdist, only reports reach the controller.
+        self._has_skipped |= report.skipped and NO_MODEL in str(report.longrepr)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        yield
+        # A gate in the ini file concerns the suites only: other tests run without a model.
+        if self._has_skipped and session.config.getini("llm_gate"):
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
+        if self._has_skipped:
+            gate = config.getini("llm_gate")
+            terminalreporter.write_line(f"{f'ERROR: llm_gate {gate}' if gate else 'llmprops'}: {NO_MODEL}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -66,12 +100,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     skip = pytest.mark.skip(reason=NO_MODEL)
     metafunc.parametrize(name, [pytest.param("no-model", marks=skip)], indirect=True, ids=["no-model"])
-    metafunc.config.stash[_SKIPPED] = True
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    if config.stash.get(_SKIPPED, False):
-        terminalreporter.write_line(f"llmprops: {NO_MODEL}")
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from pytest_llmprops import Benchmark, Registration, __version__, benchmark_regi
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.cli.run import project_files
+from pytest_llmprops.core.errors import NEEDS_MODEL
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.registry import ALIASES, Backend, backend_names
 from pytest_llmprops.reports.allure.site import VERSION
@@ -40,6 +42,8 @@ class Ended(Exception):
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Return the commands that would take the place of this process."""
     commands = []
+    # Restored at the end of the test.
+    monkeypatch.setenv(NEEDS_MODEL, "")
 
     def execv(path: str, command: list[str]) -> None:
         assert path == command[0] == sys.executable
@@ -66,6 +70,15 @@ def test_run_becomes_a_pytest_command(
         main(["run", *words])
     assert started == [[sys.executable, "-m", "pytest", "--pyargs", *expected]]
     assert [shlex.split(line) for line in capsys.readouterr().out.splitlines()] == started
+
+
+def test_run_without_a_model_is_a_usage_error() -> None:
+    """`llmprops run` measures a model, so without one nothing is skipped: pytest's status is 4."""
+    code = "import sys; from pytest_llmprops.cli.main import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "run", "htest", "--co", "-q"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "ERROR: no model chosen: pass --model SPEC" in done.stderr
 
 
 def test_run_of_a_benchmark_without_a_suite_is_refused(

@@ -232,6 +232,62 @@ def test_unusable_gate_is_refused_before_the_first_call(run: Runner, workers: st
     assert "passed" not in done.output
 
 
+WITHOUT_MODEL = [
+    ("--llm-gate", "gate.toml", "--llm-baseline", "base"),
+    ("--llm-baseline", "base"),
+    ("--llm-max-calls", "9"),
+    ("--llm-max-cost", "1"),
+    ("--llm-limit", "2"),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "workers"), [*((options, "0") for options in WITHOUT_MODEL), (WITHOUT_MODEL[0], "2")]
+)
+def test_without_a_model_a_gate_or_a_limit_is_a_usage_error(
+    run: Runner, options: tuple[str, ...], workers: str
+) -> None:
+    """A forgotten --model must not pass in CI: nothing starts, with status 4."""
+    run.sums(ITEMS)
+    gate(run, min_accuracy=0.5)
+    done = run(*options, "-n", workers)
+    assert done.code == 4, done.output
+    assert f"ERROR: {options[0]}: no model chosen: pass --model SPEC" in done.output
+    assert "skipped" not in done.output
+
+
+#: a plugin that makes every session pass
+LENIENT = """
+import pytest
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    session.exitstatus = 0
+"""
+
+
+@pytest.mark.parametrize("tests", ["test_sums.py", "test_other.py"])
+def test_without_a_model_a_gate_of_the_ini_file_fails_skipped_suites(
+    run: Runner, workers: str, tests: str
+) -> None:
+    """The same for a gate in the ini file if a suite was skipped; a session of other tests passes."""
+    run.sums(ITEMS)
+    run.write("conftest.py", LENIENT)
+    run.write("test_other.py", "def test_other():\n    pass\n")
+    run.write("pytest.ini", f"[pytest]\nllm_gate = {gate(run, min_accuracy=0.5)}\n")
+    done = run(tests, "-n", workers)
+    assert done.code == (4 if tests == "test_sums.py" else 0), done.output
+    assert ("ERROR: llm_gate" in done.output) is (tests == "test_sums.py")
+
+
+def test_without_a_model_workers_report_it(run: Runner, workers: str) -> None:
+    """Without a gate, the suites are skipped with one line, which the controller prints if workers skip them."""
+    run.sums(ITEMS)
+    done = run("-n", workers)
+    assert done.code == 0
+    assert done.output.count("llmprops: no model chosen: pass --model SPEC") == 1
+
+
 # ---- the decision
 
 SEGMENTS = """
