@@ -32,7 +32,7 @@ from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.gate.decide import decide, rule_open, settled
-from pytest_llmprops.runs.gate.file import misplaced_rules, read_gate
+from pytest_llmprops.runs.gate.file import misplaced_rules, on_headline_tasks, read_gate
 from pytest_llmprops.runs.gate.sequential import blocks, plan_of
 from pytest_llmprops.runs.pairs import differences, unlike_items
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
@@ -127,10 +127,13 @@ class Gating:
         :raises UsageError: with the rule.
         """
         places: list[Placed] = [place for case in selected for place in _possible(case)]
+        known = RunMetadata("", benchmarks=cases.benchmark_facts())
+        baseline = self._baseline_facts
+        recorded = () if baseline is None else baseline.summary
+        self.gate = on_headline_tasks(self.gate, [*places, *recorded], known)
         for selection in cases.selections.values():
             places += [ItemPlace(*place) for place in selection.places_not_served]
         self.gate.check_matches(places)
-        known = RunMetadata("", benchmarks=cases.benchmark_facts())
         for problem in misplaced_rules(self.gate, places, known):
             raise UsageError(f"{self.gate.file}: {problem}")
         self._check_sequential(cases)

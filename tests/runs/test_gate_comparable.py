@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -237,3 +238,52 @@ def test_files_of_another_benchmark_do_not_matter(compared: str, lines: int) -> 
     protocols = {name: {"name": "quick", "seed": 0, "settings": {}} for name in ("guess", "sums")}
     old, new = (facts_of(m, benchmarks=GUESS, protocols=protocols, data={file: m}) for m in ("old", "new"))
     assert len(differences(old, new, [compared])) == lines
+
+
+# ---- headline tasks
+
+HOMOPHONES = {"benchmark": "homophones", "language": "en"}
+
+
+def homophones(model: str, **right: int) -> list[VerdictRecord]:
+    """Return the verdicts of 100 items of each task, of which so many are correct."""
+    return [
+        record
+        for task, correct in right.items()
+        for record in verdicts(
+            "c" * correct + "w" * (100 - correct), model=model, benchmark="homophones", task=task
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "control", "decision"), [(78, 90, "fail"), (90, 20, "pass")], ids=["asked", "control"]
+)
+def test_a_rule_without_a_task_judges_headline_tasks(asked: int, control: int, decision: str) -> None:
+    """Controls cannot hide a drop of the headline task, and a drop of a control is no failure."""
+    old = homophones("old", asked=90, context_only=60)
+    new = homophones("new", asked=asked, context_only=control)
+    new = [replace(r, id=f"{r.id}-{r.task}") for r in new]
+    old = [replace(r, id=f"{r.id}-{r.task}") for r in old]
+    result = judged(gate_of({**HOMOPHONES, "no_regression": True}), new, old)
+    assert (result.decision, result.items_of) == (decision, 100)
+    every = judged(gate_of({**HOMOPHONES, "task": "*", "no_regression": True}), new, old)
+    assert (every.decision == "fail", every.items_of) == (decision == "pass", 200)
+
+
+def test_side_tasks_are_no_headline_tasks() -> None:
+    """Letter Geometry is not in the figure of H-TEST; alone, it is judged, as in reports."""
+    old = verdicts("c" * 40, benchmark="htest", task="rhyme")
+    geometry = verdicts("w" * 40, benchmark="htest", task="letter_geometry", model="new")
+    new = [*verdicts("c" * 40, benchmark="htest", task="rhyme", model="new"), *geometry]
+    gate = gate_of({"benchmark": "htest", "min_accuracy": 0.5})
+    assert judged(gate, new, old).decision == "pass"
+    assert judged(gate, geometry).decision == "fail"
+    # A selection of the candidate cannot change what is judged.
+    assert (
+        judged(gate, geometry, old)
+        .reasons[0]
+        .endswith(
+            "matches nothing: without a task, it judges headline tasks, not htest/letter_geometry; name the task"
+        )
+    )

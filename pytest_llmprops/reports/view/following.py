@@ -32,10 +32,12 @@ class Part(NamedTuple):
 class Counts:
     """What was counted of a run or of one part: verdicts by status, calls, and their cost.
 
+    :param tasks: the verdicts of each task by status; empty for a run.
     :param unpriced: number of calls whose price is unknown.
     """
 
     statuses: Counter[str] = field(default_factory=Counter)
+    tasks: dict[str, Counter[str]] = field(default_factory=dict)
     calls: int = 0
     cost: float = 0.0
     unpriced: int = 0
@@ -77,8 +79,8 @@ class Follower:
         #: lines that cannot be read, with the first problem
         self.damaged = 0
         self.problem = ""
-        #: the status of each verdict and its part, by the hash of its key
-        self._status: dict[int, tuple[Part, str]] = {}
+        #: part, task and status of each verdict, by the hash of its key
+        self._status: dict[int, tuple[Part, str, str]] = {}
         # Calls and verdicts name each other by a key, of which the hash is kept: 1e-8 collisions in 200,000.
         self._calls: dict[int, _Call] = {}
         self._owners: dict[int, Part] = {}
@@ -135,8 +137,8 @@ class Follower:
         before = self._status.get(key)
         if before is not None:
             self._count(*before, -1)
-        self._status[key] = (part, record.status)
-        self._count(part, record.status, 1)
+        self._status[key] = (part, record.task, record.status)
+        self._count(part, record.task, record.status, 1)
         for request in record.requests:
             call = self._calls.pop(hash(request), None)
             if call is None:
@@ -144,9 +146,10 @@ class Follower:
             else:
                 self._spend(part, call)
 
-    def _count(self, part: Part, status: str, change: int) -> None:
-        for counts in (self.total, self.parts.setdefault(part, Counts())):
-            counts.statuses[status] += change
+    def _count(self, part: Part, task: str, status: str, change: int) -> None:
+        counts = self.parts.setdefault(part, Counts())
+        for statuses in (self.total.statuses, counts.statuses, counts.tasks.setdefault(task, Counter())):
+            statuses[status] += change
 
     def _add_request(self, row: dict[str, Any]) -> None:
         # A stored reply was not paid for by this run. A line without a key defines a prefix.

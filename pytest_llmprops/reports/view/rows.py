@@ -19,6 +19,7 @@ from pytest_llmprops.core.numbers import (
     usd,
 )
 from pytest_llmprops.core.records import SummaryRow
+from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.reports.columns import columns_of
@@ -195,8 +196,10 @@ def _show_progress(row: Row, facts: RunMetadata, follower: Follower, now: float)
 
 
 def _running_part(part: Part, counts: Counts, facts: RunMetadata) -> PartRow:
-    answered = counts.done - counts.statuses["error"]
-    share = counts.statuses["correct"] / answered if answered else None
+    known = facts_of(part.benchmark, facts) or BenchmarkMetadata.unknown(part.benchmark)
+    counted = [counts.tasks[task] for task in known.headline_tasks(counts.tasks)]
+    answered = sum(statuses.total() - statuses["error"] for statuses in counted)
+    share = sum(statuses["correct"] for statuses in counted) / answered if answered else None
     return _part(part, facts, percent(share), "", _counts(counts.statuses), counts)
 
 

@@ -23,7 +23,7 @@ from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, unknown_bench
 from pytest_llmprops.runs.gate import checks as gate_checks
 from pytest_llmprops.runs.gate import sequential
 from pytest_llmprops.runs.gate.data import PairingRules, RuleData, selection_notes
-from pytest_llmprops.runs.gate.file import Gate, Rule, misplaced_rules
+from pytest_llmprops.runs.gate.file import Gate, Rule, misplaced_rules, on_headline_tasks
 from pytest_llmprops.runs.gate.sequential import ABSENT_HERE, fingerprint
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes
 from pytest_llmprops.runs.pairs import by_item, why_not_comparable, with_one_task, with_tasks_of
@@ -257,6 +257,7 @@ def decide(
     runs = [facts] if baseline is None else [facts, baseline.facts]
     terms = PairingRules.of(*runs)
     records = with_one_task(records, terms.decided)
+    gate = on_headline_tasks(gate, [*facts.summary, *records, *theirs], *runs)
     rules = [RuleData.of(rule, facts.metrics, records, theirs, plan, terms) for rule in gate.rules]
     results = _results(gate, rules, _nothing(gate, facts, records))
     if any(data.faulty for data in rules) or any(r.status == "error" for r in (*records, *theirs)):

@@ -16,7 +16,7 @@ import hashlib
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import combinations
 from pathlib import Path
@@ -47,6 +47,8 @@ class Rule:
     Shares are fractions in [0, 1]; None means that the rule does not require this.
 
     :param where: shell-style patterns by ``benchmark``, ``task``, ``language``, ``source``.
+    :param apart: controls and side tasks (benchmark, task) that a rule without a task leaves out
+        (:func:`on_headline_tasks`).
     :param repeats: least number of samples of each item, in both runs if the rule compares.
     :param basis: what must meet a limit: the 95% interval (``interval``) or the estimate (``point``).
     """
@@ -69,6 +71,7 @@ class Rule:
     min: float | None = None
     max: float | None = None
     within: float | None = None
+    apart: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def paired(self) -> bool:
@@ -89,14 +92,17 @@ class Rule:
 
     def matches(self, place: Placed) -> bool:
         """Return True if ``place`` (a record, a summary row, …) matches the rule's patterns."""
+        if (place.benchmark, place.task) in self.apart:
+            return False
         return all(fnmatchcase(getattr(place, name), pattern) for name, pattern in self.where.items())
 
     def select(self, records: Iterable[PlacedT]) -> list[PlacedT]:
         """Return the ``records`` that the rule is about, in their order."""
         known: dict[tuple[Any, ...], bool] = {}
         selected = []
+        names = (*self.where, "benchmark", "task") if self.apart else tuple(self.where)
         for record in records:
-            place = tuple(getattr(record, name) for name in self.where)
+            place = tuple(getattr(record, name) for name in names)
             if place not in known:
                 known[place] = self.matches(record)
             if known[place]:
@@ -197,6 +203,9 @@ def wrong_side(rule: Rule, name: str, direction: str) -> str:
 
 
 def _there(rule: Rule, places: Sequence[ItemPlace]) -> str:
+    apart = sorted({f"{p.benchmark}/{p.task}" for p in places if replace(rule, apart=frozenset()).matches(p)})
+    if apart:
+        return f"without a task, it judges headline tasks, not {', '.join(apart)}; name the task"
     for name, pattern in rule.where.items():
         values = sorted({getattr(p, name) for p in places})
         if not any(fnmatchcase(v, pattern) for v in values):
@@ -355,6 +364,29 @@ def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], wher
     if rule.min is not None and rule.max is not None and rule.min > rule.max:
         raise UsageError(f"{where}: min {rule.min:g} is above max {rule.max:g}")
     return rule
+
+
+def on_headline_tasks(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) -> Gate:
+    """Return the gate whose rules without a task judge headline tasks only, as reports do.
+
+    The name of a metric says which tasks it is about, so rules on metrics stay as they are.
+
+    :param places: of both runs. If a benchmark has only controls or side tasks there, its rules judge these.
+    :param runs: ``run.json`` of the run and its baseline; they have the controls and side tasks.
+    """
+    tasks: dict[str, set[str]] = {}
+    for place in places:
+        tasks.setdefault(place.benchmark, set()).add(place.task)
+    apart: set[tuple[str, str]] = set()
+    for name, known in tasks.items():
+        facts = facts_of(name, *runs) or BenchmarkMetadata.unknown(name)
+        others = {*facts.controls, *facts.side_tasks}
+        apart |= {(name, task) for task in others if known - others}
+    rules = (
+        rule if rule.metric or "task" in rule.where else replace(rule, apart=rule.apart | apart)
+        for rule in gate.rules
+    )
+    return replace(gate, rules=tuple(rules))
 
 
 #: requirements that treat more correct items as better

@@ -68,6 +68,18 @@ def test_a_run_from_its_beginning_to_its_end(tmp_path: Path, begun: Begin) -> No
     assert [(part["accuracy"], part["interval"]) for part in row["parts"]] == [("100.0%", "29.2 to 100.0")]
 
 
+def test_a_running_accuracy_is_that_of_the_headline_tasks(tmp_path: Path, begun: Begin) -> None:
+    """Controls do not count, as in the figure of the finished run."""
+    watch = Watch([tmp_path])
+    record = begun(tmp_path / "run")
+    record.add(verdict("asked", 0, benchmark="homophones"))
+    for number in range(3):
+        record.add(verdict("context_only", number, "wrong", benchmark="homophones"))
+    assert watch.step().rows[0]["parts"][0]["accuracy"] == "100.0%"
+    record.finish(replace(record.facts, complete=True, summary=summary_rows(record.records)))
+    assert watch.step().rows[0]["parts"][0]["accuracy"] == "100.0%"
+
+
 def test_a_killed_run_says_so_and_how_to_go_on(tmp_path: Path, begun: Begin) -> None:
     """A process that ended without the last run.json has no lock on the verdicts any more."""
     watch = Watch([tmp_path])
