@@ -147,7 +147,7 @@ def promote(
     :param allow_incomplete: also copy an incomplete or killed run. A gate does not accept it as a baseline.
     :raises UsageError: if the name is not a plain name, is taken, or is the name of a run; if the run is being
         written, or is incomplete and no gate ended it.
-    :raises DataError: if the run cannot be read or is inconsistent.
+    :raises DataError: if the run cannot be read, is inconsistent or has no answer.
     """
     if name in ("", ".", "..") or set(name) & set("/\\\0") or name.startswith(".") or not name.isprintable():
         raise UsageError(f"'{name}': a baseline needs a plain name, such as gpt-4o-2026")
@@ -177,6 +177,10 @@ def promote(
     inconsistent = [line for line in run.problems if line not in accepted]
     if inconsistent:
         raise DataError(f"{folder}: {inconsistent[0]}")
+    if all(record.status == "error" for record in run.records):
+        raise DataError(
+            f"{folder}: has no answer to compare with: all {len(run.records)} verdicts are errors; measure again"
+        )
     target.parent.mkdir(parents=True, exist_ok=True)
     new = target.parent / f".{name}.{os.getpid()}.new"
     shutil.rmtree(new, ignore_errors=True)

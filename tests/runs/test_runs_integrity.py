@@ -326,6 +326,21 @@ def test_inconsistent_run_is_not_promoted(run: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "baselines").exists()
 
 
+def test_a_record_that_only_says_schema_1_is_not_promoted(run: Path, tmp_path: Path) -> None:
+    """A record of schema 1 has no hash of its content; one that has was changed."""
+    change(run, lambda facts: (facts.update(schema=1), facts.pop("files"), facts.pop("benchmarks", None)))
+    with pytest.raises(DataError, match="does not fit its content_sha256"):
+        promote(run, "base", tmp_path)
+
+
+@pytest.mark.parametrize("statuses", ["", "eee"])
+def test_a_run_without_answers_is_not_promoted(statuses: str, tmp_path: Path) -> None:
+    """Nothing could be compared with it."""
+    write_run(tmp_path / "run", verdicts(statuses))
+    with pytest.raises(DataError, match="has no answer to compare with"):
+        promote(tmp_path / "run", "base", tmp_path)
+
+
 def test_promoted_run_of_schema_1_gets_hashes(
     run: Path, baseline: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
