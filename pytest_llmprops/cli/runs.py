@@ -90,15 +90,13 @@ def add_gate(groups: Groups) -> None:
 def _gate(options: argparse.Namespace) -> int:
     from pytest_llmprops.reports.gate import gate_lines, gate_markdown
     from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
-    from pytest_llmprops.runs.gate.file import read_gate
+    from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, read_gate
 
     gate = read_gate(options.gate)
     run = with_computed_metrics(gate, recorded(options.run))
     baseline = recorded(options.baseline) if options.baseline else None
     if baseline is None and gate.needs_baseline:
-        raise UsageError(
-            f"{options.gate}: a rule with no_regression or max_drop needs a baseline; give one with --baseline RUN"
-        )
+        raise UsageError(f"{options.gate}: {NEEDS_BASELINE} --baseline RUN")
     result = decide(gate, run.facts, run.records, baseline, problems=run.problems)
     if options.markdown is not None:
         with open(options.markdown, "a", encoding="utf-8") as file:

@@ -45,10 +45,39 @@ class RuleResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Loss:
+    """A significant drop of one headline task, language or cluster, whatever the gate's rules are.
+
+    :param kind: ``task``, ``language`` or ``cluster``. :param name: its name in the benchmark.
+    :param title: the benchmark's title. :param drop: mean drop of the pairs, a fraction, with its 95% interval.
+    :param p: corrected for all that were tested (Holm). :param lost: number of pairs that scored lower.
+    """
+
+    benchmark: str
+    title: str
+    kind: str
+    name: str
+    drop: float
+    ci_low: float
+    ci_high: float
+    p: float
+    pairs: int
+    lost: int
+    gained: int
+
+    @property
+    def where(self) -> str:
+        """Where the points were lost, in words: ``on palindrome (H-TEST)``."""
+        name = {"language": f"in {self.name}", "cluster": f"on cluster {self.name}"}
+        return f"{name.get(self.kind, f'on {self.name}')} ({self.title})"
+
+
+@dataclass(frozen=True, slots=True)
 class GateResult:
     """The gate's decision.
 
     :param passed: whether the exit code is that of a passed gate.
+    :param losses: significant drops of single headline tasks, languages and clusters, the largest of each kind first.
     """
 
     decision: GateDecision
@@ -64,6 +93,7 @@ class GateResult:
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     rules: tuple[RuleResult, ...] = ()
+    losses: tuple[Loss, ...] = ()
 
     @classmethod
     def from_json(cls, gate: Mapping[str, Any]) -> GateResult:
@@ -77,11 +107,12 @@ class GateResult:
                 RuleResult(**{**rule, "checks": tuple(Check(**check) for check in rule["checks"])})
                 for rule in known.get("rules", ())
             )
+            losses = tuple(Loss(**loss) for loss in known.get("losses", ()))
             texts = {name: tuple(map(str, known.get(name, ()))) for name in ("reasons", "notes")}
-            result = cls(**{**known, **texts, "rules": rules})
+            result = cls(**{**known, **texts, "rules": rules, "losses": losses})
         except (TypeError, LookupError) as error:
             raise ValueError(f"'gate' is not the result of a gate ({error})") from None
-        for part in (result, *rules, *(check for rule in rules for check in rule.checks)):
+        for part in (result, *losses, *rules, *(check for rule in rules for check in rule.checks)):
             _check_fields("gate", part, _GATE)
         return result
 
@@ -166,10 +197,10 @@ _NUMBER = (int, float, type(None))
 #: the types of the fields of a gate's result, its rules and their checks
 _GATE: Kinds = {
     **dict.fromkeys(("decision", "line", "file", "sha256", "name", "verdict", "kind", "required"), str),
-    **dict.fromkeys(("measured", "reason"), str),
+    **dict.fromkeys(("measured", "reason", "benchmark", "title"), str),
     **dict.fromkeys(("passed", "sequential", "stopped_early", "partial"), bool),
-    **dict.fromkeys(("items_used", "items_of", "items"), int),
-    **dict.fromkeys(("value", "ci_low", "ci_high"), _NUMBER),
+    **dict.fromkeys(("items_used", "items_of", "items", "pairs", "lost", "gained"), int),
+    **dict.fromkeys(("value", "ci_low", "ci_high", "drop", "p"), _NUMBER),
     "baseline": (str, type(None)),
 }
 _RULE_PLAN: Kinds = {

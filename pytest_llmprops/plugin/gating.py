@@ -32,7 +32,7 @@ from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.gate.decide import decide, rule_open, settled
-from pytest_llmprops.runs.gate.file import misplaced_rules, on_headline_tasks, read_gate
+from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, misplaced_rules, on_headline_tasks, read_gate
 from pytest_llmprops.runs.gate.sequential import blocks, plan_of
 from pytest_llmprops.runs.pairs import differences, unlike_items
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
@@ -56,10 +56,7 @@ class Gating:
             )
         self._folder = None if settings.baseline is None else find_run(settings.baseline, root)
         if self._folder is None and self.gate.needs_baseline:
-            raise UsageError(
-                f"--llm-gate {settings.gate}: a rule with no_regression or max_drop needs a baseline; give one"
-                " with --llm-baseline RUN"
-            )
+            raise UsageError(f"--llm-gate {settings.gate}: {NEEDS_BASELINE} --llm-baseline RUN")
         if read and self.baseline is not None and self.gate.needs_baseline and self.baseline.problems:
             raise UsageError(
                 f"--llm-baseline {settings.baseline}: {self.baseline.problems[0]}; choose another baseline, or measure"

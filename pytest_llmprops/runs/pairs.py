@@ -12,6 +12,7 @@ from pytest_llmprops.core.items import Placed, PlacedItem, cluster_means
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs.benchmark_metadata import (
     IsWeighted,
     TasksByAnswer,
@@ -237,6 +238,9 @@ def why_not_comparable(
     if len(runs) > 1 and baseline is not None:
         reasons += [f"baseline {baseline.run_id}: {line}" for line in baseline.problems]
     reasons += [line for name, run_facts in runs for line in _not_one_model(name, run_facts)]
+    # A promoted copy keeps the id. Runs in a folder that is used again have the same id, but another start.
+    if baseline is not None and (baseline.run_id, baseline.facts.started) == (facts.run_id, facts.started):
+        reasons.append(f"this run is its own baseline {baseline.run_id}; compare it with another run")
     if baseline is not None and gate.needs_baseline:
         if not baseline.facts.complete:
             reasons.append(f"baseline {baseline.run_id} is {baseline.state}; choose a complete run")
@@ -286,6 +290,43 @@ def differences(
         ours, theirs = _deviations(candidate), _deviations(baseline)
         lines += [f"deviation only of the baseline: {text}" for text in sorted(theirs - ours)]
         lines += [f"deviation only of this run: {text}" for text in sorted(ours - theirs)]
+    return lines
+
+
+#: entries of ``versions`` that do not affect verdicts
+_WITHOUT_EFFECT = frozenset({"python", "platform", "pytest", "pytest-xdist"})
+
+
+def remarks_on_baseline(
+    baseline: RunMetadata, candidate: RunMetadata, benchmarks: Iterable[str]
+) -> list[str]:
+    """Return what a reader of a decision should know about its baseline, one line each.
+
+    A baseline that is newer than the candidate, other package versions, and protocols and data files that only one of
+    the records names do not make two runs incomparable.
+    """
+    name, lines = f"baseline {baseline.run_id}", []
+    if candidate.started and baseline.started > candidate.started:
+        lines.append(f"{name} of {baseline.started[:10]} is newer than this run of {candidate.started[:10]}")
+    theirs, ours = baseline.versions, candidate.versions
+    packages = [
+        f"{package} {theirs[package]} → {ours[package]}"
+        for package in theirs
+        if package not in _WITHOUT_EFFECT and ours.get(package, theirs[package]) != theirs[package]
+    ]
+    if packages:
+        lines.append(f"{name} was measured with other versions: {', '.join(packages)}")
+    measured = [{row.benchmark for row in run.summary} for run in (baseline, candidate)]
+    both = [benchmark for benchmark in benchmarks if all(benchmark in names for names in measured)]
+    concerned = _concerned((baseline, candidate), both)
+    for what, one, other, members in (
+        ("protocol of", baseline.protocols, candidate.protocols, both),
+        ("hash of", baseline.data, candidate.data, filter(concerned, {**baseline.data, **candidate.data})),
+    ):
+        alone = [member for member in members if (member in one) is not (member in other)]
+        if alone:
+            side = "this run" if alone[0] in other else name
+            lines.append(f"only {side} has the {what} {first_names(alone)}, so they were not compared")
     return lines
 
 

@@ -14,7 +14,7 @@ from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold
 from pytest_llmprops.runs.compare import with_baseline_first
 from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
-from pytest_llmprops.runs.gate.file import read_gate
+from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, read_gate
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.replies import read_requests
 from pytest_llmprops.runs.reviews import read_reviews
@@ -29,9 +29,7 @@ def with_decisions(runs: Sequence[Run], path: Path) -> list[Run]:
     """
     gate = read_gate(path)
     if gate.needs_baseline and len(runs) < 2:
-        raise UsageError(
-            f"{path}: a rule with no_regression or max_drop needs a baseline; give one with --baseline RUN"
-        )
+        raise UsageError(f"{path}: {NEEDS_BASELINE} --baseline RUN")
     baseline = runs[0] if gate.needs_baseline else None
     decided: list[Run] = []
     for run in runs:

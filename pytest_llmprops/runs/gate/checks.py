@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from pytest_llmprops.core.gate_results import Check, CheckVerdict
+from pytest_llmprops.core.gate_results import Check, CheckVerdict, Loss
 from pytest_llmprops.core.numbers import (
     counted,
     number,
@@ -19,7 +19,7 @@ from pytest_llmprops.core.numbers import (
 from pytest_llmprops.core.numbers import interval as interval_shown
 from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.core.statistics import Interval, mean_interval
-from pytest_llmprops.runs.gate.file import Rule, wrong_side
+from pytest_llmprops.runs.gate.file import Each, Rule, wrong_side
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.paired import DropTest, Pairs
@@ -33,6 +33,14 @@ class Answer(NamedTuple):
     correct: float
     refused: float
     unparsed: float
+
+
+class Member(NamedTuple):
+    """One task, language or cluster of a benchmark."""
+
+    benchmark: str
+    kind: Each
+    name: str
 
 
 def ranked(low: float, high: float, *, at_least: float) -> CheckVerdict:
@@ -268,3 +276,66 @@ def _inside(low: float, high: float, least: float, most: float) -> CheckVerdict:
     if least <= low and high <= most:
         return "met"
     return "failed" if high < least or low > most else "inconclusive"
+
+
+# Single tasks, languages and clusters: a drop on one of them may hide in the mean over all.
+
+
+def collapse_required(rule: Rule) -> str:
+    """Return the requirement of ``no_collapse`` in words."""
+    return f"no {rule.each} with a significant drop"
+
+
+def member_tests(members: Mapping[Member, Pairs]) -> dict[Member, float]:
+    """Return the p-value of a drop of each member, before any correction."""
+    from pytest_llmprops.core.paired import drop_test
+
+    return {m: drop_test(pairs).p if pairs.drop > 0 else 1.0 for m, pairs in members.items()}
+
+
+def no_collapse(rule: Rule, members: Mapping[Member, Pairs], p_values: Mapping[Member, float]) -> Check:
+    """Check ``no_collapse``: failed if a member drops significantly, otherwise met, however few pairs there are.
+
+    :param p_values: corrected for all tests of all such rules.
+    """
+    from pytest_llmprops.core.paired import drop_interval
+
+    required = collapse_required(rule)
+    if not members:
+        none = f"no {rule.each} has five independent pairs"
+        return Check("no_collapse", required, none, "invalid", f"{none}, so no drop could be significant")
+    worst = max(members, key=lambda m: (p_values[m] <= rule.alpha, members[m].drop))
+    pairs = members[worst]
+    limits = drop_interval(pairs, 1 - rule.alpha)
+    lost = [m for m in members if p_values[m] <= rule.alpha]
+    measured = f"{worst.name}: {_drop(pairs, limits)}; p {p_value(p_values[worst])} (Holm)"
+    if not lost:
+        measured = f"largest drop of {len(members)}: {measured}" if pairs.drop > 0 else "no drop"
+        return Check("no_collapse", required, measured, "met", "", pairs.drop, *limits[:2])
+    names = ", ".join(m.name for m in sorted(lost, key=lambda m: -members[m].drop)[:5])
+    reason = f"{len(lost)} of {len(members)} dropped: {names}{', …' if len(lost) > 5 else ''}"
+    return Check("no_collapse", required, measured, "failed", reason, pairs.drop, *limits[:2])
+
+
+def losses(families: Sequence[Mapping[Member, Pairs]], titles: Callable[[str], str]) -> list[Loss]:
+    """Return the members that drop significantly at 0.05, the largest drop of each kind first.
+
+    Each family gets an equal part of 0.05, so that hundreds of clusters do not hide the drop of a task; Holm's
+    correction is over its members.
+    """
+    from pytest_llmprops.core.comparison import ALPHA
+    from pytest_llmprops.core.paired import drop_interval, holm
+
+    families = [family for family in families if family]
+    lost = []
+    for family in families:
+        tests = member_tests(family)
+        adjusted = holm(list(tests.values()))
+        for member, p in zip(tests, (min(1.0, len(families) * p) for p in adjusted), strict=True):
+            if p <= ALPHA:
+                pairs = family[member]
+                low, high, _ = drop_interval(pairs)
+                place = (member.benchmark, titles(member.benchmark), member.kind, member.name)
+                lost.append(Loss(*place, pairs.drop, low, high, p, pairs.n, pairs.losses, pairs.gains))
+    kinds = get_args(Each)
+    return sorted(lost, key=lambda loss: (kinds.index(loss.kind), -loss.drop))

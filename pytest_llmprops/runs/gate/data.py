@@ -19,8 +19,8 @@ from pytest_llmprops.runs.benchmark_metadata import (
     cluster_weighted,
     tasks_by_answer,
 )
-from pytest_llmprops.runs.gate.checks import Answer
-from pytest_llmprops.runs.gate.file import Gate, Rule
+from pytest_llmprops.runs.gate.checks import Answer, Member
+from pytest_llmprops.runs.gate.file import Each, Gate, Rule
 from pytest_llmprops.runs.gate.sequential import (
     ABSENT_HERE,
     ABSENT_THERE,
@@ -33,6 +33,10 @@ from pytest_llmprops.runs.pairs import Pair, pair_records, score_pairs, with_tas
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.paired import Pairs
+
+
+#: With fewer independent pairs, the p-value of a drop is above 0.05.
+FEWEST = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +200,12 @@ class RuleData:
         """The scores and clusters of the pairs, or of the clusters of a benchmark whose clusters count once."""
         return score_pairs(self.pairs, self.is_weighted)
 
+    @property
+    def members(self) -> dict[Member, Pairs]:
+        """The scores of each member of a ``no_collapse`` rule."""
+        assert self.rule.each is not None
+        return members(self.pairs, [self.rule.each], self.is_weighted)
+
 
 def _by_id(records: Iterable[VerdictRecord]) -> dict[str, list[VerdictRecord]]:
     items: dict[str, list[VerdictRecord]] = {}
@@ -291,3 +301,30 @@ def selection_notes(
 def _how(facts: RunMetadata) -> str:
     limit = facts.options.get("limit")
     return f"--llm-limit {limit}" if limit is not None else "selected by -k, -m, --deselect or name"
+
+
+# The members of a comparison: its tasks, languages or clusters.
+
+
+def members(pairs: Iterable[Pair], kinds: Iterable[Each], is_weighted: IsWeighted) -> dict[Member, Pairs]:
+    """Return the scores of each task, language or cluster of each benchmark that may show a drop.
+
+    With fewer than five independent pairs no drop can be significant at 0.05. Clusters are those with several items.
+
+    :param is_weighted: whether each cluster of a benchmark counts once.
+    """
+    from pytest_llmprops.core.paired import Pairs
+
+    groups: dict[Member, list[Pair]] = {}
+    for pair in pairs:
+        names = {"task": pair.key.task, "language": pair.key.language, "cluster": pair.cluster}
+        for kind in kinds:
+            groups.setdefault(Member(pair.key.benchmark, kind, names[kind]), []).append(pair)
+    scores = {}
+    for member, group in groups.items():
+        if member.kind == "cluster":
+            baseline, candidate = (tuple(getattr(p, run) for p in group) for run in ("baseline", "candidate"))
+            scores[member] = Pairs(baseline, candidate, tuple(p.key.id for p in group))
+        else:
+            scores[member] = score_pairs(group, is_weighted)
+    return {member: one for member, one in scores.items() if one.cluster_count >= FEWEST}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from pytest_llmprops.core.gate_results import (
     CheckVerdict,
     GateDecision,
     GateResult,
+    Loss,
     RuleResult,
     SequentialPlan,
 )
@@ -19,14 +21,22 @@ from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import first_names
-from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, unknown_benchmarks
+from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, facts_of, title_of, unknown_benchmarks
 from pytest_llmprops.runs.gate import checks as gate_checks
 from pytest_llmprops.runs.gate import sequential
-from pytest_llmprops.runs.gate.data import PairingRules, RuleData, selection_notes
-from pytest_llmprops.runs.gate.file import Gate, Rule, misplaced_rules, on_headline_tasks
+from pytest_llmprops.runs.gate.data import PairingRules, RuleData, members, selection_notes
+from pytest_llmprops.runs.gate.file import Gate, Rule, misplaced_rules, on_headline_tasks, tasks_apart
 from pytest_llmprops.runs.gate.sequential import ABSENT_HERE, fingerprint
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes
-from pytest_llmprops.runs.pairs import by_item, why_not_comparable, with_one_task, with_tasks_of
+from pytest_llmprops.runs.pairs import (
+    by_item,
+    differences,
+    pair_records,
+    remarks_on_baseline,
+    why_not_comparable,
+    with_one_task,
+    with_tasks_of,
+)
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.reader import Run, computed_metrics
 
@@ -43,7 +53,7 @@ from pytest_llmprops.runs.reader import Run, computed_metrics
 # runs by chance.
 
 #: the requirements with a stated rate of wrong acceptances
-_WITH_RATE = ("min_accuracy", "no_regression", "max_drop")
+_WITH_RATE = ("min_accuracy", "no_regression", "max_drop", "no_collapse")
 
 
 class RecordsAtWorst(NamedTuple):
@@ -277,13 +287,29 @@ def decide(
         if check.verdict == "invalid"
     ]
     decision: GateDecision = "invalid" if reasons else _DECISIONS[worst]
+    lost: list[Loss] = []
+    remarks: list[str] = []
+    if baseline is not None and not (running or reasons):
+        names = list(dict.fromkeys(r.benchmark for r in records))
+        remarks = remarks_on_baseline(baseline.facts, facts, names)
+        # Without a rule that compares, the baseline was not checked yet.
+        several = ["it has several models"] * (len(baseline.models) > 1)
+        unlike = [
+            *several,
+            *baseline.problems,
+            *differences(baseline.facts, facts, names, deviations=not gate.allow_deviations),
+        ]
+        if gate.needs_baseline or not unlike:
+            lost = _losses(runs, records, theirs, terms)
+        else:
+            remarks.append(f"not compared with baseline {baseline.run_id}: {unlike[0]}")
     passed = decision == "pass" or (decision == "inconclusive" and gate.inconclusive == "pass")
     used, total = sum(r.drawn for r in rules), sum(r.total for r in rules)
     early = used < total
     return GateResult(
         decision=decision,
         passed=passed,
-        line=_line(decision, results, reasons, passed=passed, is_selection=bool(selection)),
+        line=_line(decision, gate, results, reasons, lost, runs, passed=passed, is_selection=bool(selection)),
         file=gate.file,
         sha256=gate.sha256,
         baseline=None if baseline is None else baseline.run_id,
@@ -295,10 +321,12 @@ def decide(
         notes=(
             *((f"stopped early: {used} of {total} items; estimates are of these",) if early else ()),
             *selection,
+            *remarks,
             *unknown_benchmarks((r.benchmark for r in records), *runs),
             *(f"run {run.run_id}: {line}" for run in runs for line in added_hashes(run)),
         ),
         rules=tuple(results),
+        losses=tuple(lost),
     )
 
 
@@ -356,6 +384,7 @@ def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) 
                 checks += _full_checks(data)
         checks_of_rules.append(checks)
     _add_regression_checks(gate, rules, checks_of_rules, tests)
+    _add_collapse_checks(rules, checks_of_rules)
     return [
         RuleResult(
             data.rule.name,
@@ -435,6 +464,9 @@ def _partial_checks(data: RuleData, rate: float, tests: int) -> list[Check]:
             )
     if rule.min_accuracy is not None and not data.weighs_clusters:
         checks.insert(0, sequential.accuracy(rule, data.answers, data.items, rate))
+    if rule.no_collapse:
+        required = gate_checks.collapse_required(rule)
+        checks.append(Check("no_collapse", required, "needs all items", "inconclusive", sequential.OPEN))
     if rule.max_refused is not None:
         checks.append(sequential.share(rule, "refused", data.answers, data.items, rate))
     if rule.max_unparsed is not None:
@@ -467,27 +499,117 @@ def _add_regression_checks(
         )
 
 
+def _add_collapse_checks(rules: Sequence[RuleData], checks_of_rules: list[list[Check]]) -> None:
+    """Add the checks of all complete ``no_collapse`` rules; Holm's correction is over all of their members."""
+    from pytest_llmprops.core.paired import holm
+
+    tested = [
+        (data, checks, gate_checks.member_tests(data.members))
+        for data, checks in zip(rules, checks_of_rules, strict=True)
+        if data.rule.no_collapse and not data.partial and all(c.verdict != "invalid" for c in checks)
+    ]
+    adjusted = iter(holm([p for _, _, tests in tested for p in tests.values()]))
+    for data, checks, tests in tested:
+        p_values = dict(zip(tests, adjusted, strict=False))
+        checks.append(gate_checks.no_collapse(data.rule, data.members, p_values))
+
+
+def _losses(
+    runs: Sequence[RunMetadata],
+    records: Sequence[VerdictRecord],
+    theirs: Sequence[VerdictRecord],
+    terms: PairingRules,
+) -> list[Loss]:
+    """Return the headline tasks, languages and clusters that dropped significantly.
+
+    :param runs: ``run.json`` of the run and its baseline.
+    """
+    apart = tasks_apart([*records, *theirs], *runs)
+    known = {name: facts_of(name, *runs) for name in {r.benchmark for r in records}}
+    targets = {(name, task) for name, facts in known.items() if facts for task in facts.accuracy_targets}
+    pairs = [
+        pair
+        for pair in pair_records(theirs, records, terms.decided).pairs
+        if (pair.key.benchmark, pair.key.task) not in apart | targets
+    ]
+    by_language = members(pairs, ["language"], terms.is_weighted)
+    counts = Counter(member.benchmark for member in by_language)
+    # The only language of a benchmark is all of its items.
+    several = {m: scores for m, scores in by_language.items() if counts[m.benchmark] > 1}
+    families = [
+        members(pairs, ["task"], terms.is_weighted) | several,
+        members(pairs, ["cluster"], terms.is_weighted),
+    ]
+    return gate_checks.losses(families, lambda name: title_of(name, *runs))
+
+
+#: checks whose value is the drop from the baseline
+_DROPS = ("no_regression", "max_drop", "no_collapse")
+
+
 def _line(
     decision: GateDecision,
+    gate: Gate,
     results: Sequence[RuleResult],
     reasons: Sequence[str],
+    lost: Sequence[Loss],
+    runs: Sequence[RunMetadata],
     *,
     passed: bool,
     is_selection: bool,
 ) -> str:
+    """Return the decision in one line.
+
+    :param runs: ``run.json`` of the run and, if there is one, its baseline.
+    """
+    word = decision.upper()
     if decision == "invalid":
-        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-        return f"invalid: {reasons[0]}{more}"
+        return f"{word}: {reasons[0]}{_more(reasons)}"
+    ours, *theirs = (", ".join(run.models) for run in runs)
+    losses = f"loses {_points(lost[0].drop)} {lost[0].where}{_more(lost)}" if lost else ""
     if decision == "pass":
-        where = ", on a selection of the items" if is_selection else ""
-        return f"pass: {len(results)} of {len(results)} rules are met{where}"
+        text = f"{ours} meets {_rules(len(results))}"
+        if theirs and gate.needs_baseline:
+            # A model is compared with itself when its provider may have changed it.
+            text = f"{ours} may replace {theirs[0] if theirs[0] != ours else 'baseline ' + runs[1].run_id}"
+        where = " (on a selection of the items)" if is_selection else ""
+        return f"{word}: {text}{where}" + (f", but {losses}" if losses else "")
     wanted: CheckVerdict = "failed" if decision == "fail" else "inconclusive"
-    reasons_of_checks = [
-        f"{result.name}: {check.reason or check.measured}"
+    rules = {rule.name: rule for rule in gate.rules}
+    decisive = [
+        (rules[result.name], check)
         for result in results
         for check in result.checks
         if check.verdict == wanted and result.verdict == wanted
     ]
-    more = f" (and {len(reasons_of_checks) - 1} more)" if len(reasons_of_checks) > 1 else ""
-    accepted = ", which the gate file accepts" if decision == "inconclusive" and passed else ""
-    return f"{decision}{accepted}: {reasons_of_checks[0]}{more}"
+    if decision == "inconclusive":
+        accepted = ", which the gate file accepts" if passed else ""
+        rule, check = decisive[0]
+        also = f"; {ours} {losses}" if losses else ""
+        return f"{word}{accepted}: {rule.name}: {check.reason or check.measured}{_more(decisive)}{also}"
+    if losses and all(check.kind in _DROPS for _, check in decisive):
+        return f"{word}: {ours} {losses}"
+    text = f"{ours} {_failure(*decisive[0])}{_more(decisive)}"
+    return f"{word}: {text}" + (f"; it {losses}" if losses else "")
+
+
+def _more(members: Sequence[object]) -> str:
+    return f" (and {len(members) - 1} more)" if len(members) > 1 else ""
+
+
+def _rules(n: int) -> str:
+    return f"all {n} rules" if n > 1 else "the rule"
+
+
+def _points(drop: float) -> str:
+    """Return a drop in whole points, or with a decimal below 10 points."""
+    return f"{100 * drop:.{0 if drop >= 0.0995 else 1}f} points"
+
+
+def _failure(rule: Rule, check: Check) -> str:
+    """Return what a model does that fails a check, in words."""
+    if check.kind in _DROPS and check.value is not None:
+        return f"loses {_points(check.value)} on {rule.name}"
+    if check.kind == "min_accuracy" and rule.min_accuracy is not None:
+        return f"has {percent(check.value)} right on {rule.name}; at least {percent(rule.min_accuracy)} is required"
+    return f"fails {rule.name}: {check.measured} (required: {check.required})"

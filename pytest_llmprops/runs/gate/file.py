@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import ItemPlace, Placed
@@ -30,7 +30,9 @@ from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.runs.benchmark_metadata import facts_of
 
 PLACE = ("benchmark", "task", "language", "source")
+Each = Literal["task", "language", "cluster"]
 PlacedT = TypeVar("PlacedT", bound=Placed)
+NEEDS_BASELINE = "a rule with no_regression, max_drop or no_collapse needs a baseline; give one with"
 DEFAULTS: Mapping[str, Any] = {
     "alpha": 0.05,
     "detect": 0.10,
@@ -49,6 +51,7 @@ class Rule:
     :param where: shell-style patterns by ``benchmark``, ``task``, ``language``, ``source``.
     :param apart: controls and side tasks (benchmark, task) that a rule without a task leaves out
         (:func:`on_headline_tasks`).
+    :param each: what ``no_collapse`` tests one by one: each ``task``, ``language`` or ``cluster`` of the rule.
     :param repeats: least number of samples of each item, in both runs if the rule compares.
     :param basis: what must meet a limit: the 95% interval (``interval``) or the estimate (``point``).
     """
@@ -63,6 +66,8 @@ class Rule:
     alpha: float = DEFAULTS["alpha"]
     detect: float = DEFAULTS["detect"]
     max_drop: float | None = None
+    each: Each | None = None
+    no_collapse: bool = False
     max_refused: float | None = None
     max_unparsed: float | None = None
     max_errors: float = DEFAULTS["max_errors"]
@@ -76,12 +81,12 @@ class Rule:
     @property
     def paired(self) -> bool:
         """True if the rule compares with a baseline."""
-        return self.no_regression or self.max_drop is not None
+        return self.no_regression or self.no_collapse or self.max_drop is not None
 
     @property
     def checks(self) -> tuple[str, ...]:
         """The names of the requirements, without ``max_errors``, ``min_items`` and ``repeats``."""
-        named = ("min_accuracy", "no_regression", "max_drop", "max_refused", "max_unparsed")
+        named = ("min_accuracy", "no_regression", "max_drop", "no_collapse", "max_refused", "max_unparsed")
         values = ((name, getattr(self, name)) for name in (*named, "min", "max", "within"))
         # Not by truth value: 0 is a valid limit.
         return tuple(name for name, value in values if value is not None and value is not False)
@@ -283,6 +288,8 @@ _RULE: Mapping[str, Callable[[Any], Any]] = {
     "alpha": _error_rate,
     "detect": _inner_share,
     "max_drop": _share,
+    "each": _one_of(*get_args(Each)),
+    "no_collapse": _flag,
     "max_refused": _share,
     "max_unparsed": _share,
     "max_errors": _share,
@@ -356,6 +363,10 @@ def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], wher
     limits_errors = "max_errors" in values or "min_items" in values
     if not rule.checks and not limits_errors:
         raise UsageError(f"{where}: requires nothing; give it min_accuracy, no_regression, max_drop, …")
+    if rule.no_collapse is not (rule.each is not None):
+        raise UsageError(
+            f'{where}: no_collapse = true and each = "task" (or "language", "cluster") need each other'
+        )
     metric_checks = {"min", "max", "within"} & set(rule.checks)
     if rule.metric and (set(rule.checks) - metric_checks or not metric_checks):
         raise UsageError(f"{where}: a rule on a metric takes min, max or within, and nothing else")
@@ -366,13 +377,11 @@ def _rule(table: Mapping[str, Any], number: int, shared: Mapping[str, Any], wher
     return rule
 
 
-def on_headline_tasks(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) -> Gate:
-    """Return the gate whose rules without a task judge headline tasks only, as reports do.
+def tasks_apart(places: Iterable[Placed], *runs: RunMetadata) -> frozenset[tuple[str, str]]:
+    """Return benchmark and task of all controls and side tasks.
 
-    The name of a metric says which tasks it is about, so rules on metrics stay as they are.
-
-    :param places: of both runs. If a benchmark has only controls or side tasks there, its rules judge these.
-    :param runs: ``run.json`` of the run and its baseline; they have the controls and side tasks.
+    :param places: of both runs. A benchmark that has no other tasks there has no such tasks.
+    :param runs: ``run.json`` of the run and its baseline.
     """
     tasks: dict[str, set[str]] = {}
     for place in places:
@@ -382,6 +391,17 @@ def on_headline_tasks(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) 
         facts = facts_of(name, *runs) or BenchmarkMetadata.unknown(name)
         others = {*facts.controls, *facts.side_tasks}
         apart |= {(name, task) for task in others if known - others}
+    return frozenset(apart)
+
+
+def on_headline_tasks(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) -> Gate:
+    """Return the gate whose rules without a task judge headline tasks only, as reports do.
+
+    The name of a metric says which tasks it is about, so rules on metrics stay as they are.
+
+    :param places: as for :func:`tasks_apart`, as are ``runs``.
+    """
+    apart = tasks_apart(places, *runs)
     rules = (
         rule if rule.metric or "task" in rule.where else replace(rule, apart=rule.apart | apart)
         for rule in gate.rules
@@ -390,7 +410,7 @@ def on_headline_tasks(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) 
 
 
 #: requirements that treat more correct items as better
-_HIGHER = ("min_accuracy", "no_regression", "max_drop")
+_HIGHER = ("min_accuracy", "no_regression", "max_drop", "no_collapse")
 
 
 def misplaced_rules(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) -> list[str]:
