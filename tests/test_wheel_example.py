@@ -83,7 +83,7 @@ def test_report_has_the_section_of_the_example(installed: Environment, measured:
 def test_record_is_judged_without_the_example(measured: Finished, capsys: pytest.CaptureFixture[str]) -> None:
     """If the example is not installed, headline, title and gate come from the record."""
     report = report_on([read_run(measured.folder)], {})
-    assert report.title.startswith("The gate passes")
+    assert report.title.startswith("PASS: ")
     assert "86.7% of capitals" in report.findings[0]
     assert (report.sections[0].title, report.sections[0].key) == ("Capitals", "capitals")
     assert main(["gate", "--gate", str(EXAMPLE / "gate.toml"), str(measured.folder)]) == 0

@@ -77,6 +77,7 @@ def add_gate(groups: Groups) -> None:
     gate.add_argument(
         "--baseline", metavar="RUN", help="baseline: a run folder, a run id or the name of a promoted run"
     )
+    gate.add_argument("--details", action="store_true", help="also print the tests and their p-values")
     gate.add_argument("--json", action="store_true", help="print the decision as JSON")
     gate.add_argument(
         "--markdown",
@@ -107,7 +108,7 @@ def _gate(options: argparse.Namespace) -> int:
         print(json.dumps(result.to_json(), ensure_ascii=not is_unicode, indent=1))
     else:
         notes = [f"note: {note}" for r in (run, baseline) if r is not None for note in r.notes]
-        print("\n".join([*notes, *gate_lines(result, terminal_width())]))
+        print("\n".join([*gate_lines(result, terminal_width(), details=options.details), *notes]))
     return 0 if result.passed else 1
 
 

@@ -346,10 +346,10 @@ def write_summary(reporter: Any, recording: Recording) -> None:
     if facts.gate is not None:
         from pytest_llmprops.reports.gate import gate_lines
 
-        *reasons, decision = gate_lines(facts.gate, width)
+        decision, *rest = gate_lines(facts.gate, width, details=reporter.verbosity > 0)
         reporter.write_line("")
-        for line in reasons:
-            reporter.write_line(line)
         reporter.write_line(decision, bold=True, **(_GREEN if facts.gate.passed else _RED))
+        for line in rest:
+            reporter.write_line(line)
     if facts.summary:
         reporter.write_line(next_command(folder))

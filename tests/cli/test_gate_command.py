@@ -42,10 +42,10 @@ def gate(run: str, *more: str) -> int:
     ("run", "status", "decision"), [("better", 0, "pass"), ("worse", 1, "fail"), ("alike", 1, "inconclusive")]
 )
 def test_decision_is_the_exit_status(run: str, status: int, decision: str, capsys: Capture) -> None:
-    """The status is 0 for a pass, otherwise 1; the last line has the decision. The baseline may be a promoted run."""
+    """The status is 0 for a pass, otherwise 1; the first line has the decision. The baseline may be a promoted run."""
     promote(Path("reports/runs/before"), "kept")
     assert main(["gate", run, "--gate", "gate.toml", "--baseline", "kept"]) == status
-    assert capsys.readouterr().out.splitlines()[-1].startswith(f"gate decision: {decision}: ")
+    assert capsys.readouterr().out.startswith(f"{decision.upper()}: ")
 
 
 def test_inconclusive_passes_if_the_file_accepts_it(capsys: Capture) -> None:
@@ -53,7 +53,7 @@ def test_inconclusive_passes_if_the_file_accepts_it(capsys: Capture) -> None:
     text = Path("gate.toml").read_text()
     Path("gate.toml").write_text("inconclusive = 'pass'\n" + text)
     assert gate("alike") == 0
-    assert "gate decision: inconclusive, which the gate file accepts" in capsys.readouterr().out
+    assert "INCONCLUSIVE, which the gate file accepts: " in capsys.readouterr().out
 
 
 def test_json_is_the_gate_of_run_json(capsys: Capture) -> None:
@@ -72,7 +72,7 @@ def test_markdown_is_appended(tmp_path: Path) -> None:
     gate("worse", "--markdown", str(page))
     text = page.read_text()
     assert text.startswith("# Before\n")
-    assert text.index("## Gate: pass") < text.index("## Gate: fail")
+    assert text.index("## PASS: new may replace old") < text.index("## FAIL: new loses 20 points on add")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_error_is_one_line(words: str, message: str, capsys: Capture) -> None:
 def test_invalid_gate_fails(capsys: Capture) -> None:
     """A rule that matches nothing, or items of another rule, makes the gate invalid."""
     for text, message in [
-        ("[[rule]]\ntask = 'sub'\nmax_drop = 0.1\n", "invalid: sub: matches nothing: task is one of add"),
+        ("[[rule]]\ntask = 'sub'\nmax_drop = 0.1\n", "INVALID: sub: matches nothing: task is one of add"),
         (
             "[[rule]]\ntask = 'add'\nmax_drop = 0.1\n[[rule]]\nlanguage = 'en'\nmax_drop = 0.1\n",
             "are both about",
@@ -103,7 +103,7 @@ def test_invalid_gate_fails(capsys: Capture) -> None:
     ]:
         Path("gate.toml").write_text(text)
         assert gate("better") == 1
-        assert message in capsys.readouterr().out.splitlines()[-1]
+        assert message in capsys.readouterr().out.splitlines()[0]
 
 
 # ---- a gate, `llmprops compare` and `llmprops report` draw the same conclusion from the same two runs
@@ -141,9 +141,9 @@ def test_gate_and_report_agree_with_compare(
     assert result["conclusion"] == expected
     assert result["difference"] == pytest.approx((gained - lost) / of)
     Path("gate.toml").write_text("[[rule]]\nbenchmark = 'sums'\nno_regression = true\n")
-    main(["gate", str(new), "--gate", "gate.toml", "--baseline", str(old)])
+    main(["gate", str(new), "--gate", "gate.toml", "--baseline", str(old), "--details"])
     decided = capsys.readouterr().out
-    assert f"gate decision: {GATE[expected]}:" in decided
+    assert decided.startswith(f"{GATE[expected].upper()}: ")
     output(capsys, "report", old, new, "--out", "report")
     page = Path("report/report.md").read_text(encoding="utf-8")
     assert REPORT[expected] in page.splitlines()[0]

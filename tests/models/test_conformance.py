@@ -175,7 +175,7 @@ def test_gateway_that_blocks_one_prompt_costs_only_its_item(run: Runner, block: 
         assert first.run["complete"]
         [row] = first.run["summary"]
         assert (row["items"], row["errors"], row["correct"]) == (40, 1, 39)
-        assert "gate decision: pass" in first.output, first.output
+        assert "\nPASS: " in first.output, first.output
         resumed = (*options, "--llm-run", str(first.folder), "--llm-resume")
         again = run(*resumed)
         assert "39 verdicts kept" in again.output, again.output

@@ -44,7 +44,7 @@ def test_gate_decides_the_exit_status(
     wrong = model(run, SOME if decision != "fail" else range(20))
     done = run("--model", wrong, "-n", workers, "--llm-gate", str(gate(run, min_accuracy=required)))
     assert (done.run["gate"]["decision"], done.code) == (decision, code), done.output
-    assert f"gate decision: {decision}: " in done.output
+    assert f"\n{decision.upper()}: " in done.output
     assert " failed, " in done.output
 
 
@@ -340,7 +340,7 @@ def test_llmprops_gate_prints_the_same_decision(run: Runner, workers: str, seque
     assert again.code == 0
     assert gate_lines(again.output) == gate_lines(done.output)
     result = done.run["gate"]
-    assert result["line"] in gate_lines(done.output)[-1]
+    assert result["line"] in gate_lines(done.output)[0]
     assert result["baseline"] == "base"
     assert result["stopped_early"] is (sequential == "true")
     assert len(done.verdicts) == result["items_used"] <= result["items_of"] == 400
@@ -459,7 +459,7 @@ def test_plan_checks_the_gate_without_calls(run: Runner, workers: str, option: s
     args = ("--model", model(run), "-n", workers, option, "-q")
     done = run(*args, "--llm-gate", str(file))
     assert done.code == 0, done.output
-    assert "gate decision" not in done.output
+    assert "PASS: " not in done.output
     assert not done.folder.exists()
     assert ("no call is made" if option == "--llm-plan" else "sums/0001") in done.output
     assert calls(run) == []
@@ -530,4 +530,4 @@ def test_hash_of_the_requests_is_of_the_whole_file(run: Runner, workers: str) ->
     (done.folder / "run.json").write_text(json.dumps(facts))
     again = recorded_gate(run, done, file)
     assert again.code == 1
-    assert "invalid: this run: run.json was changed after the run" in again.output
+    assert "INVALID: this run: run.json was changed after the run" in again.output

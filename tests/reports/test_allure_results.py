@@ -128,7 +128,7 @@ def test_files_of_a_run_hold_the_gate() -> None:
     ]  # fmt: skip
     assert all(a["source"] in files for a in shown["attachments"])
     assert GateResult.from_json(json.loads(files[run.GATE])) == GATE
-    assert files[run.GATE_TEXT].endswith("gate decision: gate: fail, rhyme is too low\n")
+    assert files[run.GATE_TEXT].startswith("gate: fail, rhyme is too low\n")
     assert "FAILED" in files[run.GATE_TEXT]
     assert "note: a note" in files[run.SUMMARY]
     rows = list(csv.DictReader(files[run.TABLE].splitlines()))

@@ -136,7 +136,7 @@ def test_several_reasons_are_counted() -> None:
     """The line names the first reason and counts the others."""
     result = against({"complete": False, "options": {"params": {}}, "deviations": {}})
     assert len(result.reasons) == 3
-    assert result.line.startswith("invalid: this run is incomplete")
+    assert result.line.startswith("INVALID: this run is incomplete")
     assert result.line.endswith("(and 2 more)")
 
 

@@ -333,7 +333,7 @@ def test_selection_is_named(facts: dict[str, Any], how: str) -> None:
     )
     assert result.decision == "pass"
     assert notes(result) == [f"min_accuracy is on a selection: 40 of 200 sums items {how}"]
-    assert result.line == "pass: 1 of 1 rules are met, on a selection of the items"
+    assert result.line == "PASS: new meets the rule (on a selection of the items)"
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_selection_is_named(facts: dict[str, Any], how: str) -> None:
 def test_whole_runs_have_no_note(rule: dict[str, Any], selection: dict[str, Any]) -> None:
     """All items, other benchmarks, other requirements and older records give no note."""
     result = judged(gate_of(rule), verdicts("c" * 40, model="new"), selection=selection)
-    assert (result.line, notes(result)) == ("pass: 1 of 1 rules are met", [])
+    assert (result.line, notes(result)) == ("PASS: new meets the rule", [])
 
 
 def test_items_of_the_baseline_are_compared() -> None:

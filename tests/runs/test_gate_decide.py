@@ -216,7 +216,7 @@ def test_a_gain_is_shown_as_a_gain() -> None:
     assert check.measured.startswith("gain of 10.0 points")
     assert check.value == pytest.approx(-0.1)
     assert check.ci_high is not None
-    assert f"({-100 * check.ci_high:.1f} to" in check.measured
+    assert f"(95% interval {-100 * check.ci_high:.1f} to" in check.measured
 
 
 # ---- clusters, repeats
@@ -454,9 +454,9 @@ def test_the_worst_rule_decides() -> None:
         result = judged(gate_of(*(rules[t] for t in tasks)), records)
         assert result.decision == decision
         assert result.passed == (decision == "pass")
-        assert result.line.startswith(f"{decision}: ")
+        assert result.line.startswith(f"{decision.upper()}: ")
         assert {"fail": "bad", "inconclusive": "open", "invalid": "few"}.get(
-            decision, "1 of 1"
+            decision, "new meets the rule"
         ) in result.line
     assert result.to_json()["rules"][1]["checks"][0]["verdict"] == "failed"
 

@@ -246,7 +246,7 @@ def test_changed_verdicts_are_invalid(
         r for r in result["reasons"] if r.startswith(f"{whose}: verdicts.jsonl was changed after the run")
     ]
     assert len(hashed) == (not seal)
-    assert result["line"].startswith(f"invalid: {whose}: {reason}")
+    assert result["line"].startswith(f"INVALID: {whose}: {reason}")
 
 
 def test_a_missing_sample_is_invalid(

@@ -231,7 +231,7 @@ def run_files(
     errors = []
     gate = facts.gate
     if gate is not None:
-        files[GATE_TEXT] = visible("\n".join(gate_lines(gate))) + "\n"
+        files[GATE_TEXT] = visible("\n".join(gate_lines(gate, details=True))) + "\n"
         files[GATE] = _json(gate.to_json())
         attachments.append(_attachment(f"gate: {gate.decision}", GATE_TEXT, "text/plain", now))
         attachments.append(_attachment("gate as JSON", GATE, "application/json", now))

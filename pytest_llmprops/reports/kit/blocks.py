@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pytest_llmprops.core.gate_results import GateResult
+from pytest_llmprops.core.gate_results import GateResult, Loss
 from pytest_llmprops.core.numbers import counted as counted
 from pytest_llmprops.core.numbers import interval as interval
 from pytest_llmprops.core.numbers import percent as percent
@@ -233,6 +233,12 @@ class Report:
     runs: tuple[tuple[str, Sequence[tuple[str, str]]], ...]
     items: ItemData
     upgrade: Upgrade | None = None
+
+    def items_of(self, loss: Loss) -> dict[str, str]:
+        """Return the filter of the page's list that shows the lost items (see :class:`Cell`)."""
+        link = self.upgrade.link("lost") if self.upgrade else {"status": "wrong"}
+        place = {loss.kind: visible(loss.name)} if loss.kind in ("task", "language") else {}
+        return {**link, "benchmark": visible(loss.benchmark), **place}
 
 
 # What additional pages of a section have in common: their files, their neighbours, and the words for

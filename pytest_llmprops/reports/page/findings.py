@@ -18,19 +18,11 @@ from pytest_llmprops.reports.kit.blocks import (
 )
 from pytest_llmprops.reports.kit.generic import compare, limit_shown
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, accuracy
-from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.readings import MANY
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.comparison import PairedResult
     from pytest_llmprops.core.gate_results import GateResult
-
-DECISIONS = {
-    "pass": "The gate passes",
-    "fail": "The gate fails",
-    "inconclusive": "The gate is inconclusive",
-    "invalid": "The gate cannot decide",
-}
 
 
 def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
@@ -41,28 +33,16 @@ def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
     """
     sentences = [s for part in parts if (s := finding(part))]
     runs = list({id(s.run): s.run for s in series}.values())
-    decided = [run for run in runs if run.facts.gate is not None]
-    lines = [_gate(run, alone=len(runs) == 1) for run in decided] + sentences
+    lines = [_gate(gate) for run in runs if (gate := run.facts.gate) is not None] + sentences
     return lines or ["No case has a verdict, so there is nothing to report"]
 
 
-def _gate(run: Run, *, alone: bool) -> str:
-    gate = run.facts.gate
-    assert gate is not None
-    who = "" if alone else f" for {joined(run.models)}"
-    accepted = ", which its file accepts" if gate.decision == "inconclusive" and gate.passed else ""
-    _, _, why = gate.line.partition(": ")
-    required = _required(gate)
-    return f"{DECISIONS[gate.decision]}{who}{accepted}" + (f": {why}" if why else "") + required
-
-
-def _required(gate: GateResult) -> str:
-    """Return the requirements of the checks that determined the decision: of all checks, if the gate passes."""
-    wanted = {"pass": "met", "fail": "failed"}.get(gate.decision, gate.decision)
-    decisive = [check for rule in gate.rules for check in rule.checks if check.verdict == wanted]
-    texts = list(dict.fromkeys(check.required for check in decisive))
-    more = f" and {len(texts) - 2} more" if len(texts) > 2 else ""
-    return f" (required: {'; '.join(texts[:2])}{more})" if texts else ""
+def _gate(gate: GateResult) -> str:
+    """Return the line of the decision, which older records begin in small letters."""
+    line = gate.line or gate.decision
+    if not line.startswith(gate.decision):
+        return line
+    return gate.decision.upper() + line.removeprefix(gate.decision)
 
 
 def finding(measured: Measured) -> str:

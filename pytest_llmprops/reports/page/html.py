@@ -17,6 +17,7 @@ from typing import Any
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.reports.gate import loss_text
 from pytest_llmprops.reports.kit.blocks import Headline, Report, counted, interval, percent, visible
 from pytest_llmprops.reports.kit.figures import MARKERS, SERIES, inline, marker
 
@@ -141,7 +142,7 @@ def environment(*folders: Path) -> Any:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"counted": counted, "percent": percent, "whole": _whole}
+    environment.filters |= {"counted": counted, "lost": loss_text, "percent": percent, "whole": _whole}
     environment.globals["interval"] = interval
     environment.finalize = _shown
     return environment

@@ -137,7 +137,7 @@ def limit_of(rule: Rule, status: Literal["refused", "unparsed"]) -> float:
 def regression_required(rule: Rule) -> str:
     """Return the requirement of ``no_regression`` in words."""
     detect = size_in_points(rule.detect)
-    return f"no significant drop at alpha {rule.alpha:g}; a drop of {detect} or more is ruled out (80% confidence)"
+    return f"no significant drop; a drop of {detect} or more is ruled out (80% confidence)"
 
 
 def no_regression(
@@ -158,8 +158,8 @@ def no_regression(
     interval = drop_interval(pairs, 1 - rule.alpha)
     result = judge(pairs, alpha=alpha, detect=rule.detect, level=1 - rule.alpha, test=test)
     corrected = f", Holm over {tests} rules" if tests > 1 else ""
-    test_text = f"p {p_value(result.p)} ({result.test_method}{corrected})"
-    measured = f"{_drop(pairs, interval)}; {test_text}; {ruled_out(result.limit)}"
+    test_text = f"p {p_value(result.p)} ({result.test_method}{corrected}, alpha {rule.alpha:g})"
+    measured = f"{_drop(rule, pairs, interval)}; {test_text}; {ruled_out(result.limit)}"
     if result.conclusion == "drop":
         verdict: CheckVerdict = "failed"
         reason = f"the drop is significant: {_flips(pairs)}"
@@ -176,15 +176,18 @@ def _flips(pairs: Pairs) -> str:
     return f"{pairs.losses} lost and {pairs.gains} gained of {pairs.n} {pairs.noun}s"
 
 
-def change(drop: float, low: float, high: float, *, rest: str = "") -> str:
-    """Return a drop with its interval in words; a negative drop is a gain."""
+def change(drop: float, low: float, high: float, name: str, *, rest: str = "") -> str:
+    """Return a drop with its interval in words; a negative drop is a gain.
+
+    :param name: of the interval.
+    """
     if drop < 0:
-        return f"gain of {size_in_points(drop)}{rest} ({interval_shown(-high, -low)})"
-    return f"drop of {size_in_points(drop)}{rest} ({interval_shown(low, high)})"
+        return f"gain of {size_in_points(drop)}{rest} ({name} {interval_shown(-high, -low)})"
+    return f"drop of {size_in_points(drop)}{rest} ({name} {interval_shown(low, high)})"
 
 
-def _drop(pairs: Pairs, interval: Interval) -> str:
-    return f"{change(pairs.drop, interval.low, interval.high)}, {_flips(pairs)}"
+def _drop(rule: Rule, pairs: Pairs, interval: Interval) -> str:
+    return f"{change(pairs.drop, interval.low, interval.high, interval_name(rule))}, {_flips(pairs)}"
 
 
 def _too_few(rule: Rule, pairs: Pairs, alpha: float, spare: int | None) -> str:
@@ -230,7 +233,13 @@ def max_drop(rule: Rule, pairs: Pairs, *, spare: int | None = None) -> Check:
         settled_by = _settled_by(times, pairs.noun, pairs.n, pairs.clusters, spare)
         reason = f"the interval contains the margin; {settled_by}"
     return Check(
-        "max_drop", drop_required(rule), _drop(pairs, interval), verdict, reason, pairs.drop, *interval[:2]
+        "max_drop",
+        drop_required(rule),
+        _drop(rule, pairs, interval),
+        verdict,
+        reason,
+        pairs.drop,
+        *interval[:2],
     )
 
 
@@ -308,7 +317,7 @@ def no_collapse(rule: Rule, members: Mapping[Member, Pairs], p_values: Mapping[M
     pairs = members[worst]
     limits = drop_interval(pairs, 1 - rule.alpha)
     lost = [m for m in members if p_values[m] <= rule.alpha]
-    measured = f"{worst.name}: {_drop(pairs, limits)}; p {p_value(p_values[worst])} (Holm)"
+    measured = f"{worst.name}: {_drop(rule, pairs, limits)}; p {p_value(p_values[worst])} (Holm)"
     if not lost:
         measured = f"largest drop of {len(members)}: {measured}" if pairs.drop > 0 else "no drop"
         return Check("no_collapse", required, measured, "met", "", pairs.drop, *limits[:2])

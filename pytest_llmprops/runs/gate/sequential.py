@@ -248,8 +248,8 @@ def _drop_check(
         return _check(
             kind, required, f"no pair drawn of {n}", verdict, None, bounds.drop_low, bounds.drop_high
         )
-    so_far = change(pairs.drop, bounds.drop_low, bounds.drop_high, rest=" so far")
-    measured = f"{so_far} for all pairs, {pairs.n} drawn of {n}"
+    so_far = change(pairs.drop, bounds.drop_low, bounds.drop_high, "all pairs:", rest=" so far")
+    measured = f"{so_far}, {pairs.n} drawn of {n}"
     return _check(kind, required, measured, verdict, pairs.drop, bounds.drop_low, bounds.drop_high)
 
 

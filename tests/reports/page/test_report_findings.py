@@ -127,10 +127,10 @@ def test_models_on_a_task_with_a_target_are_not_ranked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("decision", "passed", "words"),
     [
-        ("pass", True, "The gate passes: all is met."),
-        ("fail", False, "The gate fails: all is met."),
-        ("inconclusive", True, "The gate is inconclusive, which its file accepts: all is met."),
-        ("invalid", False, "The gate cannot decide: all is met."),
+        ("pass", True, "PASS: all is met."),
+        ("fail", False, "FAIL: all is met."),
+        ("inconclusive", True, "INCONCLUSIVE: all is met."),
+        ("invalid", False, "INVALID: all is met."),
     ],
 )
 def test_a_gate_comes_first(tmp_path: Path, decision: str, passed: bool, words: str) -> None:
