@@ -326,7 +326,7 @@ def remarks_on_baseline(
         alone = [member for member in members if (member in one) is not (member in other)]
         if alone:
             side = "this run" if alone[0] in other else name
-            lines.append(f"only {side} has the {what} {first_names(alone)}, so they were not compared")
+            lines.append(f"only {side} has the {what} {first_names(alone)}, which was not compared")
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,11 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.reports.gate import gate_lines, gate_markdown
 from pytest_llmprops.runs.gate.decide import decide
 from pytest_llmprops.runs.pairs import differences
+from pytest_llmprops.runs.reader import Run
+from pytest_llmprops.runs.summary import summary_rows
 from tests.support.gates import baseline_of, facts_of, gate_of, judged
 from tests.support.recorded import verdicts
 
@@ -242,18 +246,25 @@ def test_files_of_another_benchmark_do_not_matter(compared: str, lines: int) -> 
 
 # ---- headline tasks
 
-HOMOPHONES = {"benchmark": "homophones", "language": "en"}
 
-
-def homophones(model: str, **right: int) -> list[VerdictRecord]:
+def tasks(model: str, benchmark: str = "htest", language: str = "en", /, **right: int) -> list[VerdictRecord]:
     """Return the verdicts of 100 items of each task, of which so many are correct."""
     return [
-        record
+        replace(record, id=f"{task}/{language}/{n}", cluster=f"{task}/{language}/{n}")
         for task, correct in right.items()
-        for record in verdicts(
-            "c" * correct + "w" * (100 - correct), model=model, benchmark="homophones", task=task
+        for n, record in enumerate(
+            verdicts(
+                "c" * correct + "w" * (100 - correct),
+                model=model,
+                benchmark=benchmark,
+                task=task,
+                language=language,
+            )
         )
     ]
+
+
+HOMOPHONES = {"benchmark": "homophones", "language": "en"}
 
 
 @pytest.mark.parametrize(
@@ -261,10 +272,8 @@ def homophones(model: str, **right: int) -> list[VerdictRecord]:
 )
 def test_a_rule_without_a_task_judges_headline_tasks(asked: int, control: int, decision: str) -> None:
     """Controls cannot hide a drop of the headline task, and a drop of a control is no failure."""
-    old = homophones("old", asked=90, context_only=60)
-    new = homophones("new", asked=asked, context_only=control)
-    new = [replace(r, id=f"{r.id}-{r.task}") for r in new]
-    old = [replace(r, id=f"{r.id}-{r.task}") for r in old]
+    old = tasks("old", "homophones", asked=90, context_only=60)
+    new = tasks("new", "homophones", asked=asked, context_only=control)
     result = judged(gate_of({**HOMOPHONES, "no_regression": True}), new, old)
     assert (result.decision, result.items_of) == (decision, 100)
     every = judged(gate_of({**HOMOPHONES, "task": "*", "no_regression": True}), new, old)
@@ -280,10 +289,180 @@ def test_side_tasks_are_no_headline_tasks() -> None:
     assert judged(gate, new, old).decision == "pass"
     assert judged(gate, geometry).decision == "fail"
     # A selection of the candidate cannot change what is judged.
-    assert (
-        judged(gate, geometry, old)
-        .reasons[0]
-        .endswith(
-            "matches nothing: without a task, it judges headline tasks, not htest/letter_geometry; name the task"
-        )
+    [reason] = judged(gate, geometry, old).reasons
+    assert reason.startswith(
+        "htest: matches nothing: without a task, it judges headline tasks, not htest/letter"
     )
+
+
+# ---- what a decision names whatever the rules are
+
+
+TEN = {f"task_{n}": 80 for n in range(10)}
+NINE = {**TEN, "task_3": 40}
+
+
+def test_a_lost_task_is_named_though_the_gate_passes() -> None:
+    """The mean over ten tasks hides one; the first line, the JSON and the terminal name it."""
+    new, old = tasks("new", **NINE), tasks("old", **TEN)
+    result = judged(gate_of({"benchmark": "htest", "max_drop": 0.1}), new, old)
+    assert (result.decision, result.line) == (
+        "pass",
+        "PASS: new may replace old, but loses 40 points on task_3 (H-TEST)",
+    )
+    [loss] = result.losses
+    assert (loss.benchmark, loss.kind, loss.name, loss.lost, loss.gained, loss.pairs) == (
+        "htest", "task", "task_3", 40, 0, 100,
+    )  # fmt: skip
+    assert loss.drop == 0.4
+    assert loss.ci_low < 0.4 < loss.ci_high
+    assert GateResult.from_json(result.to_json()) == result
+    lines = gate_lines(result)
+    assert lines[0] == result.line
+    assert lines[1].startswith("  LOST             40.0 points on task_3 (H-TEST) (95% interval ")
+    assert "on task\\_3" in gate_markdown(result)
+
+
+@pytest.mark.parametrize("rule", [{"min_accuracy": 0.5}, {"max_refused": 0.1}, {"metric": "x", "min": 0.5}])
+def test_a_lost_task_is_named_though_no_rule_compares(rule: dict[str, Any]) -> None:
+    """The baseline is enough."""
+    metrics = [
+        {"model": "new", "benchmark": "htest", "task": "task_1", "language": "en", "source": "builtin", "group": "",
+         "name": "x", "value": 0.9, "n": 9, "ci_low": None, "ci_high": None, "direction": "higher"}
+    ]  # fmt: skip
+    result = judged(
+        gate_of({"benchmark": "htest", **rule}), tasks("new", **NINE), tasks("old", **TEN), metrics=metrics
+    )
+    assert result.line == "PASS: new meets the rule, but loses 40 points on task_3 (H-TEST)"
+
+
+def test_controls_side_tasks_and_chance_are_not_named() -> None:
+    """A drop of a control, of a task with another target or within chance is no loss."""
+    homophone = {"asked": 80, "context_only": 90}
+    new = [
+        *tasks("new", "homophones", **{**homophone, "context_only": 20}),
+        *tasks("new", letter_geometry=10, **{**TEN, "task_4": 76}),
+        *tasks("new", "eras", "zh", implicit=10, explicit=90),
+    ]
+    old = [
+        *tasks("old", "homophones", **homophone),
+        *tasks("old", letter_geometry=90, **TEN),
+        *tasks("old", "eras", "zh", implicit=90, explicit=90),
+    ]
+    result = judged(gate_of({"min_accuracy": 0.1}), new, old)
+    assert (result.losses, result.line) == ((), "PASS: new meets the rule")
+
+
+def test_languages_and_clusters_are_named() -> None:
+    """A language counts if the benchmark has several, a cluster if it has several items."""
+    new = [
+        r
+        for code in ("en", "zh", "es")
+        for r in tasks("new", "homophones", code, asked=90 - 50 * (code == "zh"))
+    ]
+    old = [r for code in ("en", "zh", "es") for r in tasks("old", "homophones", code, asked=90)]
+    result = judged(gate_of({"max_drop": 0.5}), new, old)
+    assert [(loss.kind, loss.name) for loss in result.losses] == [("task", "asked"), ("language", "zh")]
+    assert result.line == "PASS: new may replace old, but loses 17 points on asked (Homophones) (and 1 more)"
+    clustered = [
+        [
+            replace(r, cluster=f"c{n // 20}")
+            for n, r in enumerate(verdicts(text, benchmark="dtails", task="select", model=m))
+        ]
+        for m, text in (("new", ("c" * 20 + "w" * 20) + "c" * 160), ("old", "c" * 200))
+    ]
+    result = judged(gate_of({"benchmark": "dtails", "max_drop": 0.5}), *clustered)
+    assert [(loss.kind, loss.name) for loss in result.losses] == [("cluster", "c1")]
+    assert "loses 100 points on cluster c1 (DTAiLS)" in result.line
+
+
+def test_losses_are_corrected_for_their_number() -> None:
+    """One task with p = 0.01 is a loss, one of ten is not."""
+    old, new = {"task_0": 95}, {"task_0": 88}
+    rule = gate_of({"benchmark": "htest", "max_drop": 0.5})
+    assert judged(rule, tasks("new", **new), tasks("old", **old)).losses
+    assert not judged(rule, tasks("new", **{**TEN, **new}), tasks("old", **{**TEN, **old})).losses
+
+
+@pytest.mark.parametrize(("lost", "decision"), [(0, "pass"), (3, "pass"), (40, "fail")])
+def test_no_collapse_fails_if_a_member_drops(lost: int, decision: str) -> None:
+    """Without a significant drop the rule is met, however few items there are."""
+    new, old = tasks("new", **{**TEN, "task_3": 80 - lost}), tasks("old", **TEN)
+    result = judged(gate_of({"benchmark": "htest", "each": "task", "no_collapse": True}), new, old)
+    assert result.decision == decision
+    [check] = [check for check in result.rules[0].checks if check.kind == "no_collapse"]
+    assert check.reason == ("1 of 10 dropped: task_3" if lost == 40 else "")
+    if lost == 40:
+        assert result.line == "FAIL: new loses 40 points on task_3 (H-TEST)"
+
+
+def test_no_collapse_of_few_items_is_met_and_of_none_invalid() -> None:
+    """The check is never inconclusive for lack of power; single items are no clusters to be tested."""
+    few = [{"benchmark": "htest", "each": "task", "no_collapse": True, "min_items": 1}]
+    assert (
+        judged(
+            gate_of(*few),
+            verdicts("c" * 9 + "w", model="new", benchmark="htest"),
+            verdicts("cc" * 5, benchmark="htest"),
+        ).decision
+        == "pass"
+    )
+    single = gate_of({"benchmark": "htest", "each": "cluster", "no_collapse": True})
+    result = judged(single, tasks("new", **TEN), tasks("old", **TEN))
+    assert (result.decision, result.reasons) == (
+        "invalid", ("htest: no cluster has five independent pairs, so no drop could be significant",)
+    )  # fmt: skip
+
+
+def test_no_collapse_counts_all_rules() -> None:
+    """Holm's correction is over the members of all such rules."""
+
+    def rules(*names: str) -> Any:
+        return gate_of(
+            *({"benchmark": "htest", "task": n, "each": "task", "no_collapse": True} for n in names)
+        )
+
+    new, old = tasks("new", **{**TEN, "task_3": 74}), tasks("old", **TEN)
+    assert judged(rules("task_3"), new, old).decision == "fail"
+    assert judged(rules("task_3", "task_[0-2]"), new, old).decision == "pass"
+
+
+# ---- the baseline
+
+
+def test_a_run_is_not_its_own_baseline() -> None:
+    """Its promoted copy has the same id and start. A later run in the same folder has another start."""
+    gate = gate_of({"min_accuracy": 0.5})
+    records = verdicts("c" * 40, model="new")
+    itself = Run(Path("baselines/x"), facts_of("new"), tuple(records))
+    result = decide(gate, facts_of("new"), records, itself)
+    assert result.line == "INVALID: this run is its own baseline run-new; compare it with another run"
+    later = facts_of("new", started="2026-02-02T00:00:00Z")
+    assert decide(gate, later, records, itself).decision == "pass"
+
+
+@pytest.mark.parametrize(
+    ("theirs", "note"),
+    [
+        ({"started": "2026-01-03T00:00:00Z"}, "baseline run-old of 2026-01-03 is newer than this run of 2026-01-02"),
+        (
+            {"versions": {"pytest-llmprops": "0.1", "python": "3.11"}},
+            "baseline run-old was measured with other versions: pytest-llmprops 0.1 → 0.2",
+        ),
+        ({"protocols": {}}, "only this run has the protocol of sums, which was not compared"),
+        (
+            {"data": {"builtin:sums/en.csv": "aa"}, "protocols": {"sums": PROTOCOL}},
+            "only this run has the hash of builtin:sums/zh.csv, which was not compared",
+        ),
+    ],
+)  # fmt: skip
+def test_a_decision_names_what_is_odd_about_its_baseline(theirs: dict[str, Any], note: str) -> None:
+    """It is judged all the same."""
+    ours = {"versions": {"pytest-llmprops": "0.2", "python": "3.12"}, "protocols": {"sums": PROTOCOL},
+            "data": {"builtin:sums/en.csv": "aa", "builtin:sums/zh.csv": "bb"}}  # fmt: skip
+    records, before = verdicts("c" * 40, model="new"), verdicts("c" * 40)
+    summary = [row.to_json() for row in summary_rows(records)]
+    baseline = baseline_of(before, **{**ours, "summary": summary, **theirs})
+    result = decide(gate_of({"max_drop": 0.5}), facts_of("new", summary=summary, **ours), records, baseline)
+    assert (result.decision, result.notes[0]) == ("pass", note)
+    assert len(result.notes) == 2  # the other is on a benchmark that is not installed
