@@ -172,6 +172,7 @@ ANSWERS, KINDS = {"c": 6, "w": 3, "r": 1}, {"b": 6, "l": 3, "g": 1, "n": 1}
         ({"max_refused": 0.1}, ANSWERS),
         ({"max_drop": 0.2}, KINDS),
         ({"no_regression": True, "detect": 0.3}, KINDS),
+        ({"no_regression": True, "detect": 0.15}, {"b": 10, "l": 2, "g": 1, "n": 1}),
     ],
 )
 def test_what_is_settled_holds_for_every_completion(
