@@ -175,3 +175,18 @@ def times_to_pass(sample: ClusterSample, *, detect: float, alpha: float) -> floa
     return smallest_factor(
         lambda times: unchanged_pass_rate(sample, times, detect=detect, alpha=alpha) >= PASS_RATE
     )
+
+
+def detect_to_pass(sample: ClusterSample, *, alpha: float) -> float | None:
+    """Return the smallest drop, in whole points, that lets an unchanged model pass in 90% of comparisons; or None."""
+
+    def passes(points: int) -> bool:
+        return unchanged_pass_rate(sample, 1, detect=points / 100, alpha=alpha) >= PASS_RATE
+
+    low, high = 0, 100
+    if not passes(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if passes(middle) else (middle, high)
+    return high / 100

@@ -158,8 +158,8 @@ class Selection:
     cases: dict[str, Case | CaseGroup] = field(default_factory=dict)
     #: model label -> number of items that the model does not serve
     not_served: dict[str, int] = field(default_factory=dict)
-    #: number of items that the models serve, without ``--llm-limit`` and pytest's selection
-    available: int = 0
+    #: items that the models serve, of all sizes and without pytest's selection; once per model
+    available: list[Item] = field(default_factory=list)
     #: (benchmark, task, language, source) of the items that at least one model does not serve
     places_not_served: set[tuple[str, str, str, str]] = field(default_factory=set)
     #: its helper roles; None if it does not name them
@@ -333,7 +333,7 @@ class Cases:
             note = f"{benchmark.name}: items of {', '.join(needing)} are not served; they need {how}"
             if note not in self.notes:
                 self.notes.append(note)
-        selection.available += sum(item.task not in refused for item in part.items)
+        selection.available += [item for item in part.items if item.task not in refused]
         if not refused:
             return items
         within = within_limit(every, benchmark, settings) if self.limits_late else items

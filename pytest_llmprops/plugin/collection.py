@@ -457,7 +457,7 @@ class Collection:
         items = {(case.benchmark.name, case.model, case.item.id) for case in self.selected}
         counts = Counter(benchmark for benchmark, _, _ in items)
         return {
-            n: {"items": counts[n], "of": selection.available}
+            n: {"items": counts[n], "of": len(selection.available)}
             for n, selection in self._cases.selections.items()
         }
 
@@ -468,7 +468,11 @@ def _skip(metafunc: pytest.Metafunc, reason: str) -> None:
 
 
 def _keywords(unit: Unit | None) -> set[str]:
-    return {f"{case.benchmark.name}/{task}" for case in cases_in(unit) for task in possible_tasks(case)}
+    return {
+        f"{case.benchmark.name}/{task}"
+        for case in cases_in(unit)
+        for task in possible_tasks(case.benchmark, case.item)
+    }
 
 
 def _group(case: Case) -> Group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -31,7 +32,7 @@ from pytest_llmprops.plugin.light_items import cases_in, possible_tasks
 from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.catalog import find_run
-from pytest_llmprops.runs.gate.decide import decide, rule_open, settled
+from pytest_llmprops.runs.gate.decide import decide, impossible_rules, rule_open, settled
 from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, misplaced_rules, on_headline_tasks, read_gate
 from pytest_llmprops.runs.gate.sequential import blocks, plan_of
 from pytest_llmprops.runs.pairs import differences, unlike_items
@@ -135,7 +136,35 @@ class Gating:
             raise UsageError(f"{self.gate.file}: {problem}")
         self._check_sequential(cases)
         self._check_comparable(selected, cases)
+        self._check_possible(selected, cases)
         self.gate.check_metrics({name: self._directions(s.benchmark) for name, s in cases.selections.items()})
+
+    def _check_possible(self, selected: Sequence[Case], cases: Cases) -> None:
+        """Check that each rule can be met by some answers to the selected items.
+
+        :raises UsageError: with the rule, and the number of items or the limit that would do.
+        """
+        facts = RunMetadata("", benchmarks=cases.benchmark_facts())
+        places = [place for case in selected for place in _possible(case)]
+        impossible = impossible_rules(self.gate, places, facts)
+        if not impossible:
+            return
+        whole = [
+            ItemPlace(name, task, item.language, item.source, item.id, item.cluster)
+            for name, selection in cases.selections.items()
+            for item in selection.available
+            for task in possible_tasks(selection.benchmark, item)
+        ]
+        counts = Counter(benchmark for benchmark, _ in {(p.benchmark, p.id) for p in whole})
+        selection = {name: {"items": n, "of": n} for name, n in counts.items()}
+        never = impossible_rules(self.gate, whole, replace(facts, selection=selection))
+        name, why = next(iter(impossible.items()))
+        which, more = "the selected items", "; all items of the benchmark would do (--llm-size full)"
+        if name in never:
+            which, why, more = "the items of the benchmark", never[name], ""
+        raise UsageError(
+            f"{self.gate.file}: rule '{name}' cannot be met by {which}, whatever the answers: {why}{more}"
+        )
 
     def _directions(self, benchmark: Benchmark) -> dict[str, str]:
         """Return the directions of a benchmark's metrics; empty if it does not declare them."""
@@ -168,7 +197,7 @@ class Gating:
 def _possible(case: Case) -> list[ItemPlace]:
     """Return the places that a case may have once its answer is known."""
     place = place_of(case)
-    return [place._replace(task=task) for task in possible_tasks(case)]
+    return [place._replace(task=task) for task in possible_tasks(case.benchmark, case.item)]
 
 
 def place_of(case: Case) -> ItemPlace:

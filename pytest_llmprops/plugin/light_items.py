@@ -27,6 +27,8 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.worker_messages import PhasesRead
 from pytest_llmprops.engine.evaluator import Case, CaseGroup, GroupOutcome, Outcome, Unit
 
@@ -429,10 +431,10 @@ def cases_in(unit: Unit | None) -> tuple[Case, ...]:
     return () if unit is None else (unit,)
 
 
-def possible_tasks(case: Case) -> tuple[str, ...]:
-    """Return the tasks that a case may have once its answer is known."""
-    tasks, task = case.benchmark.tasks_by_answer, case.item.task
-    return tuple(sorted(tasks)) if task in tasks else (task,)
+def possible_tasks(benchmark: Benchmark, item: Item) -> tuple[str, ...]:
+    """Return the tasks that an item may have once its answer is known."""
+    tasks = benchmark.tasks_by_answer
+    return tuple(sorted(tasks)) if item.task in tasks else (item.task,)
 
 
 def outcome_of(item: pytest.Item) -> Outcome | GroupOutcome | None:

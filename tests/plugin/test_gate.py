@@ -34,7 +34,7 @@ def pytest_runtest_logfinish(nodeid):
 
 
 @pytest.mark.parametrize(
-    ("required", "code", "decision"), [(0.7, 0, "pass"), (0.95, 1, "fail"), (0.85, 1, "inconclusive")]
+    ("required", "code", "decision"), [(0.7, 0, "pass"), (0.9, 1, "fail"), (0.85, 1, "inconclusive")]
 )
 def test_gate_decides_the_exit_status(
     run: Runner, workers: str, required: float, code: int, decision: str
@@ -48,15 +48,15 @@ def test_gate_decides_the_exit_status(
     assert " failed, " in done.output
 
 
-def test_inconclusive_gate_fails_though_all_cases_pass(run: Runner, workers: str) -> None:
-    """A session with only right answers fails if its gate is inconclusive, unless the file accepts that."""
+def test_inconclusive_gate_fails_though_no_case_fails(run: Runner, workers: str) -> None:
+    """A session without a failed case fails if its gate is inconclusive, unless the file accepts that."""
     run.sums(ITEMS)
-    file = gate(run, min_accuracy=0.99)
-    done = run("--model", model(run), "-n", workers, "--llm-gate", str(file))
-    assert f"{ITEMS} passed" in done.output
+    words = ("--model", model(run, SOME), "-n", workers, "--llm-failures", "xfail")
+    done = run(*words, "--llm-gate", str(gate(run, min_accuracy=0.85)))
+    assert f"{ITEMS - 5} passed, 5 xfailed" in done.output
     assert (done.run["gate"]["decision"], done.code) == ("inconclusive", 1)
-    passes = gate(run, 'inconclusive = "pass"', min_accuracy=0.99)
-    assert run("--model", model(run), "-n", workers, "--llm-gate", str(passes)).code == 0
+    passes = gate(run, 'inconclusive = "pass"', min_accuracy=0.85)
+    assert run(*words, "--llm-gate", str(passes)).code == 0
 
 
 @pytest.mark.parametrize(
@@ -377,6 +377,50 @@ def test_selection_other_than_the_baselines_is_refused(
     assert f"baseline base has {items} items of sums, and {selected} are selected; " in done.output
     fix = "select all (without --llm-limit" if option else "measure the baseline again, on these items"
     assert done.output.count(fix) == 1
+    assert calls(run) == []
+    assert not (done.folder / "run.json").exists()
+
+
+@pytest.mark.parametrize("plan", [(), ("--llm-plan",)])
+@pytest.mark.parametrize(
+    ("rule", "limit", "message"),
+    [
+        (
+            "max_drop = 0.05",
+            (),
+            "40 pairs of the benchmark are too few to decide; max_drop = 0.09 can be met",
+        ),
+        (
+            "min_accuracy = 0.95",
+            (),
+            "40 items of the benchmark are too few to decide; min_accuracy = 0.91 can be met",
+        ),
+        (
+            "no_regression = true\ndetect = 0.05\nmin_items = 20",
+            ("--llm-limit", "20"),
+            "with about 32 pairs an unchanged model passes in 90% of runs; all items of the benchmark would do",
+        ),
+        (
+            "max_refused = 0.5",
+            ("--llm-limit", "20"),
+            "20 answered items are fewer than min_items = 30; all items",
+        ),
+    ],
+    ids=["margin", "accuracy", "drop", "items"],
+)
+def test_rule_that_cannot_be_met_is_refused(
+    run: Runner, rule: str, limit: tuple[str, ...], message: str, plan: tuple[str, ...]
+) -> None:
+    """A rule that no answers could meet is refused before the first call; the line says which number would do."""
+    run.sums(ITEMS)
+    words = ["--llm-gate", str(gate(run, f"{RULE}{rule}\n"))]
+    if rule.startswith(("max_drop", "no_regression")):
+        words += ["--llm-baseline", str(baseline(run, "c" * (20 if limit else ITEMS)))]
+    done = run("--model", model(run), *limit, *words, *plan)
+    assert done.code == 4, done.output
+    which = "the selected items" if limit else "the items of the benchmark"
+    assert f"rule 'sums' cannot be met by {which}, whatever the answers: " in done.output
+    assert message in done.output
     assert calls(run) == []
     assert not (done.folder / "run.json").exists()
 

@@ -12,9 +12,10 @@ from pytest_llmprops.core.paired import count_sample, holm, mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.runs.gate.checks import share
+from pytest_llmprops.runs.gate.decide import impossible_rules
 from pytest_llmprops.runs.gate.file import Rule
 from pytest_llmprops.runs.pairs import judge_pairs, pair_records
-from tests.support.gates import check_of, gate_of, judged, paired_runs
+from tests.support.gates import check_of, facts_of, gate_of, judged, paired_runs
 from tests.support.recorded import verdict, verdicts
 
 
@@ -136,7 +137,7 @@ def test_advised_number_of_pairs_is_sufficient() -> None:
     [
         (1000, "with about "),
         (60, "an unchanged model passes in "),
-        (20, "of runs of this size, and the benchmark has no more; use a larger detect, or average repeats"),
+        (20, "of runs of this size, and the benchmark has no more; with detect = 0.2"),
     ],
 )
 def test_advice_asks_for_no_more_than_the_benchmark_has(of: int, words: str) -> None:
@@ -529,3 +530,44 @@ def test_a_share_of_no_answers_is_invalid() -> None:
     """If every item is in error, a share of refusals is not judged."""
     check = share(Rule("rule", {}, max_refused=0.1), "refused", [])
     assert (check.verdict, check.reason) == ("invalid", "nothing to judge")
+
+
+@pytest.mark.parametrize(
+    ("keys", "items", "size", "possible"),
+    [
+        ({"no_regression": True}, 30, 1, True),
+        ({"no_regression": True, "detect": 0.05}, 31, 1, False),
+        ({"no_regression": True, "detect": 0.05}, 32, 1, True),
+        ({"no_regression": True}, 150, 10, False),
+        ({"no_regression": True}, 160, 10, True),
+        ({"max_drop": 0.05}, 71, 1, False),
+        ({"max_drop": 0.05}, 72, 1, True),
+        ({"min_accuracy": 0.95}, 71, 1, False),
+        ({"min_accuracy": 0.95}, 72, 1, True),
+        ({"min_accuracy": 0.95, "basis": "point"}, 30, 1, True),
+        ({"max_refused": 0.0}, 29, 1, False),
+        ({"max_refused": 0.0}, 30, 1, True),
+        ({"no_collapse": True, "each": "task"}, 30, 1, True),
+        ({"metric": "rate", "min": 0.5}, 29, 1, False),
+        ({"metric": "rate", "min": 0.5}, 30, 1, True),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("sequential", [False, True])
+def test_rules_that_cannot_be_met(
+    keys: dict[str, Any], items: int, size: int, possible: bool, sequential: bool
+) -> None:
+    """A rule is possible if and only if a run that answers everything correctly, like its baseline, meets it."""
+    records = in_clusters("c" * items, size, "new")
+    gate = gate_of(keys, sequential=sequential)
+    assert (not impossible_rules(gate, records, facts_of("new"))) == possible
+    if "metric" not in keys:
+        theirs = in_clusters("c" * items, size, "old")
+        assert (judged(gate, records, theirs).decision == "pass") == possible
+
+
+def test_a_rule_on_one_of_several_possible_tasks_counts_all_items() -> None:
+    """Items whose task depends on the answer count for each rule on one of the tasks; other rules' items do not."""
+    places = [replace(r, task=task) for r in verdicts("c" * 30) for task in ("yes", "no")]
+    gate = gate_of({"task": "yes", "no_regression": True}, {"task": "other", "no_regression": True})
+    assert impossible_rules(gate, places, facts_of("new")) == {}
+    assert list(impossible_rules(gate, places[:58], facts_of("new"))) == ["yes"]

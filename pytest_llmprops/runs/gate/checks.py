@@ -191,8 +191,13 @@ def _drop(rule: Rule, pairs: Pairs, interval: Interval) -> str:
 
 
 def _too_few(rule: Rule, pairs: Pairs, alpha: float, spare: int | None) -> str:
-    """Return that a drop of ``detect`` is not ruled out, and how often more pairs would let an unchanged model pass."""
-    from pytest_llmprops.core.comparison import PASS_RATE, times_to_pass, unchanged_pass_rate
+    """Return that a drop of ``detect`` is not ruled out, and what would let an unchanged model pass."""
+    from pytest_llmprops.core.comparison import (
+        PASS_RATE,
+        detect_to_pass,
+        times_to_pass,
+        unchanged_pass_rate,
+    )
     from pytest_llmprops.core.paired import sample_of
 
     sample, n = sample_of(pairs), pairs.n
@@ -204,8 +209,10 @@ def _too_few(rule: Rule, pairs: Pairs, alpha: float, spare: int | None) -> str:
     else:
         rate = unchanged_pass_rate(sample, 1, detect=rule.detect, alpha=alpha)
         whole = ", and the benchmark has no more" if spare == 0 else ""
-        repeats = ", or average repeats (--llm-repeats)" if pairs.losses + pairs.gains else ""
-        advice = f"an unchanged model passes in {rate:.0%} of runs of this size{whole}; use a larger detect{repeats}"
+        advice = f"an unchanged model passes in {rate:.0%} of runs of this size{whole}"
+        detect = detect_to_pass(sample, alpha=alpha)
+        if detect is not None:
+            advice += f"; with detect = {detect:g} it passes in {PASS_RATE:.0%}"
     return f"a drop of {size_in_points(rule.detect)} is not ruled out by {these}; {advice}"
 
 

@@ -17,6 +17,7 @@ from pytest_llmprops.core.gate_results import (
     RuleResult,
     SequentialPlan,
 )
+from pytest_llmprops.core.items import PlacedItem
 from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
@@ -395,6 +396,43 @@ def _results(gate: Gate, rules: Sequence[RuleData], nothing: Mapping[str, str]) 
         )
         for data, checks in zip(rules, checks_of_rules, strict=True)
     ]
+
+
+def impossible_rules(gate: Gate, places: Iterable[PlacedItem], facts: RunMetadata) -> dict[str, str]:
+    """Return the rules that these items cannot meet, whatever the answers: name -> why, and what would do.
+
+    Each rule is judged on a run that answers every item correctly, and on a baseline with the same verdicts. Rules on
+    metrics are judged by their numbers of items alone.
+
+    :param places: one per item, or one per task that it may have. :param facts: those of the run to come.
+    """
+    terms, places = PairingRules.of(facts), list(places)
+    rules = []
+    for rule in gate.rules:
+        items = {(p.benchmark, p.language, p.source, p.id): p for p in rule.select(places)}
+        records = [
+            VerdictRecord(
+                "", p.benchmark, p.task, p.language, p.source, p.id, p.cluster, 0, "correct", 1.0, "", "", ""
+            )
+            for p in items.values()
+        ]
+        if records:
+            rules.append(RuleData.of(replace(rule, repeats=1), (), records, records, None, terms))
+    return {
+        result.name: f"{check.reason}{_possible_limit(check)}"
+        for result in _results(gate, rules, {})
+        for check in result.checks
+        if check.verdict != "met" and check.kind != "metric"
+    }
+
+
+def _possible_limit(check: Check) -> str:
+    """Return the limit that the best possible run meets, in whole points."""
+    if check.kind == "max_drop" and check.ci_high is not None:
+        return f"; max_drop = {math.ceil(100 * check.ci_high) / 100:g} can be met"
+    if check.kind == "min_accuracy" and check.ci_low is not None:
+        return f"; min_accuracy = {math.floor(100 * check.ci_low) / 100:g} can be met"
+    return ""
 
 
 def _confirmed(
