@@ -17,10 +17,14 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops import BackendOptions, ModelSpec, UsageError, benchmark_registry
+from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli.main import main, parser
+from pytest_llmprops.core.benchmark_checks import loaded
+from pytest_llmprops.core.items import ItemPlace
+from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.models import registry
 from pytest_llmprops.plugin.options import OPTIONS
-from pytest_llmprops.runs.gate.file import read_gate
+from pytest_llmprops.runs.gate.file import misplaced_rules, on_headline_tasks, read_gate
 from tests.support.runs import ROOT, Runner
 
 PAGES = [
@@ -82,12 +86,32 @@ def test_public_names_are_in_the_reference(page: str, module: str) -> None:
     assert sorted(named) == sorted(importlib.import_module(module).__all__)
 
 
+@pytest.fixture(scope="module")
+def places() -> list[ItemPlace]:
+    """Return benchmark, task, language and source of the built-in items."""
+    found: dict[ItemPlace, None] = {}
+    for registration in registrations():
+        benchmark = registration.load_class()()
+        folder = DataFolder(data_folder(registration), "builtin", registration.tools)
+        items = loaded(benchmark, folder).items
+        tasks = benchmark.tasks_by_answer
+        for item in items:
+            for task in tasks if item.task in tasks else (item.task,):
+                found[ItemPlace(benchmark.name, task, item.language, item.source)] = None
+    return list(found)
+
+
 @pytest.mark.parametrize(("name", "text"), [pytest.param(n, t, id=n) for n, t in _gates()])
-def test_gate_files_are_accepted(name: str, text: str, tmp_path: Path) -> None:
-    """Every gate file on a page can be read."""
+def test_gate_files_are_accepted(name: str, text: str, tmp_path: Path, places: list[ItemPlace]) -> None:
+    """Every gate file on a page can be used on the benchmarks of this package, or on that of its page."""
     path = tmp_path / "gate.toml"
     path.write_text(re.sub(r"^ {3}", "", text, flags=re.M), encoding="utf-8")
-    assert read_gate(path).rules
+    gate = read_gate(path)
+    if "letters" not in text:
+        gate = on_headline_tasks(gate, places)
+        gate.check_matches(places)
+        assert misplaced_rules(gate, places) == []
+        gate.check_metrics({r.name: r.load_class().metric_directions for r in registrations()})
 
 
 def _commands(page: Path) -> Iterator[list[str]]:
