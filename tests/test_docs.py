@@ -11,6 +11,8 @@ import sys
 import tomllib
 import types
 from collections.abc import Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -21,11 +23,20 @@ from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli.main import main, parser
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.items import ItemPlace
+from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.models import registry
 from pytest_llmprops.plugin.options import OPTIONS
 from pytest_llmprops.runs.gate.file import misplaced_rules, on_headline_tasks, read_gate
+from tests.support.gates import gate_file, judged
+from tests.support.recorded import verdicts
 from tests.support.runs import ROOT, Runner
+
+HOMOPHONES = ("asked", "context_only", "word_only")
+HTEST = (
+    "uppercase", "start_vowel", "end_punctuation", "palindrome", "end_ly", "spelled_math", "spelled_number", "rhyme",
+    "repeated_word", "hyphenated_word",
+)  # fmt: skip
 
 PAGES = [
     ROOT / "README.md",
@@ -112,6 +123,43 @@ def test_gate_files_are_accepted(name: str, text: str, tmp_path: Path, places: l
         gate.check_matches(places)
         assert misplaced_rules(gate, places) == []
         gate.check_metrics({r.name: r.load_class().metric_directions for r in registrations()})
+
+
+#: of 100 items per task, a candidate loses and gains 3 that the baseline answers right or wrong; what is different
+CANDIDATES: dict[str, dict[str, tuple[int, int]]] = {
+    "unchanged": {},
+    "loses 10 points": {"*": (13, 3)},
+    "loses palindrome": {"palindrome": (35, 3)},
+    "controls hide a loss": {"asked": (15, 3), "*_only": (0, 20)},
+    "loses controls": {"*_only": (40, 0)},
+}
+PASSES = {
+    "README.md-0": {"unchanged", "loses palindrome", "loses controls"},
+    "ci.md-0": {"unchanged", "loses controls"},
+}
+
+
+@pytest.mark.parametrize("candidate", [*CANDIDATES, "is not readable", "refuses"])
+@pytest.mark.parametrize("name", PASSES)
+def test_documented_gates_decide_on_candidates(name: str, candidate: str, tmp_path: Path) -> None:
+    """The gates of the README and of `init` pass an unchanged model, and no model that is worse where they look."""
+    gate = gate_file(tmp_path, re.sub(r"^ {3}", "", dict(_gates())[name], flags=re.M))
+    tasks = [("homophones", task, code) for task in HOMOPHONES for code in ("en", "zh", "es")]
+    tasks += [("htest", task, "en") for task in HTEST]
+    old: list[VerdictRecord] = []
+    new: list[VerdictRecord] = []
+    for benchmark, task, language in tasks:
+        changes = CANDIDATES.get(candidate, {})
+        lost, gained = next((c for pattern, c in changes.items() if fnmatchcase(task, pattern)), (3, 3))
+        after = "w" * lost + "c" * (75 - lost + gained) + "w" * (25 - gained)
+        after = {"is not readable": "u" * 100, "refuses": "r" * 100}.get(candidate, after)
+        for records, model, statuses in ((old, "old", "c" * 75 + "w" * 25), (new, "new", after)):
+            for record in verdicts(statuses, benchmark=benchmark, task=task, language=language, model=model):
+                item = f"{record.id}/{task}/{language}"
+                records.append(replace(record, id=item, cluster=item))
+    result = judged(gate, new, old)
+    assert result.decision == ("pass" if candidate in PASSES[name] else "fail")
+    assert ("loses 32 points on palindrome (H-TEST)" in result.line) == (candidate == "loses palindrome")
 
 
 def _commands(page: Path) -> Iterator[list[str]]:

@@ -103,7 +103,12 @@ def with_tasks_of(
     :param decided: the tasks that depend on the answer, by benchmark; by default those of the installed benchmarks.
     """
     decided = decided or tasks_by_answer()
-    tasks = {_without_task(r): r.task for r in others}
+    records = list(records)
+    # A gate calls this for each rule, mostly without such a benchmark.
+    names = {name for name in {r.benchmark for r in records} if decided(name)}
+    if not names:
+        return records
+    tasks = {_without_task(r): r.task for r in others if r.benchmark in names}
     moved = []
     for record in records:
         task = tasks.get(_without_task(record), record.task)

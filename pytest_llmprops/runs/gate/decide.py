@@ -542,14 +542,15 @@ def _add_collapse_checks(rules: Sequence[RuleData], checks_of_rules: list[list[C
     from pytest_llmprops.core.paired import holm
 
     tested = [
-        (data, checks, gate_checks.member_tests(data.members))
+        (data.rule, checks, data.members)
         for data, checks in zip(rules, checks_of_rules, strict=True)
         if data.rule.no_collapse and not data.partial and all(c.verdict != "invalid" for c in checks)
     ]
-    adjusted = iter(holm([p for _, _, tests in tested for p in tests.values()]))
-    for data, checks, tests in tested:
-        p_values = dict(zip(tests, adjusted, strict=False))
-        checks.append(gate_checks.no_collapse(data.rule, data.members, p_values))
+    tests = [gate_checks.member_tests(scores) for _, _, scores in tested]
+    adjusted = iter(holm([p for one in tests for p in one.values()]))
+    for rule, checks, scores in tested:
+        p_values = dict(zip(scores, adjusted, strict=False))
+        checks.append(gate_checks.no_collapse(rule, scores, p_values))
 
 
 def _losses(
