@@ -74,13 +74,16 @@ def _wrapped(label: str, text: str, width: int, *, indent: int = 4) -> list[str]
     ) or [first.rstrip()]
 
 
-def gate_markdown(result: GateResult) -> str:
-    """Return the result as a Markdown section with a table."""
-    return "\n".join(_markdown(result)) + "\n"
+def gate_markdown(result: GateResult, title: str = "") -> str:
+    """Return the result as a Markdown section with a table.
+
+    :param title: of the section; by default the decision in one line.
+    """
+    return "\n".join(_markdown(result, title or result.line)) + "\n"
 
 
-def _markdown(result: GateResult) -> Iterator[str]:
-    yield f"## {_cell(result.line)}"
+def _markdown(result: GateResult, title: str) -> Iterator[str]:
+    yield f"## {_cell(title)}"
     yield ""
     if result.losses:
         yield "Lost:"

@@ -30,7 +30,12 @@ def to_markdown(report: Report) -> str:
     lines += ["", " · ".join(f"**{plain(name)}** {plain(value)}" for name, value in report.facts), ""]
     lines += [f"> **Note** {plain(text)}\n" for text in report.warnings]
     for run_id, gate in report.gates:
-        lines += [*([f"Run {plain(run_id)}", ""] if len(report.gates) > 1 else []), gate_markdown(gate)]
+        # The decision of a single gate is the heading of the page.
+        several = len(report.gates) > 1
+        lines += [
+            *([f"Run {plain(run_id)}", ""] if several else []),
+            gate_markdown(gate, "" if several else "Decision"),
+        ]
     for section in report.sections:
         lines += _section(section)
         lines += _failures(report.items.failures.get(section.key), several=len(report.series) > 1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
+import json
 import re
 import shutil
 from pathlib import Path
@@ -50,6 +52,8 @@ def hostile(tmp_path: Path) -> Path:
     gate = {
         "decision": "fail", "passed": False, "line": f"fail: {HOSTILE}", "file": HOSTILE, "baseline": HOSTILE,
         "stopped_early": False, "reasons": [HOSTILE], "notes": [HOSTILE],
+        "losses": [{"benchmark": HOSTILE, "title": HOSTILE, "kind": "task", "name": HOSTILE, "drop": 0.3,
+                    "ci_low": 0.1, "ci_high": 0.5, "p": 0.01, "pairs": 9, "lost": 5, "gained": 0}],
         "rules": [{"name": HOSTILE, "verdict": "failed", "items": 3, "partial": False, "checks": [check]}],
     }  # fmt: skip
     return recorded(
@@ -288,6 +292,31 @@ def test_the_page_says_what_was_required(runs: list[Run], gate: Path, tmp_path: 
     assert heading.startswith("# FAIL: worse loses ")
     assert "drop of at most 3.0 points" in (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "at least 50.0%" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_page_links_a_lost_task_to_its_items(tmp_path: Path) -> None:
+    """Whatever the rules are, the heading names a lost task, and the page opens its lost items."""
+    new = {**dict.fromkeys(("rhyme", "end_ly", "uppercase"), 40), "palindrome": 20}
+    old = dict.fromkeys(new, 40)
+    for name, right in (("old", old), ("new", new)):
+        records = [
+            v for task, n in right.items() for v in verdicts(task, n, 50 - n, benchmark="htest", model=name)
+        ]
+        recorded(tmp_path / name, records, started=f"2026-01-0{1 + (name == 'new')}")
+    (tmp_path / "gate.toml").write_text('[[rule]]\nbenchmark = "htest"\nmax_drop = 0.2\n')
+    words = ["report", tmp_path / "new", "--baseline", tmp_path / "old", "--gate", tmp_path / "gate.toml"]
+    assert main([*map(str, words), "--out", str(tmp_path / "out")]) == 0
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    [heading] = re.findall(r"<h1.*?>(.*?)</h1>", page)
+    assert (
+        re.sub("<.*?>", "", heading)
+        == "PASS: new may replace old, but loses 40 points on palindrome (H-TEST)."
+    )
+    [link] = re.findall(r'<li><button[^>]* data-filter="([^"]*)">40\.0 points on palindrome', page)
+    wanted = {"tab": "lost", "baseline": "0", "candidate": "1", "benchmark": "htest", "task": "palindrome"}
+    assert json.loads(html.unescape(link)) == wanted
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert "- 40.0 points on palindrome (H-TEST)" in text
 
 
 def test_a_gate_that_compares_needs_two_runs(
