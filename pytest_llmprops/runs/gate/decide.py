@@ -648,7 +648,9 @@ def _points(drop: float) -> str:
 def _failure(rule: Rule, check: Check) -> str:
     """Return what a model does that fails a check, in words."""
     if check.kind in _DROPS and check.value is not None:
-        return f"loses {_points(check.value)} on {rule.name}"
+        # A failed no_collapse begins with the member that dropped most.
+        member = check.measured.partition(": ")[0] if check.kind == "no_collapse" else ""
+        return f"loses {_points(check.value)} on {f'{member} ({rule.name})' if member else rule.name}"
     if check.kind == "min_accuracy" and rule.min_accuracy is not None:
         return f"has {percent(check.value)} right on {rule.name}; at least {percent(rule.min_accuracy)} is required"
     return f"fails {rule.name}: {check.measured} (required: {check.required})"
