@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 
 from pytest_llmprops.benchmark_registry import registrations
@@ -19,6 +20,7 @@ from pytest_llmprops.cli.kit import (
     wrote,
 )
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.reports.tables import terminal_width
 
 
@@ -72,8 +74,15 @@ def add_gate(groups: Groups) -> None:
     """Add ``gate``."""
     about = "apply a gate to a recorded run; exit status 0 if it passes, otherwise 1"
     gate = groups.add_parser("gate", help=about, description=about)
-    gate.add_argument("run", metavar="RUN", help="run folder, run id or name of a promoted run")
-    gate.add_argument("--gate", type=Path, required=True, metavar="FILE", help="gate file")
+    gate.add_argument("run", nargs="?", metavar="RUN", help="run folder, run id or name of a promoted run")
+    which = gate.add_mutually_exclusive_group(required=True)
+    which.add_argument("--gate", type=Path, metavar="FILE", help="gate file")
+    which.add_argument(
+        "--plan",
+        type=Path,
+        metavar="FILE",
+        help="gate file of a run to come: print how often it passes an unchanged model, and worse ones",
+    )
     gate.add_argument(
         "--baseline", metavar="RUN", help="baseline: a run folder, a run id or the name of a promoted run"
     )
@@ -85,10 +94,48 @@ def add_gate(groups: Groups) -> None:
         metavar="FILE",
         help="append the decision as Markdown to FILE, for example $GITHUB_STEP_SUMMARY",
     )
+    gate.add_argument(
+        "--churn",
+        type=float,
+        default=0.03,
+        metavar="SHARE",
+        help="with --plan and a baseline without repeats: share of the items that an unchanged model loses between two"
+        " runs, and gains (default: 0.03)",
+    )
     gate.set_defaults(command=_gate)
 
 
+def _plan(options: argparse.Namespace) -> int:
+    from pytest_llmprops.reports.gate import forecast_lines
+    from pytest_llmprops.runs.gate.file import read_gate
+    from pytest_llmprops.runs.gate.forecast import builtin_items, forecast
+
+    if options.run is not None:
+        raise UsageError("llmprops gate --plan takes no RUN; name the baseline with --baseline RUN")
+    if not 0 <= options.churn <= 0.4:
+        raise UsageError(f"--churn {options.churn:g}: must be from 0 to 0.4")
+    gate = read_gate(options.plan)
+    if options.baseline is None:
+        items = builtin_items(gate)
+        counts = Counter(item.benchmark for item in items)
+        facts = RunMetadata("", selection={name: {"items": n, "of": n} for name, n in counts.items()})
+    else:
+        baseline = recorded(options.baseline)
+        facts, items = baseline.facts, list(baseline.records)
+    gate.check_matches(items)
+    print(
+        "\n".join(
+            forecast_lines(gate, forecast(gate, items, facts, churn=options.churn), facts, terminal_width())
+        )
+    )
+    return 0
+
+
 def _gate(options: argparse.Namespace) -> int:
+    if options.plan is not None:
+        return _plan(options)
+    if options.run is None:
+        raise UsageError("llmprops gate --gate FILE needs the RUN to decide on")
     from pytest_llmprops.reports.gate import gate_lines, gate_markdown
     from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
     from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, read_gate

@@ -6,8 +6,12 @@ import textwrap
 from collections.abc import Iterator
 
 from pytest_llmprops.core.gate_results import GateResult, Loss
-from pytest_llmprops.core.numbers import interval, p_value, size_in_points
+from pytest_llmprops.core.numbers import cost, count, interval, p_value, percent, size_in_points
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line, terminal_line
+from pytest_llmprops.reports.tables import aligned_table
+from pytest_llmprops.runs.gate.file import Gate
+from pytest_llmprops.runs.gate.forecast import DROPS, PASS_RATE, Forecast, Rates
 
 MARKS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
 #: limits of the line width
@@ -123,3 +127,61 @@ def _cell(text: str) -> str:
     for mark in "\\`*_|[]~#@$":
         plain = plain.replace(mark, "\\" + mark if mark not in "@#" else f"&#{ord(mark)};")
     return plain
+
+
+def forecast_lines(gate: Gate, plan: Forecast, facts: RunMetadata, width: int = 100) -> list[str]:
+    """Return how often a gate would pass, fail and be inconclusive, and what the run would cost.
+
+    :param facts: those of the baseline, or empty ones without a baseline.
+    """
+    head = ("rule", "items", "churn", *(_candidate(drop) for drop in DROPS))
+    table = [head]
+    for rule in plan.rules:
+        items = count(rule.items)
+        if rule.clusters < rule.items:
+            items += f" in {count(rule.clusters)} clusters"
+        cells = map(_shares, rule.rates) if rule.rates else ["not simulated"] * len(DROPS)
+        table.append((rule.name, items, percent(rule.churn), *cells))
+    if plan.whole:
+        table.append(("the whole gate", "", "", *map(_shares, plan.whole)))
+    lines = [
+        terminal_line(f"gate {gate.file}: pass / fail / inconclusive, in percent of simulated candidates")
+    ]
+    lines += map(terminal_line, aligned_table(table))
+    lines += [
+        line
+        for rule in plan.rules
+        if rule.impossible
+        for line in _wrapped("IMPOSSIBLE", f"{rule.name}: {rule.impossible}", width, indent=2)
+    ]
+    return [
+        *lines,
+        *(line for note in _plan_notes(plan, facts) for line in _wrapped("note", note, width, indent=2)),
+    ]
+
+
+def _plan_notes(plan: Forecast, facts: RunMetadata) -> Iterator[str]:
+    repeats = max((rule.repeats for rule in plan.rules), default=1)
+    if plan.whole and plan.repeats != repeats:
+        rate = f"an unchanged model passes in {plan.whole[0].passed:.0%} of runs"
+        fix = f"with --llm-repeats {plan.repeats} in {PASS_RATE:.0%} or more"
+        yield f"{rate}; {fix if plan.repeats else 'more repeats do not suffice'}"
+    if repeats == 1:
+        yield (
+            "churn is assumed (--churn): the share of the items that an unchanged model loses between two runs, and"
+            " gains. A baseline with --llm-repeats measures it. Sampling at a temperature above 0 may cause 10% or more"
+        )
+    calls, requests = sum(rule.calls for rule in plan.rules), facts.calls.requests
+    if calls and requests:
+        usd = None if facts.calls.cost_usd is None else facts.calls.cost_usd * min(1.0, calls / requests)
+        yield f"about {count(calls)} calls, {cost(calls, usd)}, as for the baseline"
+    else:
+        yield "for calls and cost: pytest with --llm-plan"
+
+
+def _candidate(drop: float) -> str:
+    return f"{100 * drop:.0f} points worse" if drop else "unchanged"
+
+
+def _shares(rates: Rates) -> str:
+    return " / ".join(f"{100 * rate:.0f}" for rate in rates)

@@ -8,9 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_llmprops.core.items import PlacedItem
+from pytest_llmprops.benchmark_registry import find_benchmark, registrations
+from pytest_llmprops.core.benchmark_checks import loaded, prepared
+from pytest_llmprops.core.items import ItemPlace, PlacedItem
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.runs.gate.data import FEWEST, PairingRules
 from pytest_llmprops.runs.gate.decide import impossible_rules
 from pytest_llmprops.runs.gate.file import Gate, Rule, on_headline_tasks
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 DROPS = (0.0, 0.02, 0.05, 0.10)
 #: share of the items that an unchanged model loses between two runs, and gains, if the baseline does not tell
 CHURN = 0.03
-#: intraclass correlation of losses and of gains within a cluster
+#: intraclass correlation of the drop in a cluster; churn is independent
 CORRELATION = 0.2
 #: repeats that are tried if an unchanged model passes too rarely
 REPEATS = (1, 3, 5, 10)
@@ -77,7 +80,7 @@ class Forecast:
     repeats: int | None
 
 
-class _Items(NamedTuple):
+class RuleItems(NamedTuple):
     """The items of a rule, sorted by unit: what counts once in a test.
 
     :param units: index of each item's unit. :param sizes: size of each unit in items, or 1 if clusters count once.
@@ -112,7 +115,7 @@ def forecast(
     gate = on_headline_tasks(gate, records, facts)
     terms = PairingRules.of(facts)
     never = impossible_rules(gate, records, facts)
-    items = {rule.name: _items(rule.select(records), terms, churn, repeats) for rule in gate.rules}
+    items = {rule.name: rule_items(rule.select(records), terms, churn, repeats) for rule in gate.rules}
     simulated = [_simulate(gate, items, drop) for drop in DROPS]
     rules = tuple(
         RuleForecast(
@@ -130,12 +133,30 @@ def forecast(
     return Forecast(rules, whole, enough)
 
 
-def _passes(gate: Gate, items: Mapping[str, _Items], repeats: int) -> bool:
+def builtin_items(gate: Gate) -> list[PlacedItem]:
+    """Return all built-in items of the benchmarks that the gate's rules concern."""
+    items: list[PlacedItem] = []
+    for registration in registrations():
+        if not any(rule.concerns(registration.name) for rule in gate.rules):
+            continue
+        benchmark = find_benchmark(registration.name)
+        folder = DataFolder(data_folder(registration), "builtin", registration.tools)
+        settings = benchmark.protocols["quick"].settings
+        part = prepared(benchmark, loaded(benchmark, folder), folder, settings)
+        items += [
+            ItemPlace(benchmark.name, i.task, i.language, i.source, i.id, i.cluster) for i in part.items
+        ]
+    return items
+
+
+def _passes(gate: Gate, items: Mapping[str, RuleItems], repeats: int) -> bool:
     again = {name: own._replace(repeats=repeats) for name, own in items.items()}
     return _whole(_simulate(gate, again, 0.0).values()).passed >= PASS_RATE
 
 
-def _items(records: Sequence[PlacedItem], terms: PairingRules, churn: float, repeats: int | None) -> _Items:
+def rule_items(
+    records: Sequence[PlacedItem], terms: PairingRules, churn: float, repeats: int | None
+) -> RuleItems:
     import numpy as np
 
     samples: dict[tuple[str, ...], list[PlacedItem]] = {}
@@ -156,10 +177,10 @@ def _items(records: Sequence[PlacedItem], terms: PairingRules, churn: float, rep
         churn = math.fsum(sum(x) * (len(x) - sum(x)) / (len(x) * (len(x) - 1)) for x in right) / len(right)
     accuracy = math.fsum(sum(x) / len(x) for x in right) / max(1, len(right))
     calls = sum(len(r.requests) for rs in samples.values() for r in rs if isinstance(r, VerdictRecord))
-    return _Items(places, units, sizes, scale, accuracy, repeats or own, churn, calls)
+    return RuleItems(places, units, sizes, scale, accuracy, repeats or own, churn, calls)
 
 
-def _simulate(gate: Gate, items: Mapping[str, _Items], drop: float) -> dict[str, tuple[Flags, Flags]]:
+def _simulate(gate: Gate, items: Mapping[str, RuleItems], drop: float) -> dict[str, tuple[Flags, Flags]]:
     """Return the rules that can be simulated: name -> whether each candidate fails, and whether it meets the rule."""
     import numpy as np
 
@@ -171,7 +192,7 @@ def _simulate(gate: Gate, items: Mapping[str, _Items], drop: float) -> dict[str,
         rng = np.random.default_rng([number, round(1000 * drop)])
         size = max(1, _MOST_DROPS // len(own.places))
         parts = [
-            _decide(gate, rule, own, _drops(rng, own, drop, min(size, _DRAWS - first)))
+            decide_rule(gate, rule, own, candidate_drops(rng, own, drop, min(size, _DRAWS - first)))
             for first in range(0, _DRAWS, size)
         ]
         failed, met = (np.concatenate(flags) for flags in zip(*parts, strict=True))
@@ -179,7 +200,7 @@ def _simulate(gate: Gate, items: Mapping[str, _Items], drop: float) -> dict[str,
     return decided
 
 
-def _decide(gate: Gate, rule: Rule, items: _Items, drops: Floats) -> tuple[Flags, Flags]:
+def decide_rule(gate: Gate, rule: Rule, items: RuleItems, drops: Floats) -> tuple[Flags, Flags]:
     """Return whether each candidate fails the rule, and whether it meets it."""
     import numpy as np
 
@@ -203,29 +224,22 @@ def _decide(gate: Gate, rule: Rule, items: _Items, drops: Floats) -> tuple[Flags
     return failed, met & ~failed
 
 
-def _drops(rng: np.random.Generator, items: _Items, drop: float, candidates: int) -> Floats:
+def candidate_drops(rng: np.random.Generator, items: RuleItems, drop: float, candidates: int) -> Floats:
     """Return the drop of each item for each candidate.
 
-    An item is lost in all its samples with the probability ``drop``. Otherwise each sample is lost or gained with the
-    probability of the churn. In a cluster, the probabilities have a Dirichlet distribution.
+    An item is lost in all its samples with the probability ``drop``, which varies between clusters (beta distribution).
+    Otherwise each sample is lost, or gained, with the probability of the churn.
     """
     import numpy as np
 
-    means = np.array([drop, items.churn, items.churn, max(0.0, 1 - drop - 2 * items.churn)])
-    probabilities = [np.full((1, 1), mean) for mean in means]
-    if len(items.sizes) < len(items.places):
-        drawn = rng.standard_gamma(
-            means * (1 - CORRELATION) / CORRELATION, size=(candidates, len(items.sizes), 4)
-        )
-        drawn /= drawn.sum(axis=-1, keepdims=True)
-        # A single item is drawn from its cluster's probabilities as from the means.
-        probabilities = [drawn[:, items.units, kind] for kind in range(4)]
-    lose, less, more, _ = probabilities
-    shape = (candidates, len(items.places))
-    lost, rest, change = rng.random(shape) < lose, 1 - lose, np.zeros(shape)
+    shape, lose = (candidates, len(items.places)), np.full((1, 1), drop)
+    if drop and len(items.sizes) < len(items.places):
+        scale = (1 - CORRELATION) / CORRELATION
+        lose = rng.beta(scale * drop, scale * (1 - drop), (candidates, len(items.sizes)))[:, items.units]
+    lost, change = rng.random(shape) < lose, np.zeros(shape)
     for _ in range(items.repeats):
-        u = rng.random(shape) * rest
-        change += (u < less).astype(float) - (u > rest - more)
+        u = rng.random(shape)
+        change += (u < items.churn).astype(float) - (u > 1 - items.churn)
     return np.where(lost, 1.0, change / items.repeats)
 
 
@@ -258,7 +272,7 @@ def _p_of_drop(totals: Floats, sizes: Floats) -> Floats:
     from pytest_llmprops.core.paired import mcnemar_drop
 
     if (sizes == 1).all() and np.isin(totals, (-1.0, 0.0, 1.0)).all():
-        return mcnemar_drop((totals > 0).sum(axis=1), (totals < 0).sum(axis=1))
+        return np.asarray(mcnemar_drop((totals > 0).sum(axis=1), (totals < 0).sum(axis=1)))
     if totals.shape[1] <= 12:
         signs = np.array(list(itertools.product((1.0, -1.0), repeat=totals.shape[1])))
         return np.asarray((signs @ totals.T >= totals.sum(axis=1) - 1e-9).mean(axis=0))
@@ -266,7 +280,7 @@ def _p_of_drop(totals: Floats, sizes: Floats) -> Floats:
     return np.asarray(norm.sf(totals.sum(axis=1) / np.where(spread > 0, spread, 1.0)))
 
 
-def _collapsed(rule: Rule, items: _Items, drops: Floats) -> Flags:
+def _collapsed(rule: Rule, items: RuleItems, drops: Floats) -> Flags:
     """Return whether a member of the rule drops significantly (Holm's first step over the members)."""
     import numpy as np
 
@@ -285,7 +299,7 @@ def _collapsed(rule: Rule, items: _Items, drops: Floats) -> Flags:
     return np.asarray(np.min(p_values, axis=0) <= rule.alpha / len(p_values))
 
 
-def _accuracy(rule: Rule, items: _Items, totals: Floats) -> tuple[Flags, Flags]:
+def _accuracy(rule: Rule, items: RuleItems, totals: Floats) -> tuple[Flags, Flags]:
     """Return whether the candidate's accuracy is below the limit, and whether it reaches it.
 
     Its interval is as wide as that of an accuracy with as many units.
