@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -323,12 +323,23 @@ def decide(
             *((f"stopped early: {used} of {total} items; estimates are of these",) if early else ()),
             *selection,
             *remarks,
+            *(() if running else _floors(rules)),
             *unknown_benchmarks((r.benchmark for r in records), *runs),
             *(f"run {run.run_id}: {line}" for run in runs for line in added_hashes(run)),
         ),
         rules=tuple(results),
         losses=tuple(lost),
     )
+
+
+def _floors(rules: Iterable[RuleData]) -> Iterator[str]:
+    """Return one note for each rule whose baseline has so little right that the rule's drop is impossible."""
+    for data in rules:
+        rule, scores = data.rule, data.comparison.baseline
+        limits = [rule.detect] * rule.no_regression + [rule.max_drop] * (rule.max_drop is not None)
+        right = math.fsum(scores) / len(scores) if scores else 1.0
+        if any(right <= limit for limit in limits if limit is not None):
+            yield f"{rule.name}: the baseline has only {percent(right)} right, so there is little to lose"
 
 
 def settled(result: GateResult) -> bool:
