@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pytest_llmprops.models.spec import ModelSpec
 
 __version__ = "0.1.0"
+#: the variable that ``llmprops run`` sets to 1, so that pytest refuses to start without a model
+NEEDS_MODEL = "LLMPROPS_NEEDS_MODEL"
 
 # A wheel has the folders suites and fixtures inside the package; in a checkout, they are next to it.
 if not path.isdir(path.join(__path__[0], "suites")):  # noqa: PTH112, PTH118 -- pathlib takes longer to import

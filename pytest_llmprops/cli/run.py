@@ -14,11 +14,12 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops import NEEDS_MODEL
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations
 from pytest_llmprops.cli.kit import RUN, Groups, Suggested, add_group, add_registered, print_table, wrote
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.benchmark_checks import loaded
-from pytest_llmprops.core.errors import NEEDS_MODEL, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import sized
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.registration import Registration

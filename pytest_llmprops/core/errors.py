@@ -16,9 +16,6 @@ from __future__ import annotations
 
 from typing import Any
 
-#: the variable that ``llmprops run`` sets to 1, so that pytest refuses to start without a model
-NEEDS_MODEL = "LLMPROPS_NEEDS_MODEL"
-
 
 class LLMPropsError(Exception):
     """Root of the hierarchy."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_llmprops.core.errors import NEEDS_MODEL
+from pytest_llmprops import NEEDS_MODEL
 
 if TYPE_CHECKING:
     from pytest_llmprops.core.verdicts import Verdict

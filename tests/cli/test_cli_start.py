@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops import Benchmark, Registration, __version__, benchmark_registry
+from pytest_llmprops import NEEDS_MODEL, Benchmark, Registration, __version__, benchmark_registry
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.cli.run import project_files
-from pytest_llmprops.core.errors import NEEDS_MODEL
 from pytest_llmprops.models import registry
 from pytest_llmprops.models.registry import ALIASES, Backend, backend_names
 from pytest_llmprops.reports.allure.site import VERSION

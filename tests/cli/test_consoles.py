@@ -35,7 +35,7 @@ class Words(Benchmark):
 def test_words(verdict):
     assert verdict
 """
-GATE = '[[rule]]\nname = "𠮷词"\nbenchmark = "words"\nmin_accuracy = 0.5\n'
+GATE = '[[rule]]\nname = "𠮷词"\nbenchmark = "words"\nmin_accuracy = 0.1\nmin_items = 3\n'
 
 
 def _printed(words: list[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
