@@ -260,8 +260,9 @@ def test_without_a_model_a_gate_or_a_limit_is_a_usage_error(
 LENIENT = """
 import pytest
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_sessionfinish(session):
+    yield
     session.exitstatus = 0
 """
 
@@ -289,6 +290,25 @@ def test_without_a_model_workers_report_it(run: Runner, workers: str) -> None:
 
 
 # ---- the decision
+
+
+@pytest.mark.parametrize("sequential", ["false", "true"])
+def test_a_rule_without_a_task_judges_no_controls(run: Runner, workers: str, sequential: str) -> None:
+    """A sequential gate does not even ask for them, and the record gives the same decision."""
+    run.sums(80)
+    run.change("test_sums.py", '"add"', '"add" if n < 40 else "control"')
+    run.change(
+        "test_sums.py", '    name = "sums"', '    name = "sums"\n    controls = frozenset({"control"})'
+    )
+    file = gate(run, f"sequential = {sequential}", min_accuracy=0.5, basis='"point"')
+    done = run("--model", model(run, range(40, 80)), "-n", workers, "--llm-gate", str(file))
+    assert (done.run["gate"]["decision"], done.run["gate"]["items_of"], done.code) == ("pass", 40, 0), (
+        done.output
+    )
+    assert len(done.verdicts) <= 40 or sequential == "false"
+    again = recorded_gate(run, done, file)
+    assert gate_lines(again.output) == gate_lines(done.output)
+
 
 SEGMENTS = """
 

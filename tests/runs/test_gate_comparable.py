@@ -352,6 +352,9 @@ def test_controls_side_tasks_and_chance_are_not_named() -> None:
     ]
     result = judged(gate_of({"min_accuracy": 0.1}), new, old)
     assert (result.losses, result.line) == ((), "PASS: new meets the rule")
+    [task] = GUESS["guess"]["accuracy_targets"]
+    guesses = (tasks(model, "guess", **{task: right}) for model, right in (("new", 50), ("old", 90)))
+    assert judged(gate_of({"max_refused": 0.1}), *guesses, benchmarks=GUESS).losses == ()
 
 
 def test_languages_and_clusters_are_named() -> None:
@@ -383,6 +386,15 @@ def test_losses_are_corrected_for_their_number() -> None:
     rule = gate_of({"benchmark": "htest", "max_drop": 0.5})
     assert judged(rule, tasks("new", **new), tasks("old", **old)).losses
     assert not judged(rule, tasks("new", **{**TEN, **new}), tasks("old", **{**TEN, **old})).losses
+
+
+def test_tasks_and_clusters_share_the_error_rate() -> None:
+    """Five lost items (p = 0.03) are a loss if the benchmark has no clusters, which are tested, too."""
+    rule = gate_of({"benchmark": "htest", "max_drop": 0.5})
+    new, old = tasks("new", task_0=75), tasks("old", task_0=80)
+    assert judged(rule, new, old).losses
+    clustered = ([replace(r, cluster=str(n % 20)) for n, r in enumerate(records)] for records in (new, old))
+    assert not judged(rule, *clustered).losses
 
 
 @pytest.mark.parametrize(("lost", "decision"), [(0, "pass"), (3, "pass"), (40, "fail")])
