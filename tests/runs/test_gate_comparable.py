@@ -337,6 +337,20 @@ def test_a_lost_task_is_named_though_no_rule_compares(rule: dict[str, Any]) -> N
     assert result.line == "PASS: new meets the rule, but loses 40 points on task_3 (H-TEST)"
 
 
+def test_only_comparable_benchmarks_are_named() -> None:
+    """A benchmark without a rule that compares may have had another protocol, of which a note tells."""
+    facts = {"protocols": {"htest": PROTOCOL, "homophones": {**PROTOCOL, "seed": 7}}}
+    theirs = {"protocols": {"htest": PROTOCOL, "homophones": PROTOCOL}}
+    new = [*tasks("new", **NINE), *tasks("new", "homophones", asked=40)]
+    old = baseline_of([*tasks("old", **TEN), *tasks("old", "homophones", asked=90)], **theirs)
+    result = decide(gate_of({"benchmark": "htest", "max_drop": 0.1}), facts_of("new", **facts), new, old)
+    assert [loss.name for loss in result.losses] == ["task_3"]
+    [note] = result.notes
+    assert note.startswith(
+        "not compared with baseline run-old on homophones: baseline run-old of 2026-01-01 is older"
+    )
+
+
 def test_controls_side_tasks_and_chance_are_not_named() -> None:
     """A drop of a control, of a task with another target or within chance is no loss."""
     homophone = {"asked": 80, "context_only": 90}

@@ -291,19 +291,9 @@ def decide(
     lost: list[Loss] = []
     remarks: list[str] = []
     if baseline is not None and not (running or reasons):
-        names = list(dict.fromkeys(r.benchmark for r in records))
-        remarks = remarks_on_baseline(baseline.facts, facts, names)
-        # Without a rule that compares, the baseline was not checked yet.
-        several = ["it has several models"] * (len(baseline.models) > 1)
-        unlike = [
-            *several,
-            *baseline.problems,
-            *differences(baseline.facts, facts, names, deviations=not gate.allow_deviations),
-        ]
-        if gate.needs_baseline or not unlike:
-            lost = _losses(runs, records, theirs, terms)
-        else:
-            remarks.append(f"not compared with baseline {baseline.run_id}: {unlike[0]}")
+        likes, remarks = _comparable(gate, facts, baseline, {r.benchmark for r in records})
+        remarks = [*remarks_on_baseline(baseline.facts, facts, sorted(likes)), *remarks]
+        lost = _losses(runs, [r for r in records if r.benchmark in likes], theirs, terms)
     passed = decision == "pass" or (decision == "inconclusive" and gate.inconclusive == "pass")
     used, total = sum(r.drawn for r in rules), sum(r.total for r in rules)
     early = used < total
@@ -562,6 +552,25 @@ def _add_collapse_checks(rules: Sequence[RuleData], checks_of_rules: list[list[C
     for rule, checks, scores in tested:
         p_values = dict(zip(scores, adjusted, strict=False))
         checks.append(gate_checks.no_collapse(rule, scores, p_values))
+
+
+def _comparable(
+    gate: Gate, facts: RunMetadata, baseline: Run, benchmarks: Iterable[str]
+) -> tuple[set[str], list[str]]:
+    """Return the benchmarks on which a run is comparable with its baseline, and one line on each reason for others.
+
+    A gate checks this before only for the rules that compare.
+    """
+    problems = ["it has several models"] * (len(baseline.models) > 1) + list(baseline.problems)
+    reasons: dict[str, list[str]] = {}
+    for name in sorted(benchmarks):
+        unlike = differences(baseline.facts, facts, [name], deviations=not gate.allow_deviations)
+        reasons.setdefault(next(iter((*problems, *unlike)), ""), []).append(name)
+    likes = set(reasons.pop("", ()))
+    return likes, [
+        f"not compared with baseline {baseline.run_id} on {', '.join(names)}: {reason}"
+        for reason, names in reasons.items()
+    ]
 
 
 def _losses(
