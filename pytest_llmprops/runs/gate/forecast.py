@@ -157,6 +157,10 @@ def _passes(gate: Gate, items: Mapping[str, RuleItems], repeats: int) -> bool:
 def rule_items(
     records: Sequence[PlacedItem], terms: PairingRules, churn: float, repeats: int | None
 ) -> RuleItems:
+    """Return the items of a rule, given its records in a baseline, or items without verdicts.
+
+    :param churn: used if the items have one sample. :param repeats: samples per item, if not those of the records.
+    """
     import numpy as np
 
     samples: dict[tuple[str, ...], list[PlacedItem]] = {}
