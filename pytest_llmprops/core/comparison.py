@@ -143,50 +143,54 @@ PASS_RATE = 0.90
 _DRAWS = 400
 
 
-def unchanged_pass_rate(sample: ClusterSample, times: float, *, detect: float, alpha: float) -> float:
-    """Return how often an unchanged model would show no significant drop and rule out ``detect``.
+@dataclass(frozen=True, slots=True)
+class UnchangedModel:
+    """Simulated comparisons of a model that did not change, with clusters like those of a sample.
 
-    Comparisons are simulated, always with the same random numbers. The clusters are drawn from ``sample``, ``times``
-    as many. Each keeps the size of its difference, and its sign is random, so that the churn stays as it is.
+    Each cluster keeps the size of its difference, and its sign is random, so that the churn stays as it is. The
+    random numbers are always the same.
 
     :param sample: drops by cluster (:func:`~pytest_llmprops.core.paired.sample_of`).
+    :param tail: error rate of the upper limit of the drop.
+    :param alpha: level of the test of a drop, which must not be significant; None: no test.
     """
-    import numpy as np
-    from scipy.stats import norm
 
-    rng = np.random.default_rng(0)
-    shares = np.array(sample.counts) / sample.clusters
-    drawn = rng.multinomial(max(1, round(times * sample.clusters)), shares, size=_DRAWS)
-    dropped = rng.binomial(drawn, 0.5)
-    counts = np.concatenate([dropped, drawn - dropped], axis=1)
-    size = np.abs(sample.totals)
-    drops, sizes = np.concatenate([size, -size]), np.tile(sample.sizes, 2)
-    met = mean_p_value(-drops, sizes, -detect, least=-1, counts=counts) <= 1 - CONFIDENCE
-    if set(sample.sizes) == {1.0} and set(size) <= {0.0, 1.0}:
-        met &= mcnemar_drop(counts @ (drops > 0), counts @ (drops < 0)) > alpha
-    else:
-        # The sum of a sign-flip test is nearly normal.
-        met &= counts @ drops < norm.isf(alpha) * np.sqrt(counts @ drops**2) + 1e-9
-    return float(met.mean())
+    sample: ClusterSample
+    tail: float = 1 - CONFIDENCE
+    alpha: float | None = None
 
+    def pass_rate(self, limit: float, times: float = 1) -> float:
+        """Return how often the upper limit of the drop is at most ``limit``, with ``times`` as many clusters."""
+        import numpy as np
+        from scipy.stats import norm
 
-def times_to_pass(sample: ClusterSample, *, detect: float, alpha: float) -> float | None:
-    """Return how many times the clusters let an unchanged model pass in 90% of comparisons; None if above 1,024."""
-    return smallest_factor(
-        lambda times: unchanged_pass_rate(sample, times, detect=detect, alpha=alpha) >= PASS_RATE
-    )
+        sample, rng = self.sample, np.random.default_rng(0)
+        shares = np.array(sample.counts) / sample.clusters
+        drawn = rng.multinomial(max(1, round(times * sample.clusters)), shares, size=_DRAWS)
+        dropped = rng.binomial(drawn, 0.5)
+        counts = np.concatenate([dropped, drawn - dropped], axis=1)
+        size = np.abs(sample.totals)
+        drops, sizes = np.concatenate([size, -size]), np.tile(sample.sizes, 2)
+        met = mean_p_value(-drops, sizes, -limit, least=-1, counts=counts) <= self.tail
+        if self.alpha is None:
+            return float(met.mean())
+        if set(sample.sizes) == {1.0} and set(size) <= {0.0, 1.0}:
+            met &= mcnemar_drop(counts @ (drops > 0), counts @ (drops < 0)) > self.alpha
+        else:
+            # The sum of a sign-flip test is nearly normal.
+            met &= counts @ drops < norm.isf(self.alpha) * np.sqrt(counts @ drops**2) + 1e-9
+        return float(met.mean())
 
+    def times_to_pass(self, limit: float) -> float | None:
+        """Return how many times the clusters pass in 90% of comparisons; None if above 1,024."""
+        return smallest_factor(lambda times: self.pass_rate(limit, times) >= PASS_RATE)
 
-def detect_to_pass(sample: ClusterSample, *, alpha: float) -> float | None:
-    """Return the smallest drop, in whole points, that lets an unchanged model pass in 90% of comparisons; or None."""
-
-    def passes(points: int) -> bool:
-        return unchanged_pass_rate(sample, 1, detect=points / 100, alpha=alpha) >= PASS_RATE
-
-    low, high = 0, 100
-    if not passes(high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if passes(middle) else (middle, high)
-    return high / 100
+    def limit_to_pass(self) -> float | None:
+        """Return the smallest limit, in whole points, with which these clusters pass in 90% of comparisons; or None."""
+        low, high = 0, 100
+        if self.pass_rate(high / 100) < PASS_RATE:
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.pass_rate(middle / 100) >= PASS_RATE else (middle, high)
+        return high / 100

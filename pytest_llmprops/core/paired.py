@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, overload
 
-from pytest_llmprops.core.bounded_mean import ClusterSample, times_to_settle
+from pytest_llmprops.core.bounded_mean import ClusterSample
 from pytest_llmprops.core.items import by_cluster
-from pytest_llmprops.core.statistics import Interval, check_level, mean_interval
+from pytest_llmprops.core.statistics import Interval, mean_interval
 
 # The scores of a baseline and a candidate on the same items.
 #
@@ -196,7 +196,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-# Intervals of a drop, and the number of pairs that would settle one.
+# Intervals of a drop.
 #
 # The interval is that of the mean of differences in [-1, 1], which are bounded: see ``core/bounded_mean.py``.
 
@@ -237,15 +237,3 @@ def count_sample(losses: float, gains: float, n: float) -> ClusterSample:
     counts = {-1.0: gains, 0.0: n - losses - gains, 1.0: losses}
     present = {value: float(count) for value, count in counts.items() if count > 0}
     return ClusterSample(tuple(present), (1.0,) * len(present), tuple(present.values()))
-
-
-def times_to_settle_drop(pairs: Pairs, max_drop: float, level: float = 0.95) -> float | None:
-    """Return how many times these pairs put the whole interval of the drop on one side of ``max_drop``.
-
-    The estimate assumes that the differences stay as they are. It is None if the drop equals ``max_drop``, which no
-    number of pairs settles, or if more than 1,024 times the pairs would be needed.
-
-    :raises ValueError: if there are no pairs.
-    """
-    check_level(level)
-    return times_to_settle(sample_of(pairs), max_drop, (1 - level) / 2, least=-1, most=1)

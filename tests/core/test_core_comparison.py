@@ -19,11 +19,10 @@ from statsmodels.stats.multitest import multipletests
 from pytest_llmprops.core import paired
 from pytest_llmprops.core.bounded_mean import mean_p_value
 from pytest_llmprops.core.comparison import (
+    UnchangedModel,
     is_ruled_out,
     judge,
     judged_together,
-    times_to_pass,
-    unchanged_pass_rate,
 )
 from pytest_llmprops.core.paired import (
     Pairs,
@@ -34,7 +33,6 @@ from pytest_llmprops.core.paired import (
     mcnemar_drop,
     sample_of,
     sign_flip_drop,
-    times_to_settle_drop,
 )
 from pytest_llmprops.core.statistics import clopper_pearson
 
@@ -340,7 +338,7 @@ def simulated_pass_rate(losses: int, gains: int, n: int, alpha: float) -> float:
 )
 def test_pass_rate_of_an_unchanged_model(losses: int, gains: int, n: int, alpha: float) -> None:
     """The rate is that of simulated comparisons with the same churn, within four standard errors."""
-    rate = unchanged_pass_rate(sample_of(independent(losses, gains, n)), 1, detect=0.1, alpha=alpha)
+    rate = UnchangedModel(sample_of(independent(losses, gains, n)), alpha=alpha).pass_rate(0.1)
     expected = simulated_pass_rate(losses, gains, n, alpha)
     assert 0.3 < expected < 0.99
     assert rate == pytest.approx(
@@ -354,48 +352,37 @@ def test_times_to_pass_is_enough(clustered: bool) -> None:
     clusters = [[1.0, 0.0, 0.0], [0.0, -1.0, 0.0]] + [[0.0] * 3] * 6
     if not clustered:
         clusters = [[d] for cluster in clusters for d in cluster]
-    sample = sample_of(differing(clusters))
-    times = times_to_pass(sample, detect=0.05, alpha=0.05)
+    model = UnchangedModel(sample_of(differing(clusters)), alpha=0.05)
+    times = model.times_to_pass(0.05)
     assert times is not None
     assert times > 3
     for factor, enough in ((1.1 * times, True), (0.8 * times, False)):
-        assert (unchanged_pass_rate(sample, factor, detect=0.05, alpha=0.05) >= 0.9) == enough
+        assert (model.pass_rate(0.05, factor) >= 0.9) == enough
 
 
 def test_no_number_of_pairs_passes_above_the_rate_of_false_alarms() -> None:
     """With alpha = 0.2 an unchanged model fails too often for a pass rate of 90%."""
-    assert times_to_pass(sample_of(independent(20, 16, 200)), detect=0.1, alpha=0.2) is None
+    model = UnchangedModel(sample_of(independent(20, 16, 200)), alpha=0.2)
+    assert model.times_to_pass(0.1) is None
+    assert model.limit_to_pass() is None
 
 
-@pytest.mark.parametrize(
-    ("losses", "gains", "max_drop"), [(16, 10, 0.05), (30, 18, 0.10), (20, 6, 0.05), (20, 20, 0.02)]
-)
-def test_times_to_settle_a_drop_settles(losses: int, gains: int, max_drop: float) -> None:
-    """With that many similar pairs the interval excludes the margin; with a tenth fewer it does not."""
-    times = times_to_settle_drop(independent(losses, gains, 200), max_drop)
-    assert times is not None
-    assert times > 1
-
-    def settled(factor: float) -> bool:
-        sample = count_sample(losses * factor, gains * factor, 200 * factor)
-        return sample.p_below(max_drop, most=1) <= 0.025 or sample.p_above(max_drop, least=-1) <= 0.025
-
-    assert settled(1.01 * times)
-    assert not settled(0.9 * times)
-
-
-def test_times_to_settle_a_drop_on_the_margin() -> None:
-    """If the estimate equals the margin, no number of pairs settles it; a settled drop needs no more pairs."""
-    assert times_to_settle_drop(independent(12, 2, 100), 0.1) is None
-    assert times_to_settle_drop(independent(12, 2, 100), 0.11) is not None
-    assert times_to_settle_drop(independent(0, 30, 100), 0.05) == 1
-
-
-def test_times_to_settle_a_drop_of_clusters() -> None:
-    """Clusters need more pairs than independent items with the same flips, and so does a higher level."""
+def test_clusters_need_more_pairs() -> None:
+    """Clusters need more pairs than independent items with the same flips, and so does a smaller error rate."""
     rng = np.random.default_rng(3)
     pairs = differing([[float(d)] * 8 for d in rng.choice([-1, 0, 0, 0, 0, 1], 40)])
     single = independent(pairs.losses, pairs.gains, pairs.n)
-    cases = ((pairs, 0.99), (pairs, 0.95), (single, 0.95))
-    times = [times_to_settle_drop(p, pairs.drop + 0.03, level) or 0.0 for p, level in cases]
+    cases = ((pairs, 0.005), (pairs, 0.025), (single, 0.025))
+    times = [UnchangedModel(sample_of(p), tail).times_to_pass(0.03) or 0.0 for p, tail in cases]
     assert times[0] > times[1] > 3 * times[2] > 0
+
+
+def test_the_smallest_limit_that_passes() -> None:
+    """An unchanged model passes in 90% of comparisons with this limit, and not with one that is a point smaller."""
+    model = UnchangedModel(sample_of(independent(8, 6, 100)), 0.025)
+    limit = model.limit_to_pass()
+    assert limit is not None
+    assert model.pass_rate(limit) >= 0.9 > model.pass_rate(limit - 0.01)
+    # Without differences, the limit is 1 - 0.025^(1 / 72) at 72 pairs.
+    assert UnchangedModel(sample_of(independent(0, 0, 72)), 0.025).limit_to_pass() == 0.05
+    assert UnchangedModel(sample_of(independent(0, 0, 71)), 0.025).limit_to_pass() == 0.06

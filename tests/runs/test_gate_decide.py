@@ -148,8 +148,9 @@ def test_advice_asks_for_no_more_than_the_benchmark_has(of: int, words: str) -> 
     assert words in check_of(result, "no_regression").reason
     assert ("with about" in check_of(result, "no_regression").reason) == (of == 1000)
     margin = check_of(result, "max_drop").reason
-    end = "would decide it" if of == 1000 else f"the {of} pairs of the benchmark are too few to decide"
-    assert margin.endswith(end)
+    assert margin.startswith("the interval of 20 pairs contains the margin; ")
+    assert ("with about" in margin) == (of == 1000)
+    assert ("with max_drop = " in margin) == (of < 1000)
 
 
 def test_a_drop_on_ten_items_is_inconclusive() -> None:
@@ -192,7 +193,7 @@ def test_holm_over_rules() -> None:
 def test_max_drop_at_its_limits() -> None:
     """max_drop passes if it reaches the interval's upper limit and fails below its lower limit.
 
-    Otherwise the check says how many pairs would settle it.
+    Otherwise the check says with how many pairs an unchanged model passes, or with which margin.
     """
     ours, theirs = paired_runs(80, 12, 4, 4)
     sample = count_sample(12, 4, 100)
@@ -206,9 +207,9 @@ def test_max_drop_at_its_limits() -> None:
         check = check_of(judged(gate_of({"max_drop": margin}), ours, theirs), "max_drop")
         assert (check.verdict, check.ci_low, check.ci_high) == (wanted, low, high)
     near = check_of(judged(gate_of({"max_drop": high - 0.01}), ours, theirs), "max_drop")
-    assert "pairs would decide it" in near.reason
-    on = check_of(judged(gate_of({"max_drop": 0.08}), ours, theirs), "max_drop")
-    assert "no practical number of pairs" in on.reason
+    assert near.reason.endswith(" pairs an unchanged model passes in 90% of runs")
+    none = check_of(judged(gate_of({"max_drop": 0.0}), ours, theirs), "max_drop")
+    assert "an unchanged model passes in 2% of runs of this size; with max_drop = " in none.reason
 
 
 def test_a_gain_is_shown_as_a_gain() -> None:
@@ -267,9 +268,9 @@ def test_the_number_of_clusters_that_would_decide_would_decide() -> None:
     result = judged(gate_of({"min_accuracy": 0.7}), in_clusters(statuses * 6, 20, "new"))
     reason = check_of(result, "min_accuracy").reason
     needed = int(reason.split("about ")[1].split()[0])
+    amount = f"about {needed} clusters ({20 * needed} items)"
     assert (
-        reason
-        == f"the interval contains the limit; about {needed} clusters ({20 * needed} items) would decide it"
+        reason == f"the interval contains the limit; {amount} would decide it, if the accuracy stays as it is"
     )
     for count, decision in ((needed, "pass"), (needed - 2, "inconclusive")):
         more = in_clusters(statuses * count, 20, "new")

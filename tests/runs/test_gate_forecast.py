@@ -176,7 +176,7 @@ def test_plan_prints_rates_and_calls(
     assert "add 200 3.0% 97 / 3 / 0" in text
     assert "few 40 3.0% 0 / 0 / 100" in text
     assert "the whole gate 0 / " in text
-    assert "IMPOSSIBLE few: the interval contains the margin" in text
+    assert "IMPOSSIBLE few: the interval of 40 pairs contains the margin" in text
     assert "about 240 calls, 1.50 USD" in text
 
 

@@ -22,6 +22,7 @@ from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.runs.gate.file import Each, Rule, wrong_side
 
 if TYPE_CHECKING:
+    from pytest_llmprops.core.comparison import UnchangedModel
     from pytest_llmprops.core.paired import DropTest, Pairs
 
 
@@ -99,12 +100,12 @@ def interval_name(rule: Rule) -> str:
 
 
 def _settled_by(times: float | None, noun: str, n: int, clusters: Sequence[str], spare: int | None) -> str:
-    """Return how many items or pairs (and clusters) would decide, given the factor by which more are needed."""
+    """Return how many items (and clusters) would decide, given the factor by which more are needed."""
     if times is None:
         return f"the estimate lies on it: no practical number of {noun}s would decide"
     if spare is not None and n * times > n + spare:
         return f"the {counted(n + spare, noun)} of the benchmark are too few to decide"
-    return f"about {_amount(times, noun, n, clusters)} would decide it"
+    return f"about {_amount(times, noun, n, clusters)} would decide it, if the accuracy stays as it is"
 
 
 def _amount(times: float, noun: str, n: int, clusters: Sequence[str]) -> str:
@@ -152,8 +153,8 @@ def no_regression(
     :param tests: the number of tests that the correction is for.
     :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
-    from pytest_llmprops.core.comparison import judge
-    from pytest_llmprops.core.paired import drop_interval
+    from pytest_llmprops.core.comparison import UnchangedModel, judge
+    from pytest_llmprops.core.paired import drop_interval, sample_of
 
     interval = drop_interval(pairs, 1 - rule.alpha)
     result = judge(pairs, alpha=alpha, detect=rule.detect, level=1 - rule.alpha, test=test)
@@ -166,7 +167,10 @@ def no_regression(
     elif result.limit <= rule.detect:
         verdict, reason = "met", ""
     else:
-        verdict, reason = "inconclusive", _too_few(rule, pairs, alpha / tests, spare)
+        verdict = "inconclusive"
+        model = UnchangedModel(sample_of(pairs), alpha=alpha / tests)
+        advice = _pass_advice(model, "detect", rule.detect, pairs, spare)
+        reason = f"a drop of {size_in_points(rule.detect)} is not ruled out by {_size(pairs)}; {advice}"
     return Check(
         "no_regression", regression_required(rule), measured, verdict, reason, pairs.drop, *interval[:2]
     )
@@ -190,30 +194,24 @@ def _drop(rule: Rule, pairs: Pairs, interval: Interval) -> str:
     return f"{change(pairs.drop, interval.low, interval.high, interval_name(rule))}, {_flips(pairs)}"
 
 
-def _too_few(rule: Rule, pairs: Pairs, alpha: float, spare: int | None) -> str:
-    """Return that a drop of ``detect`` is not ruled out, and what would let an unchanged model pass."""
-    from pytest_llmprops.core.comparison import (
-        PASS_RATE,
-        detect_to_pass,
-        times_to_pass,
-        unchanged_pass_rate,
-    )
-    from pytest_llmprops.core.paired import sample_of
+def _pass_advice(model: UnchangedModel, key: str, limit: float, pairs: Pairs, spare: int | None) -> str:
+    """Return what would let an unchanged model pass: more pairs, or another value of the rule's ``key``."""
+    from pytest_llmprops.core.comparison import PASS_RATE
 
-    sample, n = sample_of(pairs), pairs.n
-    these = f"{pairs.cluster_count} clusters ({n} pairs)" if pairs.clustered else f"{n} {pairs.noun}s"
-    times = times_to_pass(sample, detect=rule.detect, alpha=alpha)
-    if times is not None and (spare is None or math.ceil(n * times) <= n + spare):
-        needed = _amount(times, pairs.noun, n, pairs.clusters)
-        advice = f"with about {needed} an unchanged model passes in {PASS_RATE:.0%} of runs"
-    else:
-        rate = unchanged_pass_rate(sample, 1, detect=rule.detect, alpha=alpha)
-        whole = ", and the benchmark has no more" if spare == 0 else ""
-        advice = f"an unchanged model passes in {rate:.0%} of runs of this size{whole}"
-        detect = detect_to_pass(sample, alpha=alpha)
-        if detect is not None:
-            advice += f"; with detect = {detect:g} it passes in {PASS_RATE:.0%}"
-    return f"a drop of {size_in_points(rule.detect)} is not ruled out by {these}; {advice}"
+    times = model.times_to_pass(limit)
+    if times is not None and (spare is None or math.ceil(pairs.n * times) <= pairs.n + spare):
+        needed = _amount(times, pairs.noun, pairs.n, pairs.clusters)
+        return f"with about {needed} an unchanged model passes in {PASS_RATE:.0%} of runs"
+    whole = ", and the benchmark has no more" if spare == 0 else ""
+    advice = f"an unchanged model passes in {model.pass_rate(limit):.0%} of runs of this size{whole}"
+    enough = model.limit_to_pass()
+    return advice if enough is None else f"{advice}; with {key} = {enough:g} it passes in {PASS_RATE:.0%}"
+
+
+def _size(pairs: Pairs) -> str:
+    return (
+        f"{pairs.cluster_count} clusters ({pairs.n} pairs)" if pairs.clustered else f"{pairs.n} {pairs.noun}s"
+    )
 
 
 def drop_required(rule: Rule) -> str:
@@ -227,7 +225,8 @@ def max_drop(rule: Rule, pairs: Pairs, *, spare: int | None = None) -> Check:
 
     :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
-    from pytest_llmprops.core.paired import drop_interval, times_to_settle_drop
+    from pytest_llmprops.core.comparison import UnchangedModel
+    from pytest_llmprops.core.paired import drop_interval, sample_of
 
     assert rule.max_drop is not None
     interval = drop_interval(pairs, 1 - rule.alpha)
@@ -236,9 +235,9 @@ def max_drop(rule: Rule, pairs: Pairs, *, spare: int | None = None) -> Check:
     if verdict == "failed":
         reason = f"the drop is larger: {_flips(pairs)}"
     elif verdict == "inconclusive":
-        times = times_to_settle_drop(pairs, rule.max_drop, level=1 - rule.alpha)
-        settled_by = _settled_by(times, pairs.noun, pairs.n, pairs.clusters, spare)
-        reason = f"the interval contains the margin; {settled_by}"
+        model = UnchangedModel(sample_of(pairs), rule.alpha / 2)
+        reason = f"the interval of {_size(pairs)} contains the margin; "
+        reason += _pass_advice(model, "max_drop", rule.max_drop, pairs, spare)
     return Check(
         "max_drop",
         drop_required(rule),
