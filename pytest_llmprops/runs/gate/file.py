@@ -232,7 +232,7 @@ def _inner_share(value: Any) -> float:
 
 
 def _error_rate(value: Any) -> float:
-    # Tests need alpha below their power.
+    # A test that rejects equally good models in half of all runs says nothing.
     if not 0 < _share(value) < 0.5:
         raise ValueError("must be a fraction above 0 and below 0.5; 0.05 is usual")
     return float(value)
