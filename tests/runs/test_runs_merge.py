@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata
 from pytest_llmprops.reports.terminal import summary_lines
 from pytest_llmprops.reports.view.hub import Watch
+from pytest_llmprops.runs.integrity import run_json
 from pytest_llmprops.runs.merge import merge
 from pytest_llmprops.runs.parts import merged_models
 from pytest_llmprops.runs.reader import read_run
@@ -113,9 +115,12 @@ def test_gate_decides_on_merged_shards_as_on_the_whole_run(
     whole, _, out = parts
     gate = tmp_path / "gate.toml"
     gate.write_text(GATE)
+    # A run is not its own baseline.
+    before = Path(shutil.copytree(whole.folder, tmp_path / "before"))
+    (before / "run.json").write_text(run_json({**whole.run, "run_id": "before"}), encoding="utf-8")
     decisions = []
     for candidate in (whole.folder, out):
-        status = main(["gate", str(candidate), "--gate", str(gate), "--baseline", str(whole.folder)])
+        status = main(["gate", str(candidate), "--gate", str(gate), "--baseline", str(before)])
         decisions.append((status, capsys.readouterr().out))
     assert decisions[0] == decisions[1]
     assert "drop of 0.0 points" in decisions[0][1]
@@ -206,7 +211,7 @@ def test_an_incomplete_last_line_of_requests_is_left_out(tmp_path: Path) -> None
     """A killed shard's requests do not spoil those of the next one."""
     folders = shards(tmp_path, [[verdict("add", 0)], [verdict("add", 1)]], finished=None)
     facts = json.loads((folders[0] / "run.json").read_text())
-    (folders[0] / "run.json").write_text(json.dumps({**facts, "finished": None, "files": {}}))
+    (folders[0] / "run.json").write_text(run_json({**facts, "finished": None, "files": {}}))
     with open(folders[0] / "requests.jsonl", "a") as file:
         file.write('{"key": "cut')
     merged(folders, tmp_path / "out")
