@@ -119,7 +119,9 @@ def test_only_benchmarks_of_the_rules_are_compared() -> None:
     alone = gate_of({"benchmark": "sums", "min_accuracy": 0.5})
     facts = facts_of("new", protocols={"sums": {**PROTOCOL, "seed": 7}})
     baseline = baseline_of(verdicts("c" * 40), complete=False, **FACTS)
-    assert decide(alone, facts, verdicts("c" * 40, model="new"), baseline).decision == "pass"
+    result = decide(alone, facts, verdicts("w" * 10 + "c" * 30, model="new"), baseline)
+    assert (result.decision, result.losses) == ("pass", ())
+    assert "not compared with baseline run-old on sums: it is incomplete" in result.notes
 
 
 def test_renamed_token_limit_is_not_a_deviation() -> None:

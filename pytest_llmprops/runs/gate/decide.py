@@ -291,9 +291,9 @@ def decide(
     lost: list[Loss] = []
     remarks: list[str] = []
     if baseline is not None and not (running or reasons):
-        likes, remarks = _comparable(gate, facts, baseline, {r.benchmark for r in records})
-        remarks = [*remarks_on_baseline(baseline.facts, facts, sorted(likes)), *remarks]
-        lost = _losses(runs, [r for r in records if r.benchmark in likes], theirs, terms)
+        comparable, remarks = _comparable(gate, facts, baseline, {r.benchmark for r in records})
+        remarks = [*remarks_on_baseline(baseline.facts, facts, sorted(comparable)), *remarks]
+        lost = _losses(runs, [r for r in records if r.benchmark in comparable], theirs, terms)
     passed = decision == "pass" or (decision == "inconclusive" and gate.inconclusive == "pass")
     used, total = sum(r.drawn for r in rules), sum(r.total for r in rules)
     early = used < total
@@ -313,7 +313,7 @@ def decide(
             *((f"stopped early: {used} of {total} items; estimates are of these",) if early else ()),
             *selection,
             *remarks,
-            *(() if running else _floors(rules)),
+            *(() if running else _low_baselines(rules)),
             *unknown_benchmarks((r.benchmark for r in records), *runs),
             *(f"run {run.run_id}: {line}" for run in runs for line in added_hashes(run)),
         ),
@@ -322,7 +322,7 @@ def decide(
     )
 
 
-def _floors(rules: Iterable[RuleData]) -> Iterator[str]:
+def _low_baselines(rules: Iterable[RuleData]) -> Iterator[str]:
     """Return one note for each rule whose baseline has so little right that the rule's drop is impossible."""
     for data in rules:
         rule, scores = data.rule, data.comparison.baseline
@@ -559,13 +559,14 @@ def _comparable(
 
     A gate checks this before only for the rules that compare.
     """
-    problems = ["it has several models"] * (len(baseline.models) > 1) + list(baseline.problems)
+    problems = [] if baseline.facts.complete else [f"it is {baseline.state}"]
+    problems += [*(["it has several models"] if len(baseline.models) > 1 else []), *baseline.problems]
     reasons: dict[str, list[str]] = {}
     for name in sorted(benchmarks):
         unlike = differences(baseline.facts, facts, [name], deviations=not gate.allow_deviations)
         reasons.setdefault(next(iter((*problems, *unlike)), ""), []).append(name)
-    likes = set(reasons.pop("", ()))
-    return likes, [
+    comparable = set(reasons.pop("", ()))
+    return comparable, [
         f"not compared with baseline {baseline.run_id} on {', '.join(names)}: {reason}"
         for reason, names in reasons.items()
     ]
