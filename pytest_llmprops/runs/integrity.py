@@ -88,8 +88,9 @@ def changed_content(facts: Mapping[str, Any]) -> list[str]:
 
     :param facts: the file as JSON.
     """
-    # Without "files" only a record that never had hashes has no hash of its content.
-    if not (facts.get("files") or CONTENT in facts) or facts.get(CONTENT) == content_hash(facts):
+    # Schema 1 has no hashes. A record that says so and has one was of schema 2.
+    has_hash = facts.get("files") or (facts.get("schema") == 1 and CONTENT in facts)
+    if not has_hash or facts.get(CONTENT) == content_hash(facts):
         return []
     return [f"run.json was changed after the run: its content does not fit its {CONTENT}; {AGAIN}"]
 
