@@ -434,7 +434,7 @@ _LIST = "1. person: Aline Berg\n2. city: Porto\n3. city: Lima\n4. date: 4 July 2
 )
 def test_corrections_asides_and_classes_on_one_line(reply: str) -> None:
     """A corrected list counts without its draft, without words that are no entities, and on one line."""
-    assert read_list(reply, CITIES).names == ALL_FOUR
+    assert read_list(reply, CITIES).names == frozenset(ALL_FOUR)
 
 
 @pytest.mark.parametrize("reply", ["Entities: none.", "There are none: all are common nouns."])
