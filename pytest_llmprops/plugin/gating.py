@@ -75,7 +75,25 @@ class Gating:
     def describe(self) -> str:
         """Return one line for pytest's header."""
         against = f" against {self.baseline.run_id}" if self.baseline is not None else ""
-        return f"gate {self.gate.file}{against}{', sequential' if self.gate.sequential else ''}"
+        return f"gate {self.gate.file}{against}{', sequential' if self.gate.sequential else ''}{self._sampling()}"
+
+    def _sampling(self) -> str:
+        """Return a warning if the gate compares single samples of each item; empty otherwise."""
+        facts = self._baseline_facts
+        rules = [rule for rule in self.gate.rules if rule.paired]
+        if facts is None or self._has_repeats:
+            return ""
+        sampled = [
+            name
+            for name, protocol in facts.protocols.items()
+            if any(rule.concerns(name) for rule in rules) and protocol.settings.get("temperature", 0) != 0
+        ]
+        if not sampled:
+            return ""
+        return (
+            f"; {', '.join(sampled)}: one sample per item at a temperature above 0, so chance flips items;"
+            " --llm-repeats 3 for both runs, or llmprops gate --plan, which names a number"
+        )
 
     def _check_comparable(self, selected: Sequence[Case], cases: Cases) -> None:
         """Check what is known before the first call of what would make the gate invalid.

@@ -513,6 +513,29 @@ def test_header_names_gate_and_baseline(run: Runner) -> None:
 
 
 @pytest.mark.parametrize(
+    ("temperature", "repeats", "warns"), [("0.7", "1", True), ("0", "1", False), ("0.7", "3", False)]
+)
+def test_header_warns_of_single_samples(run: Runner, temperature: str, repeats: str, warns: bool) -> None:
+    """Before the first call, a gate says that it compares single samples of a model that samples its replies."""
+    suite = [
+        str(ROOT / "suites" / "test_htest.py"),
+        "--rootdir",
+        str(run.folder),
+        "--llm-limit",
+        "40",
+        "-k",
+        "rhyme",
+    ]
+    words = [*suite, "--model", "fake:constant?text=A", "--llm-set", f"htest.temperature={temperature}"]
+    before = run(*words, "--llm-repeats", repeats).folder
+    file = run.write("gate.toml", '[[rule]]\nbenchmark = "htest"\nmax_drop = 0.5\n')
+    gated = ("--llm-gate", str(file), "--llm-baseline", str(before), "--llm-repeats", repeats, "--llm-plan")
+    output = " ".join(run(*words, *gated).output.split())
+    assert ("htest: one sample per item at a temperature above 0" in output) == warns
+    assert "plan" in output
+
+
+@pytest.mark.parametrize(
     ("option", "sequential", "workers"),
     [("--llm-plan", "false", "2"), ("--llm-plan", "true", "0"), ("--collect-only", "false", "0")],
 )
