@@ -176,12 +176,20 @@ def difference(measured: Measured, first: Series, second: Series, tasks: list[st
     return compare(before, measured.records(second, tasks), by_cluster=measured.is_cluster_weighted)
 
 
-def is_ahead(result: PairedResult | None) -> bool:
-    """Return True if the best series is clearly ahead of another one.
+def is_ahead(result: PairedResult | None, models: int) -> bool:
+    """Return True if the best of several models is clearly ahead of another one.
+
+    The best one was chosen by its accuracy. Bonferroni's correction is over the tests of every model against every
+    other one, so that it holds for any choice: with 95% probability, no model is called behind one that is not better.
 
     :param result: the comparison of the best one with the other one; None without common items.
+    :param models: number of all models.
     """
-    return result is not None and result.conclusion == "gain"
+    from pytest_llmprops.core.comparison import ALPHA
+
+    if result is None or result.p_gain is None:
+        return False
+    return result.p_gain * models * (models - 1) <= ALPHA
 
 
 def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) -> str:
@@ -198,25 +206,30 @@ def _two(measured: Measured, first: Series, second: Series, tasks: list[str]) ->
 
 def _several(measured: Measured, shares: list[tuple[Series, Share]], tasks: list[str]) -> str:
     (best, share), *rest = sorted(shares, key=lambda pair: -pair[1].value)
-    close = [other.starred for other, _ in rest if not is_ahead(difference(measured, other, best, tasks))]
+    close = [
+        other.starred
+        for other, _ in rest
+        if not is_ahead(difference(measured, other, best, tasks), len(shares))
+    ]
     # One model measured under several settings is not several models.
     noun = "model" if len({s.model for s, _ in shares}) == len(shares) else "measurement"
-    return best_of_several(best.starred, share, close, len(rest), measured.facts.noun, noun)
+    others = [other.starred for other, _ in rest]
+    return best_of_several(best.starred, share, close, others, measured.facts.noun, noun)
 
 
 def best_of_several(
-    best: str, share: Share, close: Sequence[str], others: int, items: str, noun: str = "model"
+    best: str, share: Share, close: Sequence[str], others: Sequence[str], items: str, noun: str = "model"
 ) -> str:
-    """Return the sentence that names the best of at least three series, and which it is not clearly ahead of.
+    """Return the sentence that names the best series, or says that none is clearly best.
 
-    :param best: label of the best series. :param close: labels of those that it is not clearly ahead of.
-    :param others: number of all others. :param items: what the benchmark's items are called.
+    :param best: label of the series with the highest accuracy. :param close: labels of those that it is not clearly
+        ahead of. :param others: labels of all others. :param items: what the benchmark's items are called.
     """
     by = f"{percent(share.value)} ({interval(share.low, share.high)})"
-    if len(close) == others:
-        return f"{counted(others + 1, noun)} do not clearly differ on {items}; the best has {by}"
-    text = f"{best} does best on {items}: {by}"
     if not close:
-        return f"{text}, clearly ahead of the others"
-    named = joined(list(close)) if len(close) <= 2 else f"{len(close)} of the others"
-    return f"{text}, not clearly ahead of {named}"
+        named = others[0] if len(others) == 1 else "the others"
+        return f"{best} does best on {items}: {by}, clearly ahead of {named}"
+    named = joined(list(close)) if len(close) <= 2 else f"{len(close)} of the {len(others)} others"
+    if len(close) == len(others) > 2:
+        named = f"any of the {len(others)} others"
+    return f"No {noun} is clearly best on {items}: {best} has {by}, not clearly ahead of {named}"

@@ -33,7 +33,8 @@ MOST_PRINTED = 12
 class Row:
     """One model: its latest complete run.
 
-    :param standing: ``best``, ``close`` (not clearly behind the best), ``behind``, or empty if it was not compared.
+    :param standing: ``best`` (clearly ahead of all others), ``behind`` (clearly behind the highest accuracy), or
+        ``close`` and ``highest`` if there is no clear difference; empty if it was not compared.
     :param against: the difference from the best one, in words. :param runs: number of its runs with these settings.
     """
 
@@ -113,19 +114,22 @@ def _board(
     is_targeted = all(task in facts.accuracy_targets for task in tasks)
     results: dict[str, PairedResult | None] = {}
     best = shown[0] if shown[0].share and not is_targeted else None
-    for m in shown[1:] if best is not None else ():
-        assert best is not None
-        results[m.model] = comparisons.result(m, best) if m.share else None
+    if best is not None:
+        results = {m.model: comparisons.result(m, best) for m in shown[1:] if m.share}
+    models = len(results) + 1
     rows = []
     for m in shown:
         standing, against = "", ""
         result = results.get(m.model)
         if m is best:
-            standing, against = "best", _of_the_best(results)
+            close = sum(not is_ahead(other, models) for other in results.values())
+            standing = "highest" if close else "best"
+            against = f"highest, not clearly ahead of {close} of {len(results)}" if close else "best"
+            against = against if results else ""
         elif result is not None:
-            standing = "behind" if is_ahead(result) else "close"
+            standing = "behind" if is_ahead(result, models) else "close"
             by = f"{points(-result.difference)} ({point_range(-result.high, -result.low)})"
-            against = f"{'behind the best' if standing == 'behind' else 'not clearly behind the best'}: {by}"
+            against = f"{'' if standing == 'behind' else 'not clearly '}behind the highest: {by}"
         elif best is not None and m.share:
             against = "was measured on other items"
         rows.append(_row(m, group, standing, against))
@@ -165,14 +169,6 @@ def _apart(first: Measurement, other: Measurement) -> tuple[str, ...]:
     return tuple(visible(line) for line in lines)
 
 
-def _of_the_best(results: Mapping[str, PairedResult | None]) -> str:
-    """Return what the table says about the model with the highest accuracy; empty if it is the only one."""
-    if not results:
-        return ""
-    close = sum(not is_ahead(result) for result in results.values())
-    return f"highest, not clearly ahead of {close} of {len(results)}" if close else "best"
-
-
 def _row(m: Measurement, group: Sequence[Measurement], standing: str, against: str) -> Row:
     rows = m.headline_rows
     repeats = max((row.samples // row.items for row in rows if row.has_repeats), default=1)
@@ -194,21 +190,20 @@ def _sentence(
     tasks: list[str],
     read: Callable[[SiteRun], Run],
 ) -> str:
-    """Return the sentence of a report on the runs, with the verdicts of at most two of them in memory."""
+    """Return which model is best, as a report on several runs says it."""
     answered = [m for m in shown if m.share]
-    if len(answered) <= 2:
-        some = answered or shown[:1]
-        return finding(
-            Measured(measured.benchmark, tuple(m.series(index, read) for index, m in enumerate(some)))
-        )
+    if len(answered) <= 1:
+        [one] = answered or shown[:1]
+        return finding(Measured(measured.benchmark, (one.series(0, read),)))
     shares = [(s, m.share) for s, m in zip(measured.series, shown, strict=True) if m.share]
     facts = measured.facts
     if all(task in facts.accuracy_targets for task in tasks):
         text = targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
     else:
         (best, share), *rest = shares
-        close = [s.starred for s, _ in rest if not is_ahead(results[s.model])]
-        text = best_of_several(best.starred, share, close, len(rest), facts.noun)
+        close = [s.starred for s, _ in rest if not is_ahead(results[s.model], len(shares))]
+        others = [s.starred for s, _ in rest]
+        text = best_of_several(best.starred, share, close, others, facts.noun)
     return text + without_readable(measured, shares, tasks)
 
 

@@ -58,10 +58,10 @@ def test_models_that_are_not_clearly_behind_have_no_rank(tables: list[Board]) ->
     """Only models that the paired test shows to be behind are called so; differences are model minus best."""
     rows = {row.label: row for row in tables[0].rows}
     assert list(rows) == ["steady", "close", "drifting", "poor*"]
-    assert [row.standing for row in rows.values()] == ["best", "close", "behind", "behind"]
+    assert [row.standing for row in rows.values()] == ["highest", "close", "behind", "behind"]
     assert rows["steady"].against == "highest, not clearly ahead of 1 of 3"
-    assert rows["close"].against.startswith("not clearly behind the best: −4.0 (")
-    assert rows["drifting"].against.startswith("behind the best: −27.0 (")
+    assert rows["close"].against.startswith("not clearly behind the highest: −4.0 (")
+    assert rows["drifting"].against.startswith("behind the highest: −27.0 (")
 
 
 def test_the_latest_complete_run_is_shown(tables: list[Board]) -> None:
@@ -103,6 +103,23 @@ def test_repeats_are_named(tmp_path: Path) -> None:
         ("often", "10 × 3 samples"),
         ("once", "10"),
     ]
+
+
+def test_two_models_are_ranked_in_both_directions(tmp_path: Path) -> None:
+    """With two models, the table tests both directions, and the sentence agrees with the rows."""
+    for folder, *numbers in (("close", 90, 85), ("clear", 90, 70)):
+        for model, correct in zip(("first", "second"), numbers, strict=True):
+            records = verdicts("add", correct, 100 - correct, model=model)
+            recorded(tmp_path / folder / "runs" / model, records)
+    # Five losses and no gain: p = 0.03 in one direction.
+    [board] = boards(tmp_path / "close" / "runs")["sums"]
+    assert board.finding == (
+        "No model is clearly best on sums: first has 90.0% (82.4 to 95.1), not clearly ahead of second"
+    )
+    assert [row.standing for row in board.rows] == ["highest", "close"]
+    [board] = boards(tmp_path / "clear" / "runs")["sums"]
+    assert board.finding == "first does best on sums: 90.0% (82.4 to 95.1), clearly ahead of second"
+    assert [row.standing for row in board.rows] == ["best", "behind"]
 
 
 def test_unreadable_and_unanswered_models(tmp_path: Path) -> None:
