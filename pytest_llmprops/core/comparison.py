@@ -8,7 +8,6 @@ drop that matters, so that a small sample is not mistaken for a safe model. Test
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -18,7 +17,6 @@ from pytest_llmprops.core.paired import (
     Pairs,
     drop_interval,
     drop_test,
-    holm,
     mcnemar_drop,
     sample_of,
 )
@@ -80,13 +78,15 @@ def judge(
     detect: float = DETECT,
     level: float = 0.95,
     test: DropTest | None = None,
+    gain_test: DropTest | None = None,
 ) -> PairedResult:
     """Judge a candidate by its pairs with the baseline.
 
     :param alpha: one-sided significance level. A gain is the same test with the runs exchanged.
     :param detect: the drop, in (0, 1], that the pairs must rule out.
     :param level: coverage of the interval, which does not affect the conclusion.
-    :param test: the test of a drop, if its p-value is already corrected for several tests.
+    :param test: the test of a drop, if it is not that of the pairs, or already corrected for several tests.
+    :param gain_test: the same for a gain.
     :raises ValueError: if there are no pairs.
     """
     test = test or drop_test(pairs)
@@ -94,7 +94,7 @@ def judge(
     limit = sample_of(pairs).upper_limit(1 - CONFIDENCE, most=1)
     p_gain = None
     if pairs.drop < 0:
-        p_gain = drop_test(Pairs(pairs.candidate, pairs.baseline, pairs.clusters)).p
+        p_gain = (gain_test or drop_test(Pairs(pairs.candidate, pairs.baseline, pairs.clusters))).p
     return PairedResult(
         _conclusion(test.p, p_gain, limit, alpha, detect),
         pairs.n,
@@ -111,21 +111,9 @@ def judge(
     )
 
 
-def judged_together(results: Sequence[PairedResult]) -> list[PairedResult]:
-    """Return results of :func:`judge` with conclusions that hold together, in either direction, at :data:`ALPHA`.
-
-    Each comparison has two one-sided tests, of a drop and of a gain. Holm's correction is over all of them.
-    """
-    adjusted = holm([p for r in results for p in (r.p, 1.0 if r.p_gain is None else r.p_gain)])
-    return [
-        replace(
-            result,
-            conclusion=_conclusion(p, p_gain, result.limit, ALPHA, DETECT),
-            p=p,
-            p_gain=None if result.p_gain is None else p_gain,
-        )
-        for result, p, p_gain in zip(results, adjusted[::2], adjusted[1::2], strict=True)
-    ]
+def judged_at(result: PairedResult, alpha: float) -> PairedResult:
+    """Return a result with the conclusion at another significance level."""
+    return replace(result, conclusion=_conclusion(result.p, result.p_gain, result.limit, alpha, DETECT))
 
 
 def _conclusion(p: float, p_gain: float | None, limit: float, alpha: float, detect: float) -> Conclusion:

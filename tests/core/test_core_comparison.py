@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest, false_discovery_control, multinomial
 from statsmodels.stats.contingency_tables import mcnemar
-from statsmodels.stats.multitest import multipletests
 
 from pytest_llmprops.core import paired
 from pytest_llmprops.core.bounded_mean import mean_p_value
@@ -22,7 +21,9 @@ from pytest_llmprops.core.comparison import (
     UnchangedModel,
     is_ruled_out,
     judge,
-    judged_together,
+    judged_at,
+    times_to_pass,
+    unchanged_pass_rate,
 )
 from pytest_llmprops.core.paired import (
     Pairs,
@@ -30,6 +31,7 @@ from pytest_llmprops.core.paired import (
     drop_interval,
     drop_test,
     holm,
+    latest_drop,
     mcnemar_drop,
     sample_of,
     sign_flip_drop,
@@ -256,18 +258,30 @@ def test_holm_orders_and_bounds(p_values: list[float]) -> None:
     assert all(a >= b - 1e-12 for a, b in zip(adjusted, false_discovery_control(p_values), strict=True))
 
 
-def test_comparisons_that_are_judged_together() -> None:
-    """Holm's correction is over both directions of all comparisons; the limits of the drops are not corrected."""
-    pairs = [independent(6, 0, 200), independent(0, 12, 200), independent(40, 2, 200), independent(3, 3, 200)]
-    alone = [judge(p) for p in pairs]
-    assert [r.conclusion for r in alone] == ["drop", "gain", "drop", "no clear difference"]
-    together = judged_together(alone)
-    assert [r.conclusion for r in together] == ["no clear difference", "gain", "drop", "no clear difference"]
-    p_values = [p for r in alone for p in (r.p, 1.0 if r.p_gain is None else r.p_gain)]
-    adjusted = multipletests(p_values, method="holm")[1]
-    assert [r.p for r in together] == pytest.approx(list(adjusted[::2]))
-    assert [r.limit for r in together] == [r.limit for r in alone]
-    assert judged_together([]) == []
+def test_a_result_at_another_level() -> None:
+    """The level changes the conclusion of significant results only."""
+    alone = [judge(p) for p in (independent(6, 0, 200), independent(0, 12, 200), independent(3, 3, 200))]
+    assert [r.conclusion for r in alone] == ["drop", "gain", "no clear difference"]
+    strict = [judged_at(r, 0.001) for r in alone]
+    assert [r.conclusion for r in strict] == ["no clear difference", "gain", "no clear difference"]
+    assert [(r.p, r.p_gain, r.limit) for r in strict] == [(r.p, r.p_gain, r.limit) for r in alone]
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_the_p_value_of_the_last_run_is_a_bound(scores: list[list[int]]) -> None:
+    """It is at least the share of all exchanges of the runs that give as low a sum, and not far above it."""
+    sums = [sum(chosen) for chosen in itertools.product(*scores)]
+    exact = sum(s <= sum(runs[-1] for runs in scores) for s in sums) / len(sums)
+    assert exact - 1e-9 <= latest_drop(np.array(scores, dtype=float)) <= min(1, 8 * exact)
+
+
+def test_an_item_that_was_always_right_counts_more_than_one_that_varies() -> None:
+    """Each earlier run in which a lost item was right is evidence of a drop."""
+    assert latest_drop(np.array([[1.0, 0]] * 5)) == pytest.approx(1 / 2**5)
+    assert latest_drop(np.array([[1.0, 1, 1, 1, 0]] * 5)) == pytest.approx(1 / 5**5)
+    assert latest_drop(np.array([[1.0, 0, 1, 0, 0]] * 5)) > 0.01
+    assert latest_drop(np.array([[1.0, 1, 1]] * 5)) == latest_drop(np.array([[0.0, 0, 1]] * 5)) == 1
 
 
 # The upper limit of the drop

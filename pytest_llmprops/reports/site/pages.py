@@ -13,7 +13,7 @@ from pytest_llmprops.reports.kit.figures import SERIES, marker
 from pytest_llmprops.reports.page.html import ASSETS as PAGE_ASSETS
 from pytest_llmprops.reports.page.html import GLYPHS, SHAPES, environment, script_hash, style
 from pytest_llmprops.reports.page.items import pack
-from pytest_llmprops.reports.site.drift import Drift, sentence
+from pytest_llmprops.reports.site.drift import WINDOW, Drift, sentence
 from pytest_llmprops.reports.site.files import GENERATOR, SiteFiles
 from pytest_llmprops.reports.site.leaderboard import Board
 from pytest_llmprops.reports.site.measurements import Decision, Measurement, ModelIndexes, SiteRun, details
@@ -210,7 +210,11 @@ _VALUES = {
     "leaderboard": lambda content: {"boards": list(content.boards.values())},
     "trends": _trends,
     "items": _items,
-    "drift": lambda content: {"sentence": sentence(content.drifts), "drifts": content.drifts},
+    "drift": lambda content: {
+        "sentence": sentence(content.drifts),
+        "drifts": content.drifts,
+        "window": WINDOW,
+    },
     "gates": lambda content: {
         "decisions": content.decisions,
         "data": _markup(pack(details(content.decisions))),

@@ -216,11 +216,11 @@ def test_the_log_shows_the_rules(show: Open) -> None:
 def test_drift_is_the_title(show: Open) -> None:
     """The page says which model changed; the table has the conclusion, the items and the served models."""
     page = show("drift")
-    title = "drifting changed: 1 of 4 comparisons of consecutive runs shows a drop or a gain."
+    title = "drifting changed: 1 of 4 comparisons with earlier runs shows a drop or a gain."
     assert page.locator("h1").inner_text() == title
-    row = page.get_by_role("region", name="Consecutive runs of drifting, table").locator("tbody tr").first
+    row = page.get_by_role("region", name="Runs of drifting, table").locator("tbody tr").first
     assert row.inner_text().split("\t") == [
-        "2026-01-11 → 2026-01-21", "Homophones", "drop", "−20.0 (−29.2 to −11.2)", "20", "0",
+        "2026-01-11 → 2026-01-21", "Homophones", "1", "drop", "−20.0 (−29.2 to −11.2)", "20", "0",
         "served as drifting-0613 → drifting-1106",
     ]  # fmt: skip
 
