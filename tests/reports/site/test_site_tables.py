@@ -319,6 +319,31 @@ def test_a_change_counts_clusters_and_answered_items(runs: Path) -> None:
     assert [result.pairs for result in others if result] == [77, 78]
 
 
+def test_a_change_of_paradigms_counts_each_once(runs: Path) -> None:
+    """Where each cluster counts once, the difference is the mean over clusters."""
+    for n in range(3):
+        records = [
+            verdict("explicit", k, "correct" if n < 2 or k else "wrong", benchmark="eras", cluster=str(min(k, 1)))
+            for k in range(10)
+        ]  # fmt: skip
+        record(runs / f"run-{n}", n, records)
+    result = steps(runs)[0].result
+    assert result is not None
+    assert (result.noun, result.pairs, result.losses) == ("cluster", 2, 1)
+    assert result.difference == pytest.approx(-0.5)
+
+
+def test_items_whose_task_depends_on_the_answer_are_compared(runs: Path) -> None:
+    """An item has another task if the model answers otherwise, and is the same item."""
+    for n in range(3):
+        item = verdict("yes", 0, "correct" if n < 2 else "wrong", benchmark="oracle")
+        moved = replace(item, task="no" if n == 2 else "yes")
+        record(runs / f"run-{n}", n, [moved, verdict("linearity", 1, benchmark="oracle")])
+    result = steps(runs)[0].result
+    assert result is not None
+    assert (result.pairs, result.losses) == (2, 1)
+
+
 @pytest.mark.parametrize(
     ("more", "count"),
     [
