@@ -184,8 +184,8 @@ def latest_drop(scores: Floats) -> float:
 
     If the model did not change, each score of a cluster is equally likely to be the one of the last run. The p-value is
     Chernoff's bound of the probability that the sum over clusters is as low as observed (Boucheron, Lugosi & Massart
-    2013, *Concentration Inequalities*, section 2.2). It holds for few clusters, too, and is about ten times a small exact
-    probability.
+    2013, *Concentration Inequalities*, section 2.2). It holds for few clusters, too. It is about ten times the exact
+    probability if that is small.
 
     :param scores: sums or means by cluster and run, shape (clusters, runs); the last column is the last run.
     """

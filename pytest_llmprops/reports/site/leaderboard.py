@@ -121,16 +121,15 @@ def _board(
     for m in shown:
         standing, against = "", ""
         result = results.get(m.model)
-        if m is best:
+        if m is best and results:
             close = sum(not is_ahead(other, models) for other in results.values())
             standing = "highest" if close else "best"
             against = f"highest, not clearly ahead of {close} of {len(results)}" if close else "best"
-            against = against if results else ""
         elif result is not None:
             standing = "behind" if is_ahead(result, models) else "close"
             by = f"{points(-result.difference)} ({point_range(-result.high, -result.low)})"
             against = f"{'' if standing == 'behind' else 'not clearly '}behind the highest: {by}"
-        elif best is not None and m.share:
+        elif results and m.share:
             against = "was measured on other items"
         rows.append(_row(m, group, standing, against))
     lines = protocol_lines(measured.series[0], measured.benchmark)

@@ -76,6 +76,7 @@ def test_the_latest_complete_run_is_shown(tables: list[Board]) -> None:
     assert (rows["drifting"].runs, rows["drifting"].measurement.run.run_id) == (2, "drifting-1")
     assert rows["steady"].measurement.date == "2026-01-22"
     assert rows["steady"].cost == "0.0123 USD"
+    assert [(row.standing, row.against) for board in tables[1:] for row in board.rows] == [("", "")] * 3
     shown = {row.measurement.run.run_id for board in tables for row in board.rows}
     assert shown == {"steady-3", "drifting-1", "close-0", "poor-0", "other-settings", "smoke", "hostile"}
 
