@@ -22,8 +22,6 @@ from pytest_llmprops.core.comparison import (
     is_ruled_out,
     judge,
     judged_at,
-    times_to_pass,
-    unchanged_pass_rate,
 )
 from pytest_llmprops.core.paired import (
     Pairs,
