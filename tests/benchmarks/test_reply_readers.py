@@ -24,10 +24,11 @@ READERS = {reader.name: reader for reader in readers()}
 
 
 class Aim(NamedTuple):
-    """The precision and recall that a reader must reach; of readers without a positive label, of all answers."""
+    """What a reader must reach: precision and recall of its positive label, or of the others the share that agrees."""
 
-    precision: float
-    recall: float
+    precision: float = 0.0
+    recall: float = 0.0
+    agreement: float = 0.0
 
 
 AIMS = {
@@ -35,12 +36,12 @@ AIMS = {
     "dtails-select": Aim(0.99, 0.97),
     "dtails-translate": Aim(0.98, 0.98),
     "eras-explicit": Aim(0.99, 0.95),
-    "eras-implicit": Aim(0.98, 0.98),
-    "htest": Aim(0.98, 0.98),
+    "eras-implicit": Aim(agreement=0.98),
+    "htest": Aim(agreement=0.98),
     "htest-geometry": Aim(0.98, 0.98),
-    "oracle-list": Aim(0.97, 0.97),
-    "oracle-yesno": Aim(0.97, 0.97),
-    "oracle-paraphrases": Aim(0.97, 0.97),
+    "oracle-list": Aim(agreement=0.97),
+    "oracle-yesno": Aim(agreement=0.97),
+    "oracle-paraphrases": Aim(agreement=0.97),
 }
 
 
@@ -59,9 +60,8 @@ def test_a_reader_agrees_with_labelled_replies(name: str, scored: dict[str, Any]
         rows = labelled(folder, name)
         assert rows
         one = agreement(rows, *scored[name])
-        assert (one.precision >= AIMS[name].precision, one.recall >= AIMS[name].recall) == (True, True), (
-            one.misread
-        )
+        reached = Aim(one.precision, one.recall, one.agreed / one.total)
+        assert all(value >= aim for value, aim in zip(reached, AIMS[name], strict=True)), one.misread
 
 
 @pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
