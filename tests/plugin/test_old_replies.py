@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import pytest
 
 from pytest_llmprops.models.api.openai import model_list
 from tests.support.runs import Finished, Runner
+from tests.support.servers import JsonHandler, serving
 
 AGE = "stored replies of an unpinned model, up to 3.0 days old: "
 CHANGED = "stored replies from before the server's list of models changed: "
@@ -29,39 +28,27 @@ class Server:
         self.chats = self.lists = 0
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(JsonHandler):
             def do_GET(self) -> None:
                 outer.lists += 1
-                self._send({"data": outer.models}, 404 if outer.models is None else 200)
+                self.send_json({"data": outer.models}, 404 if outer.models is None else 200)
 
             def do_POST(self) -> None:
                 self.rfile.read(int(self.headers["Content-Length"]))
                 outer.chats += 1
                 message = {"role": "assistant", "content": "1"}
-                self._send({"model": "mine", "choices": [{"message": message, "finish_reason": "stop"}]}, 200)
+                self.send_json({"model": "mine", "choices": [{"message": message, "finish_reason": "stop"}]})
 
-            def _send(self, answer: object, status: int) -> None:
-                body = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *args: object) -> None: ...
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+        self.handler = Handler
+        self.url = ""
 
 
 @pytest.fixture
 def server() -> Iterator[Server]:
     """Return a running server."""
     server = Server()
-    threading.Thread(target=server.http.serve_forever, daemon=True).start()
-    yield server
-    server.http.shutdown()
-    server.http.server_close()
+    with serving(server.handler) as server.url:
+        yield server
 
 
 @pytest.fixture

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from stat import S_IMODE
 
@@ -14,6 +11,7 @@ import pytest
 from bench.stub_server import RunningStub
 from pytest_llmprops.cli.main import main
 from tests.support.runs import Runner
+from tests.support.servers import JsonHandler, serving
 
 pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
 PASSWORD = "pw-of-this-test-1"
@@ -68,41 +66,30 @@ class Gateway:
         self.calls: list[tuple[str, dict[str, str]]] = []
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(JsonHandler):
             def do_POST(self) -> None:
                 asked = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 outer.calls.append((self.path, {name.lower(): text for name, text in self.headers.items()}))
                 said = f"{self.path} {self.headers['api-key']} {self.headers['x-org']}"
                 if '"1 + 1 ="' in asked:
-                    self._send(400, {"error": {"message": said}})
+                    self.send_json({"error": {"message": said}}, 400)
                 message = {"role": "assistant", "content": said}
-                self._send(200, {"model": said, "choices": [{"message": message, "finish_reason": "stop"}]})
-
-            def _send(self, status: int, answer: object) -> None:
-                body = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                self.send_json({"model": said, "choices": [{"message": message, "finish_reason": "stop"}]})
 
             def do_GET(self) -> None:
-                self._send(404, {})
+                self.send_json({}, 404)
 
-            def log_message(self, *args: object) -> None: ...
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1?api-version={QUERY}"
+        self.handler = Handler
+        self.url = ""
 
 
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
     """Return a running gateway."""
     gateway = Gateway()
-    threading.Thread(target=gateway.http.serve_forever, daemon=True).start()
-    yield gateway
-    gateway.http.shutdown()
-    gateway.http.server_close()
+    with serving(gateway.handler) as url:
+        gateway.url = f"{url}?api-version={QUERY}"
+        yield gateway
 
 
 def test_headers_and_queries_are_sent_and_never_written(
