@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bench.process import PLAIN, measure
-from fixtures.replies import dtails_replies
+from fixtures.replies import dtails_replies, labelled_replies
 from pytest_llmprops.benchmarks.dtails.reading import (
     declines,
     paper_selection,
@@ -459,21 +459,14 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
     }
 
 
-def labelled(folder: Path, name: str) -> list[dict[str, Any]]:
-    """Return the labelled replies of a file, ``[]`` if the folder does not have it."""
-    path = folder / f"{name}.jsonl"
-    # Not splitlines(): replies contain other line separators.
-    lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []
-    return [json.loads(line) for line in lines if line]
-
-
 def score(bench: Bench) -> None:
     """Print the agreement of each reader with the labelled replies, by class, and what it misread."""
     folder = Path(os.environ.get("LLMPROPS_REPLIES") or LABELLED)
     data = os.environ.get("LLMPROPS_DATA")
     for name, (read, positive) in scored_readers(Path(data) if data else None).items():
         groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-        for row in labelled(folder, name):
+        # Not every folder has a file for each reader.
+        for row in labelled_replies(name, folder) if (folder / f"{name}.jsonl").exists() else ():
             groups["all"].append(row)
             groups[{"p": "plain", "m": "messy", "a": "adversarial"}[row["cls"]]].append(row)
         for group, members in groups.items():

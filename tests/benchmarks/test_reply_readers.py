@@ -14,11 +14,11 @@ from bench.readers import (
     Reader,
     agreement,
     growth,
-    labelled,
     readers,
     replies,
     scored_readers,
 )
+from fixtures.replies import labelled_replies
 
 READERS = {reader.name: reader for reader in readers()}
 
@@ -57,7 +57,7 @@ def test_a_reader_agrees_with_labelled_replies(name: str, scored: dict[str, Any]
     """Replies that somebody wrote and labelled before the reader saw them are read as labelled."""
     more = os.environ.get("LLMPROPS_REPLIES")
     for folder in [LABELLED, *([Path(more)] if more else [])]:
-        rows = labelled(folder, name)
+        rows = labelled_replies(name, folder)
         assert rows
         one = agreement(rows, *scored[name])
         reached = Aim(one.precision, one.recall, one.agreed / one.total)
