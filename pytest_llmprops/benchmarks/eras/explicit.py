@@ -32,10 +32,7 @@ PROMPT = (
 )
 
 #: The request after a reply that cannot be read.
-RETRY = (
-    "上面的回答无法读取：{problem}。请把下面的句子切分成词，词与词之间用一个空格隔开。"
-    "不要改动、增加或删去任何字，不要解释，只回答切分后的句子。\n\n{text}"
-)
+RETRY = "上面的回答无法读取：{problem}。" + PROMPT
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from pytest_llmprops.benchmarks.eras import explicit
 from pytest_llmprops.benchmarks.eras.chat_sentiment import NOTES, ChatScores, score_pair
@@ -106,7 +106,6 @@ _REASONS = {
 
 
 Rule = Literal["paper", "segmented"]
-RULES: tuple[Rule, ...] = get_args(Rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,8 +304,9 @@ def judge_chat(
     unread = None if control.words else control.reply.text.strip()
     verdict = SegmentJudge(rule).judge(pair, texts, (test.words, control.words), unread)
     reason = verdict.reason if control.words else f"{verdict.reason}; control: {control.problem}"
-    rights = {judged_site(test.words, texts[0], pair, one)[0].right for one in RULES}
-    values = {**verdict.values, **flags, READ_ALIKE: float(len(rights) == 1)}
+    # The rules differ only at degenerate sites, which the paper's rule calls right.
+    differs = judged_site(test.words, texts[0], pair, "segmented")[0] == DEGENERATE
+    values = {**verdict.values, **flags, READ_ALIKE: float(not differs)}
     evidence = {READ_BY: "read after one retry" if test.retried else "read at once"}
     return replace(verdict, reason=reason, values=values, evidence=evidence)
 
