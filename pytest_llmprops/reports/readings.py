@@ -33,8 +33,9 @@ def readings_section(parts: Sequence[Measured], series: Sequence[Series]) -> lis
     names_both = len(parts) * len(series) > 1
     for s in series:
         for part in parts:
-            readings = Readings(s.model, part.benchmark, answered(part.records(s)))
-            for stratum, share, n in _rules(readings):
+            for readings, (stratum, share, n) in (
+                (one, rule) for one in readings_of(part.records(s)) for rule in _rules(one)
+            ):
                 link = {"benchmark": part.benchmark, "series": str(s.index), "check": "sample"}
                 cells = [Cell(part.facts.title), Cell(s.starred)] if names_both else []
                 texts = (stratum.status, one_line(stratum.rule, 80) or MISSING, _differs(readings, stratum))
@@ -52,11 +53,6 @@ def readings_section(parts: Sequence[Measured], series: Sequence[Series]) -> lis
     ]
     table = Table("Replies by rule", tuple(columns), tuple(rows), NOTE)
     return [Section((table,), title="Readings", about="How the replies were read.")]
-
-
-def answered(records: Sequence[VerdictRecord]) -> tuple[VerdictRecord, ...]:
-    """Return the records without errors."""
-    return tuple(record for record in records if record.status != "error")
 
 
 def _rules(readings: Readings) -> Iterator[tuple[Stratum, float, int]]:

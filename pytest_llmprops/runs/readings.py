@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.numbers import count, counted, percent
 from pytest_llmprops.core.records import VerdictKey, VerdictRecord
+from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.verdicts import READ_ALIKE, READ_BY, text_in
 from pytest_llmprops.runs.reviews import Review
@@ -96,7 +97,11 @@ class Readings:
         return both.count(0.0), len(both)
 
     def sample(self, size: int = SAMPLE) -> list[VerdictRecord]:
-        """Return verdicts for a person to check: some of every stratum, further ones in proportion to its size.
+        """Return verdicts for a person to check, by stratum (:meth:`sampled`)."""
+        return [record for chosen in self.sampled(size).values() for record in chosen]
+
+    def sampled(self, size: int = SAMPLE) -> dict[Stratum, list[VerdictRecord]]:
+        """Return some verdicts of every stratum to check, further ones in proportion to its size.
 
         The choice depends on the ids alone, so a second call gives the same verdicts.
         """
@@ -108,11 +113,7 @@ class Readings:
             wanted = {
                 stratum: min(sizes[stratum], n + math.floor(more[stratum])) for stratum, n in wanted.items()
             }
-        return [
-            record
-            for s, members in self.strata.items()
-            for record in sorted(members, key=_shuffled)[: wanted[s]]
-        ]
+        return {s: sorted(members, key=_shuffled)[: wanted[s]] for s, members in self.strata.items()}
 
     def corrected(self, reviews: Mapping[VerdictKey, Review]) -> Corrected | None:
         """Return the accuracy that a person's marks on the sample imply; None without such a mark.
@@ -125,12 +126,9 @@ class Readings:
         """
         value = below = above = 0.0
         marked = misread = unmarked = 0
-        sample: dict[Stratum, list[VerdictRecord]] = {}
-        for record in self.sample():
-            sample.setdefault(Stratum.of(record), []).append(record)
-        for stratum, members in self.strata.items():
+        for stratum, chosen in self.sampled().items():
+            members = self.strata[stratum]
             weight = len(members) / len(self.records)
-            chosen = sample.get(stratum, [])
             own = [
                 (r, review)
                 for r in chosen
@@ -192,29 +190,24 @@ def readings_of(records: Iterable[VerdictRecord]) -> list[Readings]:
     return [Readings(*names, tuple(members)) for names, members in groups.items()]
 
 
-def unread_warning(readings: Readings) -> str:
-    """Return the warning of a headline if many replies could not be read; empty otherwise."""
-    if readings.unread_share <= MANY:
-        return ""
-    share = percent(readings.unread_share)
-    return f"{share} of the replies could not be read: format, not ability, may be measured"
-
-
 def reading_remarks(benchmark: Benchmark, records: Sequence[VerdictRecord]) -> list[str]:
     """Return warnings on how a model's replies were read, one line each: unread, read differently, all the same.
 
     :param records: of one model; the tasks of the headline count, or all if there are no others.
     """
-    apart = benchmark.controls | benchmark.side_tasks
-    own = [r for r in records if r.status != "error" and r.task not in apart]
-    own = own or [r for r in records if r.status != "error"]
+    own = [r for r in records if r.status != "error"]
+    headline = BenchmarkMetadata.of(type(benchmark)).headline_tasks(r.task for r in own)
+    own = [r for r in own if r.task in headline]
     if not own:
         return []
     readings = Readings(own[0].model, benchmark.name, tuple(own))
     lines = []
-    if warning := unread_warning(readings):
+    if readings.unread_share > MANY:
         causes = ", ".join(f"{one_line(cause, 60)} {count(n)}" for cause, n in readings.unread.most_common(3))
-        lines.append(f"{warning} ({causes})")
+        lines.append(
+            f"{percent(readings.unread_share)} of the replies could not be read: format, not ability, may be measured"
+            f" ({causes})"
+        )
     different, compared = readings.differing
     if different > MANY * compared:
         lines.append(

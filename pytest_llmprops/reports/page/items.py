@@ -19,7 +19,7 @@ from pytest_llmprops.reports.kit.blocks import Failures, ItemData, Upgrade, visi
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.pairs import pair_records
-from pytest_llmprops.runs.readings import Stratum, readings_of
+from pytest_llmprops.runs.readings import readings_of
 from pytest_llmprops.runs.reviews import Review
 
 #: options with a value that must not be repeated: what selects models and cases, writes files or decides
@@ -364,12 +364,10 @@ def _readings(
     sample: list[tuple[int, int]] = []
     for s in series:
         for readings in readings_of(r for rows in s.by_benchmark.values() for r in rows):
-            numbers = {stratum: len(strata) + n for n, stratum in enumerate(readings.strata)}
-            strata += (
-                [s.index, benchmarks[readings.benchmark], ORDER.index(stratum.status), len(members)]
-                for stratum, members in readings.strata.items()
-            )
-            sample += ((places[s.index, r.key], numbers[Stratum.of(r)]) for r in readings.sample())
+            for stratum, chosen in readings.sampled().items():
+                sample += ((places[s.index, r.key], len(strata)) for r in chosen)
+                size = len(readings.strata[stratum])
+                strata.append([s.index, benchmarks[readings.benchmark], ORDER.index(stratum.status), size])
     return {"strata": strata, "sample": sample}
 
 
