@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import time
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,10 @@ def texts() -> list[str]:
     return single + [item[side] for item in pairs() for side in ("first", "second")]
 
 
+def readme() -> str:
+    return DataFolder(builtin_data(), "builtin").text("oracle/README.md")
+
+
 def words(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"\w+", text.casefold()))
 
@@ -52,10 +57,10 @@ def named(item: Item) -> list[str]:
 
 
 def test_sizes() -> None:
-    """There are at least 120 general sentences, 80 technical sentences and 120 pairs, all with unique ids."""
+    """There are at least 120 general sentences, 80 technical sentences and 160 pairs, all with unique ids."""
     assert len(sentences("general")) >= 120
     assert len(sentences("technical")) >= 80
-    assert len(pairs()) >= 120
+    assert len(pairs()) >= 160
     check_unique(builtin(), "oracle")
     assert {item.source for item in builtin()} == {"builtin"}
     assert {item.language for item in builtin()} == {"en"}
@@ -63,14 +68,17 @@ def test_sizes() -> None:
 
 def test_readme_counts_the_rows() -> None:
     """The README's table has the row count of every file."""
-    readme = DataFolder(builtin_data(), "builtin").text("oracle/README.md")
-    result = {name: int(rows) for name, rows in re.findall(r"`(\w+)\.jsonl` \| (\d+) ", readme)}
+    result = {name: int(rows) for name, rows in re.findall(r"`(\w+)\.jsonl` \| (\d+) ", readme())}
     expected = {domain: len(sentences(domain)) for domain in ("general", "technical")}
     assert expected | {"pairs": len(pairs())} == result
 
 
 #: ids of earlier pairs, which never return with another text
-RETIRED = {"003", "013", "019", "039", "049", "059", "075", "085", "111"}
+RETIRED = {
+    "003", "013", "018", "019", "022", "024", "025", "027", "031", "038", "039", "040", "042", "043", "049",
+    "057", "058", "059", "060", "065", "075", "076", "078", "080", "081", "085", "104", "107", "110", "111",
+    "112", "114", "115", "121", "123",
+}  # fmt: skip
 
 
 def test_ids_number_the_rows() -> None:
@@ -227,15 +235,44 @@ def overlap(item: Item) -> float:
     return len(first & second) / len(first | second)
 
 
-def test_levels_match_the_word_overlap() -> None:
-    """Word overlap separates the labels of clear pairs, and points the other way for subtle pairs."""
-    mean = {
-        key: sum(map(overlap, result)) / len(result)
-        for key in {(i.task, i["level"]) for i in pairs()}
-        for result in [[i for i in pairs() if (i.task, i["level"]) == key]]
-    }
-    assert mean["yes", "clear"] > mean["no", "clear"] + 0.2
-    assert mean["yes", "subtle"] < mean["no", "subtle"] - 0.2
+def best_threshold(result: Sequence[Item]) -> float:
+    """Return the largest share of labels that a threshold on the overlap gets right, in either direction."""
+    labelled = [(overlap(item), item["label"]) for item in result]
+    hits = [sum((value >= t) == label for value, label in labelled) for t in {v for v, _ in labelled}]
+    return max(max(count, len(result) - count) for count in hits) / len(result)
+
+
+def test_best_threshold() -> None:
+    """The best threshold is found whichever side has the positives, and is no better than chance on equal overlaps."""
+
+    def row(common: int, label: bool) -> Item:
+        second = " ".join(["a", "b", "c", "d"][:common] + ["x", "y", "z"][: 4 - common])
+        fields = {"first": "a b c d", "second": second, "label": label, "level": "clear"}
+        return Item("oracle/pair/1", "yes" if label else "no", "en", "builtin", fields=fields)
+
+    assert best_threshold([row(1, False), row(2, False), row(3, True), row(4, True)]) == 1
+    assert best_threshold([row(1, True), row(2, True), row(3, False), row(4, True)]) == 0.75
+    assert best_threshold([row(2, True), row(2, False)]) == 0.5
+
+
+@pytest.mark.parametrize("levels", [("clear",), ("subtle",), ("clear", "subtle")])
+def test_word_overlap_does_not_tell_the_labels_apart(levels: tuple[str, ...]) -> None:
+    """No threshold on the word overlap gets more than 58% of the labels right, at either level or in all pairs."""
+    share = best_threshold([item for item in pairs() if item["level"] in levels])
+    assert share <= 0.58
+    assert f"{share:.1%}" in readme()
+
+
+def test_overlaps_of_both_labels_are_alike() -> None:
+    """Each band of word overlap has nearly as many pairs of one label as of the other; the README has the numbers."""
+    for level, most in (("clear", 3), ("subtle", 1)):
+        bands = {label: [0, 0, 0, 0] for label in (1, 0)}
+        for item in pairs():
+            if item["level"] == level:
+                bands[item["label"]][bisect([0.4, 0.6, 0.75], overlap(item))] += 1
+        assert all(abs(yes - no) <= most for yes, no in zip(bands[1], bands[0], strict=True)), bands
+        for label, counts in bands.items():
+            assert f"| {level}, label {label} | {' | '.join(map(str, counts))} |" in readme()
 
 
 # ---- published data
