@@ -75,6 +75,8 @@ class OracleChecker(Benchmark):
     presentation = frozenset({"search", "shrink_calls", "replications"})
     properties = (LINEARITY, *PAIR_SEARCHES)
     tasks_by_answer = frozenset({YES, NO})
+    # What the checker accepts of answers on pairs may be wrong: an oracle that knows nothing may be accepted, too.
+    unranked = frozenset({YES, NO})
     protocols = {
         "paper": NamedSettings(OracleSettings(), assumed=_ASSUMED),
         "quick": NamedSettings(

@@ -14,6 +14,7 @@ from pytest_llmprops.reports.kit.blocks import (
     percent,
     point_range,
     points,
+    visible,
     words,
 )
 from pytest_llmprops.reports.kit.generic import compare, limit_shown
@@ -48,7 +49,9 @@ def _gate(gate: GateResult) -> str:
 def finding(measured: Measured) -> str:
     """Return the sentence on one benchmark, without a full stop."""
     facts, tasks = measured.facts, measured.headline_tasks
-    shares = [(s, share) for s in measured.series if (share := measured.accuracy(s, tasks))]
+    if not facts.is_ranked(tasks):
+        return unranked(measured)
+    shares = [(s, share) for s in measured.series if (share := measured.headline(s))]
     if not shares:
         return f"Nothing of {facts.title} was answered"
     if all(task in facts.accuracy_targets for task in tasks):
@@ -139,6 +142,19 @@ def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> 
         text += ", fewer than guessing would"
     weakest = weak_spot(measured, series, tasks)
     return f"{text} and loses most {weakest}" if weakest else text
+
+
+def unranked(measured: Measured) -> str:
+    """Return the first remark on each series, for tasks whose accuracy says nothing by itself."""
+    found = []
+    for s in measured.series:
+        remarks = (
+            row.text
+            for row in s.run.facts.remarks
+            if (row.model, row.benchmark) == (s.model, measured.benchmark)
+        )
+        found.append(f"{s.starred}: {visible(next(remarks, 'no conclusion'))}")
+    return "; ".join(found)
 
 
 def targeted(noun: str, shares: list[tuple[Series, Share]], target: float) -> str:
