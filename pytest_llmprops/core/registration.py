@@ -52,7 +52,7 @@ class BenchmarkMetadata:
     chance: Mapping[str, float] = field(default_factory=dict)
     printed_task: str = ""
     accuracy_targets: Mapping[str, float] = field(default_factory=dict)
-    unranked: tuple[str, ...] = ()
+    unranked: Mapping[str, str] = field(default_factory=dict)
     weighting: str = "item"
     presentation: tuple[str, ...] = ()
     metric_directions: Mapping[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class BenchmarkMetadata:
             chance=dict(benchmark.chance),
             printed_task=benchmark.printed_task,
             accuracy_targets=dict(benchmark.accuracy_targets),
-            unranked=tuple(sorted(benchmark.unranked)),
+            unranked=dict(benchmark.unranked),
             weighting=benchmark.weighting,
             presentation=tuple(sorted(benchmark.presentation)),
             metric_directions=dict(benchmark.metric_directions),

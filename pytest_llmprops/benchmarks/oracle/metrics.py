@@ -29,7 +29,8 @@ from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import Interval, clopper_pearson
 
-#: minimum number of accepted answers of a null oracle whose precision counts
+OVERLAP = "word overlap"
+#: minimum number of accepted answers of a null oracle, and of tests of a no, whose shares count
 FEWEST_ACCEPTED = 10
 #: maximum share of the more frequent answer, where no labels say whether answers are right
 MOST_ALIKE = 0.95
@@ -237,7 +238,7 @@ class Pairs:
             weight = float(v.get("overlap_proof", 0.0) >= threshold) if is_yes else passes
             accepted += weight
             right += weight * (v["label"] == is_yes)
-        name = f"word overlap ≥ {threshold:.2f}"
+        name = f"{OVERLAP} ≥ {threshold:.2f}"
         return Played(name, len(self.values), accepted, right if self.is_labelled else None)
 
     @cached_property
@@ -249,7 +250,7 @@ class Pairs:
     def _best_overlap(self) -> Played:
         fair = [played for played in self.overlap_judges if self._is_fair(played)]
         best = max(fair, key=self.merit, default=None)
-        return best or Played("word overlap", len(self.values), 0.0, 0.0 if self.is_labelled else None)
+        return best or Played(OVERLAP, len(self.values), 0.0, 0.0 if self.is_labelled else None)
 
     def _same_source(self) -> Played:
         """Return an oracle that says no to every pair, and knows its own paraphrases by the overlap of words."""
@@ -310,11 +311,9 @@ def _accepted_pairs(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
         right = [v["said_yes"] == v["label"] for v in pairs.values]
         accepted = [is_right for v, is_right in zip(pairs.values, right, strict=True) if v["accepted"]]
         yield rate(place, "accepted_precision", accepted, "higher")
-        for group, wanted in (("right answers", True), ("wrong answers", False)):
+        for name, wanted in (("right_acceptance_rate", True), ("wrong_acceptance_rate", False)):
             members = [v for v, is_right in zip(pairs.values, right, strict=True) if is_right is wanted]
-            if members:
-                direction = "higher" if wanted else "lower"
-                yield rate(place, "acceptance_rate", _hits(members, "accepted"), direction, group=group)
+            yield rate(place, name, _hits(members, "accepted"), DIRECTIONS[name])
     if pairs.drawn:
         yield Metric(
             *place, "source_revealed_rate", pairs.source_revealed, len(pairs.drawn), direction="lower"
@@ -343,8 +342,8 @@ def pair_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
     for source, values in sources.items():
         pairs = Pairs(values)
         if pairs.values and pairs.nulls:
-            yield from _conclusion(pairs, f"pairs ({source})" if len(sources) > 1 else "pairs")
-    no = [r.values for r in records if r.values.get("said_yes") == 0]
+            yield from _conclusion(pairs, f"{PAIRS}: {source}" if len(sources) > 1 else PAIRS)
+    no = [r.values for r in records if r.task == NO]
     yield from _no_bound(no, Pairs(no))
 
 
@@ -382,11 +381,11 @@ def _no_bound(no: Sequence[Values], pairs: Pairs) -> Iterator[str]:
         return
     most = int(max(v[f"tests_{phi_of(v)}"] for v in tested))
     passed = "1 test" if most == 1 else f"{most} tests"
-    if pairs.drawn and pairs.source_revealed > MOST_REVEALED**most:
+    many, limit = len(pairs.drawn), MOST_REVEALED**most
+    if many >= FEWEST_ACCEPTED and pairs.source_revealed > limit:
         yield (
-            f"accepted no: no bound: word overlap alone passes {pairs.source_revealed:.1%} of the tests of"
-            f" {len(pairs.drawn)} answers (at most {MOST_REVEALED**most:.1%} is allowed), so paraphrases reveal"
-            " their source"
+            f"accepted no: no bound: word overlap alone passes the tests of {pairs.source_revealed:.1%} of {many}"
+            f" answers (at most {limit:.1%} is allowed), so paraphrases reveal their source"
         )
         return
     one_sided = [v for v in tested if not v[f"fair_coin_{phi_of(v)}"]]
@@ -400,6 +399,7 @@ def _no_bound(no: Sequence[Values], pairs: Pairs) -> Iterator[str]:
     yield (
         f"accepted no: a model whose answers do not depend on the coin passes {passed} with probability at most"
         f" {0.5**most:.3g}{exception}"
+        + ("" if many >= FEWEST_ACCEPTED else "; too few tests to say whether word overlap names the source")
     )
 
 
@@ -476,7 +476,7 @@ def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
 
 def remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
     """Yield the bound of an acceptance, and a note that a rejected answer is not turned into its opposite."""
-    yield from linearity_remarks([r for r in records if r.task == LINEARITY])
     yield from pair_remarks([r for r in records if r.task in (YES, NO)])
+    yield from linearity_remarks([r for r in records if r.task == LINEARITY])
     if any(r.task in (YES, NO) for r in records):
         yield "a rejected answer is not trusted; it is never turned into its opposite"

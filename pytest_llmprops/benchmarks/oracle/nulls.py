@@ -22,6 +22,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair, holds
 from pytest_llmprops.benchmarks.oracle.paraphrase import Align, ParaphraseChecker, prove
@@ -179,6 +180,10 @@ async def null_values(x: Pair, checker: ParaphraseChecker, rng: random.Random) -
     return values if itself.missing else values | {"self_aligned": float(holds(itself.rho, settings.phi))}
 
 
+def _overlaps(limit: float, first: str, second: str) -> bool:
+    return overlap(first, second) >= limit
+
+
 async def _proved_by_overlap(x: Pair, checker: ParaphraseChecker) -> float:
     """Return the highest threshold at which a judge by word overlap proves a yes; 0 if none does.
 
@@ -191,10 +196,8 @@ async def _proved_by_overlap(x: Pair, checker: ParaphraseChecker) -> float:
     low, high = -1, len(limits) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        limit = limits[middle]
-        proof = await checker.proof(
-            x.first, x.second, null_oracle(lambda one, two, limit=limit: overlap(one, two) >= limit)
-        )
+        judge = partial(_overlaps, limits[middle])
+        proof = await checker.proof(x.first, x.second, null_oracle(judge))
         if holds(proof.rho, checker.settings.phi):
             low = middle
         else:

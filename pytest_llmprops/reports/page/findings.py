@@ -32,7 +32,7 @@ def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
     A sentence says how good a single model is, whether the second of two is better, or which of several is best.
     Only differences that a test shows are named.
     """
-    sentences = [s for part in parts if (s := finding(part))]
+    sentences = [s for part in parts for s in dict.fromkeys((finding(part), unranked(part))) if s]
     runs = list({id(s.run): s.run for s in series}.values())
     lines = [_gate(gate) for run in runs if (gate := run.facts.gate) is not None] + sentences
     return lines or ["No case has a verdict, so there is nothing to report"]
@@ -145,15 +145,15 @@ def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> 
 
 
 def unranked(measured: Measured) -> str:
-    """Return the first remark on each series, for tasks whose accuracy says nothing by itself."""
+    """Return the remark on each series about the tasks whose accuracy says nothing by itself; empty without them."""
+    words = {measured.facts.unranked.get(task) for task, _, _ in measured.places} - {None}
     found = []
-    for s in measured.series:
+    for s in measured.series if words else ():
         remarks = (
-            row.text
-            for row in s.run.facts.remarks
-            if (row.model, row.benchmark) == (s.model, measured.benchmark)
+            r.text for r in s.run.facts.remarks if (r.model, r.benchmark) == (s.model, measured.benchmark)
         )
-        found.append(f"{s.starred}: {visible(next(remarks, 'no conclusion'))}")
+        text = next((text for text in remarks if text.partition(":")[0] in words), "no conclusion")
+        found.append(f"{s.starred}: {visible(text)}")
     return "; ".join(found)
 
 
