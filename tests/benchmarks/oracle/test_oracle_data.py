@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmarks.oracle import nulls
 from pytest_llmprops.benchmarks.oracle.items import DOMAINS, MSRP, REDOCRED, items, occurs_in
 from pytest_llmprops.benchmarks.oracle.redocred import Detokenised, detokenised
 from pytest_llmprops.core.items import Item, check_unique
@@ -286,15 +287,16 @@ def test_one_sentence_that_says_more_has_one_label() -> None:
 
 
 def overlap(item: Item) -> float:
-    """Return the Jaccard overlap of the words of a pair."""
-    first, second = set(words(item["first"])), set(words(item["second"]))
-    return len(first & second) / len(first | second)
+    """Return the overlap of a pair, as the null oracle ``overlap`` sees it."""
+    return nulls.overlap(item["first"], item["second"])
 
 
 def best_threshold(result: Sequence[Item]) -> float:
     """Return the largest share of labels that a threshold on the overlap gets right, in either direction."""
     labelled = [(overlap(item), item["label"]) for item in result]
-    hits = [sum((value >= t) == label for value, label in labelled) for t in {v for v, _ in labelled}]
+    hits: list[int] = [
+        sum((value >= t) == label for value, label in labelled) for t in {v for v, _ in labelled}
+    ]
     return max(max(count, len(result) - count) for count in hits) / len(result)
 
 
