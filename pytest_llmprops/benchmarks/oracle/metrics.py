@@ -393,7 +393,7 @@ def _no_bound(no: Sequence[Values], pairs: Pairs) -> Iterator[str]:
     exception = (
         f"; no bound for {unfair}, where only one sentence had paraphrases to draw from (so in"
         f" {len(one_sided)} of {len(tested)} tested answers of no)"
-        if one_sided
+        if unfair
         else ""
     )
     yield (
