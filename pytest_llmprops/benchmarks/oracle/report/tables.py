@@ -229,12 +229,14 @@ def _losses_table(measured: Measured, places: list[Place]) -> Table:
         shares = [own(measured, s, f"{outcome}_entity_rate", place, group) for outcome in OUTCOMES]
         texts = (s.starred, domain_name(place, group), rule_of(measured, s, place))
         rows.append((*map(Cell, texts), Cell(f"{metric.n:,}", metric.n), *shares))
-    columns = ("Entities", *(outcome.capitalize() for outcome in OUTCOMES))
+    columns = ("Entities", "Consistent", "Inconsistent", "Varies between sentences", "Dependent", "Undecided")
     note = (
         "Tested entities by how they are lost in changed sentences. Consistent: always or never. Inconsistent: the"
         f" answer varies by itself, and a dependence of {100 * EXCLUDED:.0f} points or more on another one is excluded."
-        " Dependent: the losses differ between sentences more than chance explains (likelihood-ratio test, 5%, Holm"
-        " over the entities of a sentence). Undecided: the replies are too few to tell."
+        " Varies between sentences: the losses differ between sentences more than chance explains, but no other entity"
+        " was found that explains it. Dependent: the losses go with the other replaced entities, one of them, their"
+        " number, or whether it is odd (permutation of sentences). Tests at 5%, Holm over the entities of a sentence."
+        " Undecided: the replies or the sentences are too few to tell."
     )
     heading = ("Model", "Sentences from", "Rule")
     return Table("Noise or dependence", headings(heading, columns), tuple(rows), note)
