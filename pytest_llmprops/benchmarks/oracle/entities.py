@@ -255,7 +255,12 @@ _BEGINS = re.compile(r"(?:\A|[.!?:;…][\"'“”‘’)\]]*\s|[\"“‘(\[]|(?:
 _IDENTIFIER = re.compile(r"\d|\w_\w|[a-z][A-Z]|[A-Z]{2}|\w::\w")
 _PRONOUN = re.compile(r"I(?:['’]\w+)?\Z")
 #: words that a heading in capitals writes small
-_SMALL = frozenset("a an and as at but by for from in into of on or over per the to via vs with".split())
+_SMALL = frozenset(
+    {
+        "a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "into", "of", "on", "or", "over", "the", "to",
+        "via", "vs", "with",
+    }
+)  # fmt: skip
 
 
 def written_names(sentence: str) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from pytest_llmprops.core.verdicts import (
     without_empty,
 )
 
+#: why an entity is left out that the sentence does not contain
+NOT_IN_SENTENCE = "not in the sentence"
 #: maximum rejected replacements whose reasons an entity's evidence keeps
 _MOST_REJECTED = 5
 
@@ -180,7 +182,7 @@ def entity_evidence(answer: Sequence[Entity], chosen: Sequence[Synonym]) -> tupl
             refused = "; ".join(f"{text!r}: {why}" for text, why in synonym.rejected[:_MOST_REJECTED])
             why_not = f"no replacement{': ' + refused if refused else ''}"
         elif entity.state == "not_literal":
-            why_not = "not in the sentence"
+            why_not = NOT_IN_SENTENCE
         else:
             why_not = f"inside {entity.inside!r}" if entity.state == "contained" else "not tested"
         rows.append({**known, "left_out": why_not})
