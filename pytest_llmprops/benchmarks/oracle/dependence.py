@@ -10,15 +10,15 @@ three models of how often it is lost in the replies about a sentence R(z):
 
 ===============  ====================================================================================================
 consistent       in each state it is lost in every reply or in none
-dependent        a test over sentences rejects the first two models: the losses go with the other replaced entities
+dependent        the first two models are rejected: the losses go with the other replaced entities
 varying          the sentences differ more than chance explains, and no entity explains it
 inconsistent     the answer to the same question varies, and for each other entity j, an exact test excludes that
                  replacing j changes the loss by ``EXCLUDED`` (50 points) or more
 undecided        it varies, but the replies or the sentences are too few to tell
 ===============  ====================================================================================================
 
-A rejection is at 5%. Both p-values are exact up to their random draws, and adjusted for the entities of the sentence
-(Holm). The statistic is the smallest chi-square p-value of several ones; its own distribution comes from the draws:
+A rejection is at 5%. Both p-values are exact up to their random draws, and adjusted (Holm): that of noise for the
+entities of the sentence, that of dependence for those of them for which noise is rejected. The statistic is the smallest chi-square p-value of several ones; its own distribution comes from the draws:
 
 - noise: every assignment of the lost replies to the sentences with the same z_i is equally likely. The statistics are
   the likelihood ratios of all sentences and of each single j.
@@ -67,7 +67,8 @@ class Losses:
     :param place: its bit.
     :param lost: replies that lose it, out of ``of``.
     :param p: p-value of noise, adjusted for the entities of the sentence; 1 if there is nothing to explain.
-    :param p_unrelated: p-value of losses that have nothing to do with the other replaced entities, adjusted likewise.
+    :param p_unrelated: p-value of losses that have nothing to do with the other replaced entities, adjusted for the
+        entities for which noise is rejected; 1 for the others.
     :param on: places of the other entities that explain its losses alone, if it is dependent. Of several, the replies
         do not tell which; with none, it depends on a combination.
     :param changes: by place of another entity, the change of the loss when that one is replaced; None if the entity's
@@ -107,10 +108,13 @@ def losses(sentences: Sequence[tuple[int, Samples]], subject: Subject) -> tuple[
     bits = np.array([[z >> place & 1 for place in range(subject.m)] for z in read], dtype=np.int64)
     tables = [_Table(place, bits, table[:, place], table[:, -1]) for place in range(subject.m)]
     varying = [table for table in tables if table.varies]
-    tests = [table.unrelated() for table in varying]
-    noise, unrelated = holm([t.noise_p() for t in varying]), holm([test.p for test in tests])
-    known = dict(zip((t.place for t in varying), zip(noise, unrelated, tests, strict=True), strict=True))
-    return tuple(table.losses(*known.get(table.place, (None, 1.0, None))) for table in tables)
+    noise = dict(zip((t.place for t in varying), holm([t.noise_p() for t in varying]), strict=True))
+    # Only entities that are not noise are tested for dependence, so that those that are do not cost power.
+    tests = {t.place: t.unrelated() for t in varying if noise[t.place] <= ALPHA}
+    unrelated = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
+    return tuple(
+        t.losses(noise.get(t.place), unrelated.get(t.place, 1.0), tests.get(t.place)) for t in tables
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,19 +161,20 @@ class _Table:
         """Return the outcome.
 
         :param noise: p-value of noise, adjusted; None if there is nothing to explain.
-        :param unrelated: that of ``test``, adjusted.
+        :param unrelated: p-value of ``test``, adjusted.
+        :param test: missing if noise is not rejected.
         """
         known = Losses(self.place, "consistent", int(self.lost.sum()), int(self.of.sum()))
-        if noise is None or test is None:
+        if noise is None:
             return known
         every = range(self.bits.shape[1])
         changes = [self._change(place) if place in self.others else None for place in every]
         known = replace(known, p=noise, p_unrelated=unrelated, changes=tuple(changes), outcome="undecided")
-        if unrelated <= ALPHA:
+        if test is not None and unrelated <= ALPHA:
             alone = zip(self.others, test.alone, strict=True)
             on = tuple(place for place, p in alone if p <= ALPHA and self._explains(place))
             return replace(known, outcome="dependent", on=on)
-        if noise <= ALPHA:
+        if test is not None:
             return replace(known, outcome="varying") if test.lowest <= ALPHA else known
         repeated = bool(((self.lost > 0) & (self.lost < self.of)).any())
         if repeated and all(self._is_excluded(place) for place in self.others):

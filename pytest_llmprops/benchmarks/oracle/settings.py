@@ -85,10 +85,12 @@ class LinearitySettings:
             raise ValueError(f"delta must be at least {LOWEST_DELTA} and below 1, or none")
         if self.rule == "any":
             raise ValueError(
-                "epsilon and delta need a rule with a bound: set rule to majority or single, not any"
+                "epsilon and delta need a rule with a bound: set rule to majority or single, or both to none"
             )
         if self.draw != "informative":
-            raise ValueError("epsilon and delta need tests that can fail: set draw to informative")
+            raise ValueError(
+                "epsilon and delta need tests that can fail: set draw to informative, or both to none"
+            )
         if self.tests != DEFAULT_TESTS:
             raise ValueError("epsilon and delta decide the number of tests: set both to none to set tests")
 
