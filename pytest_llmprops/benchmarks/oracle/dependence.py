@@ -18,7 +18,8 @@ undecided        it varies, but the replies or the sentences are too few to tell
 ===============  ====================================================================================================
 
 A rejection is at 5%. Both p-values are exact up to their random draws, and adjusted (Holm): that of noise for the
-entities of the sentence, that of dependence for those of them for which noise is rejected. The statistic is the smallest chi-square p-value of several ones; its own distribution comes from the draws:
+entities of the sentence, that of dependence for those of them for which noise is rejected. The statistic is the
+smallest chi-square p-value of several ones; its own distribution comes from the draws:
 
 - noise: every assignment of the lost replies to the sentences with the same z_i is equally likely. The statistics are
   the likelihood ratios of all sentences and of each single j.

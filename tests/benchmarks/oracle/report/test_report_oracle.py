@@ -321,9 +321,9 @@ def test_model_that_extracts_nothing_has_its_lines(tmp_path: Path) -> None:
 
 def test_noise_and_dependence_are_shown(tmp_path: Path) -> None:
     """The report has the shares of the outcomes, and a map of each rejected sentence that has one."""
-    # Four entities: with three, no relation is rarer than 5% among all assignments of the sentences.
-    four = sentence("Then Oslo wrote to Lima about Quito and Bonn.", 1)
-    page = shown(tmp_path / "run", [four, TWO[1]], tests=20, samples=9)
+    # Lima is lost in one of its states only. With fewer entities, no relation is rare enough for a dependence.
+    five = sentence("Then Oslo wrote to Lima about Quito and Bonn near Cairo.", 1)
+    page = shown(tmp_path / "run", [five, TWO[1]], tests=20, samples=9)
     assert page.table("Noise or dependence")[0]["Dependent"].split(" ")[0] not in ("0.0%", "–")
     # SURE is linear after "Long ago", so there is one map.
     [figure] = page.figures("oracle-losses")
