@@ -330,7 +330,7 @@ def ideal(x: int) -> Samples:
     return replies_to(x, (11, present(x, 2)))
 
 
-def culprits_of(lost: Sequence[Losses] | None = None, **changed: Samples) -> tuple[Culprit, ...]:
+def culprits_of(lost: Sequence[Losses] | None = None, /, **changed: Samples) -> tuple[Culprit, ...]:
     """Return the culprits of the one test; replies are perfect except those given for ``x01``, ``x10``, ``x11``."""
     samples = {x: changed.get(f"x{x:02b}", ideal(x)) for x in (X, Y, X ^ Y)}
     vectors = [
@@ -387,9 +387,12 @@ def test_assumed_knowledge() -> None:
     """An entity found with one set of others and never with another has that kind only if it is dependent."""
     changed = {"x01": replies_to(X, (11, ["Tobias"])), "x11": replies_to(3, (11, ["Tobias"]))}
     counts = "in 11 of 11 replies about one sentence and 0 of 11 about another"
-    for outcome, kind in (("dependent", "assumed knowledge"), ("varying", "unexplained")):
-        lost = Losses(1, outcome, 22, 33, 0.001, on=(0,))
-        (culprit,) = culprits_of(lost=[lost], **changed)
+    varying = Losses(1, "varying", 22, 33, 0.001)
+    for lost, kind in (
+        (replace(varying, outcome="dependent", on=(0,)), "assumed knowledge"),
+        (varying, "unexplained"),
+    ):
+        (culprit,) = culprits_of([lost], **changed)
         assert (culprit.name, culprit.kinds, culprit.why) == ("Lisbon", (kind,), counts)
     (culprit,) = culprits_of(**changed)
     assert (culprit.kinds, culprit.cause) == (

@@ -45,7 +45,7 @@ from tests.support.oracle_fakes import (
 
 Table = Callable[[int], int]
 ORACLE = OracleChecker()
-OWN = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": ()})
+OWN = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": (), "domain": "own"})
 #: every pool name that may occur in the sentence, as one list line each
 KNOWN = [
     "person: Adriana",
