@@ -22,7 +22,7 @@ DIRECTIONS = {
     "tests_per_sentence": "none", "document_acceptance_rate": "higher", "document_bound": "lower",
     "document_epsilon": "lower", "no_entities_rate": "none", "unmeasurable_rate": "none", "named_share": "none",
     "decided_acceptance_rate": "higher", "null_decided_rate": "none", "label_overlap": "higher",
-    "union_overlap": "higher", "labelled_entity_acceptance_rate": "higher", "spearman": "none",
+    "labelled_entity_acceptance_rate": "higher", "spearman": "none",
     "label_agreement": "higher", "yes_rate": "none", "provable_rate": "none", "acceptance_rate_paper": "higher",
     "triangular_rate": "lower", "inconsistent_rate": "lower", "unreadable_rate": "lower",
     "untested_rate": "none", "one_source_rate": "lower", "other_only_rate": "none", "parse_failure_rate": "none",

@@ -239,6 +239,8 @@ def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Itera
 def union_overlaps(place: Place, models: Sequence[Sequence[VerdictRecord]]) -> list[Metric | None]:
     """Return, per model, the share that it extracts of the entities that any of the models extracts.
 
+    It is not a metric of a run, because it needs the records of several models.
+
     Only names that are in the sentence count, on sentences with a readable answer of every model.
 
     :param models: the records of each model, one per sentence. Those without evidence are left out.
@@ -342,12 +344,15 @@ def _share(
 def _share_of(
     place: Place, name: str, units: Sequence[tuple[int, int, str]], group: str = ""
 ) -> Iterator[Metric]:
-    """Yield a share of units from counted units, all units and cluster of each sentence."""
+    """Yield a share of units.
+
+    :param units: counted units, all units and cluster of each sentence.
+    """
     if total := sum(n for _, n, _ in units):
         scores = [score for hits, n, _ in units for score in (*[1.0] * hits, *[0.0] * (n - hits))]
         low, high, _ = mean_interval(scores, [cluster for _, n, cluster in units for _ in range(n)])
         value = sum(hits for hits, _, _ in units) / total
-        yield Metric(*place, name, value, total, group, low, high, DIRECTIONS[name])
+        yield Metric(*place, name, value, total, group, low, high, DIRECTIONS.get(name, "none"))
 
 
 def _correlations(place: Place, group: str, values: Sequence[Values]) -> Iterator[Metric]:
