@@ -268,7 +268,8 @@ _APPROXIMATE = re.compile(
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"(?:0|[1-9]\d*|[1-9]\d{0,2}(?:,\d{3})+)(?:\.\d+)?\Z")
-_YEAR = re.compile(r"1[0-9]\d\d|20\d\d\Z")
+_YEAR = re.compile(r"1[0-9]\d\d|20\d\d")
+_BEFORE_YEAR = re.compile(r"(?:in|since|until|till|by|before|after|of|from|during)\Z")
 _MONTH = re.compile(rf"(?:{_MONTHS}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?)\Z")
 _TENS = frozenset(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"])
 _FRACTIONS = re.compile(r"(?:half|halves|thirds?|quarters?|fourths?|fifths?|sixths?|eighths?|tenths?)\Z")
@@ -282,7 +283,7 @@ _NEGATIVE = frozenset(
 _QUANTIFIERS = frozenset(
     [
         "all", "both", "every", "each", "some", "many", "most", "several", "more", "half", "twice", "everyone",
-        "everybody", "everything", "someone", "somebody", "something", "nearly", "almost", "at", "enough", "another",
+        "everybody", "everything", "someone", "somebody", "something", "nearly", "almost", "at", "enough", "even", "another",
     ]
 )  # fmt: skip
 _BE = frozenset({"are", "is", "was", "were"})
@@ -326,7 +327,7 @@ _PEOPLE = frozenset(
         "goalkeeper", "governor", "guard", "guest", "guide", "gunman", "husband", "inspector", "investigator", "journalist",
         "judge", "king", "lawmaker", "lawyer", "leader", "man", "manager", "mayor", "miner", "minister", "monk", "mother",
         "neighbour", "neighbor", "nurse", "officer", "official", "organiser", "organizer", "owner", "painter", "parent",
-        "passenger", "patient", "people", "pianist", "pilot", "player", "poet", "president", "priest", "prince", "princess",
+        "passenger", "patient", "people", "pianist", "pilot", "player", "poet", "president", "priest", "prince", "princess", "spokesman", "spokeswoman",
         "prisoner", "professor", "prosecutor", "publisher", "pupil", "queen", "referee", "reporter", "researcher",
         "resident", "sailor", "scientist", "secretary", "senator", "sister", "soldier", "son", "student", "surgeon",
         "suspect", "swimmer", "teacher", "teenager", "thief", "tourist", "trainer", "treasurer", "victim", "visitor",
@@ -338,7 +339,7 @@ _ORGANISATIONS = frozenset(
         "agency", "airline", "army", "association", "authority", "bank", "bureau", "chain", "charity", "club", "college",
         "commission", "committee", "company", "corp", "corp.", "corporation", "council", "court", "department",
         "federation", "firm", "foundation", "government", "group", "inc", "inc.", "institute", "ltd", "ltd.", "ministry",
-        "motors", "museum", "parliament", "party", "regulator", "society", "steel", "team", "union", "university",
+        "motors", "museum", "parliament", "party", "press", "regulator", "society", "steel", "team", "union", "university",
     ]
 )  # fmt: skip
 _ANIMALS = frozenset(
@@ -399,6 +400,9 @@ def _other_word(tree: Tree, token: int) -> str | None:
         return None
     top = NUMBER_WORDS.index("nine") if is_unit else len(NUMBER_WORDS) - 1
     used = {t.lower() for t in tree.tokens}
+    # "two cases, one of them …, the other …"
+    if word.lower() == "two" and used & {"one", "other", "both"}:
+        return None
     for other in (place + 1, place - 1):
         if 0 <= other <= top and NUMBER_WORDS[other] not in used:
             return NUMBER_WORDS[other].capitalize() if is_first else NUMBER_WORDS[other]
@@ -407,7 +411,7 @@ def _other_word(tree: Tree, token: int) -> str | None:
 
 def _other_digits(tree: Tree, token: int) -> str | None:
     word, before, after = tree.tokens[token], _token(tree, token - 1), _token(tree, token + 1)
-    is_year = bool(_YEAR.fullmatch(word)) and not _tag(tree, token + 1).startswith(("NNS", "CD"))
+    is_year = bool(_YEAR.fullmatch(word) and (_BEFORE_YEAR.match(before.lower()) or _MONTH.match(before)))
     is_day = bool(_MONTH.match(before) or _MONTH.match(after)) and len(word) < 3
     if is_day:
         other = str(int(word) + (1 if int(word) < 28 else -1))
@@ -422,8 +426,9 @@ def _other_digits(tree: Tree, token: int) -> str | None:
         if not is_amount or is_name or is_whole_share or (word == "1" and not has_unit):
             return None
         other = _next(word[0]) + word[1:]
-    joined = {before, after} & {"-", "–", "/", ":", "to"} or _token(tree, token + 1)[:1] == "-"
-    return None if joined or other in tree.tokens else other
+    # "13 to 14 cents" and "2-1" are one statement.
+    is_joined = {before, after} & {"-", "–", "/", ":"} or "to" in tree.tokens[token + 1 : token + 3]
+    return None if (is_joined and not is_day) or other in tree.tokens else other
 
 
 def _next(digit: str) -> str:
@@ -526,7 +531,50 @@ def _roles(sentence: Parsed) -> str | None:
                 text = _swapped(sentence, subject, other)
                 if text is not None:
                     return text
+    return _other_direction(sentence)
+
+
+def _other_direction(sentence: Parsed) -> str | None:
+    """Return the sentence with the names in "from A to B" or "in A than in B" swapped."""
+    tree = sentence.tree
+    for start, word in enumerate(tree.tokens):
+        one = _name_after(tree, start)
+        if one is None or word.lower() not in ("from", "in"):
+            continue
+        between = tree.tokens[one[1] : one[1] + (1 if word.lower() == "from" else 2)]
+        if between not in (("to",), ("into",), ("than", "in")):
+            continue
+        two = _name_after(tree, one[1] + len(between) - 1)
+        names = [sentence.phrase(span) for span in (one, two) if span is not None]
+        # "famous from Durban to Toronto" has no direction.
+        if (
+            two is not None
+            and _tag(tree, start - 1) != "JJ"
+            and all(sentence.text.count(n) == 1 for n in names)
+        ):
+            swapped = _replaced(sentence, two, sentence.phrase(one))
+            return (
+                swapped[: sentence.spans[one[0]][0]]
+                + sentence.phrase(two)
+                + swapped[sentence.spans[one[1] - 1][1] :]
+            )
     return None
+
+
+def _name_after(tree: Tree, place: int) -> Span | None:
+    """Return the name right after a token. Not if it may go on, or is a day or a month."""
+    end = place + 1
+    while (
+        _tag(tree, end).startswith("NNP")
+        and not _MONTH.match(tree.tokens[end])
+        and not tree.tokens[end].endswith("day")
+    ):
+        end += 1
+    return (
+        (place + 1, end)
+        if end > place + 1 and _tag(tree, end) not in ("POS", "CD", ",", "CC", "NN", "NNS")
+        else None
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -577,7 +625,9 @@ def _phrase(tree: Tree, span: Span, verb: str = "") -> _Phrase | None:
 
     :param verb: its verb, if it is the object.
     """
-    node = next(n for n in tree.nodes if n.start == span[0] and n.end >= span[1])
+    node = next((n for n in tree.nodes if n.start == span[0] and n.end >= span[1]), None)
+    if node is None:
+        return None
     while node.end > span[1]:
         node = node.children[0]
     base = node
@@ -585,7 +635,8 @@ def _phrase(tree: Tree, span: Span, verb: str = "") -> _Phrase | None:
         base = base.children[0]
     has_more = base.end < node.end
     if has_more and "PP" in node.children[1].label.split("+"):
-        if _WITH_OF.match(verb):
+        preposition = tree.tokens[base.end].lower()
+        if _WITH_OF.match(verb) or (tree.tags[base.end - 1].startswith("NNP") and preposition != "of"):
             node = base
         elif verb:
             # It may belong to the verb.
@@ -614,7 +665,7 @@ def _class_of(head: str, tag: str, words: Sequence[str]) -> str | None:
         noun, noun if noun in _PEOPLE | _ORGANISATIONS | _ANIMALS else noun.removesuffix("s")
     )
     if tag.startswith("NNP"):
-        if any(map(_TITLES.match, words)):
+        if any(_TITLES.match(word) or word in _PEOPLE for word in words):
             return "person"
         return "organisation" if singular in _ORGANISATIONS else "name"
     for name, nouns in (("person", _PEOPLE), ("organisation", _ORGANISATIONS), ("animal", _ANIMALS)):
