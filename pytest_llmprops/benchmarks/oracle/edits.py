@@ -271,19 +271,25 @@ _DIGITS = re.compile(r"(?:0|[1-9]\d*|[1-9]\d{0,2}(?:,\d{3})+)(?:\.\d+)?\Z")
 _YEAR = re.compile(r"1[0-9]\d\d|20\d\d")
 _BEFORE_YEAR = re.compile(r"(?:in|since|until|till|by|before|after|of|from|during)\Z")
 _MONTH = re.compile(rf"(?:{_MONTHS}|(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.?)\Z")
-_TENS = frozenset(["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"])
+_TENS = frozenset(
+    [
+        "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
+    ]
+)  # fmt: skip
 _FRACTIONS = re.compile(r"(?:half|halves|thirds?|quarters?|fourths?|fifths?|sixths?|eighths?|tenths?)\Z")
 _AMOUNT_TAGS = ("NN", "JJ", "CD", "VBN")
 _NEGATIVE = frozenset(
     [
-        "no", "not", "n't", "n’t", "never", "nobody", "nothing", "none", "nor", "neither", "nowhere", "hardly", "barely",
-        "scarcely", "seldom", "rarely", "few", "little", "only", "cannot", "unless", "without", "any", "either", "too",
+        "no", "not", "n't", "n’t", "never", "nobody", "nothing", "none", "nor", "neither", "nowhere", "hardly",
+        "barely", "scarcely", "seldom", "rarely", "few", "little", "only", "cannot", "unless", "without", "any",
+        "either", "too",
     ]
 )  # fmt: skip
 _QUANTIFIERS = frozenset(
     [
         "all", "both", "every", "each", "some", "many", "most", "several", "more", "half", "twice", "everyone",
-        "everybody", "everything", "someone", "somebody", "something", "nearly", "almost", "at", "enough", "even", "another",
+        "everybody", "everything", "someone", "somebody", "something", "nearly", "almost", "at", "enough",
+        "even", "another",
     ]
 )  # fmt: skip
 _BE = frozenset({"are", "is", "was", "were"})
@@ -320,31 +326,36 @@ _PERSONAL = re.compile(
 _WITH_OF = re.compile(r"(?:accus|blam|prais|criticis|criticiz|thank|remind|warn)\w+\Z")
 _PEOPLE = frozenset(
     [
-        "actor", "actress", "adviser", "ambassador", "archaeologist", "artist", "astronomer", "athlete", "author", "boy",
-        "brother", "buyer", "captain", "champion", "chancellor", "child", "coach", "colleague", "commander", "conductor",
-        "critic", "customer", "daughter", "defender", "director", "doctor", "driver", "editor", "employee", "engineer",
-        "executive", "expert", "farmer", "father", "firefighter", "fisherman", "friend", "gardener", "geologist", "girl",
-        "goalkeeper", "governor", "guard", "guest", "guide", "gunman", "husband", "inspector", "investigator", "journalist",
-        "judge", "king", "lawmaker", "lawyer", "leader", "man", "manager", "mayor", "miner", "minister", "monk", "mother",
-        "neighbour", "neighbor", "nurse", "officer", "official", "organiser", "organizer", "owner", "painter", "parent",
-        "passenger", "patient", "people", "pianist", "pilot", "player", "poet", "president", "priest", "prince", "princess", "spokesman", "spokeswoman",
-        "prisoner", "professor", "prosecutor", "publisher", "pupil", "queen", "referee", "reporter", "researcher",
-        "resident", "sailor", "scientist", "secretary", "senator", "sister", "soldier", "son", "student", "surgeon",
-        "suspect", "swimmer", "teacher", "teenager", "thief", "tourist", "trainer", "treasurer", "victim", "visitor",
-        "volunteer", "voter", "waiter", "wife", "witness", "woman", "worker", "challenger",
+        "actor", "actress", "adviser", "ambassador", "archaeologist", "artist", "astronomer", "athlete",
+        "author", "boy", "brother", "buyer", "captain", "champion", "chancellor", "child", "coach", "colleague",
+        "commander", "conductor", "critic", "customer", "daughter", "defender", "director", "doctor", "driver",
+        "editor", "employee", "engineer", "executive", "expert", "farmer", "father", "firefighter", "fisherman",
+        "friend", "gardener", "geologist", "girl", "goalkeeper", "governor", "guard", "guest", "guide",
+        "gunman", "husband", "inspector", "investigator", "journalist", "judge", "king", "lawmaker", "lawyer",
+        "leader", "man", "manager", "mayor", "miner", "minister", "monk", "mother", "neighbour", "neighbor",
+        "nurse", "officer", "official", "organiser", "organizer", "owner", "painter", "parent", "passenger",
+        "patient", "people", "pianist", "pilot", "player", "poet", "president", "priest", "prince", "princess",
+        "spokesman", "spokeswoman", "prisoner", "professor", "prosecutor", "publisher", "pupil", "queen",
+        "referee", "reporter", "researcher", "resident", "sailor", "scientist", "secretary", "senator",
+        "sister", "soldier", "son", "student", "surgeon", "suspect", "swimmer", "teacher", "teenager", "thief",
+        "tourist", "trainer", "treasurer", "victim", "visitor", "volunteer", "voter", "waiter", "wife",
+        "witness", "woman", "worker", "challenger",
     ]
 )  # fmt: skip
 _ORGANISATIONS = frozenset(
     [
-        "agency", "airline", "army", "association", "authority", "bank", "bureau", "chain", "charity", "club", "college",
-        "commission", "committee", "company", "corp", "corp.", "corporation", "council", "court", "department",
-        "federation", "firm", "foundation", "government", "group", "inc", "inc.", "institute", "ltd", "ltd.", "ministry",
-        "motors", "museum", "parliament", "party", "press", "regulator", "society", "steel", "team", "union", "university",
+        "agency", "airline", "army", "association", "authority", "bank", "bureau", "chain", "charity", "club",
+        "college", "commission", "committee", "company", "corp", "corp.", "corporation", "council", "court",
+        "department", "federation", "firm", "foundation", "government", "group", "inc", "inc.", "institute",
+        "ltd", "ltd.", "ministry", "motors", "museum", "parliament", "party", "press", "regulator", "society",
+        "steel", "team", "union", "university",
     ]
 )  # fmt: skip
 _ANIMALS = frozenset(
-    ["bear", "bird", "cat", "cow", "dog", "fox", "horse", "lion", "mouse", "rat", "sheep", "wolf"]
-)
+    [
+        "bear", "bird", "cat", "cow", "dog", "fox", "horse", "lion", "mouse", "rat", "sheep", "wolf",
+    ]
+)  # fmt: skip
 _PLURALS = {
     "children": "child",
     "men": "man",

@@ -19,9 +19,9 @@ MOST = 8
 #: prepositions that begin an adjunct; after others, such as "of" and "to", a word may need the phrase
 _ADJUNCT = frozenset(
     [
-        "after", "along", "amid", "at", "because", "before", "behind", "below", "beneath", "beside", "by", "despite",
-        "during", "for", "in", "inside", "near", "on", "outside", "since", "through", "throughout", "under", "until",
-        "with", "within", "without",
+        "after", "along", "amid", "at", "because", "before", "behind", "below", "beneath", "beside", "by",
+        "despite", "during", "for", "in", "inside", "near", "on", "outside", "since", "through", "throughout",
+        "under", "until", "with", "within", "without",
     ]
 )  # fmt: skip
 #: adverbs after which a phrase can be left out
@@ -31,20 +31,10 @@ _WHOLE = frozenset({"QP", "PP", "SBAR", "WHPP", "PRN", "ADJP", "ADVP"})
 #: conjunctions that begin an adverbial clause
 _ADVERBIAL = frozenset(
     [
-        "after",
-        "although",
-        "because",
-        "before",
-        "if",
-        "once",
-        "since",
-        "though",
-        "unless",
-        "until",
-        "when",
+        "after", "although", "because", "before", "if", "once", "since", "though", "unless", "until", "when",
         "while",
     ]
-)
+)  # fmt: skip
 _RELATIVE = frozenset({"who", "which", "that", "where", "whose"})
 #: antecedents that need their relative clause
 _BARE = frozenset(
@@ -76,20 +66,10 @@ _NEEDY = re.compile(
 #: adverbs that can be left out; so can those in -ly
 _ADVERBS = frozenset(
     [
-        "again",
-        "already",
-        "also",
-        "now",
-        "often",
-        "recently",
-        "soon",
-        "still",
-        "today",
-        "tomorrow",
-        "twice",
+        "again", "already", "also", "now", "often", "recently", "soon", "still", "today", "tomorrow", "twice",
         "yesterday",
     ]
-)
+)  # fmt: skip
 _NOT_ADVERBS = frozenset(
     {
         "early",
@@ -108,9 +88,11 @@ _NOT_ADVERBS = frozenset(
 #: adjectives that the noun or the article may need
 _KEPT = frozenset(
     [
-        "additional", "all", "another", "different", "double", "due", "fellow", "few", "first", "following", "former", "full", "half",
-        "joint", "key", "last", "latter", "main", "many", "more", "most", "much", "next", "only", "other", "overall", "own", "past", "previous", "prime",
-        "same", "second", "several", "single", "sole", "such", "third", "top", "total", "usual", "very", "whole", "wrong", "due", "able", "least", "less", "chief", "great", "good", "certain",
+        "additional", "all", "another", "different", "double", "due", "fellow", "few", "first", "following",
+        "former", "full", "half", "joint", "key", "last", "latter", "main", "many", "more", "most", "much",
+        "next", "only", "other", "overall", "own", "past", "previous", "prime", "same", "second", "several",
+        "single", "sole", "such", "third", "top", "total", "usual", "very", "whole", "wrong", "able", "least",
+        "less", "chief", "great", "good", "certain",
     ]
 )  # fmt: skip
 _TEMPORAL = re.compile(
@@ -160,6 +142,9 @@ class Reducible:
 
 def _modifiers(sentence: Parsed) -> Iterator[Span]:
     tree = sentence.tree
+    if "S" not in tree.root.label.split("+"):
+        # The parser found no clause, so its phrases are in doubt.
+        return
     for place, node in enumerate(tree.nodes):
         parent = tree.parents[place]
         if parent < 0:
@@ -203,7 +188,10 @@ def _is_modifier(tree: Tree, place: int, node: Node, above: Node) -> bool:
         return False
     if is_noun_phrase:
         return _is_free_postmodifier(tree, node, above, is_clause)
-    if tree.tokens[node.start].lower() not in (_ADVERBIAL if is_clause else _ADJUNCT):
+    first = tree.tokens[node.start].lower()
+    # "It closed, which hurt."
+    is_remark = is_clause and first == "which" and tree.tokens[node.start - 1] == ","
+    if not is_remark and first not in (_ADVERBIAL if is_clause else _ADJUNCT):
         return False
     # "is saved in EPC and is entered"
     if node.end < len(tree.tokens) and tree.tags[node.end] in ("VBZ", "VBD", "VBP", "MD"):
@@ -353,10 +341,14 @@ def _conjunct(tree: Tree, node: Node, above: Node, higher: int) -> Span | None:
         return None
     first, last = (set(child.label.split("+")) for child in (words[0], words[2]))
     nearby = {token.lower() for token in tree.tokens[max(above.start - 2, 0) : node.start]}
-    if not first & last & {"NP", "VP", "S", "NML"} or nearby & _CORRELATIVE or not words[0].children:
+    if not first & last & {"NP", "VP", "S", "NML"} or nearby & _CORRELATIVE:
+        return None
+    # "signed and delivered the letter"
+    if words[2].children and not words[0].children:
         return None
     # "a, b, and c" may be nested.
-    if above.start > 0 and tree.tokens[above.start - 1] == ",":
+    has_clause = words[0].children and words[0].children[0].label.split("+")[0] == "S"
+    if has_clause or (above.start > 0 and tree.tokens[above.start - 1] == ","):
         return None
     if words[0].end != node.start and tree.tokens[node.start - 1] != ",":
         return None

@@ -30,7 +30,7 @@ FOX = parsed(
     "(S (NP (DT The) (JJ old) (NN dog)) (VP (VBD chased) (NP (DT a) (NN fox)) (PP (IN on) (NP (NNP Monday)))) (. .))"
 )
 DOGS = parsed(
-    "(S (NP (DT The) (JJ grey) (NN horse)) (VP (MD will) (VP (VB see) (NP (CD three) (NNS dogs)) (PP (IN from) (NP (NNP"
+    "(S (NP (DT The) (JJ grey) (NN horse)) (VP (MD will) (VP (VB see) (NP (CD three) (NNS dogs)) (PP (IN near) (NP (NNP"
     " Oslo))))) (. .))"
 )
 FIRST, SECOND = Reducible(FOX.text, FOX), Reducible(DOGS.text, DOGS)
@@ -229,7 +229,7 @@ def test_an_asymmetric_judge(make: Make) -> None:
     found = read(counterexample)
     assert found.sentences == (
         "The dog chased a fox on Monday .",
-        "The horse will see three dogs from Oslo .",
+        "The horse will see three dogs near Oslo .",
     )
     assert found.answers == ((1, 2, "yes"), (2, 1, "no"))
     assert counterexample is not None
