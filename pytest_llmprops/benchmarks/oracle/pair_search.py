@@ -6,15 +6,15 @@ A *contradiction* is a list of answers that cannot all be right, whatever the se
 contradiction.
 
 A reply at a temperature above 0 may differ when the question is asked again. The questions of the shortest
-contradiction are therefore asked again with new samples. If fewer than half of these replications give the same
-answers, it may be noise: the most frequent answer to each question then counts, and the search goes on.
+contradiction are therefore asked again with new samples. If at most 60% of these replications give the same answers, it
+is no counterexample: the most frequent answer to each question then counts, and the search goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -112,12 +112,15 @@ class PairSearch(ReplicatedSearch[Contradiction]):
             contradiction = await self.contradiction(point)
         except Spent:
             return None
-        if contradiction is None:
+        if contradiction is None or not self._counts(contradiction):
             return True
         found = replace(contradiction, cost=(*(contradiction.cost or _length(contradiction)), *point))
         if self.smallest is None or found.cost < self.smallest.cost:
             self.smallest = found
         return False
+
+    def _key(self, violation: Contradiction) -> Hashable:
+        return violation.claims
 
     async def _replicated(self, violation: Contradiction) -> Counterexample:
         """Ask the questions of a contradiction again, and count how often all answers are the same again."""

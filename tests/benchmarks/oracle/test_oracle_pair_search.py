@@ -365,7 +365,7 @@ def test_a_counterexample_is_asked_about_again(make: Make) -> None:
     }
 
 
-def test_a_counterexample_that_does_not_repeat_is_noise(make: Make) -> None:
+def test_what_does_not_repeat_is_no_counterexample(make: Make) -> None:
     """An answer that was given once by chance is not repeated; then the most frequent answer counts."""
     given: Counter[tuple[str, str]] = Counter()
 
@@ -378,6 +378,6 @@ def test_a_counterexample_that_does_not_repeat_is_noise(make: Make) -> None:
     assert searching.holds(*keep, 0, 0) is False
     noise = searching.counterexample
     assert noise is not None
-    assert (noise.replications, noise.replicated, noise.is_noise) == (3, 0, True)
+    assert (noise.replications, noise.replicated, noise.is_repeated) == (3, 0, False)
     assert searching.holds(*keep, 0, 0) is True
     assert searching.counterexample == noise
