@@ -399,13 +399,13 @@ class SearchRecord:
                 raise ValueError(f"has no integer '{name}'")
         if not isinstance(line.get("spent"), bool):
             raise ValueError("has no 'spent' that is true or false")
-        for field in ("counterexample", "not_repeated"):
-            shown = line.get(field, ...)
+        for key in ("counterexample", "not_repeated"):
+            shown = line.get(key, ...)
             if shown is not None and not (isinstance(shown, dict) and isinstance(shown.get("why"), str)):
-                raise ValueError(f"has no '{field}' that is null or an object with a string 'why'")
+                raise ValueError(f"has no '{key}' that is null or an object with a string 'why'")
             for name in ("replications", "replicated"):
                 if shown is not None and type(shown.get(name, 0)) is not int:
-                    raise ValueError(f"has a '{field}' whose '{name}' is not an integer")
+                    raise ValueError(f"has a '{key}' whose '{name}' is not an integer")
         return cls(**{name: line[name] for name in cls.__slots__})
 
     def to_json(self) -> dict[str, Any]:

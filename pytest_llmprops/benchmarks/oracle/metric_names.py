@@ -26,4 +26,5 @@ DIRECTIONS = {
     "untested_rate": "none", "one_source_rate": "lower", "other_only_rate": "none", "parse_failure_rate": "none",
     "null_acceptance_rate": "none", "null_faithful_rate": "none", "potential_rate": "none",
     "confirmed_rate": "higher", "self_alignment_rate": "none", "consistency_rate": "higher",
+    "edit_acceptance_rate": "lower", "self_denial_rate": "lower",
 }  # fmt: skip

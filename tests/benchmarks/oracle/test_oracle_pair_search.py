@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from fixtures.strategies import choices
 from pytest_llmprops.benchmarks.oracle.edits import KINDS
-from pytest_llmprops.benchmarks.oracle.items import SYMMETRY, TRANSITIVITY
+from pytest_llmprops.benchmarks.oracle.items import EDIT, SELF, SYMMETRY, TRANSITIVITY
 from pytest_llmprops.benchmarks.oracle.linear_tests import FIRST_REPLICATED
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairCounterexample
 from pytest_llmprops.benchmarks.oracle.pair_search import PAIR_PROPERTIES, PART, NoSearch, PairSearch
@@ -129,7 +129,7 @@ def read(counterexample: Counterexample | None) -> PairCounterexample:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("name", [NO, SYMMETRY, TRANSITIVITY, YES])
+@pytest.mark.parametrize("name", [*PAIR_PROPERTIES])
 def test_a_perfect_judge_has_no_counterexample(make: Make, name: str) -> None:
     """A judge that knows the meaning never contradicts itself, at any point that is drawn."""
     second = FIRST if name == YES else SECOND
@@ -301,7 +301,7 @@ def test_a_no_is_not_a_yes(make: Make) -> None:
     assert searching.fake.asked("sentences") == [(COMMA.text, PLAIN.text)]
 
 
-@pytest.mark.parametrize("name", [NO, YES, SYMMETRY, TRANSITIVITY])
+@pytest.mark.parametrize("name", [*PAIR_PROPERTIES])
 def test_unreadable_answers_contradict_nothing(make: Make, name: str) -> None:
     """A model that never answers yes or no has no counterexample."""
     searching = make(name, lambda one, two: "maybe", COMMA, PLAIN, paraphrases=lambda text: "no idea")

@@ -156,7 +156,9 @@ def pair_search_blocks(measured: Measured) -> list[Block]:
             "Hypothesis searches for the shortest sentences on which the model's own answers contradict each other. no:"
             " a paraphrase is equivalent to two sentences that are not equivalent. yes: an edit that does not change"
             " what is said makes a yes a no. symmetry: the answer depends on the order. transitivity: a and b are"
-            " equivalent, and so are b and c, but not a and c. A search does not show how often that happens, and has"
+            " equivalent, and so are b and c, but not a and c. edit: a sentence is equivalent to itself with another"
+            " number, swapped roles or a negation. self: a sentence is not equivalent to itself after a neutral edit,"
+            " or to the model's own paraphrase. A search does not show how often that happens, and has"
             " no bound. A counterexample is repeated by more than 60% of its replications; what is not repeated is"
             " counted apart.",
         )
