@@ -258,8 +258,9 @@ def _changed(text: str, new: str) -> str | None:
 #   may both be about 400; of a year, the last one.
 # - Roles are swapped if a verb is in ``_PERSONAL`` and both phrases are of one class: people, organisations,
 #   animals, or names of unknown kind. The verb must agree with both, and nothing in the phrases may refer elsewhere.
-# - The auxiliary verb of the main clause, or of what somebody says, is negated. Not with another negation, an adverb
-#   next to the verb, a quantified subject, "may", or two verbs that would share the negation.
+# - The auxiliary verb of the main clause, or of what somebody says, is negated; without one, "did not" is added
+#   before a verb in ``_PAST``. Not with another negation, an adverb next to the verb, a quantified subject, "may", or
+#   two verbs that would share the negation.
 
 KINDS = ("numbers", "roles", "negation")
 _APPROXIMATE = re.compile(
@@ -308,6 +309,36 @@ _AUXILIARIES = _BE | {
     "will",
     "would",
 }
+#: base and past of verbs that "did not", "does not" or "do not" can precede
+_VERBS_WITH_PAST = (
+    "accuse:accused admit:admitted advise:advised agree:agreed apologise:apologised approve:approved ask:asked "
+    "award:awarded ban:banned beat:beat begin:began bequeath:bequeathed blame:blamed burn:burned buy:bought "
+    "call:called cancel:cancelled carry:carried change:changed climb:climbed close:closed collapse:collapsed "
+    "collect:collected come:came compare:compared concede:conceded continue:continued copy:copied cost:cost "
+    "count:counted cover:covered cross:crossed cut:cut damage:damaged decline:declined defeat:defeated deny:denied "
+    "destroy:destroyed die:died disappear:disappeared discover:discovered dismiss:dismissed drain:drained draw:drew "
+    "drop:dropped earn:earned emigrate:emigrated encode:encoded end:ended expect:expected face:faced fall:fell "
+    "file:filed fine:fined flood:flooded fold:folded force:forced freeze:froze gain:gained give:gave go:went "
+    "grant:granted grow:grew hang:hung help:helped hold:held host:hosted include:included increase:increased "
+    "introduce:introduced issue:issued jump:jumped keep:kept kill:killed last:lasted leave:left lend:lent link:linked "
+    "lose:lost lower:lowered map:mapped mark:marked match:matched meet:met merge:merged miss:missed move:moved "
+    "name:named nest:nested open:opened order:ordered overturn:overturned paint:painted pass:passed pay:paid "
+    "plant:planted play:played post:posted promise:promised propose:proposed protect:protected prove:proved put:put "
+    "queue:queued raise:raised reach:reached read:read recall:recalled receive:received refuse:refused "
+    "register:registered reject:rejected release:released reopen:reopened resign:resigned return:returned ride:rode "
+    "rise:rose row:rowed run:ran save:saved score:scored seize:seized select:selected sell:sold send:sent "
+    "sentence:sentenced share:shared show:showed sign:signed sing:sang slip:slipped spare:spared speak:spoke "
+    "spend:spent stand:stood start:started stay:stayed step:stepped store:stored strike:struck study:studied "
+    "suspend:suspended swim:swam take:took teach:taught thank:thanked threaten:threatened train:trained "
+    "translate:translated turn:turned urge:urged use:used visit:visited vote:voted wait:waited walk:walked "
+    "want:wanted win:won withdraw:withdrew work:worked write:wrote "
+)
+_PAST = dict(pair.split(":") for pair in _VERBS_WITH_PAST.split())
+_BASES = {past: base for base, past in _PAST.items()}
+#: next to the negation, they would change what it denies
+_UNDENIED = frozenset(
+    {"some", "several", "all", "both", "one", "another", "half", "already", "still", "twice"}
+)
 _REPORTING = re.compile(
     r"(?:say|says|said|told|tells?|announced|reported|found|claims?|claimed|warned|believes?|believed)\Z"
 )
@@ -463,8 +494,13 @@ def _negation(sentence: Parsed) -> str | None:
     words = {token.lower() for token in tree.tokens}
     if words & _NEGATIVE or tree.tokens[-1] in ("?", "??") or "S" not in tree.root.label.split("+"):
         return None
-    place = next((p for clause in _main_clauses(tree) if (p := _auxiliary(tree, clause)) is not None), None)
-    if place is None:
+    for clause in _main_clauses(tree):
+        place = _auxiliary(tree, clause)
+        if place is None and (denied := _denied(tree, clause)) is not None:
+            return _replaced(sentence, (denied[0], denied[0] + 1), denied[1])
+        if place is not None:
+            break
+    else:
         return None
     end = sentence.spans[place][1]
     joint = "" if tree.tokens[place].lower() == "can" else " "
@@ -502,14 +538,9 @@ def _auxiliary(tree: Tree, clause: Node) -> int | None:
     predicate = _predicate(clause)
     if predicate is None or not predicate.children or predicate.children[0].children:
         return None
-    subjects = [c for c in clause.children if "NP" in c.label.split("+") and c.end <= predicate.start]
     place = predicate.start
     word, following = tree.tokens[place].lower(), _tag(tree, place + 1)
-    if not subjects or word not in _AUXILIARIES:
-        return None
-    subject = subjects[-1]
-    opening = {tree.tokens[t].lower() for t in range(subject.start, min(subject.end, subject.start + 3))}
-    if opening & _QUANTIFIERS or tree.tags[subject.start] == "EX" or _token(tree, place + 1) in ("up", "out"):
+    if _subject(tree, clause) is None or word not in _AUXILIARIES or _token(tree, place + 1) in ("up", "out"):
         return None
     fits = (
         following.startswith(("VB", "JJ", "DT", "NN", "IN", "CD", "PRP"))
@@ -517,6 +548,50 @@ def _auxiliary(tree: Tree, clause: Node) -> int | None:
         else following.startswith("VB")
     )
     return place if fits and not _is_shared(predicate) else None
+
+
+def _denied(tree: Tree, clause: Node) -> tuple[int, str] | None:
+    """Return the token of a clause's only verb and its negated form with "did", "does" or "do"."""
+    predicate, subject = _predicate(clause), _subject(tree, clause)
+    if predicate is None or subject is None or subject.end != predicate.start or _is_shared(predicate):
+        return None
+    verb, tag = tree.tokens[predicate.start], tree.tags[predicate.start]
+    is_leaf = not predicate.children or not predicate.children[0].children
+    if (
+        not is_leaf
+        or _REPORTING.match(verb)
+        or _UNDENIED & {token.lower() for token in tree.tokens[predicate.start :]}
+    ):
+        return None
+    base = {"VBD": _BASES.get(verb), "VBP": verb, "VBZ": _base_of(verb)}.get(tag)
+    if base not in _PAST:
+        return None
+    return predicate.start, f"{ {'VBD': 'did', 'VBP': 'do', 'VBZ': 'does'}[tag] } not {base}"
+
+
+def _base_of(verb: str) -> str:
+    """Return the base of a verb in the third person."""
+    endings = (
+        verb[:-3] + "y" if verb.endswith("ies") else "",
+        verb[:-2] if verb.endswith("es") else "",
+        verb[:-1],
+    )
+    return next((base for base in endings if base in _PAST), "")
+
+
+def _subject(tree: Tree, clause: Node) -> Node | None:
+    """Return the subject of a clause; None if "not" after it may not deny the whole."""
+    predicate = _predicate(clause)
+    subjects = [
+        c
+        for c in clause.children
+        if "NP" in c.label.split("+") and predicate is not None and c.end <= predicate.start
+    ]
+    if not subjects:
+        return None
+    subject = subjects[-1]
+    opening = {tree.tokens[t].lower() for t in range(subject.start, min(subject.end, subject.start + 3))}
+    return None if opening & _QUANTIFIERS or tree.tags[subject.start] == "EX" else subject
 
 
 def _is_shared(predicate: Node) -> bool:

@@ -193,7 +193,11 @@ MINIMAL: list[tuple[str, str, str | None]] = [
     ("negation", "(S (NP (NNP Bob)) (VP (VBZ is) (S (VP (TO to) (VP (VB be) (VP (VBN sent)))))))", None),
     ("negation", "(S (NP (NNP Bob)) (VP (VBD was) (VP (VP (VBN sent)) (CC and) (VP (VBN lost)))))", None),
     ("negation", "(S (NP (NNP Bob)) (VP (VBD had) (NP (DT a) (NN dog))))", None),
-    ("negation", "(S (NP (NNP Bob)) (VP (VBD ran) (SBAR (IN as) (S (NP (PRP it)) (VP (VBD was) (JJ hot))))))", None),
+    ("negation", "(S (NP (NNP Bob)) (VP (VBD won) (NP (DT a) (NN dog))))", "Bob did not win a dog"),
+    ("negation", "(S (NP (NNP Bob)) (VP (VBZ carries) (NP (DT a) (NN dog))))", "Bob does not carry a dog"),
+    ("negation", "(S (NP (NNP Bob)) (ADVP (RB still)) (VP (VBZ carries) (NP (DT a) (NN dog))))", None),
+    ("negation", "(S (NP (NNP Bob)) (VP (VBD won) (NP (DT some) (NNS dogs))))", None),
+    ("negation", "(S (NP (NNP Bob)) (VP (VBD slept) (SBAR (IN as) (S (NP (PRP it)) (VP (VBD was) (JJ hot))))))", None),
     ("negation", "(S (NNP Al) (VP (VBD said) (S (NP (PRP it)) (VP (VBD was) (JJ hot)))))", "Al said it was not hot"),
 ]  # fmt: skip
 
