@@ -444,9 +444,9 @@ def equal(key: Callable[[str], Any]) -> Judge:
     return lambda one, two: bool(key(one) == key(two))
 
 
-def but(condition: Callable[[str, str], bool]) -> Judge:
+def but(condition: Judge) -> Judge:
     """A perfect judge that also says no if ``condition`` does not hold."""
-    return lambda one, two: perfect(one, two) and condition(one, two)
+    return lambda one, two: perfect(one, two) and bool(condition(one, two))
 
 
 def words(text: str) -> list[str]:
@@ -533,7 +533,8 @@ def all_found(
         said = YES if judge(*both) else NO
         for name in names:
             if name not in (YES, NO) or name == said:
-                yield asyncio.run(found(name, judge, *(sentences[text] for text in both), seed))
+                first, second = (sentences[text] for text in both)
+                yield asyncio.run(found(name, judge, first, second, seed))
 
 
 @LIBRARIES
