@@ -222,6 +222,9 @@ class Benchmark:
     tasks_by_answer: ClassVar[frozenset[str]] = frozenset()
     #: The best accuracy of tasks whose best accuracy is not 1. Gates accept no ``min_accuracy`` for them.
     accuracy_targets: ClassVar[Mapping[str, float]] = {}
+    #: Tasks whose share of correct verdicts says nothing by itself. It ranks no models and heads no report; the first
+    #: of :meth:`remarks` that begins with the given word does. Gates judge these tasks by a named metric only.
+    unranked: ClassVar[Mapping[str, str]] = {}
     #: What counts once in accuracies, comparisons and gates: each ``item``, or each ``cluster``, as in papers that
     #: average over groups of items. A cluster then has the mean score of its items.
     weighting: ClassVar[Weighting] = "item"

@@ -33,7 +33,15 @@ _DIRECTION = re.compile(r"(higher|lower|none|target:[-+.\deE]+)\Z")
 #: the target of a metric in the class, where it may depend on the row
 _DECLARED = re.compile(_DIRECTION.pattern + r"|target:1/[a-z]\Z")
 _TEXTS = ("title", "about", "noun", "verb", "printed_task")
-_SETS = ("controls", "side_tasks", "presentation", "tasks_by_answer", "kinds", "roles", "properties")
+_SETS = (
+    "controls",
+    "side_tasks",
+    "presentation",
+    "tasks_by_answer",
+    "kinds",
+    "roles",
+    "properties",
+)
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 
@@ -79,7 +87,7 @@ def _attribute_problem(benchmark: type[Benchmark]) -> str:
         values = getattr(benchmark, name)
         if not _is_table(values) or not all(is_number(v) and 0 <= v <= 1 for v in values.values()):
             return f'{name} is {shown(values)}; use a dict from tasks to numbers from 0 to 1, such as {{"": 0.5}}'
-    for name in ("task_about", "metric_directions"):
+    for name in ("task_about", "metric_directions", "unranked"):
         values = getattr(benchmark, name)
         if not _is_table(values) or not all(isinstance(v, str) for v in values.values()):
             return f"{name} is {shown(values)}; use a dict from strings to strings"

@@ -52,6 +52,7 @@ class BenchmarkMetadata:
     chance: Mapping[str, float] = field(default_factory=dict)
     printed_task: str = ""
     accuracy_targets: Mapping[str, float] = field(default_factory=dict)
+    unranked: Mapping[str, str] = field(default_factory=dict)
     weighting: str = "item"
     presentation: tuple[str, ...] = ()
     metric_directions: Mapping[str, str] = field(default_factory=dict)
@@ -72,6 +73,7 @@ class BenchmarkMetadata:
             chance=dict(benchmark.chance),
             printed_task=benchmark.printed_task,
             accuracy_targets=dict(benchmark.accuracy_targets),
+            unranked=dict(benchmark.unranked),
             weighting=benchmark.weighting,
             presentation=tuple(sorted(benchmark.presentation)),
             metric_directions=dict(benchmark.metric_directions),
@@ -124,10 +126,14 @@ class BenchmarkMetadata:
         """Return the accuracy of guessing on a task, or on all tasks; None if it is not defined."""
         return self.chance.get(task, self.chance.get(""))
 
+    def is_ranked(self, tasks: Iterable[str]) -> bool:
+        """Return True if the accuracy over ``tasks`` may rank models and head a report."""
+        return not set(tasks) <= set(self.unranked)
+
     def headline_tasks(self, tasks: Iterable[str]) -> list[str]:
         """Return the tasks that count in the benchmark's headline figure; all ``tasks`` if none of them does."""
         tasks = list(dict.fromkeys(tasks))
-        apart = {*self.controls, *self.side_tasks}
+        apart = {*self.controls, *self.side_tasks, *self.unranked}
         return [task for task in tasks if task not in apart] or tasks
 
 

@@ -30,6 +30,8 @@ def facts_of(benchmark: str, *runs: RunMetadata) -> BenchmarkMetadata | None:
 def headline(places: Iterable[P], *runs: RunMetadata) -> list[P]:
     """Return the places that count in the headline figures of their benchmarks: not those of controls.
 
+    Places of tasks without a ranking (``Benchmark.unranked``) never count.
+
     :param places: rows of ``summary``, or other objects with a benchmark and a task.
     :param runs: ``run.json`` of the runs that the places are from; see :func:`facts_of`.
     """
@@ -37,11 +39,10 @@ def headline(places: Iterable[P], *runs: RunMetadata) -> list[P]:
     tasks: dict[str, list[str]] = {}
     for place in places:
         tasks.setdefault(place.benchmark, []).append(place.task)
-    counted = {
-        (name, task)
-        for name, members in tasks.items()
-        for task in (facts_of(name, *runs) or BenchmarkMetadata.unknown(name)).headline_tasks(members)
-    }
+    counted: set[tuple[str, str]] = set()
+    for name, members in tasks.items():
+        facts = facts_of(name, *runs) or BenchmarkMetadata.unknown(name)
+        counted |= {(name, task) for task in facts.headline_tasks(members) if task not in facts.unranked}
     return [place for place in places if (place.benchmark, place.task) in counted]
 
 

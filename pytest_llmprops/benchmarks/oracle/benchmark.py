@@ -17,7 +17,7 @@ from pytest_llmprops.benchmarks.oracle.items import (
     items,
     sanity_items,
 )
-from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, RANDOM
+from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, DIRECTIONS, OWN, PAIRS, RANDOM
 from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonym_rules import (
     POOL_FILE,
@@ -52,7 +52,7 @@ class OracleChecker(Benchmark):
 
     name = "oracle"
     title = "Oracle-checker"
-    noun = "oracle cases"
+    noun = "oracle sentences"
     verb = "has an accepted answer to"
     about = "Do the model's own answers survive a checker that puts further questions to it?"
     task_about = {
@@ -75,6 +75,8 @@ class OracleChecker(Benchmark):
     presentation = frozenset({"search", "shrink_calls", "replications"})
     properties = (LINEARITY, *PAIR_SEARCHES)
     tasks_by_answer = frozenset({YES, NO})
+    # What the checker accepts of answers on pairs may be wrong: an oracle that knows nothing may be accepted, too.
+    unranked = {YES: PAIRS, NO: PAIRS}
     protocols = {
         "paper": NamedSettings(OracleSettings(), assumed=_ASSUMED),
         "quick": NamedSettings(

@@ -4,6 +4,7 @@ Files in the data folder. Only the built-in ones are required:
 
 =============================================  ===================================================================
 ``oracle/general.jsonl``, ``technical.jsonl``  built in: sentences with labelled entities
+``oracle/hardware.jsonl``                      the same, in the style of the RISC-V manuals
 ``oracle/pairs.jsonl``                         built in: pairs of sentences with their label
 ``redocred/*_revised.json``                    published: Re-DocRED, for DocRED (``redocred``)
 ``msrp/msr_paraphrase_*.txt``                  published: the Microsoft Research Paraphrase Corpus
@@ -13,7 +14,8 @@ Files in the data folder. Only the built-in ones are required:
 =============================================  ===================================================================
 
 Fields of ``linearity``: ``text``; ``entities``, a tuple of (name, kind), where ``text`` contains every name literally;
-``domain`` (``general``, ``technical``, ``published`` or ``own``). The items of a Re-DocRED document are one cluster.
+``domain`` (``general``, ``technical``, ``hardware``, ``published`` or ``own``). The items of a Re-DocRED document are
+one cluster.
 
 Fields of ``yes`` and ``no``, the tasks of pairs labelled equivalent and not equivalent: ``first``, ``second``,
 ``label`` (a bool) and ``level`` (``clear`` or ``subtle``, "" in published pairs).
@@ -36,7 +38,7 @@ from pytest_llmprops.core.protocols import generator
 
 LINEARITY, YES, NO = "linearity", "yes", "no"
 LANGUAGE = "en"
-DOMAINS = ("general", "technical")
+DOMAINS = ("general", "technical", "hardware")
 LEVELS = ("clear", "subtle")
 PAIRS_FILE = "oracle/pairs.jsonl"
 OWN_FILE = "oracle/sentences.txt"

@@ -24,7 +24,9 @@ DIRECTIONS = {
     "label_agreement": "higher", "yes_rate": "none", "provable_rate": "none", "acceptance_rate_paper": "higher",
     "triangular_rate": "lower", "inconsistent_rate": "lower", "unreadable_rate": "lower",
     "untested_rate": "none", "one_source_rate": "lower", "other_only_rate": "none", "parse_failure_rate": "none",
-    "null_acceptance_rate": "none", "null_faithful_rate": "none", "potential_rate": "none",
+    "accepted_precision": "higher", "right_acceptance_rate": "higher", "wrong_acceptance_rate": "lower",
+    "coverage": "higher", "source_revealed_rate": "lower", "null_coverage": "none",
+    "null_precision": "none", "null_acceptance_rate": "none", "null_faithful_rate": "none", "potential_rate": "none",
     "confirmed_rate": "higher", "self_alignment_rate": "none", "consistency_rate": "higher",
     "edit_acceptance_rate": "lower", "self_denial_rate": "lower",
 }  # fmt: skip

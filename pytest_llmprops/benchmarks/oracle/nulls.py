@@ -1,16 +1,17 @@
 """Null oracles: how often a pair's checker accepts answers without any understanding, and those of a perfect judge.
 
-They answer the same pair in process, without a call. A model's acceptance means something only between the null
-oracles (the floor) and the perfect judge (the ceiling). The paraphrase of a sentence is the sentence after a fixed
-phrase, because there is no model to paraphrase it; its source is known, so a perfect judge needs no language.
+They answer the same pair in process, without a call. What is accepted of a model means something only beyond them. The
+paraphrase of a sentence is the sentence after a fixed phrase, because there is no model to paraphrase it.
 
-Values of a verdict, 1 accepted and 0 not; a value is missing if the pair cannot be tested:
+Values of a verdict; a value is missing if the pair cannot be tested:
 
-- ``null_yes``, ``null_no``: always the same answer
-- ``null_coin``: a fair coin for each question
-- ``null_overlap``: yes if the Jaccard index of the words is at least ``OVERLAP``
-- ``null_judge``: the label of the pair; only for pairs with a label
-- ``self_aligned``: whether the prover aligns the first sentence with itself
+- ``null_yes``, ``null_no``: 1 if the same answer to every question is accepted, otherwise 0
+- ``null_coin``: the same for a fair coin for each question; ``said_coin``: 1 if it says yes to the sentences
+- ``null_judge``: the same for the label of the pair; only for pairs with a label
+- ``overlap``, ``overlap_proof``: the Jaccard index of the words of the sentences, and the highest threshold on that of
+  phrases at which the sentences are proved equivalent, 0 if there is none. With ``overlap_own`` and ``overlap_other``
+  of the model's paraphrases (``trust``), :mod:`metrics` plays every judge that says yes above a threshold
+- ``self_aligned``: 1 if the prover aligns the first sentence with itself
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair, holds
 from pytest_llmprops.benchmarks.oracle.paraphrase import Align, ParaphraseChecker, prove
@@ -35,7 +37,7 @@ from pytest_llmprops.benchmarks.oracle.replies import (
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.settings import ParaphraseSettings
-from pytest_llmprops.benchmarks.oracle.trust import usable
+from pytest_llmprops.benchmarks.oracle.trust import overlap, usable
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.verdicts import READ_BY
@@ -137,23 +139,17 @@ def random_checker(settings: ParaphraseSettings, align: Align) -> ParaphraseChec
 
 #: answers whether two texts are equivalent
 Judge = Callable[[str, str], bool]
-#: minimum Jaccard index of two texts that the null oracle ``overlap`` calls equivalent
-OVERLAP = 0.5
 #: in front of a sentence that stands for its own paraphrase
 MARK = "In other words: "
-#: value -> name in tables
+#: value -> name of the null oracles that are played
 NAMES = {
     "null_yes": "constant yes",
     "null_no": "constant no",
     "null_coin": "coin",
-    "null_overlap": "word overlap",
     "null_judge": "perfect judge",
 }
-#: values of the null oracles that ignore the question
-BLIND = ("null_yes", "null_no", "null_coin")
 _TWO = re.compile(r"^1\. '(.*)' 2\. '(.*)'\nAnswer", re.MULTILINE | re.DOTALL)
 _ONE = re.compile(re.escape(PARAPHRASES).replace(re.escape("{sentence}"), "(.*)"), re.DOTALL)
-_WORDS = re.compile(r"\w+")
 
 
 async def null_values(x: Pair, checker: ParaphraseChecker, rng: random.Random) -> dict[str, float]:
@@ -162,23 +158,51 @@ async def null_values(x: Pair, checker: ParaphraseChecker, rng: random.Random) -
     :raises BackendError: if the parser or the encoder could not be called.
     """
     # The draw of a source needs no alignment of paraphrases: the answers do not depend on it.
-    settings = replace(checker.settings, indifferentiable="random", reference=False)
+    settings = replace(checker.settings, indifferentiable="random", reference=False, distance=0.0)
     played = ParaphraseChecker(settings, checker.align)
     judges: dict[str, Judge] = {
         "null_yes": lambda first, second: True,
         "null_no": lambda first, second: False,
         "null_coin": lambda first, second: rng.random() < 0.5,
-        "null_overlap": lambda first, second: overlap(first, second) >= OVERLAP,
     }
     if x.label is not None:
         judges["null_judge"] = _perfect(x)
-    values = {}
+    values = {"overlap": overlap(x.first, x.second)}
     for name, judge in judges.items():
         acceptance = await played.check(x, null_oracle(judge), rng)
         if acceptance.outcome != "untested":
             values[name] = float(acceptance.accepted)
+            if name == "null_coin":
+                values["said_coin"] = acceptance.values["said_yes"]
+    if "null_yes" in values:
+        values["overlap_proof"] = await _proved_by_overlap(x, played) if values["null_yes"] else 0.0
     itself = await checker.align(x.first, x.first)
     return values if itself.missing else values | {"self_aligned": float(holds(itself.rho, settings.phi))}
+
+
+def _overlaps(limit: float, first: str, second: str) -> bool:
+    return overlap(first, second) >= limit
+
+
+async def _proved_by_overlap(x: Pair, checker: ParaphraseChecker) -> float:
+    """Return the highest threshold at which a judge by word overlap proves a yes; 0 if none does.
+
+    A higher threshold refuses more phrases, so the thresholds can be searched by halves.
+    """
+    alignments = await checker.align(x.first, x.second)
+    limits = sorted(
+        {overlap(pair.first, pair.second) for pair in alignments.pairs(aligned_only=True)} | {1.0}
+    )
+    low, high = -1, len(limits) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        judge = partial(_overlaps, limits[middle])
+        proof = await checker.proof(x.first, x.second, null_oracle(judge))
+        if holds(proof.rho, checker.settings.phi):
+            low = middle
+        else:
+            high = middle - 1
+    return limits[low] if low >= 0 else 0.0
 
 
 def null_oracle(judge: Judge) -> Oracle:
@@ -197,12 +221,6 @@ def null_oracle(judge: Judge) -> Oracle:
         )
 
     return Oracle(reply)
-
-
-def overlap(first: str, second: str) -> float:
-    """Return the Jaccard index of the words of two texts, without case; 0 if neither has a word."""
-    one, two = ({word.casefold() for word in _WORDS.findall(text)} for text in (first, second))
-    return len(one & two) / len(one | two) if one | two else 0.0
 
 
 def _perfect(x: Pair) -> Judge:

@@ -26,7 +26,7 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 ``leftover_1``, ``leftover_2``         runs of leftover words: in sentence 1 by the mappings from 1 to 2, in
                                        sentence 2 by the mappings from 2 to 1 (table 12)
 ``paraphrases_1``, ``paraphrases_2``   paraphrases of each sentence that can be drawn
-``left_out_1``, ``left_out_2``         paraphrases with the same words as their sentence or as another paraphrase
+``left_out_1``, ``left_out_2``         paraphrases too near to their sentence, or with the words of another paraphrase
 ``indifferentiable_or``,               paraphrases of both sentences that can be aligned with the other sentence
 ``indifferentiable_and``
 ``category_or``, ``category_and``      table 5: 1 AI, 2 ĀI, 3 AĪ, 4 ĀĪ; 0 if indifferentiable ones were not searched for
@@ -39,9 +39,13 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 ``inconsistent_or``,
 ``inconsistent_and``, ``other_only_or``,
 ``other_only_and``
+``overlap``, ``overlap_proof``,        of ``nulls``: the overlap of the sentences, the highest threshold at which word
+``overlap_own_or``, ``overlap_own_and``, overlap proves a yes (0: none), and the overlaps of the tests' paraphrases with
+``overlap_other_or``,                  their source and with the other sentence; of several tests, the lowest with the
+``overlap_other_and``                  source and the highest with the other sentence
 ``null_yes``, ``null_no``,             1 if a null oracle's answer on the same pair is accepted (``nulls``)
-``null_coin``, ``null_overlap``,
-``null_judge``
+``null_coin``, ``null_judge``
+``said_coin``                          1 if the coin says yes
 ``self_aligned``                       1 if the first sentence is aligned with itself
 ``said_yes_minimal``,                  the answer on a sentence and its minimal edit, and on one and its neutral edit:
 ``said_yes_neutral``                   1 yes, 0 no, -1 unreadable; with the setting ``edits``
@@ -343,7 +347,7 @@ def why_no(trust: Trust, problem: str = "") -> str:
     :param problem: why no paraphrases can be read, if that is the reason.
     """
     if trust.outcome == "untested":
-        return f"no, but not tested: {problem or 'no paraphrase is left that differs from its sentence'}"
+        return f"no, but not tested: {problem or 'no paraphrase differs enough from its sentence'}"
     about = f", category {trust.category}" if trust.category else ""
     passed = sum(test.outcome == "accepted" for test in trust.tests)
     if trust.outcome == "accepted":

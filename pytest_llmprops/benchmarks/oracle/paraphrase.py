@@ -238,7 +238,7 @@ class ParaphraseChecker:
     ) -> Acceptance:
         (rho, alignment_values), paraphrases = await asyncio.gather(
             self._own_alignment(x, oracle),
-            asyncio.gather(*(ask_paraphrases(oracle, sentence) for sentence in x.sentences)),
+            asyncio.gather(*(self._paraphrases(sentence, oracle) for sentence in x.sentences)),
         )
         values |= alignment_values
         candidates = await self._candidates(x, paraphrases, oracle)
@@ -278,6 +278,16 @@ class ParaphraseChecker:
             "strength": alignments.strength,
         }
 
+    async def _paraphrases(self, sentence: str, oracle: Oracle) -> Paraphrases:
+        if not self.settings.distance:
+            return await ask_paraphrases(oracle, sentence)
+        return await ask_paraphrases(
+            oracle, sentence, is_usable=lambda reply: bool(self._usable(reply, sentence))
+        )
+
+    def _usable(self, reply: Paraphrases, sentence: str) -> tuple[str, ...]:
+        return usable(reply, sentence, self.settings.paraphrases, self.settings.distance)
+
     async def _candidates(
         self, x: Pair, paraphrases: Sequence[Paraphrases], oracle: Oracle
     ) -> list[Candidate]:
@@ -285,7 +295,7 @@ class ParaphraseChecker:
         texts = [
             (text, source)
             for source in (1, 2)
-            for text in usable(paraphrases[source - 1], x.sentences[source - 1], self.settings.paraphrases)
+            for text in self._usable(paraphrases[source - 1], x.sentences[source - 1])
         ]
         if self.settings.indifferentiable == "random":
             return [Candidate(text, source) for text, source in texts]

@@ -257,6 +257,9 @@ Output with key 'paraphrases'."""
 #: the request to repair an unreadable reply; ours, because the paper does not say how it treats such replies
 REPAIR = """Your reply cannot be read: {problem}. Output one JSON object and nothing else, {form}."""
 ANSWER_FORM = "with the keys 'answer', which is \"yes\" or \"no\", and 'explanation'"
+#: the request for other paraphrases; ours, because the paper does not say how near a paraphrase may be
+FARTHER = """These sentences repeat most of the words of the original. Paraphrase it again, with other words and \
+another structure. Output one JSON object and nothing else, {form}."""
 PARAPHRASES_FORM = "with the key 'paraphrases', which is a list of five sentences"
 
 
@@ -765,12 +768,22 @@ async def ask_answer(oracle: Oracle, messages: Messages, *, sample: int = 0) -> 
     return await _ask(oracle, messages, ANSWER_FORM, read_answer, sample)
 
 
-async def ask_paraphrases(oracle: Oracle, sentence: str, *, sample: int = 0) -> Paraphrases:
+async def ask_paraphrases(
+    oracle: Oracle, sentence: str, *, sample: int = 0, is_usable: Callable[[Paraphrases], bool] | None = None
+) -> Paraphrases:
     """Ask prompt 7 and return the paraphrases.
 
+    :param is_usable: returns False for paraphrases that are too near to the sentence. Others are then asked for, once.
     :raises BackendError: if the call could not be made.
     """
-    return await _ask(oracle, paraphrases_prompt(sentence), PARAPHRASES_FORM, read_paraphrases, sample)
+    messages = paraphrases_prompt(sentence)
+    first = await _ask(oracle, messages, PARAPHRASES_FORM, read_paraphrases, sample)
+    if not first.texts or is_usable is None or is_usable(first):
+        return first
+    shown = Message("assistant", first.notes.text[:LONGEST_SENT_BACK])
+    again = (*messages, shown, Message("user", fill(FARTHER, form=PARAPHRASES_FORM)))
+    second = await _read_reply(oracle, again, read_paraphrases, sample)
+    return second if second.texts else first
 
 
 async def _ask(

@@ -160,8 +160,10 @@ class ParaphraseSettings:
     :param ask_identical: also ask whether two phrases with the same words are equivalent.
     :param source: how the source of a test is drawn. ``even``: by a fair coin if both sentences have paraphrases.
         ``indifferentiable``: only among sentences with an indifferentiable paraphrase, if there is one.
+    :param distance: minimum distance of a paraphrase from its sentence: 1 minus the Jaccard index of their words.
+        Nearer ones are not used, because the words they share would name their source.
     :param reference: also try to prove pairs whose answer is not yes (the reference columns of table 3).
-    :raises ValueError: if there is less than one test or paraphrase.
+    :raises ValueError: if there is less than one test or paraphrase, or if ``distance`` is not from 0 to 1.
     """
 
     phi: Phi = "or"
@@ -169,6 +171,7 @@ class ParaphraseSettings:
     paraphrases: int = 5
     indifferentiable: Indifferentiable = "asked"
     source: Source = "indifferentiable"
+    distance: float = 0.0
     ask_identical: bool = True
     reference: bool = True
 
@@ -176,6 +179,8 @@ class ParaphraseSettings:
         for name in ("tests", "paraphrases"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if not 0 <= self.distance < 1:
+            raise ValueError("distance must be at least 0 and below 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +216,7 @@ class OracleSettings:
     paraphrases: int = 5
     indifferentiable: Indifferentiable = "asked"
     source: Source = "indifferentiable"
+    distance: float = 0.0
     ask_identical: bool = True
     reference: bool = True
     askings: int = 5
@@ -256,7 +262,7 @@ PAPER = LinearitySettings()
 #: questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof; a fair coin
 QUICK = OracleSettings(
     samples=3, tests=3, rule="majority", draw="informative", synonym_votes=1, named_votes=1, alignment="covering",
-    whole="bar", indifferentiable="potential", source="even", ask_identical=False, reference=False, askings=3,
-    edits=True, max_tokens=400, shrink_calls=200, replications=5,
+    whole="bar", indifferentiable="potential", source="even", distance=0.3, ask_identical=False, reference=False,
+    askings=3, edits=True, max_tokens=400, shrink_calls=200, replications=5,
 )  # fmt: skip
 LINEARITY_QUICK, PARAPHRASE_QUICK = QUICK.linearity(), QUICK.pairs()

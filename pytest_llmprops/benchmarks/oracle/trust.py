@@ -74,6 +74,8 @@ class Test:
     candidate: Candidate
     other: Answer
     own: Answer
+    #: of the paraphrase's words with those of its source, then of the other sentence (:func:`overlap`)
+    overlaps: tuple[float, float]
 
     @property
     def outcome(self) -> Outcome:
@@ -130,7 +132,14 @@ class Trust:
     def values(self) -> dict[str, float]:
         """Flat numbers without the suffix for the kind of alignment; see the table in ``pair_evidence``."""
         outcomes = [test.outcome for test in self.tests]
+        # Word overlap passes all tests if its threshold is above all overlaps with the other sentence, and at most any
+        # with the source.
+        overlaps = {
+            "overlap_own": min(test.overlaps[0] for test in self.tests),
+            "overlap_other": max(test.overlaps[1] for test in self.tests),
+        } if self.tests else {}  # fmt: skip
         return {
+            **overlaps,
             "category": float(CATEGORY_CODES[self.category]) if self.category else 0.0,
             "trust": float(OUTCOME_CODES[self.outcome]),
             "trust_paper": float(self.accepted_by_paper),
@@ -154,19 +163,27 @@ def outcome_of(other: bool | None, own: bool | None) -> Outcome:
     return "inconsistent" if other or not own else "accepted"
 
 
-def usable(paraphrases: Paraphrases, sentence: str, limit: int) -> tuple[str, ...]:
+def usable(paraphrases: Paraphrases, sentence: str, limit: int, distance: float = 0.0) -> tuple[str, ...]:
     """Return the first ``limit`` paraphrases, without empty ones, repetitions, and those with the sentence's words.
 
     Words are compared folded and without punctuation (``core.texts``).
+
+    :param distance: see ``ParaphraseSettings``; nearer paraphrases are left out, too.
     """
     known = {tuple(unicode_words(sentence)), ()}
     kept: list[str] = []
     for text in paraphrases.texts[:limit]:
         words = tuple(unicode_words(text))
-        if words not in known:
+        if words not in known and overlap(text, sentence) <= 1 - distance:
             known.add(words)
             kept.append(text)
     return tuple(kept)
+
+
+def overlap(first: str, second: str) -> float:
+    """Return the Jaccard index of the words of two texts, folded; 0 if neither has a word."""
+    one, two = set(unicode_words(first)), set(unicode_words(second))
+    return len(one & two) / len(one | two) if one | two else 0.0
 
 
 def category_of(aligned: bool, indifferentiable: bool) -> Category:
@@ -231,7 +248,9 @@ async def run_trust_tests(
             ask_answer(oracle, sentences_prompt(candidate.text, s), sample=sample) for s in (other, own)
         ]
     answers = await asyncio.gather(*questions)
-    done = tuple(
-        Test(candidate, answers[2 * index], answers[2 * index + 1]) for index, candidate in enumerate(chosen)
-    )
-    return Trust(None, done, fair=len({c.source for c in candidates}) == 2)
+    done = []
+    for index, candidate in enumerate(chosen):
+        own, other = sentences[candidate.source - 1], sentences[2 - candidate.source]
+        overlaps = overlap(candidate.text, own), overlap(candidate.text, other)
+        done.append(Test(candidate, answers[2 * index], answers[2 * index + 1], overlaps))
+    return Trust(None, tuple(done), fair=len({c.source for c in candidates}) == 2)

@@ -147,6 +147,11 @@ class Measured:
         """The tasks that count in the benchmark's headline figure; all tasks if none of these was run."""
         return self.facts.headline_tasks(task for task, _, _ in self.places)
 
+    def headline(self, series: Series) -> Share | None:
+        """Return the accuracy over the headline tasks; None without an answer, or if it ranks no models."""
+        tasks = self.headline_tasks
+        return self.accuracy(series, tasks) if self.facts.is_ranked(tasks) else None
+
     def searches(self, series: Series) -> list[SearchRecord]:
         """Return the searches for counterexamples of a series, one per item."""
         records = series.run.searches

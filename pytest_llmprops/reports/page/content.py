@@ -132,7 +132,7 @@ def _points(measured: Measured, spent: Mapping[TaskOfSeries, Spent]) -> list[tup
     for s in measured.series:
         own = [one for key in ((s.index, measured.benchmark, task) for task in tasks)
                if (one := spent.get(TaskOfSeries(*key))) is not None]  # fmt: skip
-        cost, share = cost_per_1000(own), measured.accuracy(s, tasks)
+        cost, share = cost_per_1000(own), measured.headline(s)
         if cost is not None and share is not None:
             points.append((s, cost, share))
     return points
@@ -222,7 +222,7 @@ def _headlines(measured: Measured) -> list[Headline]:
     tasks = measured.headline_tasks
     headlines = []
     for s in measured.series:
-        share = measured.accuracy(s, tasks)
+        share = measured.headline(s)
         if share is None:
             continue
         best = _best(measured, s, tasks)

@@ -14,6 +14,7 @@ from pytest_llmprops.reports.kit.blocks import (
     percent,
     point_range,
     points,
+    visible,
     words,
 )
 from pytest_llmprops.reports.kit.generic import compare, limit_shown
@@ -31,7 +32,7 @@ def findings(parts: Sequence[Measured], series: Sequence[Series]) -> list[str]:
     A sentence says how good a single model is, whether the second of two is better, or which of several is best.
     Only differences that a test shows are named.
     """
-    sentences = [s for part in parts if (s := finding(part))]
+    sentences = [s for part in parts for s in dict.fromkeys((finding(part), unranked(part))) if s]
     runs = list({id(s.run): s.run for s in series}.values())
     lines = [_gate(gate) for run in runs if (gate := run.facts.gate) is not None] + sentences
     return lines or ["No case has a verdict, so there is nothing to report"]
@@ -48,7 +49,9 @@ def _gate(gate: GateResult) -> str:
 def finding(measured: Measured) -> str:
     """Return the sentence on one benchmark, without a full stop."""
     facts, tasks = measured.facts, measured.headline_tasks
-    shares = [(s, share) for s in measured.series if (share := measured.accuracy(s, tasks))]
+    if not facts.is_ranked(tasks):
+        return unranked(measured)
+    shares = [(s, share) for s in measured.series if (share := measured.headline(s))]
     if not shares:
         return f"Nothing of {facts.title} was answered"
     if all(task in facts.accuracy_targets for task in tasks):
@@ -139,6 +142,19 @@ def _one(measured: Measured, series: Series, share: Share, tasks: list[str]) -> 
         text += ", fewer than guessing would"
     weakest = weak_spot(measured, series, tasks)
     return f"{text} and loses most {weakest}" if weakest else text
+
+
+def unranked(measured: Measured) -> str:
+    """Return the remark on each series about the tasks whose accuracy says nothing by itself; empty without them."""
+    words = {measured.facts.unranked.get(task) for task, _, _ in measured.places} - {None}
+    found = []
+    for s in measured.series if words else ():
+        remarks = (
+            r.text for r in s.run.facts.remarks if (r.model, r.benchmark) == (s.model, measured.benchmark)
+        )
+        text = next((text for text in remarks if text.partition(":")[0] in words), "no conclusion")
+        found.append(f"{s.starred}: {visible(text)}")
+    return "; ".join(found)
 
 
 def targeted(noun: str, shares: list[tuple[Series, Share]], target: float) -> str:

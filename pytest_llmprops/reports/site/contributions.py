@@ -141,7 +141,7 @@ def shares_of(run: Run) -> dict[tuple[str, str], Share]:
     for name in dict.fromkeys(benchmark for s in series for benchmark in s.benchmarks):
         measured = Measured(name, tuple(s for s in series if name in s.benchmarks))
         for s in measured.series:
-            share = measured.accuracy(s, measured.headline_tasks)
+            share = measured.headline(s)
             if share is not None:
                 shares[s.model, name] = share
     return shares

@@ -18,6 +18,7 @@ from pytest_llmprops.reports.page.findings import (
     finding,
     is_ahead,
     targeted,
+    unranked,
     without_readable,
 )
 from pytest_llmprops.reports.site.drift import Comparisons
@@ -190,6 +191,8 @@ def _sentence(
     read: Callable[[SiteRun], Run],
 ) -> str:
     """Return which model is best, as a report on several runs says it."""
+    if not measured.facts.is_ranked(tasks):
+        return unranked(measured)
     answered = [m for m in shown if m.share]
     if len(answered) <= 1:
         [one] = answered or shown[:1]

@@ -199,7 +199,8 @@ def _running_part(part: Part, counts: Counts, facts: RunMetadata) -> PartRow:
     known = facts_of(part.benchmark, facts) or BenchmarkMetadata.unknown(part.benchmark)
     counted = [counts.tasks[task] for task in known.headline_tasks(counts.tasks)]
     answered = sum(statuses.total() - statuses["error"] for statuses in counted)
-    share = sum(statuses["correct"] for statuses in counted) / answered if answered else None
+    is_shown = answered and known.is_ranked(counts.tasks)
+    share = sum(statuses["correct"] for statuses in counted) / answered if is_shown else None
     return _part(part, facts, percent(share), "", _counts(counts.statuses), counts)
 
 

@@ -70,7 +70,7 @@ def _accuracies(folder: Path) -> list[list[Any]]:
     for one in series:
         for benchmark in one.benchmarks:
             measured = Measured(benchmark, (one,))
-            share = measured.accuracy(one, measured.headline_tasks)
+            share = measured.headline(one)
             if share is not None:
                 shares.append([one.model, benchmark, share.value, share.low, share.high, share.n])
     return shares

@@ -584,11 +584,16 @@ def _losses(
     """
     apart = tasks_apart([*records, *theirs], *runs)
     known = {name: facts_of(name, *runs) for name in {r.benchmark for r in records}}
-    targets = {(name, task) for name, facts in known.items() if facts for task in facts.accuracy_targets}
+    others = {
+        (name, task)
+        for name, facts in known.items()
+        if facts
+        for task in (*facts.accuracy_targets, *facts.unranked)
+    }
     pairs = [
         pair
         for pair in pair_records(theirs, records, terms.decided).pairs
-        if (pair.key.benchmark, pair.key.task) not in apart | targets
+        if (pair.key.benchmark, pair.key.task) not in apart | others
     ]
     by_language = members(pairs, ["language"], terms.is_weighted)
     counts = Counter(member.benchmark for member in by_language)

@@ -389,7 +389,7 @@ def tasks_apart(places: Iterable[Placed], *runs: RunMetadata) -> frozenset[tuple
     apart: set[tuple[str, str]] = set()
     for name, known in tasks.items():
         facts = facts_of(name, *runs) or BenchmarkMetadata.unknown(name)
-        others = {*facts.controls, *facts.side_tasks}
+        others = {*facts.controls, *facts.side_tasks, *facts.unranked}
         apart |= {(name, task) for task in others if known - others}
     return frozenset(apart)
 
@@ -414,10 +414,10 @@ _HIGHER = ("min_accuracy", "no_regression", "max_drop", "no_collapse")
 
 
 def misplaced_rules(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) -> list[str]:
-    """Return one line for each rule that treats higher accuracy as better on a task with another target.
+    """Return one line for each rule that treats higher accuracy as better on a task where it is not.
 
     :param places: records or cases.
-    :param runs: ``run.json`` of the run and its baseline; they have the accuracy targets of the tasks.
+    :param runs: ``run.json`` of the run and its baseline; they say which tasks these are.
     """
     tasks = {(p.benchmark, p.task, p.language, p.source): p for p in places}
     known: dict[str, BenchmarkMetadata | None] = {}
@@ -426,13 +426,19 @@ def misplaced_rules(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) ->
         if benchmark not in known:
             known[benchmark] = facts_of(benchmark, *runs)
         facts = known[benchmark]
-        if facts is None or task not in facts.accuracy_targets:
+        if facts is None:
+            continue
+        if task in facts.unranked:
+            problem = "whose accuracy says nothing by itself: name another task, or a metric (min, max)"
+        elif task in facts.accuracy_targets:
+            problem = (
+                f"whose accuracy is best at {facts.accuracy_targets[task]:g}, not higher: name another task, or a"
+                " metric (within, max)"
+            )
+        else:
             continue
         for rule in gate.rules:
             requirements = [name for name in rule.checks if name in _HIGHER]
             if requirements and rule.matches(place):
-                lines[rule.name] = (
-                    f"rule '{rule.name}': {requirements[0]} on {benchmark} {task}, whose accuracy is best at"
-                    f" {facts.accuracy_targets[task]:g}, not higher: name another task, or a metric (within, max)"
-                )
+                lines[rule.name] = f"rule '{rule.name}': {requirements[0]} on {benchmark} {task}, {problem}"
     return list(lines.values())

@@ -344,7 +344,7 @@ def test_remarks_give_the_bound_of_an_acceptance() -> None:
         (
             "accepted no: a model whose answers do not depend on the coin passes 3 tests with probability at most"
             " 0.125; no bound for 1, where only one sentence had paraphrases to draw from (so in 2 of 3"
-            " tested answers of no)"
+            " tested answers of no); too few tests to say whether word overlap names the source"
         ),
         "a rejected answer is not trusted; it is never turned into its opposite",
     ]
@@ -357,7 +357,7 @@ def test_remarks_use_the_phi_of_the_run(phi: dict[str, float], unfair: int) -> N
     coins = [(1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
     some = [
         record("no", n, benchmark="oracle", values={
-            **phi, "tests_or": 1.0, "fair_coin_or": by_or, "fair_coin_and": by_and, "accepted": 1.0,
+            **phi, "tests_or": 1.0, "tests_and": 1.0, "fair_coin_or": by_or, "fair_coin_and": by_and, "accepted": 1.0,
         })
         for n, (by_or, by_and) in enumerate(coins)
     ]  # fmt: skip
@@ -530,7 +530,7 @@ def test_the_rates_of_edited_sentences() -> None:
         {},
     ]
     records = [
-        record("yes", n, benchmark="oracle", values={"said_yes": 1.0, "label": 1.0, **more})
+        record("yes", n, benchmark="oracle", values={"said_yes": 1.0, "label": 1.0, "accepted": 1.0, **more})
         for n, more in enumerate(values)
     ]
     rates = {(m.name, m.group): (m.value, m.n) for m in ORACLE.metrics(records) if m.task == "pairs"}

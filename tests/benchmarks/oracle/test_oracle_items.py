@@ -23,10 +23,16 @@ def put(root: Path, path: str, text: str) -> None:
 
 
 def builtin(
-    root: Path, *, general: Any = SENTENCE, technical: Any = SENTENCE, pair: Any = PAIR
+    root: Path,
+    *,
+    general: Any = SENTENCE,
+    technical: Any = SENTENCE,
+    hardware: Any = SENTENCE,
+    pair: Any = PAIR,
 ) -> DataFolder:
     """Return a folder of built-in data; a list is written as several rows."""
-    for name, rows in (("general", general), ("technical", technical), ("pairs", pair)):
+    files = {"general": general, "technical": technical, "hardware": hardware, "pairs": pair}
+    for name, rows in files.items():
         text = "".join(json.dumps(row) + "\n" for row in (rows if isinstance(rows, list) else [rows]))
         put(root, f"oracle/{name}.jsonl", text)
     return DataFolder(root, "builtin")
@@ -50,12 +56,12 @@ def refusal(files: DataFolder) -> str:
 def test_builtin_items(tmp_path: Path) -> None:
     """Sentences become linearity items with their entities, and pairs become items of their label's task."""
     yes = PAIR | {"id": "b", "label": 1}
-    general, technical, no, other = items(builtin(tmp_path, pair=[PAIR, yes]))
-    assert [i.id for i in (general, technical, no, other)] == [
-        "oracle/general/001", "oracle/technical/001", "oracle/pair/001", "oracle/pair/b"
+    general, technical, hardware, no, other = items(builtin(tmp_path, pair=[PAIR, yes]))
+    assert [i.id for i in (general, technical, hardware, no, other)] == [
+        "oracle/general/001", "oracle/technical/001", "oracle/hardware/001", "oracle/pair/001", "oracle/pair/b"
     ]  # fmt: skip
     assert general.fields == {"text": "Ann left Oslo.", "entities": (("Oslo", "city"),), "domain": "general"}
-    assert technical["domain"] == "technical"
+    assert (technical["domain"], hardware["domain"]) == ("technical", "hardware")
     assert general.cluster == general.id
     assert (no.task, no.fields) == (
         "no", {"first": "A came.", "second": "B came.", "label": False, "level": "subtle"}

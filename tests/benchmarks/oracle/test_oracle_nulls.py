@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.items import random_pairs
-from pytest_llmprops.benchmarks.oracle.metrics import all_pairs_metrics, pair_remarks, yes_metrics
+from pytest_llmprops.benchmarks.oracle.metrics import all_pairs_metrics, yes_metrics
 from pytest_llmprops.benchmarks.oracle.nulls import (
     NAMES,
     null_oracle,
     null_values,
-    overlap,
     own_paraphrase,
     random_checker,
     self_consistency,
@@ -22,11 +22,15 @@ from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance
 from pytest_llmprops.benchmarks.oracle.settings import PARAPHRASE_QUICK, ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.trust import overlap
 from pytest_llmprops.core.protocols import generator
+from pytest_llmprops.core.records import VerdictRecord
 from tests.support.oracle_runs import Subject, pair, verdict_on
 from tests.support.paraphrase_oracles import CAT, DOG, OF_DOG, PAIR, PARAPHRASES, FakeOracle, Stub, perfect
+from tests.support.records import verdict as record
 
 DOGS, MOVED = "red dogs barked loudly last night.", "last night red dogs barked loudly."
+ORACLE = OracleChecker()
 PLACE = ("pairs", "en", "builtin")
 
 
@@ -49,19 +53,22 @@ def test_constant_answers_and_the_perfect_judge(label: bool) -> None:
     assert other["self_aligned"] == 0
 
 
-def test_word_overlap_says_no_to_different_words() -> None:
-    """Sentences with few common words get a no, which is accepted. A yes is refused by its own phrases."""
+def test_the_overlap_of_words_is_recorded_as_thresholds() -> None:
+    """``overlap_proof`` is the highest threshold at which a judge by overlap proves a yes; 0 if there is none."""
     assert overlap("the dog ran", "The dog, ran") == 1
     assert overlap("...", "!") == 0
-    assert played(PAIR)["null_overlap"] == 1
+    far = played(PAIR)
+    assert (far["overlap"], far["overlap_proof"]) == (1 / 7, 0)
     near = Pair("the dog slept quietly", "the dog slept well")
-    assert played(near)["null_overlap"] == 0
-    assert played(near, {near.sentences: "and"})["null_overlap"] == 0
+    aligned = played(near, {near.sentences: "and"})
+    assert (aligned["overlap"], aligned["overlap_proof"]) == (3 / 5, 1 / 3)
+    assert played(near)["overlap_proof"] == 0
 
 
 def test_no_label_no_judge() -> None:
     """Without a label, there is no perfect judge."""
-    assert set(played(Pair(DOG, CAT))) == {*NAMES, "self_aligned"} - {"null_judge"}
+    others = {"self_aligned", "overlap", "overlap_proof", "said_coin"}
+    assert set(played(Pair(DOG, CAT))) == {*NAMES, *others} - {"null_judge"}
 
 
 @pytest.mark.simulation
@@ -103,27 +110,108 @@ def test_metrics_tell_the_prover_from_the_model() -> None:
     assert rows["confirmed_rate", ""] == 2 / 3
     pairs = {(m.name, m.group): (m.value, m.n) for m in all_pairs_metrics(PLACE, values)}
     assert pairs["acceptance_rate", ""] == (1 / 2, 4)
-    assert pairs["null_acceptance_rate", "constant yes"] == (3 / 4, 4)
+    # Accepted: two of four answers, both right. A constant yes is accepted three times, once wrongly.
+    assert pairs["coverage", ""] == (1 / 2, 4)
+    assert pairs["accepted_precision", ""] == (1.0, 2)
+    assert pairs["right_acceptance_rate", ""] == (2 / 3, 3)
+    assert pairs["wrong_acceptance_rate", ""] == (0.0, 1)
+    assert pairs["null_coverage", "constant yes"] == (3 / 4, 4)
+    assert pairs["null_precision", "constant yes"] == (2 / 3, 3)
     assert pairs["potential_rate", "label yes"] == (2 / 3, 3)
     assert pairs["potential_rate", "label no"] == (1.0, 2)
-    assert "coin" not in {group for _, group in pairs}
-    [remark] = pair_remarks(values, [])
-    assert remark == (
-        "pairs: 50.0% of the answers are accepted; of other oracles on the same 4 pairs: constant yes 75.0%,"
-        " constant no 0.0%"
+    assert "perfect judge" not in {group for _, group in pairs}
+
+
+# ---- oracles that know nothing
+
+
+def answers(*groups: tuple[int, dict[str, float]]) -> list[VerdictRecord]:
+    """Return records of pairs: so many with these values, each with both labels in turn unless it has one."""
+    rows = [v for count, v in groups for v in [v] * count]
+    return [
+        record(
+            "yes" if v["said_yes"] else "no",
+            n,
+            benchmark="oracle",
+            values={"label": float(n % 2), **NULL, **v},
+        )
+        for n, v in enumerate(rows)
+    ]
+
+
+NULL = {
+    "null_yes": 0.0,
+    "null_no": 0.0,
+    "null_coin": 0.0,
+    "said_coin": 0.0,
+    "overlap": 0.1,
+    "overlap_proof": 0.0,
+}
+SAYS_YES = {"said_yes": 1.0, "accepted": 1.0}
+SAYS_NO = {
+    "said_yes": 0.0,
+    "accepted": 1.0,
+    "trust_or": 1.0,
+    "accepted_paper": 1.0,
+    "tests_or": 1.0,
+    "fair_coin_or": 1.0,
+}
+
+
+def test_precision_decides_where_there_are_labels() -> None:
+    """A model that is accepted each time with wrong answers gets no conclusion; one that is mostly right does."""
+    blind = answers((60, SAYS_NO | {"overlap_own_or": 0.5, "overlap_other_or": 0.2}))
+    [said, *_] = ORACLE.remarks(blind)
+    assert said == (
+        "warning: pairs: no conclusion: 60 of 60 answers are accepted (100.0%); of these, 50.0% are right (36.8% to"
+        " 63.2%); not clearly more than of an oracle that knows nothing (word overlap ≥ 0.50): 50.0%"
     )
+    right = [(30, SAYS_YES | {"label": 1.0}), (28, SAYS_NO | {"label": 0.0}), (2, SAYS_NO | {"label": 1.0})]
+    [said, *_] = ORACLE.remarks(answers(*right))
+    assert said.startswith(
+        "pairs: 60 of 60 answers are accepted (100.0%); of these, 96.7% are right (88.5% to"
+    )
+    assert "clearly more than of an oracle that knows nothing (" in said
 
 
-@pytest.mark.parametrize(
-    ("accepted", "pairs", "warns"), [(8, 20, True), (10, 20, True), (11, 20, False), (8, 19, False)]
-)
-def test_a_model_no_better_than_a_blind_oracle_gets_a_warning(accepted: int, pairs: int, warns: bool) -> None:
-    """The warning names the best oracle that ignores the question; word overlap does not count."""
-    one = {"said_yes": 1.0, "null_no": 0.0, "null_overlap": 1.0}
-    values = [one | {"accepted": float(n < accepted), "null_yes": float(n < 10)} for n in range(pairs)]
-    said = [text for text in pair_remarks(values, []) if text.startswith("warning: ")]
-    assert len(said) == warns
-    assert all("(constant yes) gets 50.0%" in text for text in said)
+def test_a_constant_yes_is_not_above_itself() -> None:
+    """What the prover alone makes right is no merit of a model that always says yes."""
+    proved = SAYS_YES | {"null_yes": 1.0, "label": 1.0}
+    false = SAYS_YES | {"null_yes": 1.0, "label": 0.0}
+    rejected = {"said_yes": 1.0, "accepted": 0.0}
+    [said, *_] = ORACLE.remarks(answers((72, proved), (28, false), (60, rejected)))
+    assert said.startswith("warning: pairs: no conclusion: ")
+    assert "(constant yes): 72.0%" in said
+
+
+def test_without_labels_the_same_answer_is_no_merit() -> None:
+    """Without labels, acceptance is compared; an oracle that nearly always says the same is never above."""
+    unlabelled = {"label": -1.0}
+    mixed = answers(
+        (30, SAYS_YES | unlabelled),
+        (30, SAYS_NO | unlabelled | {"overlap_own_or": 0.2, "overlap_other_or": 0.5}),
+    )
+    [said, *_] = ORACLE.remarks(mixed)
+    assert said.startswith(
+        "pairs: 60 of 60 answers are accepted (100.0%) (94.0% to 100.0%); clearly more than of"
+    )
+    [said, *_] = ORACLE.remarks(
+        answers((60, SAYS_NO | unlabelled | {"overlap_own_or": 0.2, "overlap_other_or": 0.5}))
+    )
+    assert said.startswith("warning: pairs: no conclusion: 100.0% of the answers are the same; ")
+
+
+@pytest.mark.parametrize(("revealing", "void"), [(12, False), (13, True)])
+def test_revealed_sources_void_the_bound(revealing: int, void: bool) -> None:
+    """Above .6, word overlap alone passes the tests too often for the statement of 2⁻ⁿ."""
+    named = SAYS_NO | {"overlap_own_or": 0.6, "overlap_other_or": 0.3}
+    hidden = SAYS_NO | {"overlap_own_or": 0.4, "overlap_other_or": 0.5}
+    records = answers((revealing, named), (20 - revealing, hidden))
+    rate = next(m for m in ORACLE.metrics(records) if m.name == "source_revealed_rate")
+    assert (rate.value, rate.n) == (revealing / 20, 20)
+    said = " ".join(ORACLE.remarks(records))
+    assert ("no bound: word overlap alone passes" in said) is void
+    assert ("passes 1 test with probability at most 0.5" in said) is not void
 
 
 # ---- sanity checks

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.oracle.entities import Entity, locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, normalised
+from pytest_llmprops.benchmarks.oracle.items import items
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, form, parse_pool, parse_rules, shape
 from pytest_llmprops.benchmarks.oracle.synonyms import (
@@ -29,6 +30,7 @@ from pytest_llmprops.benchmarks.oracle.synonyms import (
 )
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.oracle_fakes import DATA, POOL, RULES
 
 Answer = Callable[[Chat], str]
@@ -65,6 +67,11 @@ def synonyms(
         ("US$ 1.826 billion", "money", False, True), ("RV32E", "instruction set", False, None),
         ("Control Status Register", "register", False, True), ("Émile", "person", False, True),
         ("Wallonia", "Belgian regions", False, True), ("北京", "city", False, None),
+        ("mstatus", "component", False, True), ("x5", "register", False, True), ("rd", "field", False, True),
+        ("rd", "road", False, False), ("registers", "register", False, False), ("MPP", "CSR field", True, True),
+        ("M-mode", "privilege mode", False, True), ("Zba", "ISA extension", False, True),
+        ("FENCE.I", "instructions", True, True), ("Halt", "instruction", True, None),
+        ("machine mode", "mode", False, False),
     ],
 )  # fmt: skip
 def test_rules_on_names(name: str, kind: str, at_start: bool, named: bool | None) -> None:
@@ -143,6 +150,42 @@ def test_dates_keep_their_form(name: str, shaped: str) -> None:
         (result,), _ = synonyms(f"It was {name} then.", [(name, "date")], seed=seed)
         assert form(result.text) == shaped
         assert result.text != name
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("x5", "register"),
+        ("mstatus", "CSR"),
+        ("STATUS", "register"),
+        ("ADD", "instruction"),
+        ("LR.W", "opcode"),
+    ],
+)
+def test_names_of_a_specification_keep_their_form(name: str, kind: str) -> None:
+    """A numbered register is replaced by another one, and an instruction by one written like it, without requests."""
+    for seed in range(5):
+        (result,), asked = synonyms(f"Here {name} is used.", [(name, kind)], seed=seed)
+        assert not asked
+        assert form(result.text) == form(name)
+        assert result.text != name
+
+
+def test_labels_of_the_hardware_sentences_can_be_replaced() -> None:
+    """Every label gets a synonym, and more than half of them come from the pool."""
+    how: Counter[str] = Counter()
+
+    names = "1. quorvane\n2. brintel\n3. zorvane\n4. pelvel\n5. dorvane\n6. morvel\n7. tulvane"
+
+    def answer(chat: Chat) -> str:
+        return "[[named entity]]" if "normal entity" in chat.prompt else names
+
+    for item in items(DataFolder(builtin_data(), "builtin")):
+        if item.task == "linearity" and item["domain"] == "hardware":
+            result, _ = synonyms(item["text"], list(item["entities"]), answer)
+            assert [s.entity.name for s in result if not s.text] == [], item.id
+            how.update(s.how for s in result)
+    assert how["pool"] > how.total() / 2
 
 
 def test_date_in_an_unknown_format_is_requested() -> None:
@@ -354,7 +397,7 @@ def _change(path: list[Any], value: Any) -> Callable[[Any], None]:
         (_change(["classes", "film"], [1]), "not a list of texts"),
         (
             _change(["rules", 0, "pattern"], "("),
-            "rule 1 (no capital and no digit): 'pattern' is not a regular",
+            "rule 1 (RISC-V register in lower case): 'pattern' is not a regular",
         ),
         (_change(["rules", 0, "named"], "yes"), "rule 1"),
         (_change(["rules", 0, "class"], ["nosuch"]), "unknown class 'nosuch'"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,11 @@ from pytest_llmprops.reports.kit.figures import (
     SERIES,
     TEXT,
     WIDTH,
+    Label,
     colour,
     margins,
+    marker,
+    name_points,
     new_figure,
     room,
     share_axis,
@@ -187,6 +190,50 @@ def _stacked(axes: Axes, bar: Bar, y: float, shade: str) -> None:
         f"{100 * bar.accepted:.1f}%{count}", (1, y), xytext=(8, 0), textcoords="offset points",
         xycoords=("axes fraction", "data"), va="center", color=shade, annotation_clip=False,
     )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RiskLine:
+    """A model's answers on pairs.
+
+    :param wrong: share of wrong answers among all answers.
+    :param coverage: share of accepted answers. :param risk: share of wrong answers among these.
+    """
+
+    name: str
+    series: int
+    wrong: float
+    coverage: float
+    risk: float
+
+
+def risk_plot(
+    lines: Sequence[RiskLine], nulls: Mapping[str, tuple[float, float]], curve: Sequence[tuple[float, float]]
+) -> Plot:
+    """Draw the share of wrong answers against coverage: of all answers, and of the accepted ones.
+
+    :param nulls: coverage and risk of each oracle that knows nothing. :param curve: the same of word overlap, by
+        threshold.
+    """
+    figure = new_figure(WIDTH, 3.6)
+    axes = figure.add_axes(margins(figure, left=0.75, right=0.3, top=0.15, bottom=0.6))
+    share_axis(axes, "x")
+    share_axis(axes, "y")
+    axes.plot([x for x, _ in curve], [y for _, y in curve], color=MUTED, linewidth=1, alpha=0.6)
+    labels = []
+    for name, (x, y) in nulls.items():
+        axes.plot(x, y, marker="x", color=MUTED, linestyle="none")
+        labels.append(Label(name, x, y, MUTED))
+    for line in lines:
+        shade, shape = colour(line.series), marker(line.series)
+        axes.plot([1, line.coverage], [line.wrong, line.risk], color=shade, linewidth=1.4)
+        axes.plot(1, line.wrong, marker=shape, color=shade, fillstyle="none", linestyle="none", clip_on=False)
+        axes.plot(line.coverage, line.risk, marker=shape, color=shade, linestyle="none", clip_on=False)
+        labels.append(Label(line.name[:40], line.coverage, line.risk, shade, bold=True))
+    axes.set_xlabel("coverage: share of answers that are accepted")
+    axes.set_ylabel("wrong answers among these")
+    name_points(axes, labels, 8.5)
+    return figure
 
 
 def selected(profiles: Sequence[Profile]) -> list[Profile]:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from pytest_llmprops.benchmarks.oracle.items import NO, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import CATEGORIES, CONSISTENCY, OWN, PAIRS, RANDOM
-from pytest_llmprops.benchmarks.oracle.nulls import NAMES
+from pytest_llmprops.benchmarks.oracle.metrics import OVERLAP, Pairs
+from pytest_llmprops.benchmarks.oracle.report.figures import RiskLine, risk_plot
 from pytest_llmprops.benchmarks.oracle.report.tables import (
     DASH,
     PAPER,
@@ -19,7 +20,7 @@ from pytest_llmprops.benchmarks.oracle.report.tables import (
 )
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.data.published_results import find
-from pytest_llmprops.reports.kit.blocks import Cell, Table, percent, visible
+from pytest_llmprops.reports.kit.blocks import Cell, Figure, Table, percent, visible
 from pytest_llmprops.reports.kit.generic import share_cell
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 
@@ -73,30 +74,80 @@ def answers_table(measured: Measured) -> Table:
     )
 
 
-def floor_table(measured: Measured) -> Table:
-    """Return the acceptance of pairs between its floor and its ceiling, and the prover's part of it."""
+def accepted_table(measured: Measured) -> Table:
+    """Return what is accepted of the answers on pairs, and how much of that is right, next to other oracles."""
     rows: list[Row] = []
-    for s, place in _each(measured, PAIRS, "null_acceptance_rate"):
-        cells = [own(measured, s, "acceptance_rate", place)]
-        cells += [own(measured, s, "null_acceptance_rate", place, name) for name in NAMES.values()]
-        cells += [own(measured, s, "potential_rate", place, f"label {label}") for label in ("yes", "no")]
+    for s, place in _each(measured, PAIRS, "coverage"):
+        where = Cell(visible(place[2]))
+        names = ("coverage", "accepted_precision", "right_acceptance_rate", "wrong_acceptance_rate")
+        rows.append((Cell(s.starred), where, *(own(measured, s, name, place) for name in names)))
+        for row in measured.metrics(s):
+            if row.name == "null_coverage" and place_of(row) == place:
+                precision = measured.metric(s, "null_precision", place, row.group)
+                shares = [row.value, None if precision is None else precision.value]
+                cells = [DASH if share is None else Cell(percent(share), share) for share in shares]
+                rows.append((Cell(f"{s.starred}: {row.group}"), where, *cells, DASH, DASH))
+    names = ("Accepted", "Right of accepted", "Accepted of right", "Accepted of wrong")
+    note = (
+        "An acceptance alone says little: oracles that know nothing are accepted, too. They answer the same pairs, and"
+        " are tested with the model's own paraphrases; the perfect judge knows the labels of pairs and phrases. What is"
+        " right of the accepted answers counts, and means something only where it is clearly above that of each"
+        " oracle that knows nothing."
+    )
+    return Table("Accepted answers on pairs", headings(("Oracle", "Pairs from"), names), tuple(rows), note)
+
+
+def risk_figure(measured: Measured) -> list[Figure]:
+    """Return the figure of risk against coverage; none without labels."""
+    lines: list[RiskLine] = []
+    curve: list[tuple[float, float]] = []
+    nulls: dict[str, tuple[float, float]] = {}
+    for s in measured.series:
+        pairs = Pairs([r.values for r in measured.first_samples(s, [YES, NO])])
+        model = pairs.model if pairs.values else None
+        if model is None or model.precision is None:
+            continue
+        wrong = sum(v["said_yes"] != v["label"] for v in pairs.values) / len(pairs.values)
+        lines.append(RiskLine(s.starred, s.index, wrong, model.coverage, 1 - model.precision))
+        if not nulls:
+            for played in pairs.nulls:
+                if played.precision is not None and not played.name.startswith(OVERLAP):
+                    nulls[played.name] = played.coverage, 1 - played.precision
+            curve = [(p.coverage, 1 - p.precision) for p in pairs.overlap_judges if p.precision is not None]
+    if not lines:
+        return []
+    named = ", ".join(
+        f"{line.name}: {percent(line.coverage)} accepted, of which {percent(line.risk)} are wrong"
+        for line in lines
+    )
+    return [
+        Figure(
+            "oracle-risk",
+            "Wrong among the accepted answers on pairs",
+            f"Share of wrong answers among all answers and among the accepted ones. {named}.",
+            lambda: risk_plot(lines, nulls, curve),
+            "Each line leads from all answers (coverage 100%) to the accepted ones; a checker that is worth something"
+            " leads down. Grey: oracles that know nothing; the grey line is word overlap at every threshold.",
+        )
+    ]
+
+
+def prover_table(measured: Measured) -> Table:
+    """Return the prover's part of an acceptance, and the model's."""
+    rows: list[Row] = []
+    for s, place in _each(measured, PAIRS, "self_alignment_rate"):
+        cells = [own(measured, s, "potential_rate", place, f"label {label}") for label in ("yes", "no")]
         cells += [own(measured, s, "confirmed_rate", (YES, *place[1:]))]
         cells += [own(measured, s, "self_alignment_rate", place)]
         rows.append((Cell(s.starred), Cell(visible(place[2])), *cells))
-    names = [
-        "Accepted",
-        *(name.capitalize() for name in NAMES.values()),
+    names = (
         "Alignable, labelled yes",
         "Alignable, labelled no",
         "Says yes, alignable: confirmed",
         "Aligned with itself",
-    ]
-    note = (
-        "Null oracles answer the same pairs without understanding them; the perfect judge knows the labels. A rate of"
-        " acceptance means something only between them. Alignable pairs are those for which the prover finds phrases"
-        " before the model is asked."
     )
-    return Table("Floor and ceiling of pairs", headings(("Model", "Pairs from"), names), tuple(rows), note)
+    note = "Alignable pairs are those for which the prover finds phrases before the model is asked."
+    return Table("The prover", headings(("Model", "Pairs from"), names), tuple(rows), note)
 
 
 def provable_table(measured: Measured) -> Table:

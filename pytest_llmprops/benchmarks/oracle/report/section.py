@@ -17,10 +17,12 @@ from pytest_llmprops.benchmarks.oracle.report.figures import (
     profile_plot,
 )
 from pytest_llmprops.benchmarks.oracle.report.pair_tables import (
+    accepted_table,
     answers_table,
-    floor_table,
     own_table,
     provable_table,
+    prover_table,
+    risk_figure,
     sanity_table,
     trust_table,
 )
@@ -71,7 +73,9 @@ def section(measured: Measured) -> Section:
     if tasks & {YES, NO}:
         blocks += [
             answers_table(measured),
-            floor_table(measured),
+            *risk_figure(measured),
+            accepted_table(measured),
+            prover_table(measured),
             provable_table(measured),
             trust_table(measured),
             *pair_cases(measured),

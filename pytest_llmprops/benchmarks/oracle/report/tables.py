@@ -114,8 +114,8 @@ def linearity_table(measured: Measured, places: list[Place]) -> Table:
         " and faithful: the inserted synonyms of every changed sentence are extracted too, among sentences with a test"
         " that can fail. Entities in accepted sentences are those that were tested. Overlap: labelled entities that are"
         " extracted. A_rate: combinations of samples that pass. Identity: changed sentences from which exactly the"
-        " inserted synonyms are extracted. The paper's RISC-V sentences are from a specification, like the technical"
-        " ones. Intervals of shares of entities are over sentences or documents, which are the clusters."
+        " inserted synonyms are extracted. The paper's RISC-V sentences are from a specification, in the style of the"
+        " hardware ones. Intervals of shares of entities are over sentences or documents, which are the clusters."
     )
     heading = ("Model", "Sentences from", "Rule")
     return Table("Linearity of entity extraction", headings(heading, columns), tuple(rows), note)

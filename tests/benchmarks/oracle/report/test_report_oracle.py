@@ -381,14 +381,23 @@ def test_a_denied_paraphrase_in_the_report(tmp_path: Path) -> None:
     assert own["Paraphrases"] == "1"
 
 
-def test_acceptance_is_shown_between_floor_and_ceiling(pairs: Shown) -> None:
-    """The acceptance of pairs is next to that of the null oracles and of a perfect judge on the same pairs."""
-    [row] = pairs.table("Floor and ceiling of pairs")
-    shares = {name: cell.split(" ")[0] for name, cell in row.items()}
-    assert shares["Constant no"] == "0.0%"
-    assert float(shares["Constant yes"].rstrip("%")) <= float(shares["Perfect judge"].rstrip("%"))
-    assert shares["Aligned with itself"] == "100.0%"
-    assert {"Coin", "Word overlap", "Alignable, labelled yes", "Alignable, labelled no"} <= set(row)
+def test_what_is_right_of_the_accepted_answers_is_shown_next_to_other_oracles(pairs: Shown) -> None:
+    """The model is next to the null oracles and the perfect judge; the figure has the wrong answers by coverage."""
+    rows = {row["Oracle"]: row for row in pairs.table("Accepted answers on pairs")}
+    assert set(rows) == {"m", *(f"m: {name}" for name in (*NULLS, "perfect judge"))}
+    [model] = [rows["m"]]
+    assert model["Accepted"].startswith("33.3% (")
+    assert model["Right of accepted"].startswith("100.0% (")
+    assert (model["Accepted of right"].split(" ")[0], model["Accepted of wrong"]) == ("33.3%", "–")
+    assert (rows["m: constant no"]["Accepted"], rows["m: constant no"]["Right of accepted"]) == ("0.0%", "–")
+    [prover] = pairs.table("The prover")
+    assert prover["Aligned with itself"].startswith("100.0%")
+    assert {"Alignable, labelled yes", "Alignable, labelled no"} <= set(prover)
+    [figure] = pairs.figures("oracle-risk")
+    assert "m: 33.3% accepted, of which 0.0% are wrong" in figure.alt
+
+
+NULLS = ("constant yes", "constant no", "coin", "word overlap", "same source")
 
 
 # ---- cases
@@ -553,8 +562,11 @@ def test_a_whole_run_of_pytest(run: Runner, workers: str) -> None:
 def test_the_headline_and_the_page(tmp_path: Path) -> None:
     """The headline counts accepted answers without sanity checks; page and Markdown are written."""
     page = shown(tmp_path / "run", [*ASKED, *TWO, control(PROVED, "consistency")])
-    # Accepted: one pair and two sentences. The third sentence has nothing to test.
-    assert page.report.title.startswith("m has an accepted answer to 50.0% of oracle cases (")
+    # Accepted: two sentences. The third sentence has nothing to test.
+    assert page.report.title.startswith("m has an accepted answer to 66.7% of oracle sentences (")
+    assert page.report.findings[0].startswith(
+        "m: pairs: no conclusion: 1 of 3 answers are accepted (33.3%); "
+    )
     assert page.report.sections[0].title == "Oracle-checker"
     text = to_markdown(page.report)
     assert "Triangular evidence" in text
