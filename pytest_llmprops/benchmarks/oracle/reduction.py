@@ -26,6 +26,7 @@ _ADJUNCT = frozenset(
 )  # fmt: skip
 #: adverbs after which a phrase can be left out
 _PLACES = frozenset({"again", "away", "back", "down", "here", "home", "off", "out", "there", "up", "well"})
+_FINITE, _JOINTS = frozenset({"VBZ", "VBD", "VBP", "MD"}), frozenset({"WDT", "WP", "WRB", "IN", "CC", ","})
 #: phrases whose parts belong together
 _WHOLE = frozenset({"QP", "PP", "SBAR", "WHPP", "PRN", "ADJP", "ADVP"})
 #: conjunctions that begin an adverbial clause
@@ -221,6 +222,10 @@ def _is_on_its_own(tree: Tree, node: Node, above: Node) -> bool:
         "only",
         "alone",
     )
+    # "in a0 to a7", "with A, B and C"
+    after = tree.tags[node.end + 1] if node.end + 1 < len(tree.tags) else ""
+    goes_on = goes_on or (following == "to" and after != "VB") or (tag == "," and after.startswith("NN"))
+    is_listed = bool(inside & {"and", "or"}) and "," in tree.tokens[above.start : node.start]
     if first in ("with", "by"):
         goes_on = goes_on or tag.startswith("RB") or (first == "by" and tag == ",")
     if node.start == 0:
@@ -230,7 +235,7 @@ def _is_on_its_own(tree: Tree, node: Node, above: Node) -> bool:
     is_led = tree.tags[node.start - 1] in ("RB", "RBR", "CC", "IN") and not is_place
     # A title may go on: "Girl with a Heron".
     is_title = node.start > 1 and before[:1].isupper() and not tree.tags[node.start - 1].startswith("NNP")
-    return not (is_range or goes_on or has_predicate or is_led or is_title)
+    return not (is_range or goes_on or is_listed or has_predicate or is_led or is_title)
 
 
 def _is_free_opening(tree: Tree, node: Node, above: Node) -> bool:
@@ -300,7 +305,10 @@ def _is_free_postmodifier(tree: Tree, node: Node, above: Node, is_clause: bool) 
         return False
     if is_clause:
         has_marker = tree.tokens[node.start].lower() in _RELATIVE and tree.tags[node.start] != "IN"
-        return has_marker and tree.tags[head].startswith("NN")
+        # "an ACK that covers it has been received"
+        tags = tree.tags[node.start : node.end]
+        verbs, joints = (sum(tag in kinds for tag in tags) for kinds in (_FINITE, _JOINTS))
+        return has_marker and tree.tags[head].startswith("NN") and verbs <= max(joints, 1)
     # "calls for …", "need for …"; a name may go on ("Winter at Pier Nine").
     is_adjunct = tree.tokens[node.start].lower() in _ADJUNCT - {"for"}
     return is_adjunct and tree.tags[head] in ("NN", "NNS") and tree.tokens[head].islower()
@@ -320,9 +328,10 @@ def _is_free_adjective(tree: Tree, node: Node, above: Node) -> bool:
     is_ordinal = before == "the" and _TEMPORAL.match(tree.tokens[after])
     if node.start == above.start or before in ("very", "so", "too", "as") or is_ordinal:
         return False
-    # "an old man", but "a man"
-    vowels = "aeiouh"
-    return before not in ("a", "an") or (word[0] in vowels) == (tree.tokens[after][0].lower() in vowels)
+    # "an old man", but "a man"; letters do not tell the sound of "hour" and "one".
+    vowels = [word[0] in "aeio", tree.tokens[after][0].lower() in "aeio"]
+    in_doubt = re.match("[hu]|eu|on[ce]", word) or re.match("[hu]|eu|on[ce]", tree.tokens[after].lower())
+    return before not in ("a", "an") or (vowels[0] == vowels[1] and not in_doubt)
 
 
 def _is_free_adverb(tree: Tree, node: Node, above: Node) -> bool:
@@ -345,6 +354,8 @@ def _conjunct(tree: Tree, node: Node, above: Node, higher: int) -> Span | None:
         return None
     # "signed and delivered the letter"
     if words[2].children and not words[0].children:
+        return None
+    if "NP" in first and "," in tree.tokens[words[0].start : words[0].end]:
         return None
     # "a, b, and c" may be nested.
     has_clause = words[0].children and words[0].children[0].label.split("+")[0] == "S"
