@@ -233,9 +233,9 @@ PHIS: tuple[Phi, Phi] = ("or", "and")
 #: how indifferentiable paraphrases are identified, and how the source of a test is drawn
 Indifferentiable = Literal["asked", "potential", "random"]
 Source = Literal["even", "indifferentiable"]
-SYMMETRY, TRANSITIVITY = "symmetry", "transitivity"
+SYMMETRY, TRANSITIVITY, EDIT, SELF = "symmetry", "transitivity", "edit", "self"
 #: the properties of answers about pairs that can be searched
-PAIR_SEARCHES = (NO, YES, SYMMETRY, TRANSITIVITY)
+PAIR_SEARCHES = (NO, YES, SYMMETRY, TRANSITIVITY, EDIT, SELF)
 
 
 #: maximum cases per check, as in the paper; a third of the pairs if that is fewer

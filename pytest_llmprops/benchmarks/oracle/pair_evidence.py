@@ -47,6 +47,9 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 ``null_coin``, ``null_judge``
 ``said_coin``                          1 if the coin says yes
 ``self_aligned``                       1 if the first sentence is aligned with itself
+``said_yes_minimal``,                  the answer on a sentence and its minimal edit, and on one and its neutral edit:
+``said_yes_neutral``                   1 yes, 0 no, -1 unreadable; with the setting ``edits``
+``minimal_edit``, ``neutral_edit``     which edit: its number in ``edits.KINDS`` and ``edits.EDITS``, from 0
 ``fair_coin_or``, ``fair_coin_and``    1 if both sentences had paraphrases to draw, so that the bound holds
 =====================================  ============================================================================
 """
