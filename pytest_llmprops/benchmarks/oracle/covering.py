@@ -143,7 +143,7 @@ def _first_tag(tree: Tree, predicate: Node) -> str:
 #: pairs and the first 200 rows of MSRP's training file
 MIN_SIMILARITY, MIN_WIDENED = 0.5, 0.6
 #: minimum cosine of what remains if the other parts have at least this share of each phrase's content words
-MIN_REMAINING, MOST = 0.3, 0.6
+MIN_REMAINING, MOST = 0.3, 0.5
 #: added to the similarity of phrases with the same words
 SAME_WORDS = 0.3
 #: subtracted from the similarity, times the share of content words that the longer phrase has more
@@ -162,6 +162,8 @@ NUMBER_WORDS = [
 ]  # fmt: skip
 _NUMBERS = {word: str(number) for number, word in enumerate(NUMBER_WORDS, 2)}
 _NOT_NUMERIC = re.compile(r"[^\d.]")
+#: tags of prepositions and conjunctions
+_JOINING_TAGS = frozenset({"IN", "TO", "WRB", "ADP", "SCONJ"})
 #: personal pronoun -> its subject form
 _PRONOUNS = {
     "he": "he", "him": "he", "i": "i", "it": "it", "me": "i", "she": "she", "her": "she", "they": "they",
@@ -506,8 +508,8 @@ class _Linker:
     def _is_reordered(self, link: _Link, parts: Sequence[_Link]) -> bool:
         """Return True if parts whose meaning depends on their order have another order in the second sentence.
 
-        These are all parts of a noun phrase ("car park"), and two noun phrases of a clause if neither is known to be the
-        same argument in both sentences ("gave the boy the dog").
+        These are the parts of a noun phrase ("car park"), and two noun phrases of a clause if neither is known to be
+        the same argument in both sentences ("gave the boy the dog").
         """
         moved = [(one, two) for one in parts for two in parts if one[0] < two[0] and one[1] > two[1]]
         if any(self.sentences[side].is_nominal(link[side]) for side in _BOTH):
@@ -732,25 +734,37 @@ class _Linker:
             is_form = sentence.kinds[token] == "form" and (is_mark or token >= span[1])
             if not is_form and not any(part[0] <= token < part[1] for part in rest):
                 return False
-        cut = [node for node in sentence.spans if not _apart(node, span) and not _inside(span, node)]
+        cut = [node for node in sentence.spans if not (_apart(node, span) or _inside(span, node))]
         cut = [node for node in cut if not _inside(node, span)]
-        nodes = sentence.tree.nodes
-        if any("NP" in _labels(nodes[sentence.spans[node]]) and node[0] < span[0] for node in cut):
+        for node in cut:
+            is_nominal = sentence.is_nominal(node)
+            if is_nominal and node[0] < span[0]:
+                return False
+            if any(self._is_head(side, part, is_nominal) for part in rest if _inside(part, node)):
+                return False
+        return True
+
+    def _is_head(self, side: int, part: Span, is_nominal: bool) -> bool:
+        """Return True if a phrase without this part has no head: it is its verb, or a word or noun of a noun phrase."""
+        sentence = self.sentences[side]
+        place = sentence.spans.get(part)
+        if place is None:
             return False
-        heads = [part for part in rest if any(_inside(part, node) for node in cut)]
-        return not any(
-            part in sentence.spans and nodes[sentence.spans[part]].label.split("+")[0] == "VP"
-            for part in heads
-        )
+        node = sentence.tree.nodes[place]
+        if is_nominal and (not node.children or sentence.is_nominal(part)):
+            return True
+        label = node.label if not node.children else node.label.split("+")[0]
+        return label.startswith("VB") or label == "VP"
 
 
 def _stems(sentence: _Sentence, span: Span) -> list[str]:
-    """Return the words with a meaning of a phrase without the negations."""
-    kinds = sentence.kinds[span[0] : span[1]]
+    """Return the content words, prepositions and conjunctions of a phrase without the negations."""
     return [
-        word
-        for word, kind in zip(sentence.words(span), kinds, strict=True)
-        if kind != "form" and word not in NEGATIONS
+        sentence.tree.tokens[token].lower()
+        for token in range(*span)
+        if sentence.kinds[token] == "content"
+        or (sentence.kinds[token] == "meaning" and sentence.tree.tags[token] in _JOINING_TAGS)
+        if sentence.tree.tokens[token].lower() not in NEGATIONS
     ]
 
 
