@@ -87,8 +87,14 @@ def arguments(tree: Tree) -> tuple[Argument, ...]:
 
 def role_in(found: tuple[Argument, ...], span: Span) -> Role | None:
     """Return the role of the smallest argument that contains the span, or None."""
+    argument = argument_of(found, span)
+    return argument.role if argument else None
+
+
+def argument_of(found: tuple[Argument, ...], span: Span) -> Argument | None:
+    """Return the smallest argument that contains the span, or None."""
     around = [a for a in found if a.span[0] <= span[0] and span[1] <= a.span[1]]
-    return min(around, key=lambda a: a.span[1] - a.span[0]).role if around else None
+    return min(around, key=lambda a: a.span[1] - a.span[0], default=None)
 
 
 def _labels(node: Node) -> frozenset[str]:
@@ -319,6 +325,24 @@ class _Sentence:
             return self.tree.tags[span[0]].startswith(("NN", "PRP", "NOUN", "PROPN", "PRON"))
         return node.label.split("+")[0] in _NOUN_PHRASES
 
+    def head(self, span: Span) -> Span | None:
+        """Return the part of a constituent without which it is no phrase: a verb phrase or verb, or the noun."""
+        node = self.tree.nodes[self.spans[span]]
+        if self.is_nominal(span):
+            first = []
+            for child in node.children:
+                part = child.start, child.end
+                if not child.children or self.is_nominal(part):
+                    first.append(part)
+                elif any(map(self.is_nominal, first)):
+                    break
+            return next((part for part in reversed(first) if self.is_nominal(part)), (first or [None])[-1])
+        if not _labels(node) & (_CLAUSES | {"VP"}):
+            return None
+        phrases = [child for child in node.children if child.label.split("+")[0] == "VP"]
+        verbs = [c for c in node.children if not c.children and self.tree.tags[c.start].startswith("VB")]
+        return next(((child.start, child.end) for child in [*phrases, *verbs]), None)
+
     def has_place(self, span: Span) -> bool:
         """Return True for a noun phrase whose order does not matter: an argument, or one that says when."""
         return role_in(self.roles, span) is not None or self.tree.tokens[span[1] - 1].lower() in _TIMES
@@ -332,6 +356,8 @@ class _Linker:
         self.whole = whole
         self.root: _Link = (0, len(one.kinds)), (0, len(two.kinds))
         self.links: list[_Link] = []
+        #: the parts of the whole sentences, once they are divided
+        self.top: list[_Link] = []
         self.candidates = self._candidates()
 
     def result(self) -> _Result:
@@ -342,11 +368,11 @@ class _Linker:
         barred: list[_Link] = []
         for _ in range(ATTEMPTS):
             self._link(barred)
-            top = self._below(self.root)
+            first = self._below(self.root)
             pairs = self._divided(self.root)
             if pairs is not None:
                 return self._mapped(pairs)
-            uneven = [link for link in top if self._unevenness(link)]
+            uneven = [link for link in first if self._unevenness(link)]
             if not uneven:
                 break
             barred.append(max(uneven, key=lambda link: (self._unevenness(link), -self._similarity(link))))
@@ -375,9 +401,10 @@ class _Linker:
             )
             for side in _BOTH
         )
+        joined = [self._joined(part, self.top) for part in self.top if not self._same(part)]
         around = [
             link
-            for link in self.links
+            for link in dict.fromkeys([*self.links, *filter(None, joined)])
             if self._has_content(link) and any(_holds(link, pair) for pair in asked)
         ]
         return (
@@ -486,6 +513,8 @@ class _Linker:
             parts = self._remaining(link)
         if is_root and (parts is None or not any(map(self._has_content, parts))):
             return None
+        if is_root:
+            self.top = list(parts or ())
         if parts is None or (not is_root and any(map(self._is_weak, parts))):
             return [link]
         return list(dict.fromkeys(pair for part in parts for pair in self._divided(part) or ()))
@@ -500,10 +529,24 @@ class _Linker:
         while parts := self._below(link):
             unsettled = self._open(link, parts)
             if not any(unsettled):
-                return None if self._is_reordered(link, parts) else parts
+                return None if self._is_reordered(link, parts) or self._changes_verbs(parts) else parts
             if not any(self._widen(side, token, link) for side in _BOTH for token in unsettled[side]):
                 return None
         return None
+
+    def _changes_verbs(self, parts: Sequence[_Link]) -> bool:
+        """Return True if a part is an argument of verbs that are in different parts ("inherit the castle")."""
+        for part in parts:
+            places = []
+            for side, sentence in enumerate(self.sentences):
+                argument = argument_of(sentence.roles, part[side])
+                if argument is None or _inside((argument.verb, argument.verb + 1), part[side]):
+                    break
+                verb = argument.verb
+                places.append([i for i, p in enumerate(parts) if p[side][0] <= verb < p[side][1]])
+            if len(places) == len(_BOTH) and places[0] != places[1]:
+                return True
+        return False
 
     def _is_reordered(self, link: _Link, parts: Sequence[_Link]) -> bool:
         """Return True if parts whose meaning depends on their order have another order in the second sentence.
@@ -687,7 +730,7 @@ class _Linker:
                 spans[side] += [part[side] for part in more]
         if hulls[0] is None or hulls[1] is None:
             return None
-        phrase = self._with_auxiliaries(0, hulls[0]), self._with_auxiliaries(1, hulls[1])
+        phrase = hulls[0], hulls[1]
         rest = [part for part in parts if part not in inner]
         if not any(map(self._has_content, rest)) or not self._may_link(phrase, self._minimum(link, rest)):
             return None
@@ -713,17 +756,30 @@ class _Linker:
         place = token - 1 if is_particle else self._next(side, token, parts)
         return [part[side] for part in parts if part[side][0] <= place < part[side][1]]
 
-    def _with_auxiliaries(self, side: int, span: Span) -> Span:
-        sentence = self.sentences[side]
-        start, end = span
-        while (
-            start and sentence.kinds[start - 1] == "form" and sentence.tree.tags[start - 1].startswith("VB")
-        ):
-            start -= 1
-        return start, end
+    def _joined(self, part: _Link, parts: Sequence[_Link]) -> _Link | None:
+        """Return the smallest phrases that consist of a part and others beside it, but not of all parts."""
+        found = []
+        for other in parts:
+            if other == part:
+                continue
+            phrase = _hull([part[0], other[0]]), _hull([part[1], other[1]])
+            while True:
+                inner = [p for p in parts if not all(_apart(p[side], phrase[side]) for side in _BOTH)]
+                wider = _hull([p[0] for p in inner]), _hull([p[1] for p in inner])
+                if wider == phrase:
+                    break
+                phrase = wider
+            rest = [p for p in parts if p not in inner]
+            if (
+                any(map(self._has_content, rest))
+                and self._may_link(phrase)
+                and all(self._is_phrase(side, phrase[side], [p[side] for p in rest]) for side in _BOTH)
+            ):
+                found.append(phrase)
+        return min(found, key=lambda link: (sum(end - start for start, end in link), link), default=None)
 
     def _is_phrase(self, side: int, span: Span, rest: Sequence[Span]) -> bool:
-        """Return True if a span is a constituent without some of the other parts at its ends, which are not its head.
+        """Return True if a span is a constituent without some of the other parts at its ends, and has its head.
 
         :param rest: the other parts of the sentence.
         """
@@ -734,27 +790,15 @@ class _Linker:
             is_form = sentence.kinds[token] == "form" and (is_mark or token >= span[1])
             if not is_form and not any(part[0] <= token < part[1] for part in rest):
                 return False
-        cut = [node for node in sentence.spans if not (_apart(node, span) or _inside(span, node))]
-        cut = [node for node in cut if not _inside(node, span)]
-        for node in cut:
-            is_nominal = sentence.is_nominal(node)
-            if is_nominal and node[0] < span[0]:
+        for node in sentence.spans:
+            is_cut = not (_apart(node, span) or _inside(span, node) or _inside(node, span))
+            if is_cut and node[0] < span[0] and sentence.is_nominal(node):
                 return False
-            if any(self._is_head(side, part, is_nominal) for part in rest if _inside(part, node)):
-                return False
+            if is_cut or node == around:
+                head = sentence.head(node)
+                if head is not None and _apart(head, span):
+                    return False
         return True
-
-    def _is_head(self, side: int, part: Span, is_nominal: bool) -> bool:
-        """Return True if a phrase without this part has no head: it is its verb, or a word or noun of a noun phrase."""
-        sentence = self.sentences[side]
-        place = sentence.spans.get(part)
-        if place is None:
-            return False
-        node = sentence.tree.nodes[place]
-        if is_nominal and (not node.children or sentence.is_nominal(part)):
-            return True
-        label = node.label if not node.children else node.label.split("+")[0]
-        return label.startswith("VB") or label == "VP"
 
 
 def _stems(sentence: _Sentence, span: Span) -> list[str]:
