@@ -9,7 +9,7 @@ Values of a verdict, 1 accepted and 0 not; a value is missing if the pair cannot
 - ``null_yes``, ``null_no``: always the same answer
 - ``null_coin``: a fair coin for each question
 - ``null_overlap``: yes if the Jaccard index of the words is at least ``OVERLAP``
-- ``null_judge``: the label of the pair; only for pairs with a label
+- ``null_judge``: the label of the pair, and the labels of phrases; missing if a question that it needs has no label
 - ``self_aligned``: whether the prover aligns the first sentence with itself
 """
 
@@ -170,11 +170,15 @@ async def null_values(x: Pair, checker: ParaphraseChecker, rng: random.Random) -
         "null_coin": lambda first, second: rng.random() < 0.5,
         "null_overlap": lambda first, second: overlap(first, second) >= OVERLAP,
     }
-    if x.label is not None:
+    # Without labels of phrases, a proof cannot be answered. A judge of only some of the pairs would mislead.
+    if x.label is False or (x.label and x.phrases is not None):
         judges["null_judge"] = _perfect(x)
     values = {}
     for name, judge in judges.items():
-        acceptance = await played.check(x, null_oracle(judge), rng)
+        try:
+            acceptance = await played.check(x, null_oracle(judge), rng)
+        except _Unlabelled:
+            continue
         if acceptance.outcome != "untested":
             values[name] = float(acceptance.accepted)
     itself = await checker.align(x.first, x.first)
@@ -205,13 +209,25 @@ def overlap(first: str, second: str) -> float:
     return len(one & two) / len(one | two) if one | two else 0.0
 
 
+class _Unlabelled(Exception):
+    """A perfect judge is asked about phrases without a label."""
+
+
 def _perfect(x: Pair) -> Judge:
-    """Return a judge that knows the label of the sentences, and calls all phrases of an alignment equivalent."""
+    """Return a judge that answers by the labels of the sentences and of their phrases.
+
+    It raises :class:`_Unlabelled` if it is asked about different phrases without a label.
+    """
+    labels = {(first, second): label for first, second, label in x.phrases or ()}
 
     def same(first: str, second: str) -> bool:
         sentences = [text.removeprefix(MARK) for text in (first, second)]
-        if sentences[0] == sentences[1] or not set(sentences) <= {x.first, x.second}:
+        if sentences[0].casefold() == sentences[1].casefold():
             return True
-        return bool(x.label)
+        if set(sentences) <= {x.first, x.second}:
+            return bool(x.label)
+        if (first, second) not in labels:
+            raise _Unlabelled
+        return labels[first, second]
 
     return same

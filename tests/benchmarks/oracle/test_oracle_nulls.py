@@ -41,7 +41,9 @@ def played(
 @pytest.mark.parametrize("label", [True, False])
 def test_constant_answers_and_the_perfect_judge(label: bool) -> None:
     """A constant yes is accepted if the pair is aligned, a constant no never, and the judge by the label."""
-    x = Pair(DOG, CAT, label)
+    words = [DOG.split(), CAT.split()]
+    phrases = tuple((*(" ".join(w[n : n + 2]) for w in words), True) for n in (0, 2))
+    x = Pair(DOG, CAT, label, phrases)
     aligned, other = played(x, {(DOG, CAT): "and"}), played(x)
     assert (aligned["null_yes"], other["null_yes"]) == (1, 0)
     assert aligned["null_no"] == other["null_no"] == 0
@@ -82,7 +84,9 @@ def test_a_verdict_has_the_null_values_and_no_more_calls() -> None:
     """The nulls are recorded with the verdict on a pair, and the model is not called for them."""
     model = Subject(same=lambda first, second: True)
     verdict = verdict_on(pair(DOGS, MOVED, 1), model)
-    assert verdict.values["null_yes"] == verdict.values["null_judge"] == verdict.values["self_aligned"] == 1
+    assert verdict.values["null_yes"] == verdict.values["self_aligned"] == 1
+    # Nobody labelled the phrases of this pair.
+    assert "null_judge" not in verdict.values
     assert verdict.values["null_no"] == 0
 
 
