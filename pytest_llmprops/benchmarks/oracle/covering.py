@@ -336,7 +336,7 @@ class _Sentence:
                     first.append(part)
                 elif any(map(self.is_nominal, first)):
                     break
-            return next((part for part in reversed(first) if self.is_nominal(part)), (first or [None])[-1])
+            return next(filter(self.is_nominal, reversed(first)), first[-1] if first else None)
         if not _labels(node) & (_CLAUSES | {"VP"}):
             return None
         phrases = [child for child in node.children if child.label.split("+")[0] == "VP"]

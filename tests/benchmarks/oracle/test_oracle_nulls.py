@@ -41,8 +41,8 @@ def played(
 @pytest.mark.parametrize("label", [True, False])
 def test_constant_answers_and_the_perfect_judge(label: bool) -> None:
     """A constant yes is accepted if the pair is aligned, a constant no never, and the judge by the label."""
-    words = [DOG.split(), CAT.split()]
-    phrases = tuple((*(" ".join(w[n : n + 2]) for w in words), True) for n in (0, 2))
+    one, two = DOG.split(), CAT.split()
+    phrases = tuple((" ".join(one[n : n + 2]), " ".join(two[n : n + 2]), True) for n in (0, 2))
     x = Pair(DOG, CAT, label, phrases)
     aligned, other = played(x, {(DOG, CAT): "and"}), played(x)
     assert (aligned["null_yes"], other["null_yes"]) == (1, 0)
