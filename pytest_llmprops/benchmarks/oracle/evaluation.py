@@ -50,7 +50,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
             item["first"], oracle, ParaphraseChecker(settings.pairs(), align), settings.askings
         )
         return _verdict(acceptance)
-    pair = Pair(item["first"], item["second"], item["label"])
+    pair = Pair(item["first"], item["second"], item["label"], item.fields.get("phrases"))
     if item.task == CONSISTENCY:
         return _verdict(await self_consistency(pair, oracle, settings.askings))
     if item.task == RANDOM:

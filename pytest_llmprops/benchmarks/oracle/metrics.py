@@ -218,9 +218,10 @@ class Pairs:
 
     @property
     def judge(self) -> Played | None:
-        """The perfect judge: labels for sentences and phrases; None without them."""
+        """The perfect judge: labels for sentences and phrases; None if these lack labels."""
         known = [v for v in self.values if "null_judge" in v]
-        if not known:
+        # One that knows only the pairs without a proof would mislead.
+        if len(known) < MOST_ALIKE * len(self.values) or not known:
             return None
         accepted = sum(v["null_judge"] for v in known)
         return Played(NAMES["null_judge"], len(known), accepted, accepted)

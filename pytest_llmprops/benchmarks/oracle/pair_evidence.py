@@ -276,11 +276,15 @@ class PairCounterexample:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sentences; ``label`` is True if annotators call them equivalent, None if there is no label."""
+    """Two sentences; ``label`` is True if annotators call them equivalent, None if there is no label.
+
+    :param phrases: a phrase of each sentence, and whether annotators call them equivalent; None if there are no labels.
+    """
 
     first: str
     second: str
     label: bool | None = None
+    phrases: tuple[tuple[str, str, bool], ...] | None = None
 
     @property
     def sentences(self) -> tuple[str, str]:

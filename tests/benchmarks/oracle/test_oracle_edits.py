@@ -254,9 +254,11 @@ def test_the_rules_make_the_edits_that_were_read(kind: str, trees: dict[str, Par
 
 
 def test_no_edit_is_proved() -> None:
-    """No edit has a covering alignment with its sentence, even if all its words are as similar as can be."""
+    """No edit is proved without a question, even if all its words are as similar as can be."""
     negated = "(S (NP (DT The) (NN dog)) (VP (VBD did) (RB not) (VP (VB chase) (NP (DT a) (NN cat)))))"
     for edit in (SWAPPED, negated):
         one, two = Tree.from_brackets(CHASE), Tree.from_brackets(edit)
         same = np.ones((len(one.tokens), 2)), np.ones((len(two.tokens), 2))
-        assert not align_covering(parsed(CHASE), parsed(edit), *same).rho.phi_or
+        found = align_covering(parsed(CHASE), parsed(edit), *same)
+        asked = [pair for pair in found.pairs() if pair.first.casefold() != pair.second.casefold()]
+        assert asked or not found.rho.phi_or
