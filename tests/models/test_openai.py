@@ -107,6 +107,30 @@ def test_logprobs_have_alternatives(stub: RunningStub) -> None:
     assert reply(one("no-logprobs", stub.url, request)).logprobs is None
 
 
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [{"token": {"__array__": "!!!", "type": "zz", "shape": [1]}, "logprob": -1.0}],
+        [{"token": "a", "logprob": "nan"}],
+        [{"token": "a", "logprob": 10**400}],
+        [{"token": "a", "logprob": -1.0, "top_logprobs": [{"token": 1, "logprob": -1.0}]}],
+    ],
+)
+def test_logprobs_that_are_not_tokens_with_numbers_are_left_out(tokens: list[Any]) -> None:
+    """A server may send any JSON in place of log probabilities; its answer is kept."""
+    choice = {"message": {"content": "yes"}, "logprobs": {"content": tokens}}
+    got = reply(Server([whole(json.dumps({"choices": [choice]}).encode())]).run(call))
+    assert (got.text, got.logprobs) == ("yes", None)
+
+
+@pytest.mark.parametrize("cost", ["abc", -1, float("nan"), [1], 10**400])
+def test_cost_that_is_not_a_number_is_unknown(cost: Any) -> None:
+    """A server's ``cost_usd`` may be anything; its answer is kept."""
+    body = {"choices": [{"message": {"content": "yes"}}], "cost_usd": cost}
+    got = reply(Server([whole(json.dumps(body).encode())]).run(call))
+    assert (got.text, got.cost_usd) == ("yes", None)
+
+
 @pytest.mark.parametrize(("name", "parameter"), [("strict", "shoe_size"), ("m", "stream")])
 def test_refused_extra_parameters_are_named(stub: RunningStub, name: str, parameter: str) -> None:
     """An unknown ``--llm-param`` reaches the server, which refuses it; one that the plugin sets is refused here."""

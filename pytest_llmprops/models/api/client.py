@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
+from pytest_llmprops.core.requests import Chat, Message, Reply, Usage, is_finite, is_logprob
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price
 from pytest_llmprops.models.base import Result
@@ -75,7 +75,7 @@ def usage_of(answer: Mapping[str, Any]) -> Usage:
         return Usage()
     hidden = _member(usage, "completion_tokens_details", "reasoning_tokens")
     numbers = (usage.get("prompt_tokens"), usage.get("completion_tokens"), hidden)
-    return Usage(*(n if isinstance(n, int) and 0 <= n <= _MOST_TOKENS else 0 for n in numbers))
+    return Usage(*(n if type(n) is int and 0 <= n <= _MOST_TOKENS else 0 for n in numbers))
 
 
 def shares(usage: Usage, count: int) -> list[Usage]:
@@ -118,12 +118,12 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
-    """Return one entry per token of the reply; None if the server returned none."""
+    """Return one entry per token of the reply; None if the server returned none, or not tokens with numbers."""
     content = _member(choice, "logprobs", "content")
     if not content:
         return None
     try:
-        return tuple(
+        entries = tuple(
             {
                 "token": entry["token"],
                 "logprob": float(entry["logprob"]),
@@ -134,8 +134,9 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None
             }
             for entry in content
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
+    return entries if all(map(is_logprob, entries)) else None
 
 
 def chat_replies(
@@ -158,6 +159,9 @@ def chat_replies(
         if failure is not None:
             return failure
     cost = answer.get("cost_usd")
+    if not is_finite(cost) or cost < 0:
+        # Of a server, which may send anything under this name.
+        cost = None
     cost_share = None if cost is None else cost / len(choices)
     served = str(answer.get("model") or "")
     return [
