@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from tenacity import AsyncRetrying
 
 
-#: file descriptors for everything except connections: the store, the record, pipes to workers, imports
-_SPARE_FILES = 24
+#: file descriptors for everything except the calls: the store, the record, pipes to workers, imports, and the 64
+#: connections that may rest after a call
+_SPARE_FILES = 24 + 64
 Sleep = Callable[[float], Awaitable[None]]
 EMPTY_IN_A_ROW = 20
 FAILED_IN_A_ROW = 20

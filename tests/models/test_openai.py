@@ -7,7 +7,8 @@ import gzip
 import json
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,7 +19,7 @@ import trustme
 from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.models.api import openai
+from pytest_llmprops.models.api import client, server_pool
 from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel, normalised_url
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import parse_spec
@@ -415,8 +416,10 @@ async def call(model: OpenAIModel) -> Result:
 
 
 async def twice(model: OpenAIModel) -> list[str]:
-    """Return the texts of two calls, one after the other."""
-    return [reply(await call(model)).text, reply(await call(model)).text]
+    """Return the texts of two calls, one after the other; the connection may rest in between."""
+    first = await call(model)
+    await asyncio.sleep(3 * server_pool.REST_SECONDS)
+    return [reply(first).text, reply(await call(model)).text]
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -441,6 +444,81 @@ def test_bodies_are_read_whole_and_connections_kept(answer: bytes, connections: 
     server = Server([answer, answer], closing=connections == 2)
     assert server.run(twice) == ["hello", "hello"]
     assert server.connections == connections
+
+
+class Repeating:
+    """Answers each prompt with itself, and once more ``late`` seconds after each answer.
+
+    :param later: prompts with a second answer; all by default.
+    """
+
+    def __init__(self, late: float, later: Callable[[str], bool] = lambda prompt: True) -> None:
+        self.late, self.later = late, later
+        self.connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the requests of one connection."""
+        self.connections += 1
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                size = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
+                prompt = json.loads(await reader.readexactly(size))["messages"][0]["content"]
+                answer = whole(completion(prompt))
+                if self.later(prompt) and not self.late:
+                    answer *= 2
+                writer.write(answer)
+                if self.later(prompt) and self.late:
+                    asyncio.get_running_loop().call_later(self.late, writer.write, answer)
+        writer.close()
+
+
+def pairs_of(server: Repeating, prompts: Sequence[str]) -> tuple[list[tuple[str, str]], Sequence[str]]:
+    """Return (prompt, text of its reply) of calls, four at a time, and the model's notes."""
+
+    async def work() -> tuple[list[tuple[str, str]], Sequence[str]]:
+        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+        model = openai_model("m", f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1")
+        slots = asyncio.Semaphore(4)
+
+        async def pair(prompt: str) -> tuple[str, str]:
+            async with slots:
+                [result] = await model.chat([Chat.user(prompt)])
+                return prompt, reply(result).text
+
+        try:
+            return list(await asyncio.gather(*map(pair, prompts))), model.notes()
+        finally:
+            await model.aclose()
+            listening.close()
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("late", [0.0, 0.0005, 0.0015, 0.004, 0.01])
+def test_second_answer_to_a_request_is_no_other_requests_reply(late: float) -> None:
+    """Every prompt gets its own reply from a server that answers twice, and the summary names the server."""
+    pairs, notes = pairs_of(Repeating(late), [f"prompt {n}" for n in range(120)])
+    assert [text for prompt, text in pairs if text != prompt] == []
+    assert "sent data that no request asked for" in " ".join(notes)
+
+
+def test_one_second_answer_ends_the_reuse_of_connections() -> None:
+    """After the first answer too many, each call has a connection of its own."""
+    server = Repeating(0.001, lambda prompt: prompt == "0")
+    pairs, notes = pairs_of(server, [str(n) for n in range(200)])
+    assert all(text == prompt for prompt, text in pairs)
+    assert " on 1 connections" in " ".join(notes)
+    assert server.connections > 150
+
+
+def test_connections_are_used_again() -> None:
+    """A server that answers each request once needs about as many connections as there are calls in flight."""
+    server = Repeating(0.0, lambda prompt: False)
+    pairs, notes = pairs_of(server, [str(n) for n in range(400)])
+    assert all(text == prompt for prompt, text in pairs)
+    assert not notes
+    assert server.connections <= 4 + server_pool.RESTING
 
 
 @pytest.mark.parametrize(
@@ -488,9 +566,10 @@ def test_odd_json_is_named_as_what_it_is(body: bytes, said: str) -> None:
 
 def test_a_too_large_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error for an answer above the limit has the size and the limit."""
-    monkeypatch.setattr(openai, "LARGEST_ANSWER", 1_000)
+    monkeypatch.setattr(client, "LARGEST_ANSWER", 1_000)
     large = error(Server([whole(completion("x" * 1_000))]).run(call))
-    assert re.search(r"/v1 has 1,\d{3} bytes; the limit is 1,000$", str(large))
+    assert re.fullmatch(r"the answer of 127.0.0.1 has 1,\d{3} bytes; the limit is 1,000", str(large))
+    assert (large.kind, large.transient) == ("response", False)
 
 
 @pytest.mark.parametrize("pause", [0.04, 60.0], ids=["dripping", "stalled"])

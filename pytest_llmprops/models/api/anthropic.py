@@ -31,7 +31,7 @@ from pytest_llmprops.models.api.batches import (
     Status,
     encoded,
 )
-from pytest_llmprops.models.api.client import ApiCalls, Deviations, pinned_by_name
+from pytest_llmprops.models.api.client import ENCODINGS, ApiCalls, Deviations, limit_answer, pinned_by_name
 from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.base import BackendOptions, Result
@@ -330,6 +330,9 @@ class AnthropicModel:
                 | dict(self._options.headers),
                 timeout=self._options.timeout,
                 max_retries=0,
+                http_client=sdk.DefaultAsyncHttpxClient(
+                    headers=ENCODINGS, event_hooks={"response": [limit_answer]}
+                ),
             )
         except Exception as error:
             # The SDK checks its environment variables; its message is one line.

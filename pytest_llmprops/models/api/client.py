@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
@@ -42,6 +45,88 @@ _JSON_TYPES = {bool: "boolean", int: "number", float: "number", list: "array", d
 #: a larger number is a server's mistake, and too large for a price
 _MOST_TOKENS = 10**12
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
+
+
+# The body of an answer, which a server may make as long as it likes.
+
+#: in bytes; a long reply with log probabilities has a few
+LARGEST_ANSWER = 64 * 2**20
+#: the header of a call: what :func:`limit_answer` can decompress
+ENCODINGS = {"Accept-Encoding": "gzip, deflate"}
+_PIECE = 2**20
+
+
+async def limit_answer(response: Any) -> None:
+    """Limit the body of an answer to ``LARGEST_ANSWER`` bytes, also decompressed; an event hook of ``httpx``.
+
+    The body is decompressed in small pieces, so that a small one cannot fill the memory. The files of a batch have no
+    limit, because they are read in pieces.
+
+    :raises BackendError: if the body is said to be longer, or is compressed in a way that no call asked for.
+    """
+    if response.request.url.path.endswith(("/content", "/results")):
+        return
+    size, encoding = response.headers.get("content-length", ""), response.headers.get("content-encoding", "")
+    if size.isdecimal() and int(size[:20]) > LARGEST_ANSWER:
+        raise _too_large(response, f"{int(size[:20]):,}")
+    encoding = encoding.strip().lower()
+    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        text = errors.clean(
+            f"the answer of {response.url.host} is compressed with '{encoding}', not with gzip"
+        )
+        raise BackendError(text, kind="response")
+    if encoding not in ("", "identity"):
+        # The library would decompress a whole chunk at once.
+        del response.headers["content-encoding"]
+    library = importlib.import_module(type(response).__module__.partition(".")[0])
+    response.stream = _limited_stream(library.AsyncByteStream)(response, encoding)
+
+
+def _too_large(response: Any, size: str) -> BackendError:
+    text = f"the answer of {response.url.host} has {size} bytes; the limit is {LARGEST_ANSWER:,}"
+    return BackendError(errors.clean(text), kind="response")
+
+
+@cache
+def _limited_stream(base: type) -> type:
+    """Return the class of a limited body, which must be a subclass of the library's class of streams."""
+
+    class Limited(base):  # type: ignore[misc]
+        def __init__(self, response: Any, encoding: str) -> None:
+            self._response, self._stream = response, response.stream
+            self._decoder = None if encoding in ("", "identity") else zlib.decompressobj(zlib.MAX_WBITS | 32)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            received = size = 0
+            async for chunk in self._stream:
+                received += len(chunk)
+                for piece in self._pieces(chunk):
+                    size += len(piece)
+                    if size > LARGEST_ANSWER:
+                        break
+                    yield piece
+                if max(received, size) > LARGEST_ANSWER:
+                    raise _too_large(self._response, f"more than {LARGEST_ANSWER:,}")
+
+        def _pieces(self, chunk: bytes) -> Iterator[bytes]:
+            if self._decoder is None:
+                yield chunk
+                return
+            while chunk and not self._decoder.eof:
+                try:
+                    piece = self._decoder.decompress(chunk, _PIECE)
+                except zlib.error as error:
+                    raise BackendError(
+                        f"the answer cannot be decompressed: {error}", kind="connection", transient=True
+                    ) from None
+                if piece:
+                    yield piece
+                chunk = self._decoder.unconsumed_tail
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return Limited
 
 
 def pinned_by_name(name: str) -> bool:
