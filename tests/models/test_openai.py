@@ -7,6 +7,7 @@ import gzip
 import json
 import re
 import ssl
+import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel, normalised_u
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, fatal, reply
+from tests.support.servers import Repeating, pairs_of
 
 T = TypeVar("T")
 ASKED = Chat.user("question", temperature=0.0, max_tokens=5)
@@ -446,67 +448,25 @@ def test_bodies_are_read_whole_and_connections_kept(answer: bytes, connections: 
     assert server.connections == connections
 
 
-class Repeating:
-    """Answers each prompt with itself, and once more ``late`` seconds after each answer.
-
-    :param later: prompts with a second answer; all by default.
-    """
-
-    def __init__(self, late: float, later: Callable[[str], bool] = lambda prompt: True) -> None:
-        self.late, self.later = late, later
-        self.connections = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of one connection."""
-        self.connections += 1
-        with suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                size = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-                prompt = json.loads(await reader.readexactly(size))["messages"][0]["content"]
-                answer = whole(completion(prompt))
-                if self.later(prompt) and not self.late:
-                    answer *= 2
-                writer.write(answer)
-                if self.later(prompt) and self.late:
-                    asyncio.get_running_loop().call_later(self.late, writer.write, answer)
-        writer.close()
-
-
-def pairs_of(server: Repeating, prompts: Sequence[str]) -> tuple[list[tuple[str, str]], Sequence[str]]:
-    """Return (prompt, text of its reply) of calls, four at a time, and the model's notes."""
-
-    async def work() -> tuple[list[tuple[str, str]], Sequence[str]]:
-        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
-        model = openai_model("m", f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1")
-        slots = asyncio.Semaphore(4)
-
-        async def pair(prompt: str) -> tuple[str, str]:
-            async with slots:
-                [result] = await model.chat([Chat.user(prompt)])
-                return prompt, reply(result).text
-
-        try:
-            return list(await asyncio.gather(*map(pair, prompts))), model.notes()
-        finally:
-            await model.aclose()
-            listening.close()
-
-    return asyncio.run(work())
+def openai_pairs(
+    late: float, count: int, is_repeated: Callable[[str], bool] = lambda prompt: True
+) -> tuple[Repeating, list[tuple[str, str]], Sequence[str]]:
+    """Return a server that answers twice, (prompt, text of its reply) of calls, and the model's notes."""
+    server = Repeating(lambda prompt: whole(completion(prompt)), late, is_repeated)
+    return server, *pairs_of(server, lambda url: openai_model("m", f"{url}/v1"), count)
 
 
 @pytest.mark.parametrize("late", [0.0, 0.0005, 0.0015, 0.004, 0.01])
 def test_second_answer_to_a_request_is_no_other_requests_reply(late: float) -> None:
     """Every prompt gets its own reply from a server that answers twice, and the summary names the server."""
-    pairs, notes = pairs_of(Repeating(late), [f"prompt {n}" for n in range(120)])
+    _, pairs, notes = openai_pairs(late, 120)
     assert [text for prompt, text in pairs if text != prompt] == []
     assert "sent data that no request asked for" in " ".join(notes)
 
 
 def test_one_second_answer_ends_the_reuse_of_connections() -> None:
     """After the first answer too many, each call has a connection of its own."""
-    server = Repeating(0.001, lambda prompt: prompt == "0")
-    pairs, notes = pairs_of(server, [str(n) for n in range(200)])
+    server, pairs, notes = openai_pairs(0.001, 200, lambda prompt: prompt == "0")
     assert all(text == prompt for prompt, text in pairs)
     assert " on 1 connections" in " ".join(notes)
     assert server.connections > 150
@@ -514,8 +474,7 @@ def test_one_second_answer_ends_the_reuse_of_connections() -> None:
 
 def test_connections_are_used_again() -> None:
     """A server that answers each request once needs about as many connections as there are calls in flight."""
-    server = Repeating(0.0, lambda prompt: False)
-    pairs, notes = pairs_of(server, [str(n) for n in range(400)])
+    server, pairs, notes = openai_pairs(0.0, 400, lambda prompt: False)
     assert all(text == prompt for prompt, text in pairs)
     assert not notes
     assert server.connections <= 4 + server_pool.RESTING
@@ -570,6 +529,67 @@ def test_a_too_large_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     large = error(Server([whole(completion("x" * 1_000))]).run(call))
     assert re.fullmatch(r"the answer of 127.0.0.1 has 1,\d{3} bytes; the limit is 1,000", str(large))
     assert (large.kind, large.transient) == ("response", False)
+
+
+ZERO_BYTES = b"\x00" * 2**20
+#: 200 MB that are 200 kB in gzip
+BOMB = gzip.compress(ZERO_BYTES * 200, 6)
+
+
+@pytest.mark.parametrize(
+    ("head", "pieces"),
+    [
+        (b"Content-Length: 99999999999999\r\n", 0),
+        (b"Content-Length: 100000000\r\n", 0),
+        (b"Transfer-Encoding: chunked\r\n", 200),
+        (b"", 200),
+        (b"Content-Encoding: gzip\r\nContent-Length: %d\r\n" % len(BOMB), -1),
+        (b"Content-Encoding: deflate\r\nContent-Length: %d\r\n" % len(BOMB), -1),
+        (b"Content-Encoding: br\r\nContent-Length: 5\r\n", 0),
+        (b"Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n", 0),
+    ],
+    ids=["said", "said, possible", "chunks", "until closed", "gzip", "deflate", "brotli", "twice"],
+)
+@pytest.mark.parametrize("status", [b"200 OK", b"500 No"])
+def test_large_bodies_are_refused_before_they_fill_the_memory(
+    head: bytes, pieces: int, status: bytes
+) -> None:
+    """A body above 64 MB, also decompressed, is an error that is not retried; the memory stays below 80 MB."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        with suppress(ConnectionError):
+            writer.write(b"HTTP/1.1 " + status + b"\r\n" + head + b"\r\n" + (BOMB if pieces < 0 else b""))
+            for _ in range(max(0, pieces)):
+                is_chunk = head.startswith(b"Transfer")
+                writer.write(b"%x\r\n%b\r\n" % (len(ZERO_BYTES), ZERO_BYTES) if is_chunk else ZERO_BYTES)
+                await writer.drain()
+            await writer.drain()
+        writer.close()
+
+    async def work() -> tuple[Result, int]:
+        listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+        model = openai_model("m", f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1", 30.0)
+        tracemalloc.start()
+        try:
+            return await call(model), tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+            await model.aclose()
+            listening.close()
+
+    result, peak = asyncio.run(work())
+    large = error(result)
+    assert (large.kind, large.transient) == ("response", False)
+    assert "limit is 67,108,864" in str(large) or "compressed with" in str(large)
+    assert peak < 80 * 2**20
+
+
+def test_damaged_gzip_is_retried() -> None:
+    """A body that cannot be decompressed is a lost connection."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(ZIPPED)
+    broken = error(Server([head + ZIPPED[:12] + b"\xff" * (len(ZIPPED) - 12)]).run(call))
+    assert (broken.kind, broken.transient) == ("connection", True)
 
 
 @pytest.mark.parametrize("pause", [0.04, 60.0], ids=["dripping", "stalled"])

@@ -243,7 +243,7 @@ def chat_replies(
         failure = _failure_in(choice, message, url, model)
         if failure is not None:
             return failure
-    cost = answer.get("cost_usd")
+    cost: Any = answer.get("cost_usd")
     if not is_finite(cost) or cost < 0:
         # Of a server, which may send anything under this name.
         cost = None

@@ -44,13 +44,12 @@ class StrayAnswers:
         """Return one line if there are any."""
         if not self.connections:
             return []
-        return [
-            (
-                f"{self.url} sent data that no request asked for on {self.connections} connections, which were closed; each"
-                f" call has a connection of its own since then; if the data comes later than {REST_SECONDS * 1000:.0f} ms"
-                " after an answer, earlier replies may belong to other requests"
-            )
-        ]
+        count = f"on {self.connections} connections, which were closed; each call has its own since then"
+        window = f"if the data comes later than {REST_SECONDS * 1000:.0f} ms after an answer"
+        line = (
+            f"{self.url} sent data that no request asked for {count}; {window}, earlier replies may be wrong"
+        )
+        return [line]
 
 
 class _Handler(ResponseHandler):
@@ -69,7 +68,11 @@ class _Handler(ResponseHandler):
     def rest(self) -> None:
         """Expect no data until the next request."""
         self._is_awaited = False
-        if self._answers > 1:
+        self._check_count()
+
+    def _check_count(self) -> None:
+        # The last piece of an answer may have the next one, too.
+        if not self._is_awaited and self._answers > 1:
             self._close_stray()
 
     def feed_data(self, data: Any, size: int = 0) -> None:
@@ -78,13 +81,12 @@ class _Handler(ResponseHandler):
         super().feed_data(data, size)
 
     def data_received(self, data: bytes) -> None:
-        if self._is_awaited:
-            super().data_received(data)
-            # The piece may have ended the answer and begun another one.
-            if not self._is_awaited and self._answers > 1:
+        if not self._is_awaited:
+            if data:
                 self._close_stray()
-        elif data:
-            self._close_stray()
+            return
+        super().data_received(data)
+        self._check_count()
 
     def _close_stray(self) -> None:
         if self.transport is not None:
@@ -109,7 +111,7 @@ class _Connector(aiohttp.TCPConnector):
     def __init__(self, strays: StrayAnswers, **settings: Any) -> None:
         super().__init__(**settings)
         self._strays = strays
-        self._factory = partial(_Handler, strays, self._loop)
+        self._factory = partial(_Handler, strays, self._loop)  # type: ignore[assignment]
 
     def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
         protocol.rest()
@@ -122,12 +124,22 @@ class _Connector(aiohttp.TCPConnector):
         super()._release(key, protocol, should_close=bool(self._strays.connections))
 
 
-class _HttpClient(openai.DefaultAioHttpClient):
-    """The SDK's aiohttp client with connections that rest."""
+class HttpClient(openai.DefaultAioHttpClient):
+    """The SDK's aiohttp client, with connections that rest and a limit of the size of answers.
 
-    def __init__(self, strays: StrayAnswers, **settings: Any) -> None:
+    :param timeout: seconds to wait for a connection, or for the next part of an answer.
+    :param connections: maximum number of calls in flight.
+    """
+
+    def __init__(self, strays: StrayAnswers, timeout: float, connections: int) -> None:
         self._strays = strays
-        super().__init__(**settings)
+        super().__init__(
+            timeout=timeout,
+            headers=ENCODINGS,
+            event_hooks={"response": [limit_answer]},
+            # The broker limits the calls. A connection that rests is not a call.
+            limits=httpx.Limits(max_connections=connections + RESTING),
+        )
 
     def _init_transport(self, *args: Any, **settings: Any) -> Any:
         return self._with_rest(super()._init_transport(*args, **settings))
@@ -186,14 +198,7 @@ class SdkClient:
             default_query=query or None,
             timeout=timeout,
             max_retries=0,
-            http_client=_HttpClient(
-                self.strays,
-                timeout=timeout,
-                headers=ENCODINGS,
-                event_hooks={"response": [limit_answer]},
-                # The calls are limited by the broker. A connection that rests is not a call.
-                limits=httpx.Limits(max_connections=connections + RESTING),
-            ),
+            http_client=HttpClient(self.strays, timeout, connections),
         )
 
     async def post(self, body: Mapping[str, Any], path: str = "") -> tuple[bytes, Mapping[str, str]]:
