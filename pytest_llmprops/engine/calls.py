@@ -448,6 +448,14 @@ class Calls:
         """Count requests that were sent in a batch as calls."""
         self._counters.sent += calls
 
+    def count_stored(self) -> None:
+        """Count a request in a batch of another run, which has stored the reply."""
+        self._counters.cache_hits += 1
+
+    def count_adopted(self) -> None:
+        """Count a reply from a batch that another run submitted."""
+        self._counters.adopted += 1
+
     def check_budget(self, calls: int = 1) -> None:
         """Check that the limits allow more calls.
 
