@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import select
 import signal
 import time
 from collections.abc import Callable
@@ -164,14 +167,55 @@ def test_interrupt_leaves_a_valid_incomplete_record(run: Runner, start_stub: Stu
 
 @pytest.mark.parametrize(
     ("workers", "number", "times", "to_all"),
-    [("0", signal.SIGINT, 3, True), ("2", signal.SIGTERM, 1, False), ("2", signal.SIGTERM, 2, True)],
-    ids=["ctrl-c three times", "terminated", "all processes terminated twice"],
+    [
+        ("0", signal.SIGINT, 3, True),
+        ("2", signal.SIGTERM, 1, False),
+        ("2", signal.SIGTERM, 2, True),
+        ("0", signal.SIGHUP, 1, True),
+        ("2", signal.SIGHUP, 2, True),
+    ],
+    ids=[
+        "ctrl-c three times",
+        "terminated",
+        "all processes terminated twice",
+        "terminal closed",
+        "terminal of all processes closed twice",
+    ],
 )
 def test_other_interrupts_end_a_run_as_ctrl_c_does(
     run: Runner, start_stub: Stub, workers: str, number: signal.Signals, times: int, to_all: bool
 ) -> None:
-    """SIGTERM, and Ctrl-C pressed again, print no traceback and leave no folder of the broker behind."""
+    """SIGTERM, SIGHUP, and Ctrl-C pressed again, print no traceback and leave no folder of the broker behind."""
     _interrupt(run, start_stub(delay=0.1), workers, number, times=times, to_all=to_all)
+
+
+def test_a_closed_terminal_ends_a_run_as_ctrl_c_does(run: Runner, start_stub: Stub, workers: str) -> None:
+    """A run whose terminal is gone cannot print, but completes its record and leaves no folder of the broker."""
+    run.sums(400)
+    temporary, folder = run.folder / "temporary", run.folder / "record"
+    temporary.mkdir()
+    stub = start_stub(delay=0.1)
+    terminal, inside = pty.openpty()
+    started = run.start_with(
+        [inside] * 3, *_against(stub, "--llm-concurrency", "8", "-n", workers), folder=folder,
+        env={"TMPDIR": str(temporary)},
+    )  # fmt: skip
+    os.close(inside)
+    while stub.stats()["answered"] < 60:
+        while select.select([terminal], [], [], 0)[0]:
+            os.read(terminal, 65_536)
+        assert started.poll() is None
+        time.sleep(0.02)
+    # The terminal is gone and the signal is there before the run prints again.
+    os.kill(started.pid, signal.SIGSTOP)
+    os.close(terminal)
+    os.kill(started.pid, signal.SIGHUP)
+    os.kill(started.pid, signal.SIGCONT)
+    done = Finished(started.wait(60), "", folder)
+    assert done.code == 2
+    assert not list(temporary.glob("llmprops-*"))
+    assert done.run["complete"] is False
+    assert done.run["finished"]
 
 
 def _interrupt(
@@ -193,6 +237,7 @@ def _interrupt(
     done = started.end()
     assert done.code == 2
     assert "Traceback" not in done.output
+    assert "INCOMPLETE: " in done.output
     assert not list(temporary.glob("llmprops-*"))
     assert done.run["complete"] is False
     assert done.run["finished"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import closing
 from pathlib import Path
@@ -112,7 +113,8 @@ def open_store(location: str, *, read_only: bool = False) -> Store:
 
 def holds_replies(location: str, model: str) -> bool:
     """Return True if the store has any reply of the model with this label; False if it cannot be read."""
-    if not is_url(location) and not Path(location).is_file():
+    # Not Path.is_file, which raises an exception for a name that is too long.
+    if not is_url(location) and not os.path.isfile(location):  # noqa: PTH113
         return False
     try:
         store = open_store(location, read_only=True)
