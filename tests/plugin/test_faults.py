@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import select
@@ -14,6 +15,7 @@ import pytest
 
 from bench.stub_server import RunningStub
 from tests.support.runs import Finished, Runner
+from tests.support.servers import JsonHandler, serving
 
 Stub = Callable[..., RunningStub]
 
@@ -90,6 +92,34 @@ def test_wrong_key_or_model_stops_at_once(
     assert "Traceback" not in done.output
     assert stub.stats()["requests"] == 1
     assert not done.folder.exists()
+
+
+class Hostile(JsonHandler):
+    """Answers each sum with objects in place of texts and numbers, named as the parts of a broker's messages."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """Answer a call."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        number = int(body["messages"][-1]["content"].split()[0])
+        array = {"__array__": "!!!", "type": "zz", "shape": [1]}
+        choice = {
+            "message": {"content": str(number + 1)},
+            "logprobs": {"content": [{"token": array, "logprob": -1.0, "arrays": [array], "closed": "x"}]},
+        }
+        usage = {"prompt_tokens": True, "completion_tokens": array}
+        self.send_json({"choices": [choice], "usage": usage, "cost_usd": "abc", "model": array, "id": 1})
+
+
+def test_objects_in_place_of_texts_and_numbers_cost_no_reply(run: Runner, workers: str) -> None:
+    """A run with a server whose answers have wrong types ends with the right verdicts."""
+    run.sums(20)
+    with serving(Hostile) as url:
+        done = run("--model", "openai:m", "--llm-base-url", url, "-n", workers, timeout=60)
+    assert set(_statuses(done).values()) == {"correct"}
+    assert len(done.verdicts) == 20
+    assert "Traceback" not in done.output
 
 
 def test_html_reply_stops_the_run(run: Runner, start_stub: Stub) -> None:
