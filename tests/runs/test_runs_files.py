@@ -13,6 +13,7 @@ from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Segment
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.runs import record as record_module
 from pytest_llmprops.runs.json_lines import AppendedLines
 from pytest_llmprops.runs.record import RunRecord, check_run_folder, new_run_folder
 from pytest_llmprops.runs.replies import read_requests, reply_of
@@ -206,9 +207,9 @@ def test_answer_is_shown_without_a_request(tmp_path: Path) -> None:
 ONE = VerdictRecord("m", "b", "t", "en", "given", "1", "1", 0, "correct", 1.0, "a", "a", "as expected")
 
 
-def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path) -> None:
+def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a full disk, the record has only what was written before."""
-    (tmp_path / "verdicts.jsonl").symlink_to("/dev/full")
+    monkeypatch.setattr(record_module, "open_record_file", lambda path, mode: open("/dev/full", mode))
     record = RunRecord(tmp_path, RunMetadata("run"))
     with pytest.raises(OSError, match="No space left"):
         record.add(ONE)
