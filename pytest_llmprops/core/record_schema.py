@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from pytest_llmprops.core.texts import one_line
@@ -36,6 +37,10 @@ LAST_SAMPLE = 99_999
 MEMBERS = 1_000_000
 #: levels of lists and objects in each other
 DEEPEST = 100
+
+
+# A verdict is checked in 2 µs: these are not made in each call.
+_NUMBERS, _LISTS, _SCALARS = (int, float), (list, tuple), frozenset((str, int, float, bool, type(None)))
 
 
 class Shape(Protocol):
@@ -131,7 +136,7 @@ class Number(_Value):
 
     def fits(self, value: Any) -> bool:
         # Nothing is true of NaN.
-        return isinstance(value, int | float) and self.least <= value <= self.most
+        return isinstance(value, _NUMBERS) and self.least <= value <= self.most
 
     def schema(self) -> dict[str, Any]:
         return {"type": ["number", "boolean"], "minimum": self.least, "maximum": self.most}
@@ -150,12 +155,20 @@ class Flag(_Value):
 
 
 class Anything(_Value):
-    """Any JSON."""
+    """Any JSON of at most :data:`DEEPEST` levels. Deeper values end in a RecursionError where they are written."""
 
-    what = "JSON"
+    what = f"JSON of at most {DEEPEST} levels"
 
     def fits(self, value: Any) -> bool:
-        return True
+        if type(value) in _SCALARS:
+            return True
+        level = [value]
+        for _ in range(DEEPEST):
+            members = [m for outer in level for m in (outer.values() if isinstance(outer, dict) else outer)]
+            level = [member for member in members if type(member) not in _SCALARS]
+            if not level:
+                return True
+        return False
 
     def schema(self) -> dict[str, Any]:
         return {}
@@ -192,10 +205,10 @@ class Several:
     what = "a list"
 
     def fits(self, value: Any) -> bool:
-        return isinstance(value, list | tuple) and len(value) <= self.most and all(map(self.of.fits, value))
+        return isinstance(value, _LISTS) and len(value) <= self.most and all(map(self.of.fits, value))
 
     def problem(self, value: Any, place: str) -> str:
-        if not isinstance(value, list | tuple) or len(value) > self.most:
+        if not isinstance(value, _LISTS) or len(value) > self.most:
             return _not(
                 f"{self.what} of at most {self.most:,}" if isinstance(value, list) else self.what, place
             )
@@ -213,15 +226,31 @@ class Table:
     of: Shape
     most: int = MEMBERS
     what = "an object"
+    # Most tables of a verdict have one of these shapes, which are checked without a call for each value.
+    is_number: bool = field(init=False)
+    is_any: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_number", self.of == Number())
+        object.__setattr__(self, "is_any", isinstance(self.of, Anything))
 
     def fits(self, value: Any) -> bool:
-        return (
-            isinstance(value, Mapping) and len(value) <= self.most and all(map(self.of.fits, value.values()))
-        )
+        if not isinstance(value, dict) or len(value) > self.most:
+            return False
+        members = value.values()
+        if self.is_number:
+            for number in members:
+                if type(number) is not float or not -LARGEST <= number <= LARGEST:
+                    break
+            else:
+                return True
+        elif self.is_any and _SCALARS.issuperset(map(type, members)):
+            return True
+        return all(map(self.of.fits, members))
 
     def problem(self, value: Any, place: str) -> str:
-        if not isinstance(value, Mapping) or len(value) > self.most:
-            is_long = isinstance(value, Mapping)
+        if not isinstance(value, dict) or len(value) > self.most:
+            is_long = isinstance(value, dict)
             return _not(f"{self.what} of at most {self.most:,} members" if is_long else self.what, place)
         name = next(name for name, member in value.items() if not self.of.fits(member))
         return self.of.problem(value[name], f"{place}.{name}")
@@ -245,26 +274,32 @@ class Fields:
 
     def __post_init__(self) -> None:
         # Most fields of a verdict are strings, which are checked here without a call each.
-        texts = {n: s.most for n, s in self.required.items() if isinstance(s, Text) and not s.one_of}
+        texts = [n for n, s in self.required.items() if isinstance(s, Text) and not s.one_of]
         others = [(name, shape.fits) for name, shape in self.required.items() if name not in texts]
+        get = itemgetter(*texts) if len(texts) > 1 else None
+        shapes = {name: self.required[name] for name in texts}
+        most = min((shape.most for shape in shapes.values() if isinstance(shape, Text)), default=0)
+        if get is None:
+            others += [(name, shape.fits) for name, shape in shapes.items()]
         optional = [(name, shape.fits) for name, shape in self.optional.items()]
-        object.__setattr__(self, "_fast", (tuple(texts.items()), tuple(others), tuple(optional)))
+        object.__setattr__(self, "_fast", (get, most, shapes, tuple(others), tuple(optional)))
 
     def fits(self, value: Any) -> bool:
         if not isinstance(value, dict):
             return False
-        texts, others, optional = self._fast  # type: ignore[attr-defined]
+        get, most, shapes, others, optional = self._fast  # type: ignore[attr-defined]
         try:
-            for name, most in texts:
-                text = value[name]
-                if type(text) is not str or len(text) > most:
+            if get is not None:
+                # Joining checks the types of all strings at once. A short text has no part that is too long.
+                is_short = len("".join(get(value))) <= most
+                if not is_short and not all(shape.fits(value[name]) for name, shape in shapes.items()):
                     return False
             for name, fits in others:
                 if not fits(value[name]):
                     return False
-        except KeyError:
+        except (KeyError, TypeError):
             return False
-        return all(fits(value[name]) for name, fits in optional if name in value)
+        return all(name not in value or fits(value[name]) for name, fits in optional)
 
     def problem(self, value: Any, place: str) -> str:
         if not isinstance(value, dict):
@@ -342,7 +377,8 @@ SEARCH = Fields(
     {"property": _NAME},
 )
 
-_SHORTENED = Fields({"prefix": _NAME, "rest": Text(REPLY)})
+_REPLY = Text(REPLY)
+_SHORTENED = Fields({"prefix": _NAME, "rest": _REPLY})
 
 
 class _Prompt(_Value):
@@ -351,10 +387,13 @@ class _Prompt(_Value):
     what = "a string, or an object with the strings 'prefix' and 'rest'"
 
     def fits(self, value: Any) -> bool:
-        return _SHORTENED.fits(value) if isinstance(value, dict) else Text(REPLY).fits(value)
+        return _SHORTENED.fits(value) if isinstance(value, dict) else _REPLY.fits(value)
 
     def schema(self) -> dict[str, Any]:
-        return {"anyOf": [Text(REPLY).schema(), _SHORTENED.schema()]}
+        return {"anyOf": [_REPLY.schema(), _SHORTENED.schema()]}
+
+
+_PROMPT = _Prompt()
 
 
 class _Message(_Value):
@@ -367,27 +406,27 @@ class _Message(_Value):
             isinstance(value, list)
             and len(value) == 2
             and isinstance(value[0], str)
-            and _Prompt().fits(value[1])
+            and _PROMPT.fits(value[1])
         )
 
     def schema(self) -> dict[str, Any]:
-        pair = [{"type": "string"}, _Prompt().schema()]
+        pair = [{"type": "string"}, _PROMPT.schema()]
         return {"type": "array", "prefixItems": pair, "minItems": 2, "maxItems": 2}
 
 
 REQUEST = Fields(
     {
         "key": _NAME,
-        "request": Fields({}, {"messages": Several(_Message()), "text": _Prompt()}),
+        "request": Fields({}, {"messages": Several(_Message()), "text": _PROMPT}),
     },
     {
         **_all(("role", "kind", "via"), _NAME),
         # A server sends these. No limit is below that of its replies.
-        **_all(("finish_reason", "served_model"), Text(REPLY)),
+        **_all(("finish_reason", "served_model"), _REPLY),
         "reply": Fields(
             {},
             {
-                **_all(("text", "reasoning", "note"), OrNull(Text(REPLY))),
+                **_all(("text", "reasoning", "note"), OrNull(_REPLY)),
                 "value": _ANY,
                 "logprobs": OrNull(Several(_OBJECT)),
             },
@@ -397,7 +436,7 @@ REQUEST = Fields(
         "seconds": _NUMBER,
     },
 )
-PREFIX = Fields({"prefix_id": _NAME, "text": Text(REPLY)})
+PREFIX = Fields({"prefix_id": _NAME, "text": _REPLY})
 
 REVIEW = Fields(
     _all(("run", "model", "benchmark", "source", "id"), _NAME),
@@ -445,7 +484,7 @@ MODEL = Fields(
         "imported": _FLAG,
         "identity": _ANY,
         "pinned": OrNull(_FLAG),
-        "served_as": OrNull(Several(Text(REPLY))),
+        "served_as": OrNull(Several(_REPLY)),
         "old_replies": OrNull(
             Fields(
                 {},

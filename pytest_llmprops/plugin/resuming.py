@@ -28,7 +28,7 @@ from pytest_llmprops.runs.parts import (
     summed_calls,
 )
 from pytest_llmprops.runs.reader import Run, read_run
-from pytest_llmprops.runs.record import lock_verdicts, utc_now, versions
+from pytest_llmprops.runs.record import check_no_links, lock_verdicts, utc_now, versions
 
 RESUMED = "resumed at "
 
@@ -142,6 +142,7 @@ def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mappi
     where = _where(folder)
     if not os.path.lexists(folder / "run.json"):
         raise UsageError(f"{where}: has no run.json, so it is not a run; leave out --llm-resume to begin one")
+    check_no_links(folder)
     lock = lock_verdicts(folder)
     try:
         run = read_run(folder)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.core.record_schema import DEEPEST, FILES, is_too_deep
+from pytest_llmprops.core.record_schema import FILES
 
 _FLAGS = {
     "rb": os.O_RDONLY,
@@ -192,8 +192,6 @@ class JsonLines(Generic[T]):
                 continue
             if damaged:
                 raise self._error(damaged, "is damaged (not JSON)")
-            if is_too_deep(line):
-                raise self._error(number, f"has more than {DEEPEST} lists and objects in each other")
             try:
                 row = json.loads(line.decode())
             except (ValueError, RecursionError):

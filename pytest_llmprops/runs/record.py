@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import stat
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.record_schema import FILES
 from pytest_llmprops.core.records import SearchCounts, SearchRecord, VerdictKey, VerdictRecord
 from pytest_llmprops.core.run_metadata import GitState, RunMetadata
 from pytest_llmprops.data.whole_files import replacing
@@ -157,14 +159,29 @@ def check_run_folder(requested: str | None, root: Path) -> None:
 def _check_free(requested: str) -> None:
     folder = Path(requested)
     check_no_record(folder)
+    check_no_links(folder)
     for path in (folder / name for name in (VERDICTS, REQUESTS, FILE)):
         # A run that was killed before its first run.json leaves empty files. The same command then runs.
-        # A link is not followed: what it names is not part of this run.
-        is_file = path.is_file() and not path.is_symlink()
-        if os.path.lexists(path) and not (is_file and path.stat().st_size == 0):
+        if path.is_dir() or (path.exists() and path.stat().st_size):
             raise UsageError(
                 f"--llm-run {requested}: has {path.name} but no run.json, so no run can go on there; give a new folder"
             )
+
+
+def check_no_links(folder: Path) -> None:
+    """Check that the files that a run writes in its folder are regular files, if they exist.
+
+    :raises UsageError: with the first link, pipe or device.
+    """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_own = entry.name.startswith((*FILES, "replies.sqlite", "."))
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if is_own and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise UsageError(
+                    f"--llm-run {folder}: {entry.name} is not a regular file, so a run does not write it; remove it, or"
+                    " give a new folder"
+                )
 
 
 def check_no_record(folder: Path) -> None:
