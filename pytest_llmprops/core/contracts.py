@@ -97,6 +97,17 @@ def fault_line(fault: BaseException) -> str:
     return f"{fault_text(fault)} ({place})" if place else fault_text(fault)
 
 
+#: the beginning of the line on a model that could not be closed
+NOT_CLOSED = "not closed: "
+
+
+def not_closed(label: str, fault: BaseException) -> str:
+    """Return the line on a model whose ``close`` raised an exception after the last call."""
+    return (
+        f"{NOT_CLOSED}{label}: its close raised {one_line(fault_line(fault), 300)}; no result depends on it"
+    )
+
+
 def raised(benchmark: object, method: str, fault: BaseException) -> ContractError:
     """Return the error for an exception that a method of a benchmark raised."""
     return ContractError(f"{method} of {_name(benchmark)} raised {fault_line(fault)}")

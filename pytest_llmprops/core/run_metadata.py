@@ -16,6 +16,8 @@ from pytest_llmprops.core.strict_json import JSON
 if TYPE_CHECKING:  # runs without a gate do not need it
     from pytest_llmprops.core.gate_results import GateResult, SequentialPlan
 
+#: in the note on a benchmark that could not be loaded, between its name and the reason
+NOT_MEASURED = ": not measured: "
 #: stored replies of an unpinned model are old after this time, in seconds
 DAY = 86400.0
 T = TypeVar("T")

@@ -125,7 +125,7 @@ def _verdicts(pd: Any, pairs: Sequence[tuple[str, VerdictRecord]], names: Sequen
     return pd.concat([frame, pd.DataFrame(values, index=frame.index, dtype="float64")], axis=1)
 
 
-def _request(run_id: str, record: RequestRecord) -> dict[str, Any]:
+def _request(run_id: str, record: RequestRecord) -> Any:
     line = record.to_json()
     value = record.reply_value
     return _unicode(
@@ -141,7 +141,7 @@ def _request(run_id: str, record: RequestRecord) -> dict[str, Any]:
     )
 
 
-def _search(run_id: str, record: SearchRecord) -> dict[str, Any]:
+def _search(run_id: str, record: SearchRecord) -> Any:
     counterexample = record.counterexample
     return _unicode(
         {

@@ -107,8 +107,8 @@ def test_csv(two: list[Run], tmp_path: Path) -> None:
 def test_csv_has_no_formulas(begin: str, tmp_path: Path) -> None:
     """A text that a spreadsheet would evaluate begins with an apostrophe; numbers and Parquet stay as they are."""
     text = f"{begin}HYPERLINK(1)"
-    names = {"model": text, "id": text, "task": text, "expected": text, "given": text, "reason": text}
-    record = verdict(**{**names, "values": {text: -1.0}, "requests": ["k"]}, evidence={"a": 1})
+    names: dict[str, Any] = dict.fromkeys(("model", "id", "task", "expected", "given", "reason"), text)
+    record = verdict(**names, values={text: -1.0}, requests=["k"], evidence={"a": 1})
     folder = write_run(tmp_path / "run", [record])
     log = RequestLog(folder)
     log.add("subject", Chat.user(text), Reply(text, reasoning=text, served_model=text, key="k"))
