@@ -263,9 +263,8 @@ def test_a_model_that_cannot_be_measured_is_one_line(tmp_path: Path) -> None:
 def test_measurement_ends_with_a_killed_training(tmp_path: Path) -> None:
     """A training that is killed (SIGKILL) leaves no pytest that measures its model."""
     fake = tmp_path / "python"
-    fake.write_text(
-        f"#!/bin/sh\necho $$ > {tmp_path / 'new'}; mv {tmp_path / 'new'} {tmp_path / 'pid'}; exec sleep 60\n"
-    )
+    new, pid = tmp_path / "new", tmp_path / "pid"
+    fake.write_text(f"#!/bin/sh\necho $$ > {new}; mv {new} {pid}; exec sleep 60\n")
     fake.chmod(0o700)
     code = (
         "import sys; from pathlib import Path; from pytest_llmprops.benchmarks.eras.tools.training import experiment;"
