@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from pytest_llmprops.core.errors import ContractError, LLMPropsError
+from pytest_llmprops.core.record_schema import ANYTHING, DEEPEST, LARGEST
 from pytest_llmprops.core.texts import one_line, shortened
 from pytest_llmprops.core.verdicts import STATUSES, Verdict
 
@@ -177,7 +178,12 @@ def _verdict_problem(verdict: object, tasks: Collection[str]) -> str:
     if not is_number(verdict.score) or not 0 <= verdict.score <= 1:
         return f"a Verdict whose score is {number_shown(verdict.score)}; use a float from 0 to 1"
     problem = _values_problem(verdict.values) or json_problem(verdict.evidence, "evidence")
-    return f"a Verdict whose {problem}" if problem else ""
+    if problem:
+        return f"a Verdict whose {problem}"
+    if verdict.evidence and not ANYTHING.fits(verdict.evidence):
+        return f"a Verdict whose evidence has more than {DEEPEST} lists and dicts in each other"
+    large = next((name for name, value in verdict.values.items() if not -LARGEST <= value <= LARGEST), None)
+    return "" if large is None else f"a Verdict whose values[{shown(large)}] is larger than {LARGEST:g}"
 
 
 def _values_problem(values: object) -> str:

@@ -174,6 +174,9 @@ class Anything(_Value):
         return {}
 
 
+ANYTHING = Anything()
+
+
 @dataclass(frozen=True, slots=True)
 class OrNull:
     """A value, or null."""
@@ -348,8 +351,10 @@ def _all(names: Sequence[str], shape: Shape) -> dict[str, Shape]:
     return dict.fromkeys(names, shape)
 
 
-_NAME, _TEXT, _COUNT, _NUMBER, _FLAG, _ANY = Text(), Text(TEXT), Whole(), Number(), Flag(), Anything()
+_NAME, _TEXT, _COUNT, _NUMBER, _FLAG, _ANY = Text(), Text(TEXT), Whole(), Number(), Flag(), ANYTHING
 _OBJECT, _NAMES = Table(_ANY), Several(_NAME)
+#: any integer that a person gives
+_SEED = Whole(-(10**100), 10**100)
 
 VERDICT = Fields(
     {
@@ -431,7 +436,7 @@ REQUEST = Fields(
                 "logprobs": OrNull(Several(_OBJECT)),
             },
         ),
-        "usage": Fields({}, _all(("prompt_tokens", "completion_tokens", "reasoning_tokens"), _COUNT)),
+        "usage": Fields({}, _all(("prompt_tokens", "completion_tokens", "reasoning_tokens"), _NUMBER)),
         "cached": _FLAG,
         "seconds": _NUMBER,
     },
@@ -499,7 +504,7 @@ PROTOCOL = Fields(
     {
         "name": _NAME,
         **_all(("settings", "overrides"), OrNull(_OBJECT)),
-        "seed": OrNull(Whole(-MOST)),
+        "seed": OrNull(_SEED),
         "assumed": OrNull(Several(_TEXT)),
         "gives_up": OrNull(_TEXT),
     },
@@ -569,7 +574,7 @@ PLAN = Fields(
     {},
     {
         **_all(("gate", "baseline"), _NAME),
-        "seed": Whole(-MOST),
+        "seed": _SEED,
         "ended": _FLAG,
         "rules": Table(RULE_PLAN),
     },
