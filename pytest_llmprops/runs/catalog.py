@@ -301,8 +301,6 @@ def _read(folder: Path) -> Listed:
         facts = read_facts(folder)
     except DataError as error:
         return Listed(folder, None, "unreadable", str(error))
-    except (TypeError, KeyError, AttributeError) as error:
-        return broken(folder, error)
     return Listed(folder, facts, state_of(facts, writing=False))
 
 

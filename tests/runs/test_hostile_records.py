@@ -282,7 +282,8 @@ def mutated(value: Any, chance: random.Random) -> Any:
                         taken = taken[step]
                 parent[key] = json.loads(json.dumps(taken))
             case _:
-                parent[key] = chance.choice(VALUES)
+                # A copy, so that the next mutation does not change the list itself.
+                parent[key] = json.loads(json.dumps(chance.choice(VALUES)))
     return value
 
 
