@@ -152,15 +152,15 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"id": 3}, "has no string 'id'"),
-        ({"property": None}, "has no string 'property'"),
-        ({"calls": "many"}, "has no integer 'calls'"),
-        ({"calls": True}, "has no integer 'calls'"),
-        ({"spent": None}, "has no 'spent'"),
-        ({"counterexample": {"x": []}}, "has no 'counterexample'"),
-        ({"counterexample": "no"}, "has no 'counterexample'"),
-        ({"counterexample": {**FOUND, "replicated": "1"}}, "has a 'counterexample' whose 'replicated'"),
-        ({"not_repeated": {"x": []}}, "has no 'not_repeated'"),
+        ({"id": 3}, "has a 'id' that is not a string"),
+        ({"property": None}, "has a 'property' that is not a string"),
+        ({"calls": "many"}, "has a 'calls' that is not a whole number"),
+        ({"calls": True}, "has a 'calls' that is not a whole number"),
+        ({"spent": None}, "has a 'spent' that is not true or false"),
+        ({"counterexample": {"x": []}}, "has no 'counterexample.why'"),
+        ({"counterexample": "no"}, "has a 'counterexample' that is not an object, or null"),
+        ({"counterexample": {**FOUND, "replicated": "1"}}, "has a 'counterexample.replicated' that is not"),
+        ({"not_repeated": {"x": []}}, "has no 'not_repeated.why'"),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -178,7 +178,7 @@ def test_counts_of_the_wrong_type_are_named(tmp_path: Path) -> None:
     facts = json.loads((run / "run.json").read_text())
     facts["searches"][0]["calls"] = "x"
     (run / "run.json").write_text(json.dumps(facts))
-    with pytest.raises(DataError, match="row 1 of 'searches' has no valid 'calls'"):
+    with pytest.raises(DataError, match=r"'searches\[0\].calls' that is not a whole number"):
         read_run(run)
 
 
