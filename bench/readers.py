@@ -438,7 +438,8 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
     }
 
     def letter(row: Mapping[str, Any]) -> str | None:
-        item = options[row["item"]]
+        # A row whose item was replaced has its options and the place of the right one.
+        item = row if "options" in row else options[row["item"]]
         shown_options, right = item["options"], item["answer"]
         wrong = next(option for i, option in enumerate(shown_options) if i != right)
         text = row["reply"].replace("{R}", shown_options[right]).replace("{W}", wrong)
