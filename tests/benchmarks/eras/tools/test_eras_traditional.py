@@ -38,7 +38,7 @@ def convert(pair: SentencePair, name: str) -> tuple[str, str]:
     )
 
 
-#: What converters write for 姑娘, 学历, 历来, 王后, 后人, 邻里, 电缆, 干活, 采访, 采石, 制图, 复赛, 松动, 酒坛, 只, 来回 …
+#: What converters write for 姑娘, 学历, 历来, 王后, 后人, 邻里, 电缆, 干活, 采访, 采石, 制图, 复赛, 松动, 酒坛, 只 …
 WRONG = "姑孃 學曆 曆來 王後 后人 鄰裡 鄰裏 電缆 干活 采訪 采石 制圖 復賽 松動 酒壇 隻 來迴 喫".split()  # noqa: SIM905
 
 
