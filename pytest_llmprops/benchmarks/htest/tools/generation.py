@@ -175,7 +175,7 @@ def feature_accuracies(task: str, rows: Sequence[Mapping[str, Any]]) -> dict[str
     :param rows: Rows of the task; A and B alternate.
     """
     own = _RULE_FEATURES.get(task, set())
-    samples = [(simple_features(row["centerpiece"]), row["correct_options"] == [0]) for row in rows]
+    samples = [(simple_features(row["centerpiece"]), bool(row["correct_options"] == [0])) for row in rows]
     # Neighbours are one A and one B, so that both halves are balanced.
     halves = [[sample for number, sample in enumerate(samples) if number // 2 % 2 == half] for half in (0, 1)]
 

@@ -31,7 +31,7 @@ def pairs() -> tuple[SentencePair, ...]:
 
 def convert(pair: SentencePair, name: str) -> tuple[str, str]:
     """Return test and control sentence in traditional characters."""
-    site, control_site = pair.paradigm.traditional
+    site, control_site = pair.paradigm.traditional or ("", "")
     start = pair.site_start
     return convert_sentence(pair.test, start, name, site), convert_sentence(
         pair.control, start, name, control_site
