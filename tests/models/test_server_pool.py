@@ -47,6 +47,10 @@ class Client:
             raise self.error
         return self.name.encode(), {}
 
+    def notes(self) -> list[str]:
+        """Return no notes."""
+        return []
+
     async def aclose(self) -> None:
         """Do nothing."""
 
