@@ -325,7 +325,7 @@ def slowest(reader: Reader, count: int, seed: int) -> Timed:
     return max((timed(reader, r.fuzzer, r.reply, runs=3) for r in worst), key=lambda r: r.milliseconds)
 
 
-def growth(read: Callable[[str], object], make: Callable[[int], str], *, tries: int = 5) -> float:
+def growth(read: Callable[[str], object], make: Callable[[int], str], *, tries: int = 15) -> float:
     """Return the power of the length by which the time of a reader grows: the slope between logarithms.
 
     Each length is read again, up to ``tries`` times, while the slope of the minimum times is above ``GROWTH``: a

@@ -219,8 +219,8 @@ async def run(config: BrokerConfig, path: str) -> None:
 
 def main() -> None:
     """Run the broker process."""
-    # Ctrl-C and SIGTERM may reach all processes of a run; the controller decides when the broker ends.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # These may reach all processes of a run; the controller decides when the broker ends.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     # As in a run without workers: the import of an SDK makes hundreds of thousands of objects that stay.
     gc.set_threshold(200_000, 20, 20)
