@@ -292,8 +292,8 @@ _SHAPES: list[tuple[str, list[Json]]] = [
     ("created", ["x", 10**30]),
     ("error", [{"message": "overloaded", "code": 503}, "overloaded", 7]),
 ]  # fmt: skip
-#: the fields whose faults leave no text: an answer without one may be read as an empty reply, or as a refusal
-_EMPTY = ("choices.0.message.content", "choices.0.message.refusal")
+#: the field whose values may leave no text: a content that is null, missing or a list of parts is an empty reply
+_CONTENT = "choices.0.message.content"
 
 
 def _shown(value: Json) -> str:
@@ -322,7 +322,9 @@ def _shapes() -> Iterator[Fault]:
             yield Fault(
                 f"{path} = {_shown(value)}",
                 _with(lambda a, p, v: [whole(changed(a, p, v))], path, value),
-                ("unparsed", "refused") if path in _EMPTY else (),
+                ("unparsed",)
+                if path == _CONTENT and (value in (_MISSING, None) or isinstance(value, list))
+                else (),
             )
     for name, text in (("half a surrogate", "\ud800"), ("a NUL", "\0"), ("nothing", "")):
         yield Fault(

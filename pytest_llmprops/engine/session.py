@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
@@ -89,6 +89,7 @@ class Engine:
     """Evaluates cases with its own broker, a connection to one, or no broker.
 
     :param in_process: models that are called directly, without the broker.
+    :param is_running: whether the broker process behind ``socket`` is running.
     :param keeps_calls: outcomes have the calls with their prompts and replies, not only their keys.
     :param reports_waiting: tell the broker when all cases wait, as ``--llm-engine batch`` needs it.
     """
@@ -98,6 +99,7 @@ class Engine:
         *,
         config: BrokerConfig | None = None,
         socket: str | None = None,
+        is_running: Callable[[], bool] = lambda: True,
         window: int,
         in_process: InProcess | None = None,
         keeps_calls: bool = False,
@@ -109,7 +111,7 @@ class Engine:
         if config is not None:
             self.broker = self._thread.call(self._make_broker(config))
         elif socket is not None:
-            self.broker = BrokerClient(socket)
+            self.broker = BrokerClient(socket, is_running)
         else:
             self.broker = NoBroker()
         #: sends a request to a model; await it only in work passed to :meth:`start`

@@ -96,7 +96,10 @@ class SessionBroker:
         if self._monitor is None:
             from pytest_llmprops.engine.session import Engine
 
-            self._monitor = Engine(socket=self._process.socket, window=1)
+            process = self._process
+            self._monitor = Engine(
+                socket=process.socket, is_running=lambda: process.failure() is None, window=1
+            )
         return self._monitor
 
     def report(self) -> BrokerReport | None:

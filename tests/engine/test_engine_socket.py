@@ -145,6 +145,20 @@ def test_missing_server_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) 
     assert [str(r) for r in asyncio.run(work())] == [client_module.GONE] * 2
 
 
+def test_a_process_that_ended_without_a_socket_is_not_waited_for(path: str) -> None:
+    """A broker that was killed before it made its socket is an error at once."""
+
+    async def work() -> BaseException | None:
+        client = BrokerClient(path, is_running=lambda: False)
+        [result] = await asyncio.wait_for(
+            asyncio.gather(ask(client, "a"), return_exceptions=True), client_module.CONNECT_SECONDS / 4
+        )
+        await client.close()
+        return result
+
+    assert str(asyncio.run(work())) == client_module.GONE
+
+
 def test_socket_without_a_server_is_an_error(path: str) -> None:
     """A client does not wait for a killed broker whose socket file remains."""
     with socket.socket(socket.AF_UNIX) as left:
