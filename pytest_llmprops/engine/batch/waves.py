@@ -372,9 +372,11 @@ class Poller:
         # Another run that shares the store may have collected them.
         replies = await asyncio.gather(*(self._store.stored(one.key) for one in released))
         for one, reply in zip(released, replies, strict=True):
-            one.mark = None
+            mark, one.mark = one.mark, None
             if reply is not None:
-                self._calls.count_stored()
+                if mark not in self._own:
+                    # The lines of this run's own batch count as sent.
+                    self._calls.count_stored()
                 self._waiting.settle(one, reply)
         return bool(released)
 

@@ -15,6 +15,7 @@ import aiohttp
 import openai
 from aiohttp.client_proto import ResponseHandler
 
+from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.models.api.client import ENCODINGS, limit_answer
 from pytest_llmprops.models.spec import basic, split_query, split_user
 
@@ -98,7 +99,7 @@ class _Handler(ResponseHandler):
         if not super().is_connected():
             return False
         sock = None if self._is_awaited or self.transport is None else self.transport.get_extra_info("socket")
-        if sock is None:
+        if sock is None or not hasattr(select, "poll"):  # Windows has none
             return True
         waiting = select.poll()
         waiting.register(sock.fileno(), select.POLLIN)
@@ -205,8 +206,15 @@ class SdkClient:
         """Post a body to the client's path, or another one; return (body, headers by lower-case name) of the answer.
 
         :raises openai.APIError: or a subclass, as the SDK maps errors.
+        :raises BackendError: if the body of the answer is refused (:func:`limit_answer`).
         """
-        response = await self.sdk.post(path or self._path, cast_to=httpx.Response, body=dict(body))
+        try:
+            response = await self.sdk.post(path or self._path, cast_to=httpx.Response, body=dict(body))
+        except openai.APIConnectionError as error:
+            if isinstance(error.__cause__, BackendError):
+                # The SDK takes it for a lost connection, and the pool would take the server for one that is down.
+                raise error.__cause__ from None
+            raise
         return response.content, response.headers
 
     def notes(self) -> Sequence[str]:
