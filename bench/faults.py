@@ -336,14 +336,13 @@ def against(server: FaultServer, workers: int, *more: str) -> list[str]:
 
 
 def fault_plan(faults: Sequence[Fault]) -> tuple[dict[int, tuple[Fault, bool]], int]:
-    """Return a plan, and the number of items: every fifth prompt is hit, by each fault once and always.
+    """Return a plan, and the number of items. One fault hits every fifth of 40 prompts, once or always.
 
-    One fault gets four prompts of each kind, several get one.
+    Several faults hit every second prompt: each fault one prompt once, and one always.
     """
-    hits = [(fault, is_once) for is_once in (True, False) for fault in faults] * (
-        4 if len(faults) == 1 else 1
-    )
-    return {3 + 5 * place: hit for place, hit in enumerate(hits)}, 5 * len(hits)
+    times, distance = (4, 5) if len(faults) == 1 else (1, 2)
+    hits = [(fault, is_once) for is_once in (True, False) for fault in faults] * times
+    return {3 + distance * place: hit for place, hit in enumerate(hits)}, 3 + distance * len(hits)
 
 
 def server_row(faults: Sequence[Fault], workers: int) -> Row:
