@@ -108,7 +108,7 @@ def _connections() -> Iterator[Fault]:
         yield Fault(f"{end} after the answer", _with(lambda a, end: [whole(a), end], end))
     yield Fault("keep-alive, then closed", lambda a: [whole(a), 0.05, "close"])
     wrong = whole(good_answer(WRONG))
-    for delay in (0.0, 0.002, 0.02):
+    for delay in (0.0, 0.001, 0.002, 0.01):
         yield Fault(
             f"second answer after {delay * 1000:.0f} ms", _with(lambda a, d: [whole(a), d, wrong], delay)
         )
