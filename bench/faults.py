@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.process import PLAIN, environment, parsed
+from bench.process import PLAIN, children, environment, parsed
 from bench.scale import SUITE
 from bench.server_faults import Fault, FaultServer, server_faults
 from tests.support.batch_server import BatchServer, running_batch_server
@@ -936,23 +936,12 @@ def run_table(
 # ---- the soak
 
 
-def _tree(root: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for entry in os.scandir("/proc"):
-        if entry.name.isdigit():
-            with suppress(OSError, ValueError, IndexError):
-                parent = int(Path(entry.path, "stat").read_text().rpartition(")")[2].split()[1])
-                children.setdefault(parent, []).append(int(entry.name))
-    found = [root]
-    for pid in found:
-        found += children.get(pid, [])
-    return found
-
-
 def _usage(root: int) -> tuple[float, float]:
     """Return the proportional memory in MB, and the CPU seconds, of a process and its children."""
     memory = ticks = 0
-    for pid in _tree(root):
+    processes, found = children(), [root]
+    for pid in found:
+        found += [child for child, _ in processes.get(pid, ())]
         with suppress(OSError, AttributeError, IndexError):
             rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
             memory += int(re.search(r"^Pss:\s+(\d+)", rollup, re.MULTILINE)[1])  # type: ignore[index]
@@ -1020,10 +1009,12 @@ def main() -> int:
         stop=(90.0, "seconds of a SIGSTOP"),
         jobs=(4, "number of rows at the same time"),
         seed=(1, "seed of the random moments"),
-        soak=(0, "number of items of a soak, instead of the table"),
+        soak=(0, "number of items of a soak, at least 20,000, instead of the table"),
         workers=([0, 2], "numbers of workers of the soak"),
         list=(0, "1: list the rows and run nothing"),
     )
+    if 0 < options.soak < 20_000:
+        raise SystemExit("--soak: fewer than 20,000 items end before their memory can be compared")
     # A shell starts commands in the background with SIGINT ignored, which the runs would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     root = Path(tempfile.mkdtemp(prefix="faults-"))
@@ -1031,6 +1022,7 @@ def main() -> int:
     try:
         if options.soak:
             held = [soak(options.soak, workers, root) for workers in options.workers]
+            shutil.rmtree(root, ignore_errors=True)
             return 0 if all(held) else 1
         rows = [
             row for row in table(options.times, cluster) if any(text in row.label for text in options.rows)
