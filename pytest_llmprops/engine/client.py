@@ -7,7 +7,7 @@ import base64
 import itertools
 import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_llmprops.core.contracts import fault_text
@@ -105,14 +105,10 @@ def _disconnected(reason: str) -> str:
 
 
 class BrokerClient:
-    """Client of the broker's socket; connects at the first use.
+    """Client of the broker's socket; connects at the first use."""
 
-    :param is_running: whether the broker process is running, for the process that can know: a broker that ended before
-        it made its socket is then not waited for.
-    """
-
-    def __init__(self, path: str, is_running: Callable[[], bool] = lambda: True) -> None:
-        self._path, self._is_running = path, is_running
+    def __init__(self, path: str) -> None:
+        self._path = path
         self._ids = itertools.count()
         self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._lines: list[bytes] = []
@@ -136,8 +132,7 @@ class BrokerClient:
                 reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE_LIMIT)
                 break
             except FileNotFoundError:
-                if not self._is_running():
-                    raise BackendError(GONE, kind="broker") from None
+                pass
             except ConnectionRefusedError:
                 # A running broker accepts connections as soon as its socket exists: this one has ended.
                 if not refused:

@@ -7,10 +7,13 @@ import concurrent.futures
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
@@ -89,7 +92,6 @@ class Engine:
     """Evaluates cases with its own broker, a connection to one, or no broker.
 
     :param in_process: models that are called directly, without the broker.
-    :param is_running: whether the broker process behind ``socket`` is running.
     :param keeps_calls: outcomes have the calls with their prompts and replies, not only their keys.
     :param reports_waiting: tell the broker when all cases wait, as ``--llm-engine batch`` needs it.
     """
@@ -99,7 +101,6 @@ class Engine:
         *,
         config: BrokerConfig | None = None,
         socket: str | None = None,
-        is_running: Callable[[], bool] = lambda: True,
         window: int,
         in_process: InProcess | None = None,
         keeps_calls: bool = False,
@@ -111,7 +112,7 @@ class Engine:
         if config is not None:
             self.broker = self._thread.call(self._make_broker(config))
         elif socket is not None:
-            self.broker = BrokerClient(socket, is_running)
+            self.broker = BrokerClient(socket)
         else:
             self.broker = NoBroker()
         #: sends a request to a model; await it only in work passed to :meth:`start`
@@ -332,6 +333,17 @@ class BrokerProcess:
         assert self.process.stdin is not None
         self.process.stdin.write(config.to_json().encode() + b"\n")
         self.process.stdin.flush()
+        self._starting = threading.Thread(target=self._refuse_if_ended, daemon=True)
+        self._starting.start()
+
+    def _refuse_if_ended(self) -> None:
+        """Make a socket that refuses connections if the process ends before it makes its own: clients wait for one."""
+        while not Path(self.socket).exists():
+            if self.process.poll() is not None:
+                with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as refusing:
+                    refusing.bind(self.socket)
+                return
+            time.sleep(0.02)
 
     def failure(self) -> str | None:
         """Return why the process ended, in one line; None while it runs."""
@@ -351,5 +363,6 @@ class BrokerProcess:
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
+        self._starting.join()
         self._errors.close()
         shutil.rmtree(self._folder, ignore_errors=True)

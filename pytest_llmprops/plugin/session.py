@@ -96,10 +96,7 @@ class SessionBroker:
         if self._monitor is None:
             from pytest_llmprops.engine.session import Engine
 
-            process = self._process
-            self._monitor = Engine(
-                socket=process.socket, is_running=lambda: process.failure() is None, window=1
-            )
+            self._monitor = Engine(socket=self._process.socket, window=1)
         return self._monitor
 
     def report(self) -> BrokerReport | None:
