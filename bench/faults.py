@@ -49,8 +49,11 @@ ITEMS = 60
 ORPHAN_SECONDS = 30.0
 #: longest timeout of a call in the rows with server faults, in seconds
 SERVER_TIMEOUT = 10.0
-#: how execnet reports a worker that is killed before it answers, in a traceback of pytest-xdist
-LOST_AT_START = "EOFError: expected 1 bytes, got 0"
+#: tracebacks of execnet, if a worker or its controller is killed before they have met
+LOST_AT_START = (
+    "EOFError: expected 1 bytes, got 0",
+    '  File "<string>", line 5, in <module>\nBrokenPipeError',
+)
 VIEW = "import sys; from pytest_llmprops.cli.main import main; sys.exit(main())"
 
 
@@ -261,7 +264,7 @@ class Command:
         trial.check_orphans()
         output = self._output.read_text(encoding="utf-8", errors="replace")
         for mark in ("Traceback", "INTERNALERROR"):
-            if mark in output and LOST_AT_START not in output:
+            if mark in output and not any(text in output for text in LOST_AT_START):
                 shown = [line for line in output.splitlines() if line.strip()][-3:]
                 trial.problems.append(f"{mark} in the output: {' | '.join(shown)[:400]}")
         return Finished(code, output, self.folder)
