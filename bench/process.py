@@ -63,9 +63,9 @@ class Measured:
     output: str
 
 
-def _children() -> dict[int, list[tuple[int, int]]]:
+def children() -> dict[int, list[tuple[int, int]]]:
     """Return pid -> [(child pid, resident pages)] of every process."""
-    children: dict[int, list[tuple[int, int]]] = {}
+    found: dict[int, list[tuple[int, int]]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             try:
@@ -73,19 +73,19 @@ def _children() -> dict[int, list[tuple[int, int]]]:
                 pages = int(Path(entry.path, "statm").read_text().split()[1])
             except (OSError, ValueError, IndexError):
                 continue
-            children.setdefault(parent, []).append((int(entry.name), pages))
-    return children
+            found.setdefault(parent, []).append((int(entry.name), pages))
+    return found
 
 
 def _resident(root: int) -> int:
-    children = _children()
+    processes = children()
     total, todo = 0, [root]
     try:
         total = int(Path(f"/proc/{root}/statm").read_text().split()[1])
     except OSError:
         return 0
     while todo:
-        for pid, pages in children.get(todo.pop(), ()):
+        for pid, pages in processes.get(todo.pop(), ()):
             total += pages
             todo.append(pid)
     return total * resource.getpagesize()

@@ -7,9 +7,12 @@ import concurrent.futures
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -336,6 +339,17 @@ class BrokerProcess:
         assert self.process.stdin is not None
         self.process.stdin.write(config.to_json().encode() + b"\n")
         self.process.stdin.flush()
+        self._starting = threading.Thread(target=self._refuse_if_ended, daemon=True)
+        self._starting.start()
+
+    def _refuse_if_ended(self) -> None:
+        """Make a socket that refuses connections if the process ends before it makes its own: clients wait for one."""
+        while not Path(self.socket).exists():
+            if self.process.poll() is not None:
+                with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as refusing:
+                    refusing.bind(self.socket)
+                return
+            time.sleep(0.02)
 
     def failure(self) -> str | None:
         """Return why the process ended, in one line; None while it runs."""
@@ -358,6 +372,7 @@ class BrokerProcess:
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
+        self._starting.join()
         self._errors.seek(0)
         lines = self._errors.read().decode("utf-8", "replace").splitlines()
         self._errors.close()

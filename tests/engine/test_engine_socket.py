@@ -145,6 +145,23 @@ def test_missing_server_is_an_error(path: str, monkeypatch: pytest.MonkeyPatch) 
     assert [str(r) for r in asyncio.run(work())] == [client_module.GONE] * 2
 
 
+def test_a_process_that_ends_without_a_socket_is_not_waited_for(tmp_path: Path) -> None:
+    """A broker that is killed before it makes its socket is an error within seconds, in every process."""
+    process = BrokerProcess(BrokerConfig({}, store=str(tmp_path / "s.sqlite")))
+    process.process.kill()
+
+    async def work() -> list[Any]:
+        client = BrokerClient(process.socket)
+        results = asyncio.gather(ask(client, "a"), return_exceptions=True)
+        return await asyncio.wait_for(results, client_module.CONNECT_SECONDS / 3)
+
+    try:
+        assert [str(result) for result in asyncio.run(work())] == [client_module.GONE]
+    finally:
+        process.close()
+    assert not Path(process.socket).parent.exists()
+
+
 def test_socket_without_a_server_is_an_error(path: str) -> None:
     """A client does not wait for a killed broker whose socket file remains."""
     with socket.socket(socket.AF_UNIX) as left:

@@ -514,8 +514,12 @@ def test_broken_answers_are_transient_connection_errors(answer: bytes | None) ->
             b'{"choices": [{"message": {"content": "x"}, "finish_reason": ["stop"]}]}',
             "has a finish_reason of JSON type array",
         ),
+        (b'{"choices": [{"finish_reason": "stop"}]}', "has a message of JSON type null"),
+        (b'{"choices": [{"message": "x"}]}', "has a message of JSON type string"),
+        (b'{"choices": [{"message": {"content": 7}}]}', "has a content of JSON type number"),
+        (b'{"choices": [{"message": {"content": {}}}]}', "has a content of JSON type object"),
     ],
-    ids=["deep", "digits", "finish_reason"],
+    ids=["deep", "digits", "finish_reason", "no message", "message", "content", "content object"],
 )
 def test_odd_json_is_named_as_what_it_is(body: bytes, said: str) -> None:
     """The error for JSON that no reply has says what is odd, and not what Python calls it."""

@@ -41,7 +41,9 @@ _FINISH = {
     **dict.fromkeys(_FILTERED, "content_filter"),
     **dict.fromkeys(_FAILED, "failed"),
 }
-_JSON_TYPES = {bool: "boolean", int: "number", float: "number", list: "array", dict: "object"}
+_JSON_TYPES = {
+    bool: "boolean", int: "number", float: "number", list: "array", dict: "object", str: "string", type(None): "null",
+}  # fmt: skip
 #: a larger number is a server's mistake, and too large for a price
 _MOST_TOKENS = 10**12
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
@@ -272,11 +274,18 @@ def _failure_in(
         error = errors.from_status(status, {}, inner, url=url, model=model)
         # The call itself was accepted, so that only the provider's failure may be transient, never the key's.
         return BackendError(f"the provider failed: {error.message}", kind="provider", transient=True)
-    reason = choice.get("finish_reason")
-    if reason is not None and not isinstance(reason, str):
-        text = f"the answer of {url} for {model} has a finish_reason of JSON type {_JSON_TYPES[type(reason)]}"
-        return BackendError(text, kind="response", transient=True)
-    finish = _FINISH.get((reason or "").lower())
+    reason, content = choice.get("finish_reason"), message.get("content")
+    finish = _FINISH.get(reason.lower()) if isinstance(reason, str) else None
+    # Gemini sends no message with a reply that it withheld or cut.
+    has_message = isinstance(choice.get("message"), Mapping) or finish not in (None, "stop")
+    for name, value, is_valid in (
+        ("finish_reason", reason, isinstance(reason, str | None)),
+        ("message", choice.get("message"), has_message),
+        ("content", content, isinstance(content, str | list | None)),
+    ):
+        if not is_valid:
+            text = f"the answer of {url} for {model} has a {name} of JSON type {_JSON_TYPES[type(value)]}"
+            return BackendError(text, kind="response", transient=True)
     if finish == "failed":
         text = errors.clean(f"the provider failed: finish_reason '{reason}'")
         return BackendError(text, kind="provider", transient=True)
