@@ -10,7 +10,7 @@ many pairs that are not equivalent as for equivalent ones, and not even for ever
 - A mapping inside another one is left out: it covers nothing more.
 - A mapping with a cosine below ``MIN_SIMILARITY`` is left out.
 
-``docs/oracle.md`` has the measured shares of both.
+``docs/oracle-method.md`` has the measured shares of both.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from tests.support.records import verdict as record
 
 ORACLE = OracleChecker()
 FOUR = sentence("Then Oslo wrote to Lima about Quito and Cairo.", 1)
-PAGE = (Path(__file__).parents[3] / "docs" / "oracle.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "oracle-method.md").read_text("utf-8")
 TARGET: dict[str, Any] = {
     "rule": "majority", "draw": "informative", "samples": 1, "epsilon": 0.1, "delta": 0.05,
 }  # fmt: skip
