@@ -35,9 +35,10 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
     oracle = _oracle(ask, settings)
     rng = protocol.rng(item.id)
     if item.task == LINEARITY:
-        labels = tuple(name for name, _ in item["entities"])
+        # Only a user's own sentences have no labels; the others may be labelled with no entity.
+        labels = None if item["domain"] == "own" else tuple(name for name, _ in item["entities"])
         checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
-        acceptance = await checker.check(Sentence(item["text"], labels or None), oracle, rng)
+        acceptance = await checker.check(Sentence(item["text"], labels), oracle, rng)
         return _verdict(acceptance, {"rule": float(RULES.index(settings.rule))})
     align = Aligner(ask, settings.alignment, settings.whole)
     if item.task == OWN:

@@ -19,6 +19,7 @@ from pytest_llmprops.benchmarks.oracle.metric_names import (
 from pytest_llmprops.benchmarks.oracle.nulls import NAMES
 from pytest_llmprops.benchmarks.oracle.pair_evidence import phi_of
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import (
+    completeness_remarks,
     document_metrics,
     document_remarks,
     null_remarks,
@@ -393,7 +394,7 @@ def _no_bound(no: Sequence[Values], pairs: Pairs) -> Iterator[str]:
     exception = (
         f"; no bound for {unfair}, where only one sentence had paraphrases to draw from (so in"
         f" {len(one_sided)} of {len(tested)} tested answers of no)"
-        if one_sided
+        if unfair
         else ""
     )
     yield (
@@ -432,12 +433,13 @@ def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
 
 
 def linearity_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
-    """Yield the bounds of sentences and documents, the null extractors, and how many tests could not fail."""
+    """Yield the bounds, the null extractors, the completeness, and how many tests could not fail."""
     tested = [r.values for r in records if r.values.get("tests")]
     for text in dict.fromkeys(bound_of(_settings_of(v)).text for v in tested):
         yield f"accepted sentences: {text}"
     yield from document_remarks(records)
     yield from null_remarks(tested)
+    yield from completeness_remarks([r.values for r in records if "entities" in r.values])
     drawn = sum(v["tests"] for v in tested)
     vacuous = drawn - sum(v.get("informative_tests", v["tests"]) for v in tested)
     if vacuous:

@@ -144,10 +144,11 @@ class LinearitySearch(ReplicatedSearch[OneTest]):
                 return answers_under(rule, fresh[z][number], self.prepared.subject)
 
             failed += not (await linear_at(test.x, test.y, f, self.size)).passed
-        # The search chose its sentences by their earlier replies, so only the new ones are fair.
+        # The search chose these sentences by their earlier replies, so only the new ones are fair. Three sentences
+        # cannot tell what the losses depend on, so the others count, too.
         new = [(z, samples) for z in vectors for samples in fresh[z]]
-        replaced = [place for place in range(self.size) if (test.x | test.y) >> place & 1]
-        lost = losses(new, self.prepared.subject, replaced) if new else None
+        others = [(z, await self._replies.of(z)) for z in sorted(self._begun - {0, *vectors})]
+        lost = losses([*new, *others], self.prepared.subject) if new else None
         for z, samples in fresh.items():
             await self._replies.add(z, samples)
         described = await self._described(test, lost)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, NamedSettings, Reply
 from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
+from pytest_llmprops.benchmarks.oracle.linearity import expected_calls, most_calls
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.errors import BackendError, UsageError
@@ -64,7 +65,9 @@ def test_ideal_extractor_is_accepted() -> None:
     verdict = verdict_on(TOWNS, model())
     assert (verdict.status, verdict.score) == ("correct", 1.0)
     assert verdict.given == verdict.expected == "accepted"
-    assert verdict.reason == "3 of 3 tests passed"
+    assert verdict.reason == (
+        "4 of 4 tests passed; an extractor 0.1-far from linear would have been rejected with probability at least 0.971"
+    )
     assert verdict.evidence["sentence"] == TOWNS["text"]
     assert "an extractor 0.1-far from linear would have been rejected" in str(verdict.evidence["bound"])
     assert (verdict.values["labelled"], verdict.values["labelled_extracted"]) == (2, 2)
@@ -87,8 +90,13 @@ def test_the_rule_is_recorded(rule: str, number: int) -> None:
     verdict = verdict_on(TOWNS, model(), rule=rule, samples=11)
     assert verdict.evidence["read_by"] == "list"
     assert verdict.values["rule"] == number
-    said, nulls = ORACLE.remarks([record("linearity", 1, benchmark="oracle", values=dict(verdict.values))])
+    said, nulls, complete = ORACLE.remarks(
+        [record("linearity", 1, benchmark="oracle", values=dict(verdict.values))]
+    )
     assert nulls.startswith("sentences: 100.0% accepted")
+    assert complete.startswith(
+        "completeness: 100.0% of 2 labelled entities are extracted (100.0% of 1 sentences"
+    )
     assert ("no bound: best of 1,331 combinations" in said) == (rule == "any")
     assert ("0.1-far" in said) == (rule != "any")
 
@@ -292,8 +300,11 @@ def test_the_papers_protocol() -> None:
     ):
         assert any(phrase in text for text in assumed)
     quick = ORACLE.protocols["quick"].settings
-    assert 3 * quick.samples * quick.tests == 27
-    assert "27 calls per sentence instead of 165" in ORACLE.protocols["quick"].gives_up
+    linearity = quick.linearity()
+    assert linearity.target == (0.1, 0.1)
+    expected, most = expected_calls(linearity, 4), max(most_calls(linearity, m) for m in range(2, 13))
+    assert f"with 4 entities, {expected:.0f} calls" in ORACLE.protocols["quick"].gives_up
+    assert f"at most {most} with up to 12, instead of 165" in ORACLE.protocols["quick"].gives_up
     assert (s.alignment, s.whole, quick.alignment, quick.whole) == ("printed", "allow", "covering", "bar")
     assert (s.draw, quick.draw) == ("uniform", "informative")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.oracle import nulls
+from pytest_llmprops.benchmarks.oracle import trust
 from pytest_llmprops.benchmarks.oracle.items import DOMAINS, MSRP, REDOCRED, items, occurs_in
 from pytest_llmprops.benchmarks.oracle.redocred import Detokenised, detokenised
 from pytest_llmprops.core.items import Item, check_unique
@@ -288,7 +288,7 @@ def test_one_sentence_that_says_more_has_one_label() -> None:
 
 def overlap(item: Item) -> float:
     """Return the overlap of a pair, as the null oracle ``overlap`` sees it."""
-    return nulls.overlap(item["first"], item["second"])
+    return trust.overlap(item["first"], item["second"])
 
 
 def best_threshold(result: Sequence[Item]) -> float:

@@ -93,7 +93,8 @@ class Project:
         data = str(self.folder / "data")
         model = f"fake:call?file={self.folder / 'extractor.py'}"
         return (
-            "--model", model, "--llm-source", "published", "--llm-data", data, "--llm-set", "oracle.tests=10", "-q",
+            "--model", model, "--llm-source", "published", "--llm-data", data, "--llm-set", "oracle.tests=10",
+            "--llm-set", "oracle.epsilon=none", "--llm-set", "oracle.delta=none", "-q",
         )  # fmt: skip
 
     def __call__(self, *more: str, **settings: Any) -> Finished:

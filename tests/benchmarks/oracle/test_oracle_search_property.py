@@ -45,7 +45,7 @@ from tests.support.oracle_fakes import (
 
 Table = Callable[[int], int]
 ORACLE = OracleChecker()
-OWN = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": ()})
+OWN = Item("oracle/own/0001", "linearity", "en", fields={"text": SENTENCE, "entities": (), "domain": "own"})
 #: every pool name that may occur in the sentence, as one list line each
 KNOWN = [
     "person: Adriana",
@@ -409,7 +409,8 @@ def test_search_and_measurement_agree(loop: asyncio.AbstractEventLoop) -> None:
 def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
     """The benchmark's preparation sends no new requests and uses the same synonyms as its measurement."""
     context = Context(RULES, POOL)
-    protocol = resolve("oracle", ORACLE.protocols, "quick", {"search": which, "tests": "9"}, 0)
+    changed = {"search": which, "tests": "9", "epsilon": "none", "delta": "none"}
+    protocol = resolve("oracle", ORACLE.protocols, "quick", changed, 0)
     asked: list[Request] = []
 
     async def reply(label: str, role: str, request: Request) -> Reply:
