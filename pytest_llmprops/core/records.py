@@ -338,6 +338,8 @@ class SearchRecord:
     :param error: the failed call that ended the search; otherwise empty.
     :param counterexample: None, or an object with ``why``, ``evidence`` (an object), the benchmark's own keys, and,
         if it was asked about again, ``replications`` and ``replicated``.
+    :param not_repeated: the same for a point at which the property did not hold, if it was asked about again and too
+        few replications repeat that; None if there is a counterexample. It is no counterexample.
     """
 
     model: str
@@ -352,6 +354,7 @@ class SearchRecord:
     calls: int
     spent: bool
     counterexample: Mapping[str, JSON] | None
+    not_repeated: Mapping[str, JSON] | None
     error: str
 
     @builtins.property
@@ -361,26 +364,25 @@ class SearchRecord:
 
     @builtins.property
     def why(self) -> str:
-        """What the counterexample shows; empty without one."""
-        return "" if self.counterexample is None else str(self.counterexample["why"])
+        """What the counterexample shows, or what was not repeated; empty without either."""
+        return "" if self._shown is None else str(self._shown["why"])
 
     @builtins.property
     def replications(self) -> int:
-        """How often the counterexample was asked about again; 0 without one, and in older records."""
+        """How often it was asked about again."""
         return self._count("replications")
 
     @builtins.property
     def replicated(self) -> int:
-        """In how many of its replications the counterexample repeated."""
+        """In how many of its replications it repeated."""
         return self._count("replicated")
 
     @builtins.property
-    def is_noise(self) -> bool:
-        """True if there is a counterexample that fewer than half of its replications repeat."""
-        return 2 * self.replicated < self.replications
+    def _shown(self) -> Mapping[str, JSON] | None:
+        return self.not_repeated if self.counterexample is None else self.counterexample
 
     def _count(self, name: str) -> int:
-        return 0 if self.counterexample is None else cast("int", self.counterexample.get(name, 0))
+        return 0 if self._shown is None else cast("int", self._shown.get(name, 0))
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> SearchRecord:
@@ -388,7 +390,7 @@ class SearchRecord:
 
         :raises ValueError: with the first field that is missing or has the wrong type.
         """
-        line = {"property": "", **line}  # older lines have none
+        line = {"property": "", "not_repeated": None, **line}  # older lines have neither
         for name in (*Group._fields, "id", "property", "error"):
             if not isinstance(line.get(name), str):
                 raise ValueError(f"has no string '{name}'")
@@ -397,12 +399,13 @@ class SearchRecord:
                 raise ValueError(f"has no integer '{name}'")
         if not isinstance(line.get("spent"), bool):
             raise ValueError("has no 'spent' that is true or false")
-        shown = line.get("counterexample", ...)
-        if shown is not None and not (isinstance(shown, dict) and isinstance(shown.get("why"), str)):
-            raise ValueError("has no 'counterexample' that is null or an object with a string 'why'")
-        for name in ("replications", "replicated"):
-            if shown is not None and type(shown.get(name, 0)) is not int:
-                raise ValueError(f"has a 'counterexample' whose '{name}' is not an integer")
+        for key in ("counterexample", "not_repeated"):
+            shown = line.get(key, ...)
+            if shown is not None and not (isinstance(shown, dict) and isinstance(shown.get("why"), str)):
+                raise ValueError(f"has no '{key}' that is null or an object with a string 'why'")
+            for name in ("replications", "replicated"):
+                if shown is not None and type(shown.get(name, 0)) is not int:
+                    raise ValueError(f"has a '{key}' whose '{name}' is not an integer")
         return cls(**{name: line[name] for name in cls.__slots__})
 
     def to_json(self) -> dict[str, Any]:
@@ -416,7 +419,7 @@ class SearchCounts(_Row):
 
     :param searched: items whose search was completed.
     :param counterexamples: number of these items that have a counterexample.
-    :param noise: counterexamples that fewer than half of their replications repeat.
+    :param not_repeated: number of other items where a point at which the property did not hold was not repeated.
     :param examples: number of points tried.
     :param calls: requests that the store did not answer.
     :param spent: searches that stopped at their limit of calls.
@@ -426,7 +429,7 @@ class SearchCounts(_Row):
     kinds: ClassVar = {
         **dict.fromkeys(("benchmark", "model", "property"), (str,)),
         **dict.fromkeys(
-            ("searched", "counterexamples", "noise", "examples", "calls", "spent", "errors"), (int,)
+            ("searched", "counterexamples", "not_repeated", "examples", "calls", "spent", "errors"), (int,)
         ),
     }
 
@@ -435,7 +438,7 @@ class SearchCounts(_Row):
     property: str = ""
     searched: int = 0
     counterexamples: int = 0
-    noise: int = 0
+    not_repeated: int = 0
     examples: int = 0
     calls: int = 0
     spent: int = 0
@@ -443,4 +446,4 @@ class SearchCounts(_Row):
 
     @classmethod
     def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
-        return {"property": "", "noise": 0, **row}  # older rows have neither
+        return {"property": "", "not_repeated": 0, **row}  # older rows have neither

@@ -35,6 +35,7 @@ REQUESTS = (
 SEARCHES = (
     "run_id", "model", "benchmark", "task", "language", "source", "id", "property", "examples", "requests",
     "calls", "spent", "error", "has_counterexample", "why", "counterexample",
+    "not_repeated",
 )  # fmt: skip
 
 
@@ -82,7 +83,7 @@ def tables(runs: Sequence[Run], name: Table = "verdicts") -> Iterator[pd.DataFra
         return (pd.DataFrame(part, columns=list(REQUESTS)).astype(types) for part in _parts(rows))
     if name == "searches":
         rows = (_search(run.run_id, record) for run in runs for record in run.searches)
-        texts = dict.fromkeys(("why", "counterexample"), "string")
+        texts = dict.fromkeys(("why", "counterexample", "not_repeated"), "string")
         return (pd.DataFrame(part, columns=list(SEARCHES)).astype(texts) for part in _parts(rows))
     return iter([_facts(pd, runs, name)])
 
@@ -140,13 +141,14 @@ def _request(run_id: str, record: RequestRecord) -> dict[str, Any]:
 
 
 def _search(run_id: str, record: SearchRecord) -> dict[str, Any]:
-    counterexample = record.counterexample
+    counterexample, not_repeated = record.counterexample, record.not_repeated
     return {
         **record.to_json(),
         "run_id": run_id,
         "has_counterexample": counterexample is not None,
-        "why": None if counterexample is None else record.why,
+        "why": record.why or None,
         "counterexample": None if counterexample is None else json.dumps(counterexample, ensure_ascii=False),
+        "not_repeated": None if not_repeated is None else json.dumps(not_repeated, ensure_ascii=False),
     }
 
 

@@ -30,11 +30,15 @@ CUT_SHORT = "; the calls were spent before it was shrunk further"
 
 
 def counterexample_text(record: SearchRecord) -> str:
-    """Return what the counterexample of a search shows, how often it repeats, and whether it was cut short."""
+    """Return what the counterexample of a search shows, how often it repeats, and whether it was cut short.
+
+    Without a counterexample, it is what was not repeated.
+    """
     text = record.why
     if record.replications:
         text += f"; repeats in {record.replicated} of {record.replications}"
-        text += ", so it may be noise" if record.is_noise else ""
+    if record.not_repeated is not None:
+        text = f"not repeated: {text}"
     return text + (CUT_SHORT if record.spent else "")
 
 
@@ -68,7 +72,7 @@ class SearchLog:
 
     @property
     def records(self) -> list[SearchRecord]:
-        """One record per item and property; a counterexample has only its ``why`` and its replications."""
+        """One record per item and property; what it found has only its ``why`` and its replications."""
         return list(self._records.values())
 
     def close(self) -> None:
@@ -81,8 +85,11 @@ class SearchLog:
 def _without_evidence(record: SearchRecord) -> SearchRecord:
     """Return the search without its evidence, of which a long run would collect too much in memory."""
     kept = ("why", "replications", "replicated")
-    short = record.counterexample and {k: v for k, v in record.counterexample.items() if k in kept}
-    return replace(record, counterexample=short)
+    counterexample, not_repeated = (
+        found and {name: value for name, value in found.items() if name in kept}
+        for found in (record.counterexample, record.not_repeated)
+    )
+    return replace(record, counterexample=counterexample, not_repeated=not_repeated)
 
 
 def search_counts(records: Iterable[SearchRecord]) -> tuple[SearchCounts, ...]:
@@ -96,7 +103,7 @@ def search_counts(records: Iterable[SearchRecord]) -> tuple[SearchCounts, ...]:
             before,
             searched=before.searched + (not failed),
             counterexamples=before.counterexamples + (record.counterexample is not None),
-            noise=before.noise + record.is_noise,
+            not_repeated=before.not_repeated + (record.not_repeated is not None),
             examples=before.examples + record.examples,
             calls=before.calls + record.calls,
             spent=before.spent + record.spent,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from pytest_llmprops.benchmarks.oracle.edits import KINDS
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PHIS, RULES, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import (
     CATEGORIES,
@@ -108,6 +109,7 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
     yield rate(place, "unreadable_rate", answers, "lower")
     yield rate(place, "parse_failure_rate", _hits(values, "trees_missing"), "none")
     yield from _accepted_pairs(place, values)
+    yield from _known_answers(place, values)
     groups = {
         "label yes": [v for v in said if v["label"] == 1],
         "label no": [v for v in said if v["label"] == 0],
@@ -122,6 +124,20 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
             # Without the setting ``reference``, only pairs with the answer yes have a proof attempt.
             if proved and len(proved) == len(members):
                 yield rate(place, "provable_rate", proved, "none", group=f"{phi}, {name}")
+
+
+def _known_answers(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    """Yield how often the model calls a sentence equivalent to its minimal edit, and not to its neutral edit."""
+    minimal = [v for v in values if v.get("said_yes_minimal", -1) >= 0]
+    if minimal:
+        yield rate(place, "edit_acceptance_rate", _hits(minimal, "said_yes_minimal"), "lower")
+    for number, kind in enumerate(KINDS):
+        members = [v for v in minimal if v["minimal_edit"] == number]
+        if members:
+            yield rate(place, "edit_acceptance_rate", _hits(members, "said_yes_minimal"), "lower", group=kind)
+    neutral = [v["said_yes_neutral"] == 0 for v in values if v.get("said_yes_neutral", -1) >= 0]
+    if neutral:
+        yield rate(place, "self_denial_rate", neutral, "lower")
 
 
 def is_decided(values: Values) -> bool:
@@ -202,9 +218,10 @@ class Pairs:
 
     @property
     def judge(self) -> Played | None:
-        """The perfect judge: labels for sentences and phrases; None without them."""
+        """The perfect judge: labels for sentences and phrases; None if these lack labels."""
         known = [v for v in self.values if "null_judge" in v]
-        if not known:
+        # One that knows only the pairs without a proof would mislead.
+        if len(known) < MOST_ALIKE * len(self.values) or not known:
             return None
         accepted = sum(v["null_judge"] for v in known)
         return Played(NAMES["null_judge"], len(known), accepted, accepted)

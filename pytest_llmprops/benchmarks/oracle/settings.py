@@ -197,6 +197,8 @@ class OracleSettings:
     :param whole: whether a phrase may be mapped to the whole other sentence.
     :param no_tests: tests of a "no".
     :param askings: how often the sanity checks ask the same question.
+    :param edits: also ask whether a sentence of the pair is equivalent to a minimal edit and to a neutral edit of it;
+        at most two more questions, which change no verdict.
     :param temperature: of every question. Repeated samples are only meaningful above 0. None is the server's default;
         models on this machine then return the most probable reply each time.
     :param search: the sentences and pairs to search for counterexamples; ``rejected``: those that the measurement
@@ -224,6 +226,7 @@ class OracleSettings:
     ask_identical: bool = True
     reference: bool = True
     askings: int = 5
+    edits: bool = False
     temperature: float | None = 1.0
     max_tokens: int | None = None
     epsilon: float | None = None
@@ -266,6 +269,6 @@ PAPER = LinearitySettings()
 QUICK = OracleSettings(
     samples=3, rule="majority", draw="informative", synonym_votes=1, named_votes=1, alignment="covering", whole="bar",
     indifferentiable="potential", source="even", distance=0.3, ask_identical=False, reference=False, askings=3,
-    max_tokens=400, epsilon=0.1, delta=0.1, shrink_calls=200, replications=5,
+    edits=True, max_tokens=400, epsilon=0.1, delta=0.1, shrink_calls=200, replications=5,
 )  # fmt: skip
 LINEARITY_QUICK, PARAPHRASE_QUICK = QUICK.linearity(), QUICK.pairs()

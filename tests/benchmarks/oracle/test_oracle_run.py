@@ -291,12 +291,12 @@ def searches(done: Finished) -> dict[str, dict[str, Any]]:
 
 
 def test_each_property_is_a_search(run: Runner, workers: str) -> None:
-    """A model that only compares the last characters: a yes is flipped by a full stop; nothing else is found."""
+    """A model that only compares the last characters: a full stop flips a yes, and no edit elsewhere is seen."""
     done = search(run, "first[-1] == second[-1]", "-n", workers)
     assert done.code == 1
     rows = searches(done)
     assert {name: bool(row["counterexample"]) for name, row in rows.items()} == {
-        "yes": True, "symmetry": False, "transitivity": False,
+        "yes": True, "symmetry": False, "transitivity": False, "edit": True, "self": True,
     }  # fmt: skip
     assert "not searched: its answer is yes" in done.output
     said = rows["yes"]["counterexample"]
@@ -309,7 +309,10 @@ def test_each_property_is_a_search(run: Runner, workers: str) -> None:
     assert "search (symmetry): 1 item searched, 0 counterexamples" in done.output
     assert f"  oracle/pair/004: {said['why']}" in done.output
     assert "Traceback" not in done.output
-    assert {row["property"] for row in done.run["searches"]} == {"yes", "symmetry", "transitivity"}
+    assert {row["property"] for row in done.run["searches"]} == {*rows}
+    assert rows["self"]["counterexample"]["edits"] == ["full stop"]
+    [answer] = rows["edit"]["counterexample"]["answers"]
+    assert answer == {"first": 1, "second": 2, "answer": "yes"}
 
 
 def test_a_no_that_contradicts_itself(run: Runner, workers: str) -> None:
