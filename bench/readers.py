@@ -12,6 +12,7 @@ proportion to the length.
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -24,6 +25,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from bench.process import PLAIN, measure
 from fixtures.replies import dtails_replies, labelled_replies
@@ -48,6 +51,7 @@ from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphra
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Reply
+from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data
 
@@ -59,8 +63,12 @@ ROOT = Path(__file__).resolve().parent.parent
 LABELLED = ROOT / "fixtures" / "replies"
 LENGTH = 10_000
 LIMIT_MS = 50.0
-#: A reader's time grows at most this much from a length to four times the length; 4 is linear, 16 quadratic.
-GROWTH = 8.0
+#: A reader's time grows below this power of the length; 1 is linear, 2 quadratic.
+GROWTH = 1.2
+#: lengths at which the growth is measured, in characters
+LENGTHS = (25_000, 50_000, 100_000)
+#: Below this, the constant part of a reader's time and the clock's resolution decide, in milliseconds.
+_LEAST_MS = 2.0
 #: Marks that any reader may look for.
 _MARKS = (
     " ", "  ", "\n", "\n\n", "\t", ".", ",", ", ", ":", ";", "!", "?", '"', "'", "“", "”", "(", ")", "[", "]", "{", "}",
@@ -232,10 +240,21 @@ def _others() -> Iterator[Reader]:
         lists,
     )  # fmt: skip
     yield Reader(
+        "strict json",
+        _strict,
+        ('{"a": 1, "b": [true, null, "c"]}',),
+        ('{"a": ', '"a": 1, ', "[[", "1e9", "-"),
+    )
+    yield Reader(
         "oracle paraphrase",
         lambda reply: read_paraphrase(reply, Transformed(text, ())),
         ("“Tom Cruise” was in it.", text),
     )
+
+
+def _strict(reply: str) -> None:
+    with suppress(ValueError):
+        strict_json(reply)
 
 
 def readers() -> list[Reader]:
@@ -267,7 +286,7 @@ def _mutation(reader: Reader, rng: random.Random, length: int) -> str:
 def _repetition(reader: Reader, rng: random.Random, length: int) -> str:
     piece = "".join(rng.choices(reader.tokens, k=rng.randint(1, 3)))
     start = rng.choice(("", rng.choice(reader.samples), rng.choice(reader.tokens)))
-    return (start + piece * (length // len(piece) + 1))[:length]
+    return repeated(piece, start)(length)
 
 
 FUZZERS: dict[str, Callable[[Reader, random.Random, int], str]] = {
@@ -306,14 +325,40 @@ def slowest(reader: Reader, count: int, seed: int) -> Timed:
     return max((timed(reader, r.fuzzer, r.reply, runs=3) for r in worst), key=lambda r: r.milliseconds)
 
 
-def growth(reader: Reader, piece: str, *, length: int = LENGTH, runs: int = 3) -> float:
-    """Return how much longer the reader takes for a repeated piece of four times the length."""
-    short, long = (
-        timed(reader, "repetition", (piece * (size // len(piece) + 1))[:size], runs=runs).milliseconds
-        for size in (length, 4 * length)
-    )
-    # Below a few milliseconds, the constant part and the clock's resolution decide.
-    return long / max(short, 3.0)
+def growth(read: Callable[[str], object], make: Callable[[int], str], *, tries: int = 15) -> float:
+    """Return the power of the length by which the time of a reader grows: the slope between logarithms.
+
+    Each length is read again, up to ``tries`` times, while the slope of the minimum times is above ``GROWTH``: a
+    process that is interrupted may measure anything once.
+
+    :param make: returns a text of a length.
+    """
+    texts = [make(length) for length in LENGTHS]
+    least = [math.inf] * len(texts)
+    slope = math.inf
+    for _ in range(tries):
+        for place, text in enumerate(texts):
+            start = time.process_time()
+            read(text)
+            least[place] = min(least[place], (time.process_time() - start) * 1000)
+        logs = [math.log(max(one, _LEAST_MS)) for one in least]
+        slope, _ = np.polyfit(np.log(LENGTHS), logs, 1)
+        if slope < GROWTH:
+            break
+    return float(slope)
+
+
+def repeated(piece: str, start: str = "") -> Callable[[int], str]:
+    """Return a function that repeats a piece up to a length."""
+    return lambda length: (start + piece * (length // len(piece) + 1))[:length]
+
+
+def repetitions(reader: Reader, count: int, seed: int) -> Iterator[tuple[str, str]]:
+    """Yield ``count`` pairs of a beginning and one to four pieces of the reader's grammar to repeat after it."""
+    rng = random.Random(f"{seed} {reader.name}")
+    for _ in range(count):
+        piece = "".join(rng.choices(reader.tokens, k=rng.randint(1, 4)))
+        yield rng.choice(("", rng.choice(reader.samples), rng.choice(reader.tokens))), piece
 
 
 #: Reads a labelled reply and answers in the words of its labels. Raises LookupError if the data lacks its item.

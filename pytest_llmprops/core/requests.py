@@ -288,6 +288,36 @@ class Usage:
     reasoning_tokens: int = 0
 
 
+def _type_of(value: object) -> str:
+    return "None" if value is None else type(value).__qualname__
+
+
+def is_finite(value: Any) -> bool:
+    """Return True for a number that is finite; a bool is not a number."""
+    try:
+        return isinstance(value, int | float) and type(value) is not bool and math.isfinite(value)
+    except OverflowError:
+        # An integer that is too large for a float.
+        return False
+
+
+def is_logprob(entry: Any) -> bool:
+    """Return True for an entry of ``Reply.logprobs``. A logarithm may be minus infinity."""
+    try:
+        return all(
+            isinstance(pair["token"], str)
+            and isinstance(pair["logprob"], int | float)
+            # False for not-a-number, too.
+            and pair["logprob"] < math.inf
+            for pair in (entry, *(entry.get("top") or ()))
+        )
+    except (TypeError, KeyError, AttributeError):
+        return False
+
+
+_TEXTS = ("text", "reasoning", "finish_reason", "served_model", "via", "key")
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """The reply to one request.
@@ -374,9 +404,13 @@ class Reply:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], *, key: str = "", cached: bool = False) -> Reply:
-        """Return the reply that :meth:`to_json` was called on."""
+        """Return the reply that :meth:`to_json` was called on.
+
+        :raises KeyError: if a field is missing. :raises TypeError: if there is no reply in ``data``.
+        :raises ValueError: if a field has a wrong type.
+        """
         logprobs = data.get("logprobs")
-        return cls(
+        reply = cls(
             text=data["text"],
             value=data.get("value"),
             finish_reason=data["finish_reason"],
@@ -392,6 +426,31 @@ class Reply:
             key=key,
             reasoning=data.get("reasoning", ""),
         )
+        problem = reply.problem()
+        if problem:
+            raise ValueError(f"a reply whose {problem}")
+        return reply
+
+    def problem(self) -> str:
+        """Return the first field with a wrong type, as a phrase; empty if there is none. ``value`` may be anything."""
+        for name in _TEXTS:
+            if not isinstance(getattr(self, name), str):
+                return f"{name} is {_type_of(getattr(self, name))} instead of a string"
+        usage: Any = self.usage
+        if not isinstance(usage, Usage):
+            return f"usage is {_type_of(usage)} instead of Usage"
+        for tokens in (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens):
+            if type(tokens) is not int or tokens < 0:
+                return "usage is not three numbers of tokens"
+        if not (is_finite(self.seconds) and is_finite(self.stored)):
+            return "time is not a number"
+        if self.cost_usd is not None and not (is_finite(self.cost_usd) and self.cost_usd >= 0):
+            return f"cost_usd is {_type_of(self.cost_usd)} instead of a number from 0"
+        if not all(isinstance(deviation, str) for deviation in self.deviations):
+            return "deviations are not strings"
+        if self.logprobs is not None and not all(map(is_logprob, self.logprobs)):
+            return "logprobs are not entries with a token and its logprob"
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,7 @@ class CallCounts:
         0, or with the model's default.
     :param sampled_earlier: those of them that a stored reply of an earlier run answered.
     :param joined: requests that shared the call of an equal request.
+    :param adopted: replies from batches that another run submitted, such as one that was killed.
     :param unpriced: replies whose price is unknown.
     """
 
@@ -195,6 +196,7 @@ class CallCounts:
     sampled: int = 0
     sampled_earlier: int = 0
     joined: int = 0
+    adopted: int = 0
     sent: int = 0
     answered: int = 0
     retries: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring
 from typing import Any, NoReturn, TypeAlias
@@ -77,8 +78,8 @@ def is_unicode(text: str) -> bool:
 def _no_repeats(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {short(next(key for key in keys if keys.count(key) > 1))} occurs twice")
+        counts = Counter(key for key, _ in pairs)
+        raise ValueError(f"the key {short(next(key for key, n in counts.items() if n > 1))} occurs twice")
     return result
 
 

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from tenacity import AsyncRetrying
 
 
-#: file descriptors for everything except connections: the store, the record, pipes to workers, imports
-_SPARE_FILES = 24
+#: file descriptors for everything except the calls: the store, the record, pipes to workers, imports, and the 64
+#: connections that may rest after a call
+_SPARE_FILES = 24 + 64
 Sleep = Callable[[float], Awaitable[None]]
 EMPTY_IN_A_ROW = 20
 FAILED_IN_A_ROW = 20
@@ -446,6 +447,14 @@ class Calls:
     def count_sent(self, calls: int) -> None:
         """Count requests that were sent in a batch as calls."""
         self._counters.sent += calls
+
+    def count_stored(self) -> None:
+        """Count a request in a batch of another run, which has stored the reply."""
+        self._counters.cache_hits += 1
+
+    def count_adopted(self) -> None:
+        """Count a reply from a batch that another run submitted."""
+        self._counters.adopted += 1
 
     def check_budget(self, calls: int = 1) -> None:
         """Check that the limits allow more calls.

@@ -6,59 +6,90 @@ import asyncio
 import base64
 import itertools
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_llmprops.core.contracts import fault_text
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Reply, Request, request_to_json
+from pytest_llmprops.core.strict_json import parsed_json
 
-# The protocol of the broker's socket: one JSON object per line; answers come in any order and carry the
-# ``id``.
+# The protocol of the broker's socket: one message per line, which is the CRC-32 of a JSON object in hexadecimal and
+# the object; answers come in any order and have the ``id`` of their message. JSON cannot hold arrays of numbers. Each
+# of them is null in the object, and ``arrays`` has its place, data type, shape and bytes. Nothing inside the data marks
+# an array, because the data may be a server's. A damaged message ends the connection: its ``id`` is unknown.
 
 #: Maximum length of a line in bytes; a long prompt or reply is a few hundred kilobytes.
 LINE_LIMIT = 256 * 1024 * 1024
-
-
-#: key of an array of numbers in JSON: its bytes in base64; its data type and shape are next to it
-_ARRAY = "__array__"
-#: these bytes occur only for an array: a quotation mark inside a string is escaped
-_HAS_ARRAY = f'"{_ARRAY}":'.encode()
+_ARRAYS = "arrays"
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:
-    """Return a message as one line. Escapes preserve lone surrogates; numpy arrays of numbers are preserved too."""
-    return _encode_json(message).encode() + b"\n"
+    """Return a message as one line. Escapes preserve lone surrogates; numpy arrays of numbers are preserved too.
+
+    :raises TypeError: if a value is neither JSON nor an array. :raises ValueError: if the line is too long.
+    """
+    try:
+        text = _encode_json(message)
+    except TypeError:
+        arrays: list[Any] = []
+        plain = _without_arrays(message, [], arrays)
+        text = _encode_json({**plain, _ARRAYS: arrays})
+    data = text.encode()
+    if len(data) + 9 >= LINE_LIMIT:
+        raise ValueError(f"the message has {len(data):,} bytes; the limit is {LINE_LIMIT:,}")
+    return b"%08x%b\n" % (zlib.crc32(data), data)
 
 
-def _array_to_json(value: Any) -> dict[str, Any]:
-    if not hasattr(value, "tobytes") or value.dtype.kind not in "fiu":
+_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _without_arrays(value: Any, path: list[str | int], arrays: list[Any]) -> Any:
+    """Return a value with null for each array, which is added to ``arrays`` with its path."""
+    if isinstance(value, Mapping):
+        return {key: _without_arrays(member, [*path, key], arrays) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_arrays(member, [*path, place], arrays) for place, member in enumerate(value)]
+    if not hasattr(value, "tobytes"):
+        if value is None or isinstance(value, str | int | float):
+            return value
         raise TypeError(f"{type(value).__name__} is not a JSON value")
-    data = base64.b64encode(value.tobytes()).decode()
-    return {_ARRAY: data, "type": value.dtype.str, "shape": list(value.shape)}
+    if value.dtype.kind not in "fiu":
+        raise TypeError(f"an array of {value.dtype} is not a JSON value")
+    arrays.append([path, value.dtype.str, list(value.shape), base64.b64encode(value.tobytes()).decode()])
+    return None
 
 
-_encode_json = json.JSONEncoder(separators=(",", ":"), default=_array_to_json).encode
-
-
-def _array_from_json(value: dict[str, Any]) -> Any:
-    if value.keys() != {_ARRAY, "type", "shape"}:
-        return value
+def _insert_arrays(message: dict[str, Any]) -> None:
     import numpy as np
 
-    values = np.frombuffer(base64.b64decode(value[_ARRAY]), dtype=np.dtype(value["type"]))
-    return values.reshape(value["shape"])
+    for path, dtype, shape, data in message.pop(_ARRAYS):
+        parent: Any = message
+        for key in path[:-1]:
+            parent = parent[key]
+        parent[path[-1]] = np.frombuffer(base64.b64decode(data), dtype=np.dtype(dtype)).reshape(shape)
 
 
 async def read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
-    """Return the next message, or None at the end of the stream."""
+    """Return the next message, or None at the end of the stream.
+
+    :raises ValueError: if the message is damaged or too long; the stream cannot be read any further.
+    """
     try:
         line = await reader.readline()
-    except (ConnectionError, ValueError):
+    except ConnectionError:
         return None
     if not line.endswith(b"\n"):
         return None
-    hook = _array_from_json if _HAS_ARRAY in line else None
-    message: dict[str, Any] = json.loads(line, object_hook=hook)
+    data = line[8:-1]
+    if line[:8] != b"%08x" % zlib.crc32(data):
+        raise ValueError("a message is damaged")
+    message: Any = parsed_json(data)
+    if not isinstance(message, dict):
+        raise ValueError("a message is not a JSON object")
+    if _ARRAYS in message:
+        _insert_arrays(message)
     return message
 
 
@@ -69,6 +100,10 @@ REFUSED_SECONDS = 1.0
 GONE = "the broker process ended; see the first line it wrote to the terminal, then run again"
 
 
+def _disconnected(reason: str) -> str:
+    return f"the connection to the broker process ended: {reason}; run again"
+
+
 class BrokerClient:
     """Client of the broker's socket; connects at the first use."""
 
@@ -77,6 +112,8 @@ class BrokerClient:
         self._ids = itertools.count()
         self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._lines: list[bytes] = []
+        #: why there is no connection any more
+        self._gone = GONE
         self.writer: asyncio.StreamWriter | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -92,7 +129,7 @@ class BrokerClient:
         refused = False
         while True:
             try:
-                reader, self.writer = await asyncio.open_unix_connection(self._path, limit=LINE_LIMIT)
+                reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE_LIMIT)
                 break
             except FileNotFoundError:
                 pass
@@ -103,32 +140,45 @@ class BrokerClient:
             if loop.time() > until:
                 raise BackendError(GONE, kind="broker")
             await asyncio.sleep(0.02)
+        self.writer = writer
         self._reading = asyncio.create_task(self._read(reader))
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
-        while (message := await read_message(reader)) is not None:
-            future = self._open.pop(message["id"], None)
-            if future is not None and not future.done():
-                future.set_result(message)
-        if self.writer is not None:
-            self.writer.close()
-            self.writer = None
-        for future in self._open.values():
-            if not future.done():
-                future.set_exception(BackendError(GONE, kind="broker"))
+        try:
+            while (message := await read_message(reader)) is not None:
+                if "closed" in message:
+                    self._gone = _disconnected(str(message["closed"]))
+                    break
+                future = self._open.pop(message["id"], None)
+                if future is not None and not future.done():
+                    future.set_result(message)
+        except Exception as fault:
+            self._gone = _disconnected(fault_text(fault))
+        finally:
+            # Whatever ended the reader: a request without a reader would wait for ever.
+            if self.writer is not None:
+                self.writer.close()
+                self.writer = None
+            for future in self._open.values():
+                if not future.done():
+                    future.set_exception(BackendError(self._gone, kind="broker"))
 
     async def send(self, message: dict[str, Any]) -> dict[str, Any]:
         """Send a message and return the broker's answer.
 
-        :raises BackendError: if the broker answers with an error or has ended.
+        :raises BackendError: if the message cannot be sent, the broker answers with an error, or it has ended.
         :raises RunStopped: if the run is stopped.
         """
         await self._connected()
         if self.writer is None:
-            raise BackendError(GONE, kind="broker")
+            raise BackendError(self._gone, kind="broker")
         number = next(self._ids)
+        try:
+            line = encode_message({"id": number, **message})
+        except (TypeError, ValueError, RecursionError) as fault:
+            raise BackendError(f"the request cannot be sent: {fault_text(fault)}", kind="request") from None
         future = self._open[number] = asyncio.get_running_loop().create_future()
-        self._write({"id": number, **message})
+        self._write(line)
         answer: dict[str, Any] = await future
         if "error" in answer:
             raise BackendError.from_json(answer["error"])
@@ -136,14 +186,14 @@ class BrokerClient:
             raise RunStopped(answer["stopped"])
         return answer
 
-    def _write(self, message: dict[str, Any]) -> None:
+    def _write(self, line: bytes) -> None:
         """Write the messages of one iteration of the event loop together.
 
         The samples of a prompt then reach the broker at the same time, also on a busy machine.
         """
         if not self._lines:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._lines.append(encode_message(message))
+        self._lines.append(line)
 
     def _flush(self) -> None:
         lines, self._lines = self._lines, []

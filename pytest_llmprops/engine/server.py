@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.core.contracts import fault_line
+from pytest_llmprops.core.contracts import fault_line, fault_text
 from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import request_from_json
 from pytest_llmprops.engine.batch.activity import WaitingClient
@@ -101,48 +101,53 @@ class Server:
         """Serve one connection; each message is answered as soon as its answer is known."""
         leaving = False
         client = WaitingClient()
-        while (message := await read_message(reader)) is not None:
-            if message["op"] == "leave":
-                leaving = True
-                continue
-            task = asyncio.create_task(self._answer(message, writer, client))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        if not leaving:
-            self._gathering.lose()
-        if self._broker.waves is not None:
-            self._broker.waves.clients.remove(
-                client, is_replaced=self._broker.config.replaced and not leaving
-            )
-        writer.close()
+        try:
+            while (message := await read_message(reader)) is not None:
+                if message.get("op") == "leave":
+                    leaving = True
+                    continue
+                if not isinstance(message.get("id"), int):
+                    raise ValueError("a message has no id")
+                task = asyncio.create_task(self._answer(message, writer, client))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        except Exception as fault:
+            # The worker fails its open requests, instead of waiting for answers that cannot come.
+            writer.write(encode_message({"closed": fault_text(fault)}))
+        finally:
+            if not leaving:
+                self._gathering.lose()
+            if self._broker.waves is not None:
+                self._broker.waves.clients.remove(
+                    client, is_replaced=self._broker.config.replaced and not leaving
+                )
+            writer.close()
 
     async def _answer(
         self, message: dict[str, Any], writer: asyncio.StreamWriter, client: WaitingClient
     ) -> None:
-        answer: dict[str, Any] = {"id": message["id"]}
         try:
-            answer |= await self._handle(message, client)
-        except BackendError as error:
-            answer["error"] = error.to_json()
-        except RunStopped as stop:
-            answer["stopped"] = str(stop)
+            answer = await self._handle(message, client)
+            line = encode_message({"id": message["id"], **answer})
         except BaseException as fault:
             if is_cancellation(fault):
                 raise
             # A worker that gets no answer waits for ever.
-            answer["error"] = BackendError(f"broker: {fault_line(fault)}").to_json()
+            line = _failure(message["id"], fault)
         if not self._answers:
             # In the next iteration of the loop, so that all answers of this one share a call of the system.
             asyncio.get_running_loop().call_soon(self._deliver)
-        self._answers.setdefault(writer, []).append(encode_message(answer))
+        self._answers.setdefault(writer, []).append(line)
 
     def _deliver(self) -> None:
-        # A verdict in the record names requests that the record has, also if the run is killed.
-        self._broker.flush()
         answers, self._answers = self._answers, {}
-        for writer, lines in answers.items():
-            if not writer.is_closing():
-                writer.write(b"".join(lines))
+        try:
+            # A verdict in the record names requests that the record has, also if the run is killed.
+            self._broker.flush()
+        finally:
+            for writer, lines in answers.items():
+                if not writer.is_closing():
+                    writer.write(b"".join(lines))
 
     async def _handle(self, message: dict[str, Any], client: WaitingClient) -> dict[str, Any]:
         if message["op"] == "ask":
@@ -170,6 +175,17 @@ class Server:
             self._broker.stop(message["reason"])
             return {}
         raise ValueError(f"unknown operation {message['op']!r}")
+
+
+def _failure(number: int, fault: BaseException) -> bytes:
+    """Return the answer to a message that failed."""
+    if isinstance(fault, RunStopped):
+        return encode_message({"id": number, "stopped": str(fault)})
+    error = fault if isinstance(fault, BackendError) else BackendError(f"broker: {fault_line(fault)}")
+    # A model may raise an error with values that are not JSON.
+    with contextlib.suppress(TypeError, ValueError, RecursionError):
+        return encode_message({"id": number, "error": error.to_json()})
+    return encode_message({"id": number, "error": BackendError(fault_text(fault)).to_json()})
 
 
 async def _standard_input_closed() -> None:
@@ -203,8 +219,8 @@ async def run(config: BrokerConfig, path: str) -> None:
 
 def main() -> None:
     """Run the broker process."""
-    # Ctrl-C and SIGTERM may reach all processes of a run; the controller decides when the broker ends.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # These may reach all processes of a run; the controller decides when the broker ends.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     # As in a run without workers: the import of an SDK makes hundreds of thousands of objects that stay.
     gc.set_threshold(200_000, 20, 20)

@@ -252,10 +252,8 @@ def checked_results(results: object, count: int) -> list[Result]:
 def checked_result(result: object) -> Result:
     """Return a result of a model; a value that is neither a reply nor an error becomes an error."""
     if isinstance(result, Reply):
-        text: Any = result.text
-        if isinstance(text, str):
-            return result
-        return _error(f"the model returned a Reply whose text is {type_name(text)} instead of a string")
+        problem = result.problem()
+        return _error(f"the model returned a Reply whose {problem}") if problem else result
     if isinstance(result, BackendError):
         return result
     return _error(f"the model returned {type_name(result)} instead of a Reply")

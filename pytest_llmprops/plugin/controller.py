@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 import signal
 import threading
 from collections.abc import Generator, Iterator, Sequence
@@ -29,10 +31,16 @@ from pytest_llmprops.plugin.terminal import (
     write_summary,
 )
 
-# End a run on SIGTERM, and on Ctrl-C pressed more than once, as one Ctrl-C ends it.
+# End a run on SIGTERM and SIGHUP, and on Ctrl-C pressed more than once, as one Ctrl-C ends it.
 
-#: what pytest handles as an interrupt, and what a terminal, ``timeout``, a CI system or a container sends
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+#: what pytest handles as an interrupt, and what ``timeout``, a CI system or a container and a closed terminal send
+_SIGNALS = tuple(
+    signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if name in signal.Signals.__members__
+)
+
+
+#: the copies of the descriptors of the output are below
+_MOST_DESCRIPTORS = 256
 
 
 class Interrupts:
@@ -64,6 +72,7 @@ class Interrupts:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.is_pressed = True
+        _leave_terminal()
 
     def restore(self) -> None:
         """Set the previous handlers; safe to call twice.
@@ -76,7 +85,26 @@ class Interrupts:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    _leave_terminal()
     raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def _leave_terminal() -> None:
+    """Send the output to nowhere if the terminal is closed: an error of each line would keep the record incomplete."""
+    try:
+        import termios
+    except ImportError:  # Windows has no such terminals
+        return
+    # pytest's capturing has copies of the descriptors of the output.
+    for descriptor in range(_MOST_DESCRIPTORS):
+        try:
+            termios.tcgetattr(descriptor)
+        except termios.error as error:
+            # Others have no terminal, or are not open.
+            if error.args[0] == errno.EIO:
+                nowhere = os.open(os.devnull, os.O_RDWR)
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
 
 
 def _is_program() -> bool:

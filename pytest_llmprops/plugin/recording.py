@@ -316,7 +316,7 @@ class Recording:
         assert self.record is not None
         calls, ended_early = self.record.facts.calls, self.is_interrupted or self.stopped is not None
         measured = self.record.records or (self.searches is not None and self.searches.records)
-        asked = calls.sent or calls.cache_hits or calls.in_process
+        asked = calls.sent or calls.cache_hits or calls.adopted or calls.in_process
         if self.waits_for_batches:
             # The replies so far are in the store. The same command goes on with this record if it names its folder,
             # and otherwise with a new one.

@@ -287,6 +287,7 @@ def _calls(facts: RunMetadata) -> list[str]:
         counted(calls.requests, "request"),
         counted(calls.sent, "call"),
         f"{count(calls.cache_hits)} from the store",
+        *([f"{count(calls.adopted)} from batches of another run"] if calls.adopted else []),
         *([f"{count(calls.joined)} joined to an equal one"] if calls.joined else []),
         counted(calls.retries, "retry", "retries"),
         f"{count(calls.prompt_tokens)}+{count(calls.completion_tokens)} tokens",

@@ -106,6 +106,12 @@ def chats(numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Chat]:
     )
 
 
+ENTRIES = st.fixed_dictionaries(
+    {"token": TEXT, "logprob": FINITE},
+    optional={"top": st.lists(st.fixed_dictionaries({"token": TEXT, "logprob": FINITE}), max_size=2)},
+)
+
+
 def replies(numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Reply]:
     return st.builds(
         Reply,
@@ -114,8 +120,8 @@ def replies(numbers: st.SearchStrategy[Any]) -> st.SearchStrategy[Reply]:
         finish_reason=st.sampled_from(["stop", "length", "content_filter"]),
         served_model=TEXT,
         usage=st.builds(Usage, COUNTS, COUNTS, COUNTS),
-        logprobs=st.none() | st.lists(st.dictionaries(TEXT, VALUES, max_size=2), max_size=2).map(tuple),
-        cost_usd=st.none() | numbers,
+        logprobs=st.none() | st.lists(ENTRIES, max_size=2).map(tuple),
+        cost_usd=st.none() | st.integers(0) | FINITE.map(abs),
         deviations=TUPLES,
         seconds=FINITE,
         stored=numbers,

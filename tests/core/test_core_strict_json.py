@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_llmprops.core.strict_json import found_json
+from bench.readers import GROWTH, growth
+from pytest_llmprops.core.strict_json import found_json, strict_json
 
 
 @pytest.mark.parametrize(
@@ -44,3 +45,25 @@ def test_deep_nesting(opening: str) -> None:
     """No nesting is too deep for the reader."""
     found_json(opening * 20_000)
     found_json("[" + opening[1:] * 20_000)
+
+
+def _keys(length: int) -> str:
+    """Return an object of this length whose last two keys are the same, and all others different."""
+    keys = [f'"{place:07}":0' for place in range(length // 12)]
+    return "{" + ",".join([*keys, keys[-1]]) + "}"
+
+
+def test_repeated_keys_are_named() -> None:
+    """The first key that occurs twice is named."""
+    with pytest.raises(ValueError, match=r"^the key 'b' occurs twice$"):
+        strict_json('{"a": 1, "b": 2, "c": 3, "b": 4, "c": 5}')
+
+
+def test_repeated_keys_are_found_in_linear_time() -> None:
+    """A repeated key among thousands is found in one pass."""
+
+    def read(text: str) -> None:
+        with pytest.raises(ValueError, match="occurs twice"):
+            strict_json(text)
+
+    assert growth(read, _keys) < GROWTH

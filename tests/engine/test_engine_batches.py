@@ -208,15 +208,33 @@ def test_two_runs_with_one_store_submit_each_request_once(
 ) -> None:
     """A request in an open batch of another run is not submitted again; its reply is taken from there."""
     server = start_batch_server(polls=3)
+    runs = [BatchRun(server, tmp_path, r, is_begun=False, store=store) for r in (sums(12), sums(20)[4:])]
 
     async def both() -> list[Any]:
-        runs = (BatchRun(server, tmp_path, r, is_begun=False, store=store) for r in (sums(12), sums(20)[4:]))
         return list(await asyncio.gather(*(run.work() for run in runs)))
 
     first, second = asyncio.run(asyncio.wait_for(both(), 20))
     assert [reply.text for reply in first] == right(12)
     assert [reply.text for reply in second] == right(20)[4:]
     assert set(server.batched.values()) == {1}
+    for run, requests in zip(runs, (12, 16), strict=True):
+        counts = run.report["counters"]
+        assert counts["sent"] + counts["adopted"] + counts["cache_hits"] == counts["requests"] == requests
+
+
+def test_replies_of_a_run_that_has_ended_are_counted(start_any: Start, tmp_path: Path) -> None:
+    """Each request of a run that goes on with the batches of another one is in exactly one count."""
+    server = start_any(polls=8)
+    first = BatchRun(server, tmp_path, sums(40), batch_wait=0.0)
+    assert "run the same command again to go on" in first.stopped
+    assert [first.report["counters"][name] for name in ("sent", "adopted", "answered")] == [40, 0, 1]
+    again = BatchRun(server, tmp_path, sums(50))
+    assert again.texts == right(50)
+    counts = again.report["counters"]
+    # The first request of a shape is a call, whose reply is stored; a later run makes one again.
+    assert [counts[name] for name in ("requests", "adopted", "cache_hits", "sent")] == [50, 39, 1, 10]
+    assert counts["answered"] == 49
+    assert set(server.paid.values()) == {1}
 
 
 def test_a_batch_that_ended_meanwhile_is_not_submitted_again(

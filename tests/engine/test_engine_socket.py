@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bench.transport import fuzz_messages
 from pytest_llmprops.core.errors import BackendError, RunStopped, UsageError
 from pytest_llmprops.core.requests import Chat, Reply, Usage
 from pytest_llmprops.engine import client as client_module
@@ -182,6 +183,85 @@ def test_killed_server_gives_errors_at_once(path: str) -> None:
     results = asyncio.run(work())
     assert [type(r) for r in results] == [BackendError] * 3
     assert {str(r) for r in results} == {client_module.GONE}
+
+
+MARKED = {"__array__": "!!!", "type": "zz", "shape": [1]}
+
+
+@pytest.mark.parametrize("value", [MARKED, {"arrays": [[["id"], "<f8", [1], "AAAA"]]}, {"closed": "x"}])
+def test_nothing_in_a_reply_is_read_as_a_part_of_the_protocol(
+    make_broker: MakeBroker, path: str, value: dict[str, Any]
+) -> None:
+    """A reply whose data has the names that messages use arrives unchanged, and the next request gets its own."""
+    model = FakeModel(lambda chat: Reply(chat.prompt, value={**value, "id": 1}))
+
+    async def work(one: BrokerClient, two: BrokerClient) -> list[Reply]:
+        return [await ask(one, "a"), await ask(one, "b"), await ask(two, "a")]
+
+    replies = served(path, make_broker(model), work)
+    assert [(r.text, r.value) for r in replies] == [(text, {**value, "id": 1}) for text in "aba"]
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        (Reply("x", value={1, 2}), "set is not a JSON value"),
+        (Reply("x", logprobs=({"token": MARKED, "logprob": -1.0, "top": []},)), "logprobs are not entries"),
+        (Reply("x", cost_usd="abc"), "cost_usd is str instead of a number from 0"),  # type: ignore[arg-type]
+        (Reply("x", usage=Usage(True, 1)), "usage is not three numbers of tokens"),
+        (BackendError("busy", kind=object()), "busy"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_reply_that_cannot_be_sent_is_an_error_of_its_request(
+    make_broker: MakeBroker, path: str, result: Any, said: str
+) -> None:
+    """A model may return anything: its request gets one line, and the connection stays usable."""
+    model = FakeModel(lambda chat: result if chat.prompt == "bad" else "fine")
+
+    async def work(one: BrokerClient, two: BrokerClient) -> str:
+        with pytest.raises(BackendError, match=said):
+            await ask(one, "bad")
+        return (await ask(one, "good")).text
+
+    assert served(path, make_broker(model, cache="off", retries=0), work) == "fine"
+
+
+@pytest.mark.parametrize(
+    "answer", [b"{}\n", b"00000000[]\n", b"\n", b"%08x{}\n" % 2745614147, b"\xff" * 20 + b"\n"]
+)
+def test_a_damaged_answer_fails_every_open_request(path: str, answer: bytes) -> None:
+    """A worker that cannot read on knows that no answer can come: open and later requests fail with one line."""
+
+    async def damage(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await wire.read_message(reader)
+        writer.write(answer)
+        # Until the worker closes the connection.
+        await reader.read()
+        writer.close()
+
+    async def work() -> list[Any]:
+        listening = await asyncio.start_unix_server(damage, path)
+        client = BrokerClient(path)
+        asked = asyncio.gather(ask(client, "a"), ask(client, "b"), return_exceptions=True)
+        first = await asyncio.wait_for(asked, 2)
+        later = await asyncio.wait_for(asyncio.gather(ask(client, "c"), return_exceptions=True), 2)
+        await client.close()
+        listening.close()
+        await asyncio.sleep(0.05)
+        return [*first, *later]
+
+    results = asyncio.run(work())
+    assert [type(r) for r in results] == [BackendError] * 3
+    [line] = {str(r) for r in results}
+    assert line.startswith("the connection to the broker process ended: ")
+
+
+def test_damaged_messages_neither_hang_nor_change_a_reply() -> None:
+    """Of 20,000 damaged messages in both directions, none leaves a request open or gets another's reply."""
+    outcomes = fuzz_messages(20_000, seed=1)
+    assert outcomes["wrong"] == outcomes["hung"] == 0
+    # The messages around a damaged one are answered if its receiver could read it.
+    assert min(outcomes["right"], outcomes["failed"]) > 10_000
 
 
 def test_an_unknown_operation_is_an_error_of_that_message(make_broker: MakeBroker, path: str) -> None:

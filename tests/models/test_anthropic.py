@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.requests import Chat, Message, Reply
+from pytest_llmprops.models.api import server_pool
 from pytest_llmprops.models.api.anthropic import AnthropicModel
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from tests.support.backends import error, fatal, make, refuse
 from tests.support.message_batches import MessageBatchServer
+from tests.support.servers import Repeating, pairs_of
 
 KEY = "sk-ant-api03-0123456789"
 HELLO = Chat.user("Hello", max_tokens=16)
@@ -190,9 +192,36 @@ def test_a_key_that_a_reply_repeats_is_hidden(ask: Any) -> None:
 def test_no_server_is_a_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that cannot be reached is asked again."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    [result] = asyncio.run(make("claude-x?base_url=http://127.0.0.1:9", timeout=5).chat([HELLO]))
+    model = make("claude-x?base_url=http://127.0.0.1:9", timeout=5)
+
+    async def reply() -> Any:
+        try:
+            return (await model.chat([HELLO]))[0]
+        finally:
+            await model.aclose()
+
+    result = asyncio.run(reply())
     assert error(result).message.startswith("cannot reach http://127.0.0.1:9")
     assert result.transient
+
+
+@pytest.mark.parametrize("has_other_library", [False, True])
+@pytest.mark.parametrize("late", [0.0, 0.0015])
+def test_second_answer_to_a_request_is_no_other_requests_reply(
+    monkeypatch: pytest.MonkeyPatch, late: float, has_other_library: bool
+) -> None:
+    """Every prompt gets its own reply from a server that answers twice, with either HTTP client."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    if has_other_library:
+        monkeypatch.setattr(server_pool, "httpx", None)
+
+    def answer(prompt: str) -> bytes:
+        body = json.dumps(message(prompt)).encode()
+        return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
+
+    pairs, notes = pairs_of(Repeating(answer, late), lambda url: make(f"claude-x?base_url={url}"), 60)
+    assert [text for prompt, text in pairs if text != prompt] == []
+    assert bool(notes) is not has_other_library
 
 
 def test_specifications() -> None:

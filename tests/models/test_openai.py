@@ -7,7 +7,9 @@ import gzip
 import json
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+import tracemalloc
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,11 +20,12 @@ import trustme
 from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.models.api import openai
+from pytest_llmprops.models.api import client, server_pool
 from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel, normalised_url
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, fatal, reply
+from tests.support.servers import Repeating, pairs_of
 
 T = TypeVar("T")
 ASKED = Chat.user("question", temperature=0.0, max_tokens=5)
@@ -105,6 +108,30 @@ def test_logprobs_have_alternatives(stub: RunningStub) -> None:
     assert len(got.logprobs[0]["top"]) == 3
     assert got.logprobs[0]["logprob"] < 0
     assert reply(one("no-logprobs", stub.url, request)).logprobs is None
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [{"token": {"__array__": "!!!", "type": "zz", "shape": [1]}, "logprob": -1.0}],
+        [{"token": "a", "logprob": "nan"}],
+        [{"token": "a", "logprob": 10**400}],
+        [{"token": "a", "logprob": -1.0, "top_logprobs": [{"token": 1, "logprob": -1.0}]}],
+    ],
+)
+def test_logprobs_that_are_not_tokens_with_numbers_are_left_out(tokens: list[Any]) -> None:
+    """A server may send any JSON in place of log probabilities; its answer is kept."""
+    choice = {"message": {"content": "yes"}, "logprobs": {"content": tokens}}
+    got = reply(Server([whole(json.dumps({"choices": [choice]}).encode())]).run(call))
+    assert (got.text, got.logprobs) == ("yes", None)
+
+
+@pytest.mark.parametrize("cost", ["abc", -1, float("nan"), [1], 10**400])
+def test_cost_that_is_not_a_number_is_unknown(cost: Any) -> None:
+    """A server's ``cost_usd`` may be anything; its answer is kept."""
+    body = {"choices": [{"message": {"content": "yes"}}], "cost_usd": cost}
+    got = reply(Server([whole(json.dumps(body).encode())]).run(call))
+    assert (got.text, got.cost_usd) == ("yes", None)
 
 
 @pytest.mark.parametrize(("name", "parameter"), [("strict", "shoe_size"), ("m", "stream")])
@@ -391,8 +418,10 @@ async def call(model: OpenAIModel) -> Result:
 
 
 async def twice(model: OpenAIModel) -> list[str]:
-    """Return the texts of two calls, one after the other."""
-    return [reply(await call(model)).text, reply(await call(model)).text]
+    """Return the texts of two calls, one after the other; the connection may rest in between."""
+    first = await call(model)
+    await asyncio.sleep(3 * server_pool.REST_SECONDS)
+    return [reply(first).text, reply(await call(model)).text]
 
 
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -417,6 +446,38 @@ def test_bodies_are_read_whole_and_connections_kept(answer: bytes, connections: 
     server = Server([answer, answer], closing=connections == 2)
     assert server.run(twice) == ["hello", "hello"]
     assert server.connections == connections
+
+
+def openai_pairs(
+    late: float, count: int, is_repeated: Callable[[str], bool] = lambda prompt: True
+) -> tuple[Repeating, list[tuple[str, str]], Sequence[str]]:
+    """Return a server that answers twice, (prompt, text of its reply) of calls, and the model's notes."""
+    server = Repeating(lambda prompt: whole(completion(prompt)), late, is_repeated)
+    return server, *pairs_of(server, lambda url: openai_model("m", f"{url}/v1"), count)
+
+
+@pytest.mark.parametrize("late", [0.0, 0.0005, 0.0015, 0.004, 0.01])
+def test_second_answer_to_a_request_is_no_other_requests_reply(late: float) -> None:
+    """Every prompt gets its own reply from a server that answers twice, and the summary names the server."""
+    _, pairs, notes = openai_pairs(late, 120)
+    assert [text for prompt, text in pairs if text != prompt] == []
+    assert "sent data that no request asked for" in " ".join(notes)
+
+
+def test_one_second_answer_ends_the_reuse_of_connections() -> None:
+    """After the first answer too many, each call has a connection of its own."""
+    server, pairs, notes = openai_pairs(0.001, 200, lambda prompt: prompt == "0")
+    assert all(text == prompt for prompt, text in pairs)
+    assert " on 1 connections" in " ".join(notes)
+    assert server.connections > 150
+
+
+def test_connections_are_used_again() -> None:
+    """A server that answers each request once needs about as many connections as there are calls in flight."""
+    server, pairs, notes = openai_pairs(0.0, 400, lambda prompt: False)
+    assert all(text == prompt for prompt, text in pairs)
+    assert not notes
+    assert server.connections <= 4 + server_pool.RESTING
 
 
 @pytest.mark.parametrize(
@@ -464,9 +525,71 @@ def test_odd_json_is_named_as_what_it_is(body: bytes, said: str) -> None:
 
 def test_a_too_large_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error for an answer above the limit has the size and the limit."""
-    monkeypatch.setattr(openai, "LARGEST_ANSWER", 1_000)
+    monkeypatch.setattr(client, "LARGEST_ANSWER", 1_000)
     large = error(Server([whole(completion("x" * 1_000))]).run(call))
-    assert re.search(r"/v1 has 1,\d{3} bytes; the limit is 1,000$", str(large))
+    assert re.fullmatch(r"the answer of 127.0.0.1 has 1,\d{3} bytes; the limit is 1,000", str(large))
+    assert (large.kind, large.transient) == ("response", False)
+
+
+ZERO_BYTES = b"\x00" * 2**20
+#: 200 MB that are 200 kB in gzip
+BOMB = gzip.compress(ZERO_BYTES * 200, 6)
+
+
+@pytest.mark.parametrize(
+    ("head", "pieces"),
+    [
+        (b"Content-Length: 99999999999999\r\n", 0),
+        (b"Content-Length: 100000000\r\n", 0),
+        (b"Transfer-Encoding: chunked\r\n", 200),
+        (b"", 200),
+        (b"Content-Encoding: gzip\r\nContent-Length: %d\r\n" % len(BOMB), -1),
+        (b"Content-Encoding: deflate\r\nContent-Length: %d\r\n" % len(BOMB), -1),
+        (b"Content-Encoding: br\r\nContent-Length: 5\r\n", 0),
+        (b"Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n", 0),
+    ],
+    ids=["said", "said, possible", "chunks", "until closed", "gzip", "deflate", "brotli", "twice"],
+)
+@pytest.mark.parametrize("status", [b"200 OK", b"500 No"])
+def test_large_bodies_are_refused_before_they_fill_the_memory(
+    head: bytes, pieces: int, status: bytes
+) -> None:
+    """A body above 64 MB, also decompressed, is an error that is not retried; the memory stays below 80 MB."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        with suppress(ConnectionError):
+            writer.write(b"HTTP/1.1 " + status + b"\r\n" + head + b"\r\n" + (BOMB if pieces < 0 else b""))
+            for _ in range(max(0, pieces)):
+                is_chunk = head.startswith(b"Transfer")
+                writer.write(b"%x\r\n%b\r\n" % (len(ZERO_BYTES), ZERO_BYTES) if is_chunk else ZERO_BYTES)
+                await writer.drain()
+            await writer.drain()
+        writer.close()
+
+    async def work() -> tuple[Result, int]:
+        listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+        model = openai_model("m", f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1", 30.0)
+        tracemalloc.start()
+        try:
+            return await call(model), tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+            await model.aclose()
+            listening.close()
+
+    result, peak = asyncio.run(work())
+    large = error(result)
+    assert (large.kind, large.transient) == ("response", False)
+    assert "limit is 67,108,864" in str(large) or "compressed with" in str(large)
+    assert peak < 80 * 2**20
+
+
+def test_damaged_gzip_is_retried() -> None:
+    """A body that cannot be decompressed is a lost connection."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(ZIPPED)
+    broken = error(Server([head + ZIPPED[:12] + b"\xff" * (len(ZIPPED) - 12)]).run(call))
+    assert (broken.kind, broken.transient) == ("connection", True)
 
 
 @pytest.mark.parametrize("pause", [0.04, 60.0], ids=["dripping", "stalled"])

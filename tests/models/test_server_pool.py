@@ -10,9 +10,9 @@ import openai
 import pytest
 
 from bench.stub_server import running_stub
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.models.api.openai import BACKEND
-from pytest_llmprops.models.api.server_pool import ServerPool, httpx
+from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool, httpx
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.runs import ROOT, Runner
@@ -46,6 +46,10 @@ class Client:
         if self.error is not None:
             raise self.error
         return self.name.encode(), {}
+
+    def notes(self) -> list[str]:
+        """Return no notes."""
+        return []
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -160,6 +164,31 @@ def test_identity_names_the_servers_or_the_name_of_as() -> None:
     for spec, url in (("m?as=", "http://a/v1"), ("m", "http://a/v1,ftp://b"), ("m", "http://a/v1,")):
         with pytest.raises(UsageError):
             identity(spec, url)
+
+
+def test_a_large_answer_is_not_sent_elsewhere() -> None:
+    """A server whose answer is refused is not down."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def work() -> list[str]:
+        listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+        url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+        pool = ServerPool({name: SdkClient(url, "k", 5.0, 4) for name in ("one", "other")})
+        try:
+            for _ in range(3):
+                with pytest.raises(BackendError, match="has 100,000,000 bytes; the limit is"):
+                    await pool.post({})
+            return list(pool.notes())
+        finally:
+            await pool.aclose()
+            listening.close()
+
+    assert asyncio.run(work()) == []
 
 
 def test_a_run_goes_on_when_a_server_dies(run: Runner, workers: str) -> None:

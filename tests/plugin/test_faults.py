@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pty
+import select
 import signal
 import time
 from collections.abc import Callable
@@ -11,6 +15,7 @@ import pytest
 
 from bench.stub_server import RunningStub
 from tests.support.runs import Finished, Runner
+from tests.support.servers import JsonHandler, serving
 
 Stub = Callable[..., RunningStub]
 
@@ -89,6 +94,34 @@ def test_wrong_key_or_model_stops_at_once(
     assert not done.folder.exists()
 
 
+class Hostile(JsonHandler):
+    """Answers each sum with objects in place of texts and numbers, named as the parts of a broker's messages."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """Answer a call."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        number = int(body["messages"][-1]["content"].split()[0])
+        array = {"__array__": "!!!", "type": "zz", "shape": [1]}
+        choice = {
+            "message": {"content": str(number + 1)},
+            "logprobs": {"content": [{"token": array, "logprob": -1.0, "arrays": [array], "closed": "x"}]},
+        }
+        usage = {"prompt_tokens": True, "completion_tokens": array}
+        self.send_json({"choices": [choice], "usage": usage, "cost_usd": "abc", "model": array, "id": 1})
+
+
+def test_objects_in_place_of_texts_and_numbers_cost_no_reply(run: Runner, workers: str) -> None:
+    """A run with a server whose answers have wrong types ends with the right verdicts."""
+    run.sums(20)
+    with serving(Hostile) as url:
+        done = run("--model", "openai:m", "--llm-base-url", url, "-n", workers, timeout=60)
+    assert set(_statuses(done).values()) == {"correct"}
+    assert len(done.verdicts) == 20
+    assert "Traceback" not in done.output
+
+
 def test_html_reply_stops_the_run(run: Runner, start_stub: Stub) -> None:
     """A server that returns HTML stops the run with a message that says so."""
     run.sums(20)
@@ -164,14 +197,55 @@ def test_interrupt_leaves_a_valid_incomplete_record(run: Runner, start_stub: Stu
 
 @pytest.mark.parametrize(
     ("workers", "number", "times", "to_all"),
-    [("0", signal.SIGINT, 3, True), ("2", signal.SIGTERM, 1, False), ("2", signal.SIGTERM, 2, True)],
-    ids=["ctrl-c three times", "terminated", "all processes terminated twice"],
+    [
+        ("0", signal.SIGINT, 3, True),
+        ("2", signal.SIGTERM, 1, False),
+        ("2", signal.SIGTERM, 2, True),
+        ("0", signal.SIGHUP, 1, True),
+        ("2", signal.SIGHUP, 2, True),
+    ],
+    ids=[
+        "ctrl-c three times",
+        "terminated",
+        "all processes terminated twice",
+        "terminal closed",
+        "terminal of all processes closed twice",
+    ],
 )
 def test_other_interrupts_end_a_run_as_ctrl_c_does(
     run: Runner, start_stub: Stub, workers: str, number: signal.Signals, times: int, to_all: bool
 ) -> None:
-    """SIGTERM, and Ctrl-C pressed again, print no traceback and leave no folder of the broker behind."""
+    """SIGTERM, SIGHUP, and Ctrl-C pressed again, print no traceback and leave no folder of the broker behind."""
     _interrupt(run, start_stub(delay=0.1), workers, number, times=times, to_all=to_all)
+
+
+def test_a_closed_terminal_ends_a_run_as_ctrl_c_does(run: Runner, start_stub: Stub, workers: str) -> None:
+    """A run whose terminal is gone cannot print, but completes its record and leaves no folder of the broker."""
+    run.sums(400)
+    temporary, folder = run.folder / "temporary", run.folder / "record"
+    temporary.mkdir()
+    stub = start_stub(delay=0.1)
+    terminal, inside = pty.openpty()
+    started = run.start_with(
+        [inside] * 3, *_against(stub, "--llm-concurrency", "8", "-n", workers), folder=folder,
+        env={"TMPDIR": str(temporary)},
+    )  # fmt: skip
+    os.close(inside)
+    while stub.stats()["answered"] < 60:
+        while select.select([terminal], [], [], 0)[0]:
+            os.read(terminal, 65_536)
+        assert started.poll() is None
+        time.sleep(0.02)
+    # The terminal is gone and the signal is there before the run prints again.
+    os.kill(started.pid, signal.SIGSTOP)
+    os.close(terminal)
+    os.kill(started.pid, signal.SIGHUP)
+    os.kill(started.pid, signal.SIGCONT)
+    done = Finished(started.wait(60), "", folder)
+    assert done.code == 2
+    assert not list(temporary.glob("llmprops-*"))
+    assert done.run["complete"] is False
+    assert done.run["finished"]
 
 
 def _interrupt(
@@ -193,6 +267,7 @@ def _interrupt(
     done = started.end()
     assert done.code == 2
     assert "Traceback" not in done.output
+    assert "INCOMPLETE: " in done.output
     assert not list(temporary.glob("llmprops-*"))
     assert done.run["complete"] is False
     assert done.run["finished"]

@@ -18,11 +18,6 @@ from tests.support.runs import Finished, Runner
 from tests.support.stores import age_claims
 
 Start = Callable[..., RunningStub]
-#: tries to connect again for a third of a second, not for four
-IMPATIENT = """
-from pytest_llmprops.engine.store import postgres
-postgres.RECONNECT_WAITS = (0.1, 0.2)
-"""
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -85,52 +80,103 @@ def test_a_killed_run_costs_its_calls_in_flight(run: Runner, start_stub: Start, 
     assert stats["requests"] - stats["distinct"] <= 8
 
 
-@pytest.mark.parametrize("way", ["copied", "resumed"])
-def test_a_lost_server_loses_no_reply(
-    run: Runner,
-    way: str,
-    start_stub: Start,
-    start_postgres: Callable[[], PostgresServer],
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The run stops with one line and a valid incomplete record. Replies that arrive then are in its folder.
+@pytest.fixture
+def server(start_postgres: Callable[[], PostgresServer]) -> PostgresServer:
+    """Return a server that a test ends."""
+    return start_postgres()
 
-    If they are copied, or the run is resumed, at most what was in flight is sent again.
-    """
+
+def test_a_server_that_comes_back_in_time_changes_nothing(
+    run: Runner, start_stub: Start, server: PostgresServer
+) -> None:
+    """A run waits for a server that restarts, and then goes on with it."""
     run.sums(200)
-    run.write("conftest.py", IMPATIENT)
-    server = start_postgres()
+    stub = start_stub(delay=0.05)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run, *options(stub, server.url(), "--llm-concurrency", "8"))
+        until(lambda: stub.stats()["answered"] >= 40)
+        server.kill()
+        time.sleep(6)
+        assert stub.stats()["answered"] < 200
+        server.start()
+        done = running.result(60)
+    assert (done.run["complete"], len(done.verdicts)) == (True, 200)
+    assert not (done.folder / "replies.sqlite").exists()
+    assert stub.stats()["requests"] == 200
+    assert run(*options(stub, server.url())).run["calls"]["cache_hits"] == 200
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_lost_server_is_replaced_by_a_file(
+    run: Runner, start_stub: Start, server: PostgresServer, is_back: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run goes on without its server, and its replies are copied to the server when that is back, or by the user."""
+    run.sums(300)
+    run.write(
+        "conftest.py",
+        "from pytest_llmprops.engine.store import reply_cache\nreply_cache.BEAT_SECONDS = 0.5\n",
+    )
+    url = server.url()
+    stub = start_stub(delay=0.1)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run, *options(stub, url, "--llm-concurrency", "8", "--llm-timeout", "1"))
+        until(lambda: stub.stats()["answered"] >= 40)
+        server.kill()
+        until(lambda: stub.stats()["answered"] >= 100)
+        if is_back:
+            server.start()
+        done = running.result(60)
+    assert (done.run["complete"], len(done.verdicts)) == (True, 300)
+    assert "Traceback" not in done.output
+    aside = done.folder / "replies.sqlite"
+    output = " ".join(done.output.split())
+    assert f"reply store {url}: " in output
+    assert aside.exists() is not is_back
+    if is_back:
+        assert "replies were kept in a file until the server was back" in output
+    else:
+        assert f"llmprops store copy {aside} {url}" in output
+        server.start()
+        assert main(["store", "copy", str(aside), url]) == 0
+    assert run(*options(stub, url)).run["calls"]["cache_hits"] == 300
+    assert stub.stats()["requests"] == 300
+
+
+def test_an_interrupted_run_keeps_what_its_lost_server_did_not_take(
+    run: Runner, start_stub: Start, server: PostgresServer
+) -> None:
+    """Ctrl-C does not wait for the server. The run that is resumed stores the replies and sends nothing twice."""
+    run.sums(200)
     url = server.url()
     stub = start_stub(delay=0.1)
     arguments = options(stub, url, "--llm-concurrency", "8")
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run, *arguments)
-        until(lambda: stub.stats()["answered"] >= 40)
-        server.kill()
-        stopped = running.result(60)
-    assert stopped.code == 2
-    record = stopped.run
-    assert record["complete"] is False
-    assert record["stopped"].startswith(f"reply store {url}: ")
-    assert record["stopped"].endswith("the replies so far are kept, and llmprops retry goes on with them")
-    assert "Traceback" not in stopped.output
-    answered = stub.stats()["answered"]
-    assert 40 <= answered < 200
-    server.start()
+    started = run.start(*arguments)
+    until(lambda: stub.stats()["answered"] >= 40)
+    server.kill()
+    time.sleep(1)
+    begun = time.monotonic()
+    started.send(signal.SIGINT)
+    stopped = started.end(30)
+    assert time.monotonic() - begun < 20
+    assert (stopped.code, stopped.run["complete"]) == (2, False)
     aside = stopped.folder / "replies.sqlite"
-    if aside.exists():
-        assert f"llmprops store copy {aside} {url}" in " ".join(stopped.output.split())
-        if way == "copied":
-            assert main(["store", "copy", str(aside), url]) == 0
-    if way == "copied":
-        assert len(run(*arguments).verdicts) == 200
-    else:
-        run(*arguments, "--llm-run", str(stopped.folder), "--llm-resume")
-        assert len(stopped.verdicts) == 200
-        assert not aside.exists()
+    assert aside.exists()
+    server.start()
+    run(*arguments, "--llm-run", str(stopped.folder), "--llm-resume")
+    assert len(stopped.verdicts) == 200
+    assert not aside.exists()
     # The end of the session cuts off the calls in flight.
     stats = stub.stats()
     assert stats["requests"] - stats["distinct"] <= 8
+
+
+def test_a_wrong_host_is_reported_at_once(run: Runner, tmp_path: Path) -> None:
+    """Only a server that was reached is waited for."""
+    run.sums(2)
+    begun = time.monotonic()
+    done = run("--model", run.adder, "--llm-store", f"postgresql://u@/db?host={tmp_path}")
+    assert done.code == 4
+    assert time.monotonic() - begun < 15
 
 
 def test_no_password_is_written(run: Runner, postgres: PostgresServer, workers: str) -> None:

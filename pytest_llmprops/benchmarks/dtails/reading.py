@@ -286,8 +286,10 @@ def read_translation(
         return Reading(problem="the translation is in English")
     forms = _forms(variations)
     matches = [
-        _Match(index, form, len(plain), 1.0, start, form in shown, is_word)
+        _Match(index, form, len(plain), 1.0, start, is_shown, is_word)
         for index, form, plain in forms
+        # Once per form: it takes time in proportion to the text.
+        for is_shown in [form in shown]
         for start, is_word in _places(plain, text)
     ]
     matches, is_compound = _without_compounds(matches)

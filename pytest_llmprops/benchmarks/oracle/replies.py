@@ -626,7 +626,7 @@ _INLINE = re.compile(
     re.I | re.M,
 )
 _ROW = re.compile(r"^[ \t]*\|(.*\w.*)\|[ \t]*$", re.M)
-_RULE = re.compile(r"^[ \t]*\|?[ \t:-]*-[ \t:-]*\|[ \t|:-]*$", re.M)
+_RULE = re.compile(r"^[ \t]*+\|?+[ \t:]*+-[ \t:-]*+\|[ \t|:-]*+$", re.M)
 _TAG = re.compile(r"</?\w{1,20}>")
 _OFFER = re.compile(r"(?:let me know|i hope|feel free|would you)\b", re.I)
 _REFUSAL = re.compile(r"\b(?:can(?:'|’)t|cannot|unable|not able|won(?:'|’)t|sorry)\b", re.I)

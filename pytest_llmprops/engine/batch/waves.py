@@ -9,7 +9,7 @@ import asyncio
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import IO, Any, Protocol, cast
@@ -41,7 +41,8 @@ Find = Callable[[Pending], Awaitable[Reply | None]]
 class Submitter:
     """Writes waves.
 
-    :param keep: stores and counts the reply to a call. :param find: looks up a stored reply that the run may use.
+    :param own: gets the mark of each batch that is submitted. :param keep: stores and counts the reply to a call.
+    :param find: looks up a stored reply that the run may use.
     """
 
     def __init__(
@@ -49,11 +50,12 @@ class Submitter:
         config: BrokerConfig,
         calls: Calls,
         ledger: Ledger,
+        own: set[str],
         waiting: PendingRequests,
         keep: KeepSubmitted,
         find: Find,
     ) -> None:
-        self._config, self._calls, self._ledger = config, calls, ledger
+        self._config, self._calls, self._ledger, self._own = config, calls, ledger, own
         self._waiting, self._keep, self._find = waiting, keep, find
         #: creations in a row that failed for a reason that may pass
         self._failures = 0
@@ -153,6 +155,7 @@ class Submitter:
         for group in groups:
             for one in [one for one in group if one.key in stored]:
                 group.remove(one)
+                self._calls.count_stored()
                 self._waiting.settle(one, stored[one.key])
         return bool(stored)
 
@@ -194,6 +197,7 @@ class Submitter:
         )
 
     async def _create(self, batched: BatchedModel, entry: Entry, wave: IO[bytes], lines: int) -> None:
+        self._own.add(entry.mark)
         try:
             uploaded = await self._uploaded(batched, wave)
             state = await batched.api.create(uploaded, entry.mark)
@@ -267,10 +271,15 @@ class Store(Protocol):
 
 
 class Poller:
-    """Asks the provider for the state of the open batches, and passes their results on."""
+    """Asks the provider for the state of the open batches, and passes their results on.
 
-    def __init__(self, calls: Calls, ledger: Ledger, waiting: PendingRequests, store: Store) -> None:
-        self._calls, self._ledger, self._waiting, self._store = calls, ledger, waiting, store
+    :param own: the marks of the batches that this run submitted.
+    """
+
+    def __init__(
+        self, calls: Calls, ledger: Ledger, own: Set[str], waiting: PendingRequests, store: Store
+    ) -> None:
+        self._calls, self._ledger, self._own, self._waiting, self._store = calls, ledger, own, waiting, store
         self._lanes: dict[str, BatchedModel] = {}
         #: mark of an intent -> when this process first did not find its batch
         self._missing: dict[str, float] = {}
@@ -350,7 +359,7 @@ class Poller:
                 if state is not None:
                     self._ledger.submitted(entry.mark, state.id, state.status, state.expires)
                     self._missing.pop(entry.mark, None)
-                    if entry.owner == this_process():
+                    if entry.mark in self._own:
                         self._calls.count_sent(entry.lines)
                 elif time.monotonic() - self._missing.setdefault(entry.mark, time.monotonic()) >= LIST_DELAY:
                     self._ledger.end(entry.mark, "not created")
@@ -363,8 +372,11 @@ class Poller:
         # Another run that shares the store may have collected them.
         replies = await asyncio.gather(*(self._store.stored(one.key) for one in released))
         for one, reply in zip(released, replies, strict=True):
-            one.mark = None
+            mark, one.mark = one.mark, None
             if reply is not None:
+                if mark not in self._own:
+                    # The lines of this run's own batch count as sent.
+                    self._calls.count_stored()
                 self._waiting.settle(one, reply)
         return bool(released)
 
@@ -372,16 +384,18 @@ class Poller:
 
     async def answered(self, entry: Entry, replies: Sequence[tuple[str, Reply]]) -> None:
         """Store and pass on the replies of a batch."""
-        batched = self._lanes[entry.account]
-        await asyncio.gather(*(self._answered(batched, key, reply) for key, reply in replies))
+        await asyncio.gather(*(self._answered(entry, key, reply) for key, reply in replies))
 
-    async def _answered(self, batched: BatchedModel, key: str, reply: Reply) -> None:
+    async def _answered(self, entry: Entry, key: str, reply: Reply) -> None:
+        batched = self._lanes[entry.account]
         one = self._waiting.get(key)
         if one is None and await self._store.stored(key) is not None:
             # A run that was killed while it collected has stored and counted it.
             return
         kept = await self._store.keep(batched, key, reply)
         if one is not None:
+            if entry.mark not in self._own:
+                self._calls.count_adopted()
             self._waiting.settle(one, kept)
 
     def failed(self, entry: Entry, keys: Sequence[str], error: BackendError) -> None:
@@ -463,15 +477,17 @@ class Waves:
         self._waiting = PendingRequests()
         self._lanes: dict[str, BatchedModel] = {}
         self._ledger = Ledger(ledger_path(config.store))
+        own: set[str] = set()
         self._submitter = Submitter(
             config,
             calls,
             self._ledger,
+            own,
             self._waiting,
             lambda one, reply: self.keep(one.batched, one.key, reply),
             lambda one: find(one.batched.served.model, one.key),
         )
-        self._poller = Poller(calls, self._ledger, self._waiting, self)
+        self._poller = Poller(calls, self._ledger, own, self._waiting, self)
         self._task: asyncio.Task[None] | None = None
         self._began: float | None = None
         #: when the provider did not answer a poll for the first time

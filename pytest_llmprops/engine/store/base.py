@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
+from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.core.strict_json import parsed_json
 
@@ -73,6 +74,10 @@ VERSION = 1
 _PLAIN_KEY = re.compile(r"[!-~]{1,200}")
 
 
+class ServerLost(StoreError):
+    """The server of a store cannot be reached."""
+
+
 class Row(NamedTuple):
     """A stored reply.
 
@@ -119,8 +124,9 @@ class Store(Protocol):
     All methods block, and one thread at a time may call them. They raise StoreError if the store cannot be used.
     """
 
-    #: problems that a run survives, for its summary
-    notes: list[str]
+    @property
+    def notes(self) -> list[str]:
+        """Problems that a run survives, for its summary."""
 
     @property
     def place(self) -> str:
@@ -163,6 +169,9 @@ class Store(Protocol):
 
     def page(self, after: str, rows: int) -> Sequence[Row]:
         """Return up to ``rows`` rows in the order of their keys, from the first key behind ``after``."""
+
+    def hurry(self) -> None:
+        """Do not wait for a lost server any longer; unlike the other methods, called from any thread."""
 
     def prune(self, *, before: float, model: str | None) -> int:
         """Delete the replies from before the Unix time ``before``, and return their number.

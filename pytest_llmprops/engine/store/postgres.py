@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 from pytest_llmprops.core.errors import MissingExtra, StoreError, UsageError
@@ -16,6 +18,7 @@ from pytest_llmprops.engine.store.base import (
     ModelReplies,
     Owner,
     Row,
+    ServerLost,
     StoreInfo,
     replies_of,
     safe_key,
@@ -28,8 +31,14 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-#: seconds before each further attempt after the connection is lost
+#: seconds before each further attempt after the connection is lost; the last one also before those that follow
 RECONNECT_WAITS = (0.2, 1.0, 3.0)
+#: seconds that a lost server is waited for, unless a run waits longer
+PATIENCE = 5.0
+#: seconds for an attempt to reach a server without which the run goes on
+_SHORT_TIMEOUT = 2
+#: the encodings of a database that can hold every text; SQL_ASCII, of a server in the C locale, keeps any bytes
+_ENCODINGS = ("UTF8", "SQL_ASCII")
 #: libpq's settings where the URL has none: a server that is gone is noticed within half a minute
 _DEFAULTS = {
     "application_name": "llmprops",
@@ -65,11 +74,12 @@ class DatabaseServer:
 
     :param url: ``postgresql://...``. :param place: the URL without its password.
     :param read_only: do not create or migrate the tables.
+    :param patience: seconds that a lost server is waited for.
     :raises MissingExtra: if psycopg is not installed.
     :raises StoreError: if the server does not accept the connection, or the tables cannot be used.
     """
 
-    def __init__(self, url: str, place: str, *, read_only: bool) -> None:
+    def __init__(self, url: str, place: str, *, read_only: bool, patience: float) -> None:
         try:
             import psycopg
             from psycopg import conninfo
@@ -83,7 +93,9 @@ class DatabaseServer:
             # libpq's message may quote a part of the password.
             raise UsageError(f"--llm-store {place}: libpq cannot read this URL") from None
         self._password = str(given.get("password") or "")
-        self._settings: dict[str, Any] = {**_DEFAULTS, **given}
+        # In the encoding of an SQL_ASCII database, psycopg returns bytes for texts.
+        self._settings: dict[str, Any] = {**_DEFAULTS, **given, "client_encoding": "utf8"}
+        self._patience, self._hurry = patience, threading.Event()
         self._db: psycopg.Connection[Any] | None = None
         #: why the server cannot be used any more; None while it can
         self._failure: StoreError | None = None
@@ -92,10 +104,19 @@ class DatabaseServer:
         except psycopg.Error as error:
             raise self._error(error) from None
         try:
+            self._check_encoding()
             self.version = self._checked_version(read_only=read_only)
         except BaseException:
             self.close()
             raise
+
+    def _check_encoding(self) -> None:
+        [[encoding]] = self.run(lambda db: db.execute("SHOW server_encoding").fetchall())
+        if encoding not in _ENCODINGS:
+            raise StoreError(
+                f"reply store {self._place}: the database has the encoding {encoding}, which cannot hold every reply;"
+                " create one with ENCODING 'UTF8' TEMPLATE template0"
+            )
 
     def _checked_version(self, *, read_only: bool) -> int:
         """Return the version of the tables, which are created or migrated if necessary."""
@@ -111,41 +132,60 @@ class DatabaseServer:
             raise StoreError(f"reply store {self._place}: has no tables; run once without --llm-cache only")
         return version
 
-    def _connect(self) -> psycopg.Connection[Any]:
+    def _connect(self, **settings: Any) -> psycopg.Connection[Any]:
         # No prepared statements: poolers such as PgBouncer may give each statement another connection.
-        return self._psycopg.connect(autocommit=True, prepare_threshold=None, **self._settings)
+        return self._psycopg.connect(
+            autocommit=True, prepare_threshold=None, **{**self._settings, **settings}
+        )
 
-    def _error(self, error: Exception) -> StoreError:
+    def _error(self, error: Exception, kind: type[StoreError] = StoreError) -> StoreError:
         text = terminal_line(" ".join(str(error).split())) or type(error).__name__
         if self._password:
             text = text.replace(self._password, "***")
-        return StoreError(f"reply store {self._place}: {text}")
+        return kind(f"reply store {self._place}: {text}")
 
     def run(self, work: Callable[[psycopg.Connection[Any]], T]) -> T:
         """Return the result of ``work``, which is repeated if the connection is lost.
 
-        :raises StoreError: if the server does not come back, or refuses a statement.
+        :raises ServerLost: if the server does not come back in time; later calls then fail at once.
+        :raises StoreError: if it refuses a statement.
         """
         if self._failure is not None:
             raise self._failure
         psycopg = self._psycopg
         first: Exception | None = None
-        for wait in (*RECONNECT_WAITS, None):
+        until = 0.0
+        for wait in chain(RECONNECT_WAITS, repeat(RECONNECT_WAITS[-1])):
             try:
                 if self._db is None:
                     self._db = self._connect()
                 return work(self._db)
             except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                # The first message says more than those of the attempts to connect again.
-                first = first or error
                 self.close()
-                if wait is not None:
-                    time.sleep(wait)
+                if first is None:
+                    # Its message says more than those of the attempts to connect again.
+                    first, until = error, time.monotonic() + self._patience
+                if self._hurry.is_set() or time.monotonic() >= until:
+                    break
+                self._hurry.wait(min(wait, max(0.0, until - time.monotonic())))
             except psycopg.Error as error:
                 raise self._error(error) from None
         assert first is not None
-        self._failure = self._error(first)
+        self._failure = self._error(first, ServerLost)
         raise self._failure
+
+    def hurry(self) -> None:
+        """Do not wait for a lost server any longer."""
+        self._hurry.set()
+
+    def is_back(self) -> bool:
+        """Try once to reach a lost server, and return whether it can be used again."""
+        try:
+            self._db = self._connect(connect_timeout=_SHORT_TIMEOUT)
+        except self._psycopg.Error:
+            return False
+        self._failure = None
+        return True
 
     def _version(self) -> int:
         """Return the version of the tables; 0 if there are none."""
@@ -229,16 +269,18 @@ class PostgresStore:
 
     :param url: ``postgresql://...``; what it leaves out comes from libpq's environment variables and files.
     :param place: the URL without its password. :param read_only: use the tables as they are.
+    :param patience: seconds that a lost server is waited for; all methods then raise ServerLost.
     :raises MissingExtra: if psycopg is not installed.
     :raises StoreError: if the server does not accept the connection, or the tables cannot be used.
     """
 
-    def __init__(self, url: str, place: str, *, read_only: bool = False) -> None:
+    def __init__(self, url: str, place: str, *, read_only: bool = False, patience: float = PATIENCE) -> None:
         self.notes: list[str] = []
         self.place = place
         self._owner = Owner()
         self._has_claimed = False
-        self._server = DatabaseServer(url, place, read_only=read_only)
+        self._server = DatabaseServer(url, place, read_only=read_only, patience=patience)
+        self.hurry, self.is_back = self._server.hurry, self._server.is_back
 
     def _run(self, query: LiteralString, values: Any = None) -> list[tuple[Any, ...]]:
         return self._server.run(lambda db: db.execute(query, values).fetchall())

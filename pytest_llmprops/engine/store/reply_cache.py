@@ -349,6 +349,7 @@ class StoreCalls:
         for find in self._held:
             find.future.cancel()
         self._held = []
+        self.store.hurry()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
                 if self._is_busy:
@@ -388,7 +389,10 @@ class ReplyCache:
         self._cache, self._not_before, self._run_dir = config.cache, config.not_before, config.run_dir
         self._stored: StoreCalls | None = None
         if config.cache != "off":
-            self._stored = StoreCalls(open_store(config.store, read_only=config.cache == "only"))
+            reads = config.cache == "only"
+            aside = None if reads or self._run_dir is None else Path(self._run_dir) / UNSAVED
+            store = open_store(config.store, read_only=reads, patience=config.timeout, aside=aside)
+            self._stored = StoreCalls(store)
         #: keys of the replies of this run, with --llm-cache refresh
         self._not_again: set[str] = set()
         #: latest replies with --llm-cache off, so that a request of many items (rules of a concept) is sent once

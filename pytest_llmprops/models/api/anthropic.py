@@ -31,7 +31,7 @@ from pytest_llmprops.models.api.batches import (
     Status,
     encoded,
 )
-from pytest_llmprops.models.api.client import ApiCalls, Deviations, pinned_by_name
+from pytest_llmprops.models.api.client import ENCODINGS, ApiCalls, Deviations, limit_answer, pinned_by_name
 from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.base import BackendOptions, Result
@@ -269,6 +269,7 @@ class AnthropicModel:
         self._client: Any = None
         #: the class of raw answers
         self._response: Any = None
+        self._strays: Any = None
         self.identity: Mapping[str, Any] = {
             "backend": "anthropic",
             "name": spec.name,
@@ -293,6 +294,10 @@ class AnthropicModel:
             raise error
 
         return AnthropicBatches(self._client, self._calls)
+
+    def notes(self) -> Sequence[str]:
+        """Return notes about the API that do not affect replies."""
+        return [*self._calls.notes, *(() if self._strays is None else self._strays.notes())]
 
     def deviations(self) -> Sequence[str]:
         """Return the parameters that had to be left out or changed so far, one phrase each."""
@@ -321,7 +326,12 @@ class AnthropicModel:
         sdk: Any = importlib.import_module("anthropic")
         # The HTTP library of the installed SDK: httpx, or its successor.
         library = sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0]
-        self._response = importlib.import_module(library).Response
+        http = importlib.import_module(library)
+        self._response = http.Response
+        from pytest_llmprops.models.api.server_pool import HttpClient, StrayAnswers, httpx
+
+        self._strays = StrayAnswers(self._calls.url)
+        options = self._options
         try:
             self._client = sdk.AsyncAnthropic(
                 api_key=key,
@@ -330,6 +340,14 @@ class AnthropicModel:
                 | dict(self._options.headers),
                 timeout=self._options.timeout,
                 max_retries=0,
+                http_client=HttpClient(self._strays, options.timeout, options.concurrency)
+                if http is httpx
+                # The SDKs use different versions of the library: each call has a connection of its own.
+                else sdk.DefaultAsyncHttpxClient(
+                    headers=ENCODINGS,
+                    event_hooks={"response": [limit_answer]},
+                    limits=http.Limits(max_keepalive_connections=0),
+                ),
             )
         except Exception as error:
             # The SDK checks its environment variables; its message is one line.
@@ -378,10 +396,16 @@ def _missing_key(spec: ModelSpec, options: BackendOptions) -> str:
     return ""
 
 
+def _import_sdks() -> None:
+    importlib.import_module("anthropic")
+    # Its HTTP client is shared with OpenAI's SDK.
+    importlib.import_module("pytest_llmprops.models.api.server_pool")
+
+
 BACKEND = Backend(
     _check,
     always("chat"),
-    prepare=lambda: importlib.import_module("anthropic"),
+    prepare=_import_sdks,
     batches=True,
     remote=True,
     missing=_missing_key,

@@ -15,7 +15,7 @@ from typing import IO, Any, Literal, Protocol, TypeVar
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import ApiCalls, chat_body
+from pytest_llmprops.models.api.client import LARGEST_ANSWER, ApiCalls, chat_body
 from pytest_llmprops.models.base import ChatModel
 
 # What the batches of all providers share: answers are read as those of calls, at the price of a batch.
@@ -66,11 +66,17 @@ class ChatBatches:
         """
         content = await self._result(opened.__aenter__())
         try:
-            parts, rest = content.iter_bytes(), b""
+            parts = content.iter_bytes()
+            rest = bytearray()
             while (part := await self._result(anext(parts, None))) is not None:
-                *whole, rest = (rest + part).split(b"\n")
-                for line in whole:
-                    yield line.decode("utf-8", "replace")
+                first, *others = part.split(b"\n")
+                rest += first
+                for other in others:
+                    yield rest.decode("utf-8", "replace")
+                    rest = bytearray(other)
+                if len(rest) > LARGEST_ANSWER:
+                    text = f"a line of {self._calls.url} has more than {LARGEST_ANSWER:,} bytes"
+                    raise BackendError(errors.clean(text), kind="response")
             if rest:
                 yield rest.decode("utf-8", "replace")
         finally:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
+from pytest_llmprops.core.requests import Chat, Message, Reply, Usage, is_finite, is_logprob
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price
 from pytest_llmprops.models.base import Result
@@ -44,6 +47,88 @@ _MOST_TOKENS = 10**12
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
 
 
+# The body of an answer, which a server may make as long as it likes.
+
+#: in bytes; a long reply with log probabilities has a few
+LARGEST_ANSWER = 64 * 2**20
+#: the header of a call: what :func:`limit_answer` can decompress
+ENCODINGS = {"Accept-Encoding": "gzip, deflate"}
+_PIECE = 2**20
+
+
+async def limit_answer(response: Any) -> None:
+    """Limit the body of an answer to ``LARGEST_ANSWER`` bytes, also decompressed; an event hook of ``httpx``.
+
+    The body is decompressed in small pieces, so that a small one cannot fill the memory. The files of a batch have no
+    limit, because they are read in pieces.
+
+    :raises BackendError: if the body is said to be longer, or is compressed in a way that no call asked for.
+    """
+    if response.request.url.path.endswith(("/content", "/results")):
+        return
+    size, encoding = response.headers.get("content-length", ""), response.headers.get("content-encoding", "")
+    if size.isdecimal() and int(size[:20]) > LARGEST_ANSWER:
+        raise _too_large(response, f"{int(size[:20]):,}")
+    encoding = encoding.strip().lower()
+    if encoding not in ("", "identity", "gzip", "x-gzip", "deflate"):
+        text = errors.clean(
+            f"the answer of {response.url.host} is compressed with '{encoding}', not with gzip"
+        )
+        raise BackendError(text, kind="response")
+    if encoding not in ("", "identity"):
+        # The library would decompress a whole chunk at once.
+        del response.headers["content-encoding"]
+    library = importlib.import_module(type(response).__module__.partition(".")[0])
+    response.stream = _limited_stream(library.AsyncByteStream)(response, encoding)
+
+
+def _too_large(response: Any, size: str) -> BackendError:
+    text = f"the answer of {response.url.host} has {size} bytes; the limit is {LARGEST_ANSWER:,}"
+    return BackendError(errors.clean(text), kind="response")
+
+
+@cache
+def _limited_stream(base: type) -> type:
+    """Return the class of a limited body, which must be a subclass of the library's class of streams."""
+
+    class Limited(base):  # type: ignore[misc]
+        def __init__(self, response: Any, encoding: str) -> None:
+            self._response, self._stream = response, response.stream
+            self._decoder = None if encoding in ("", "identity") else zlib.decompressobj(zlib.MAX_WBITS | 32)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            received = size = 0
+            async for chunk in self._stream:
+                received += len(chunk)
+                for piece in self._pieces(chunk):
+                    size += len(piece)
+                    if size > LARGEST_ANSWER:
+                        break
+                    yield piece
+                if max(received, size) > LARGEST_ANSWER:
+                    raise _too_large(self._response, f"more than {LARGEST_ANSWER:,}")
+
+        def _pieces(self, chunk: bytes) -> Iterator[bytes]:
+            if self._decoder is None:
+                yield chunk
+                return
+            while chunk and not self._decoder.eof:
+                try:
+                    piece = self._decoder.decompress(chunk, _PIECE)
+                except zlib.error as error:
+                    raise BackendError(
+                        f"the answer cannot be decompressed: {error}", kind="connection", transient=True
+                    ) from None
+                if piece:
+                    yield piece
+                chunk = self._decoder.unconsumed_tail
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return Limited
+
+
 def pinned_by_name(name: str) -> bool:
     """Return True if an API model's name ends in a date and so identifies one exact model: ``gpt-4o-2024-05-13``."""
     return _DATED.search(name) is not None
@@ -75,7 +160,7 @@ def usage_of(answer: Mapping[str, Any]) -> Usage:
         return Usage()
     hidden = _member(usage, "completion_tokens_details", "reasoning_tokens")
     numbers = (usage.get("prompt_tokens"), usage.get("completion_tokens"), hidden)
-    return Usage(*(n if isinstance(n, int) and 0 <= n <= _MOST_TOKENS else 0 for n in numbers))
+    return Usage(*(n if type(n) is int and 0 <= n <= _MOST_TOKENS else 0 for n in numbers))
 
 
 def shares(usage: Usage, count: int) -> list[Usage]:
@@ -118,12 +203,12 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
-    """Return one entry per token of the reply; None if the server returned none."""
+    """Return one entry per token of the reply; None if the server returned none, or not tokens with numbers."""
     content = _member(choice, "logprobs", "content")
     if not content:
         return None
     try:
-        return tuple(
+        entries = tuple(
             {
                 "token": entry["token"],
                 "logprob": float(entry["logprob"]),
@@ -134,8 +219,9 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None
             }
             for entry in content
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
+    return entries if all(map(is_logprob, entries)) else None
 
 
 def chat_replies(
@@ -157,7 +243,10 @@ def chat_replies(
         failure = _failure_in(choice, message, url, model)
         if failure is not None:
             return failure
-    cost = answer.get("cost_usd")
+    cost: Any = answer.get("cost_usd")
+    if not is_finite(cost) or cost < 0:
+        # Of a server, which may send anything under this name.
+        cost = None
     cost_share = None if cost is None else cost / len(choices)
     served = str(answer.get("model") or "")
     return [

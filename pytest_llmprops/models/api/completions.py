@@ -81,9 +81,9 @@ def _message(choice: Mapping[str, Any]) -> dict[str, Any]:
     tokens, values = found.get("tokens"), found.get("token_logprobs")
     entries = None
     if isinstance(tokens, list) and isinstance(values, list) and len(tokens) == len(values):
-        # The first token of a text has no probability. A server's NaN for it never counts.
+        # The first token of a text has no probability: null or NaN. It never counts.
         entries = [
-            {"token": token, "logprob": math.nan if value is None else value}
+            {"token": token, "logprob": -math.inf if value is None or value != value else value}
             for token, value in zip(tokens, values, strict=True)
         ]
     return {"message": {"content": choice.get("text")}, "logprobs": {"content": entries}}

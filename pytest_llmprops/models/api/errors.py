@@ -300,6 +300,10 @@ def error_body(error: Exception) -> Any:
 
 def from_exception(error: Exception, *, url: str, model: str, hidden: tuple[str, ...] = ()) -> BackendError:
     """Return the error for an SDK's exception, which has the attributes of those of OpenAI's SDK."""
+    own = next((cause for cause in _chain(error) if isinstance(cause, BackendError)), None)
+    if own is not None:
+        # Of a body that was refused, which an SDK wraps as a lost connection.
+        return own
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None)
     names = {cls.__name__ for cls in type(error).__mro__}

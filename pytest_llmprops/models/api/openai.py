@@ -207,8 +207,6 @@ def _number(values: Any, name: str) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-#: in bytes; a long reply with log probabilities has a few
-LARGEST_ANSWER = 64 * 2**20
 OPENAI_URL = "https://api.openai.com/v1"
 
 
@@ -351,9 +349,6 @@ class OpenAIModel:
                 self._api = "responses"
                 return await self._post(body)
         url = self._calls.url
-        if len(content) > LARGEST_ANSWER:
-            size = f"{len(content):,} bytes; the limit is {LARGEST_ANSWER:,}"
-            return BackendError(f"the answer of {url} has {size}", kind="response")
         try:
             answer = json.loads(content)
         except (ValueError, RecursionError) as error:

@@ -229,12 +229,14 @@ def test_revealed_sources_void_the_bound(revealing: int, void: bool) -> None:
 )
 @pytest.mark.parametrize(
     "name",
-    ["constant yes", "coin", "word overlap ≥ .75", "same source, copies", "same source, free paraphrases",
+    ["constant yes", "word overlap ≥ .75", "same source, copies", "same source, free paraphrases",
      "perfect, 10% flips", "perfect"],
 )  # fmt: skip
 def test_an_oracle_that_knows_nothing_never_wins(name: str) -> None:
     """Only judges that know the labels get a conclusion; what is accepted of them is right in 90% or more."""
-    verdicts = known_oracles.played(name, known_oracles.pairs_of()[::2])
+    # The labels alternate.
+    some = [item for n, item in enumerate(known_oracles.pairs_of()) if n % 4 < 2]
+    verdicts = known_oracles.played(name, some)
     records = [record(v.task or "no", n, benchmark="oracle", values=v.values) for n, v in enumerate(verdicts)]
     said = list(ORACLE.remarks(records))
     pairs = Pairs([r.values for r in records])

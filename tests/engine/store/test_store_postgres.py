@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +60,28 @@ def test_only_reads_a_database_without_tables(database: str) -> None:
         open_store(database, read_only=True)
     open_store(database).close()
     open_store(database, read_only=True).close()
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "UTF8"])
+def test_texts_of_all_languages_are_kept(postgres: PostgresServer, encoding: str) -> None:
+    """A database of a server in the C locale has the encoding SQL_ASCII, and keeps every text."""
+    name = f"in_{encoding.lower()}"
+    postgres.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0")
+    reply = replace(REPLY, text="中 é \x00 \ud800")
+    with closing(open_store(postgres.url(name))) as store:
+        assert store.claim(["键"]) == {"键"}
+        put(store, "键", reply, model="模型")
+        found = get(store, "键")
+        assert found is not None
+        assert found.text == reply.text
+        assert [one.model for one in store.info().models] == ["模型"]
+
+
+def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresServer) -> None:
+    """The line names the encoding and the fix."""
+    postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    with pytest.raises(StoreError, match=r"has the encoding LATIN1.*ENCODING 'UTF8'"):
+        open_store(postgres.url("latin"))
 
 
 def test_a_lost_connection_is_opened_again(

@@ -20,7 +20,7 @@ from pytest_llmprops.core.errors import StoreError
 from pytest_llmprops.core.requests import Reply
 from pytest_llmprops.engine.store import sqlite
 from pytest_llmprops.engine.store.base import LEASE_SECONDS, VERSION, row_of
-from pytest_llmprops.engine.store.location import default_store
+from pytest_llmprops.engine.store.location import default_store, holds_replies
 from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from tests.support.stores import REPLY, age_claims, get, put
 
@@ -153,10 +153,11 @@ def test_unreadable_entry_is_requested_again(store: SQLiteStore, path: Path, bro
     assert "is unreadable and is asked again" in note
 
 
-@pytest.mark.parametrize("where", ["", "file/below"])
+@pytest.mark.parametrize("where", ["", "file/below", "a" * 300])
 def test_a_store_that_cannot_be_opened_names_the_option(tmp_path: Path, where: str) -> None:
-    """A path that is a folder, or lies below a file, is a one-line error that names it and --llm-store."""
+    """A folder, a path below a file, or a name that is too long is a one-line error that names --llm-store."""
     (tmp_path / "file").write_text("x")
+    assert not holds_replies(str(tmp_path / where), "m")
     with pytest.raises(StoreError) as caught:
         SQLiteStore(tmp_path / where)
     message = str(caught.value)
