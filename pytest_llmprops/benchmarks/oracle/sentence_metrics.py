@@ -1,7 +1,7 @@
 """The metrics of the linearity test (Zeng et al., section 5.1).
 
 The unit of a rate is a sentence, an entity, a changed sentence, an entity in a changed sentence, or a test;
-``docs/oracle.md`` says which. Units of a sentence, and sentences of a document, are not independent: intervals are over
+``docs/oracle-reference.md`` says which. Units of a sentence, and sentences of a document, are not independent: intervals are over
 clusters.
 """
 

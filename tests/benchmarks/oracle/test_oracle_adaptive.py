@@ -43,7 +43,7 @@ from tests.support.records import verdict as record
 
 ORACLE = OracleChecker()
 FOUR = sentence("Then Oslo wrote to Lima about Quito and Cairo.", 1)
-PAGE = (Path(__file__).parents[3] / "docs" / "oracle.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "oracle-method.md").read_text("utf-8")
 TARGET: dict[str, Any] = {
     "rule": "majority", "draw": "informative", "samples": 1, "epsilon": 0.1, "delta": 0.05,
 }  # fmt: skip
@@ -347,7 +347,7 @@ def test_without_a_target_there_are_no_documents() -> None:
 # ---- documentation
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.1), (0.1, 0.05), (0.05, 0.1), (0.05, 0.05)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.1), (0.05, 0.05)])
 def test_page_has_the_tests_and_calls(epsilon: float, delta: float) -> None:
     """The page's table has the tests, the expected calls and those of as good a bound with a fixed number of tests."""
     chosen = LinearitySettings(**{**TARGET, "samples": 3, "epsilon": epsilon, "delta": delta})

@@ -106,9 +106,9 @@ def test_every_edit_has_examples() -> None:
     """Every edit is tested and documented with its name, here and on the page, and there are no others."""
     assert [*EDITS] == [*CHANGES] == [*GUARDS]
     assert re.findall(r"^``([a-z ]+)``", module.__doc__ or "", re.M) == [*EDITS]
-    page = (ROOT / "docs" / "oracle.md").read_text("utf-8")
-    table = page[page.index("| edit | guard |") : page.index("### Floor and ceiling")]
-    assert re.findall(r"^\| `([a-z ]+)`", table, re.M) == [*EDITS]
+    page = (ROOT / "docs" / "oracle-reference.md").read_text("utf-8")
+    edits = page[page.index("has the conditions") : page.index("## How replies are read")]
+    assert re.findall(r"\*([a-z ]+)\*", " ".join(edits.split())) == [*EDITS]
 
 
 @pytest.mark.parametrize(
