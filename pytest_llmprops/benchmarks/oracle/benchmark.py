@@ -66,7 +66,7 @@ class OracleChecker(Benchmark):
     controls = frozenset({CONSISTENCY, OWN, RANDOM})
     # With quick, the tests of a sentence with four entities take about 35 calls, a pair about six.
     sizes = {
-        "small": {LINEARITY: 8, YES: 8, NO: 8, CONSISTENCY: 6, OWN: 6, RANDOM: 6},
+        "small": {LINEARITY: 6, YES: 8, NO: 8, CONSISTENCY: 6, OWN: 6, RANDOM: 6},
         "standard": {LINEARITY: 60, YES: 32, NO: 32, CONSISTENCY: 21, OWN: 21, RANDOM: 21},
     }
     metric_directions = DIRECTIONS
