@@ -152,8 +152,8 @@ def test_a_process_that_ends_without_a_socket_is_not_waited_for(tmp_path: Path) 
 
     async def work() -> list[Any]:
         client = BrokerClient(process.socket)
-        async with asyncio.timeout(client_module.CONNECT_SECONDS / 3):
-            return await asyncio.gather(ask(client, "a"), return_exceptions=True)
+        results = asyncio.gather(ask(client, "a"), return_exceptions=True)
+        return await asyncio.wait_for(results, client_module.CONNECT_SECONDS / 3)
 
     try:
         assert [str(result) for result in asyncio.run(work())] == [client_module.GONE]
