@@ -143,7 +143,7 @@ def stored(bench: Bench) -> None:
 
 def one(bench: Bench) -> None:
     """Measure a run with one item."""
-    item = "suites/test_htest.py::test_htest[stub-htest/rhyme/0001]"
+    item = "suites/test_htest.py::test_htest[stub-htest/rhyme/0201]"
     walls = []
     with running_stub(delay=0.2) as stub:
         for _ in range(max(5, bench.runs)):

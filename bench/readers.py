@@ -427,10 +427,18 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
         homophones |= {item["word"]: item for item in Homophones().load(folder).items if item.task == "asked"}
 
     def homophone(row: Mapping[str, Any], match: Literal["word", "contains"]) -> str:
-        status = judge(homophones[row["item"]], shown(row), rules, match, asks=1).status
+        item = homophones.get(row["item"])
+        if item is None:
+            # The item was replaced after the reply was written, so that the row has its fields.
+            own = {"word": row["item"], "sentence": row["sentence"], "answers": tuple(row["answers"])}
+            fields = {**own, "function_word": False, "dialect": ""}
+            item = Item("homophones/replaced", "asked", row["language"], "builtin", fields=fields)
+        status = judge(item, shown(row), rules, match, asks=1).status
         return {"correct": "C", "refused": "R"}.get(status, "W")
 
     choices = {item.id.removeprefix("dtails/"): item for item in Dtails().load(builtin).items}
+    # Of a replaced item, the row has the sentence; the variations are those of its concept.
+    concepts = {item.cluster.removeprefix("dtails/"): item for item in choices.values()}
 
     def variation(index: int | None, row: Mapping[str, Any], forms: Variations) -> str | None:
         if index is None:
@@ -438,12 +446,13 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
         return row["label"] if row["label"] in forms[index] else forms[index][0]
 
     def select(row: Mapping[str, Any]) -> str | None:
-        forms = choices[row["item"]]["variations"]
+        forms = concepts[row["item"].rpartition("/")[0]]["variations"]
         return variation(read_selection(shown(row).text, forms).index, row, forms)
 
     def translate(row: Mapping[str, Any]) -> str | None:
-        item, text = choices[row["item"]], shown(row).text
-        forms, source, concept = item["variations"], item["sentence"], item["concept"]
+        item, text = concepts[row["item"].rpartition("/")[0]], shown(row).text
+        forms, concept = item["variations"], item["concept"]
+        source = row.get("sentence") or choices[row["item"]]["sentence"]
         reading = read_translation(text, forms, unicode_words(text), source=source, concept=concept)
         return variation(reading.index, row, forms)
 
@@ -474,7 +483,8 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
     }
 
     def letter(row: Mapping[str, Any]) -> str | None:
-        item = options[row["item"]]
+        # A row whose item was replaced has its options and the place of the right one.
+        item = row if "options" in row else options[row["item"]]
         shown_options, right = item["options"], item["answer"]
         wrong = next(option for i, option in enumerate(shown_options) if i != right)
         text = row["reply"].replace("{R}", shown_options[right]).replace("{W}", wrong)

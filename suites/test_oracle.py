@@ -49,6 +49,18 @@ def test_oracle_transitivity_search(search):
     _search(search)
 
 
+@pytest.mark.llmprops("oracle", search="edit")
+def test_oracle_edit_search(search):
+    """A sentence is not equivalent to itself with another number, swapped roles or a negation."""
+    _search(search)
+
+
+@pytest.mark.llmprops("oracle", search="self")
+def test_oracle_self_search(search):
+    """A sentence is equivalent to itself after a neutral edit, and to the model's own paraphrase of it."""
+    _search(search)
+
+
 def _search(search: Any) -> None:
     from hypothesis import given
     from pytest_llmprops.fixtures.strategies import choices

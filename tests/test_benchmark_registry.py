@@ -16,8 +16,9 @@ from pytest_llmprops.benchmark_registry import (
     registrations,
 )
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
+from pytest_llmprops.core.run_metadata import RunMetadata
 
 
 @pytest.fixture(autouse=True)
@@ -104,5 +105,5 @@ def test_facts_of_another_version() -> None:
     assert (read.title, read.noun, read.controls, read.verb) == ("Two sums", "two_sums", ("a",), "answers")
     wrong: list[object] = [[], {"controls": "a"}, {"controls": [1]}, {"chance": []}, {"title": 3}]
     for value in [*wrong, {"chance": {"": "x"}}]:
-        with pytest.raises(DataError, match=r"run\.json: benchmarks\.sums"):
-            BenchmarkMetadata.from_json("sums", value)
+        with pytest.raises(ValueError, match=r"has a 'benchmarks\.sums"):
+            RunMetadata.from_json({"benchmarks": {"sums": value}}, "run")

@@ -132,9 +132,9 @@ class Counterexample:
     replicated: int = 0
 
     @property
-    def is_noise(self) -> bool:
-        """True if fewer than half of the replications repeat it. Such a counterexample does not fail its case."""
-        return 2 * self.replicated < self.replications
+    def is_repeated(self) -> bool:
+        """True if more than 60% of the replications repeat it, or if there are none. Only then it counts."""
+        return not self.replications or 5 * self.replicated > 3 * self.replications
 
 
 class Searched(TypingProtocol):
@@ -158,7 +158,7 @@ class Searched(TypingProtocol):
     async def counterexample(self) -> Counterexample | None:
         """Return the smallest counterexample so far; None if there are none.
 
-        It may ask about its point again, to say how often it repeats. If it is noise, the property should count
+        It may ask about its point again, to say how often it repeats. If it is not repeated, the property should count
         these replies too: the search goes on, and ends if nothing else is found.
 
         :raises BackendError: if a call fails.

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from pytest_llmprops.core.errors import ContractError, LLMPropsError
+from pytest_llmprops.core.record_schema import ANYTHING, DEEPEST, LARGEST
 from pytest_llmprops.core.texts import one_line, shortened
 from pytest_llmprops.core.verdicts import STATUSES, Verdict
 
@@ -97,6 +98,17 @@ def fault_line(fault: BaseException) -> str:
     return f"{fault_text(fault)} ({place})" if place else fault_text(fault)
 
 
+#: the beginning of the line on a model that could not be closed
+NOT_CLOSED = "not closed: "
+
+
+def not_closed(label: str, fault: BaseException) -> str:
+    """Return the line on a model whose ``close`` raised an exception after the last call."""
+    return (
+        f"{NOT_CLOSED}{label}: its close raised {one_line(fault_line(fault), 300)}; no result depends on it"
+    )
+
+
 def raised(benchmark: object, method: str, fault: BaseException) -> ContractError:
     """Return the error for an exception that a method of a benchmark raised."""
     return ContractError(f"{method} of {_name(benchmark)} raised {fault_line(fault)}")
@@ -166,7 +178,12 @@ def _verdict_problem(verdict: object, tasks: Collection[str]) -> str:
     if not is_number(verdict.score) or not 0 <= verdict.score <= 1:
         return f"a Verdict whose score is {number_shown(verdict.score)}; use a float from 0 to 1"
     problem = _values_problem(verdict.values) or json_problem(verdict.evidence, "evidence")
-    return f"a Verdict whose {problem}" if problem else ""
+    if problem:
+        return f"a Verdict whose {problem}"
+    if verdict.evidence and not ANYTHING.fits(verdict.evidence):
+        return f"a Verdict whose evidence has more than {DEEPEST} lists and dicts in each other"
+    large = next((name for name, value in verdict.values.items() if not -LARGEST <= value <= LARGEST), None)
+    return "" if large is None else f"a Verdict whose values[{shown(large)}] is larger than {LARGEST:g}"
 
 
 def _values_problem(values: object) -> str:

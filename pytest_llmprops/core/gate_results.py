@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
 
-from pytest_llmprops.core.strict_json import check_type
+from pytest_llmprops.core.record_schema import CheckVerdict as CheckVerdict
+from pytest_llmprops.core.record_schema import GateDecision as GateDecision
 
-Kinds = Mapping[str, type | tuple[type, ...]]
-CheckVerdict = Literal["met", "failed", "inconclusive", "invalid"]
-GateDecision = Literal["pass", "fail", "inconclusive", "invalid"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,24 +96,14 @@ class GateResult:
 
     @classmethod
     def from_json(cls, gate: Mapping[str, Any]) -> GateResult:
-        """Read a result.
-
-        :raises ValueError: with one phrase, if the decision is missing or a field has the wrong type.
-        """
-        try:
-            known = {name: gate[name] for name in cls.__slots__ if name in gate}
-            rules = tuple(
-                RuleResult(**{**rule, "checks": tuple(Check(**check) for check in rule["checks"])})
-                for rule in known.get("rules", ())
-            )
-            losses = tuple(Loss(**loss) for loss in known.get("losses", ()))
-            texts = {name: tuple(map(str, known.get(name, ()))) for name in ("reasons", "notes")}
-            result = cls(**{**known, **texts, "rules": rules, "losses": losses})
-        except (TypeError, LookupError) as error:
-            raise ValueError(f"'gate' is not the result of a gate ({error})") from None
-        for part in (result, *losses, *rules, *(check for rule in rules for check in rule.checks)):
-            _check_fields("gate", part, _GATE)
-        return result
+        """Read ``gate`` of a checked ``run.json``."""
+        rules = tuple(
+            _read(RuleResult, {**rule, "checks": tuple(_read(Check, check) for check in rule["checks"])})
+            for rule in gate.get("rules", ())
+        )
+        losses = tuple(_read(Loss, loss) for loss in gate.get("losses", ()))
+        texts = {name: tuple(gate.get(name, ())) for name in ("reasons", "notes")}
+        return _read(cls, {**gate, **texts, "rules": rules, "losses": losses})
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as plain JSON."""
@@ -135,19 +124,6 @@ class RulePlan:
     faults: Mapping[str, Sequence[str]] = field(default_factory=dict)
     pairs: int | None = None
     pairs_effective: float | None = None
-
-    @classmethod
-    def from_json(cls, plan: Mapping[str, Any]) -> RulePlan:
-        """Read the plan of a rule.
-
-        :raises ValueError: with one phrase, if a field has the wrong type.
-        :raises TypeError: if a field is missing or unknown.
-        """
-        rule = cls(**plan)
-        _check_fields("sequential", rule, _RULE_PLAN)
-        for reason, items in rule.faults.items():
-            check_type("sequential", reason, items, list)
-        return rule
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON."""
@@ -174,16 +150,9 @@ class SequentialPlan:
 
     @classmethod
     def from_json(cls, plan: Mapping[str, Any]) -> SequentialPlan:
-        """Read the plan; missing fields are empty.
-
-        :raises ValueError: with one phrase, if a field has the wrong type.
-        """
-        try:
-            rules = {name: RulePlan.from_json(rule) for name, rule in plan.get("rules", {}).items()}
-            known = {name: plan[name] for name in ("gate", "baseline", "seed") if name in plan}
-            return cls(**known, ended=plan.get("ended") is True, rules=rules)
-        except (TypeError, LookupError, AttributeError) as error:
-            raise ValueError(f"'sequential' is not the plan of a gate ({error})") from None
+        """Read ``sequential`` of a checked ``run.json``; missing fields are empty."""
+        rules = {name: _read(RulePlan, rule) for name, rule in plan.get("rules", {}).items()}
+        return _read(cls, {**plan, "rules": rules})
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as plain JSON."""
@@ -193,30 +162,6 @@ class SequentialPlan:
         }  # fmt: skip
 
 
-_NUMBER = (int, float, type(None))
-#: the types of the fields of a gate's result, its rules and their checks
-_GATE: Kinds = {
-    **dict.fromkeys(("decision", "line", "file", "sha256", "name", "verdict", "kind", "required"), str),
-    **dict.fromkeys(("measured", "reason", "benchmark", "title"), str),
-    **dict.fromkeys(("passed", "sequential", "stopped_early", "partial"), bool),
-    **dict.fromkeys(("items_used", "items_of", "items", "pairs", "lost", "gained"), int),
-    **dict.fromkeys(("value", "ci_low", "ci_high", "drop", "p"), _NUMBER),
-    "baseline": (str, type(None)),
-}
-_RULE_PLAN: Kinds = {
-    "items": int,
-    "effective": (int, float),
-    "faults": dict,
-    "pairs": (int, type(None)),
-    "pairs_effective": _NUMBER,
-}
-
-
-def _check_fields(table: str, part: object, kinds: Kinds) -> None:
-    """Check the types of the fields that ``part`` has.
-
-    :raises ValueError: with one phrase that names the first wrong one.
-    """
-    for name, kind in kinds.items():
-        if hasattr(part, name):
-            check_type(table, name, getattr(part, name), kind)
+def _read(kind: type[T], row: Mapping[str, Any]) -> T:
+    """Return a dataclass from the fields that it has; fields of later versions are ignored."""
+    return kind(**{f.name: row[f.name] for f in fields(kind) if f.name in row})  # type: ignore[arg-type]

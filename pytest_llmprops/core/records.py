@@ -9,17 +9,14 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, Self, cast, get_args
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple, Self, cast
 
+from pytest_llmprops.core.record_schema import COUNTS as COUNTS
+from pytest_llmprops.core.record_schema import RECORD_STATUSES as RECORD_STATUSES
+from pytest_llmprops.core.record_schema import SEARCH, VERDICT, check
+from pytest_llmprops.core.record_schema import RecordStatus as RecordStatus
 from pytest_llmprops.core.strict_json import JSON, encoded, number, string
-
-RecordStatus = Literal["correct", "wrong", "refused", "unparsed", "error"]
-RECORD_STATUSES: tuple[RecordStatus, ...] = get_args(RecordStatus)
-#: the counts of a summary row, in the order of statuses that every table keeps
-COUNTS = ("correct", "wrong", "refused", "unparsed", "errors")
-_NUMBER = (int, float, type(None))
-
 
 #: the empty ``values`` and ``evidence`` that all records share
 NOTHING: dict[str, Any] = {}
@@ -89,36 +86,13 @@ class VerdictRecord:
 
         :raises ValueError: with the first field that is missing or has the wrong type.
         """
-        for name in _VERDICT_TEXTS:
-            if not isinstance(line.get(name), str):
-                raise ValueError(
-                    f"has no string '{name}'" if name not in line else f"has a '{name}' that is not a string"
-                )
-        evidence = line.get("evidence", {})
-        for name, kinds in _VERDICT_OTHERS.items():
-            if name not in line:
-                raise ValueError(f"has no '{name}'")
-            if not isinstance(line[name], kinds):
-                raise ValueError(f"has a '{name}' of the wrong type ({type(line[name]).__name__})")
-        for name, value in line["values"].items():
-            if not isinstance(value, int | float):
-                raise ValueError(f"has a value '{name}' that is not a number")
-        if not all(isinstance(key, str) for key in line["requests"]):
-            raise ValueError("has 'requests' that are not all strings")
-        if not isinstance(evidence, dict):
-            raise ValueError(f"has an 'evidence' of the wrong type ({type(evidence).__name__})")
-        if line["status"] not in RECORD_STATUSES:
-            known = ", ".join(sorted(RECORD_STATUSES))
-            raise ValueError(f"has the status {line['status'][:40]!r}, which is not one of {known}")
-        sample = line.get("sample", 0)
-        if type(sample) is not int or sample < 0:
-            raise ValueError("has a 'sample' that is not a whole number of at least 0")
+        check(line, VERDICT)
         # 250,000 records may be in memory, and most of these strings are repeated.
         shared: dict[str, Any] = {name: sys.intern(line[name]) for name in _REPEATED}
         return cls(
-            id=line["id"], sample=sample, score=line["score"], expected=line["expected"],
+            id=line["id"], sample=line.get("sample", 0), score=line["score"], expected=line["expected"],
             given=line["given"], reason=line["reason"], values=line["values"] or NOTHING,
-            evidence=evidence or NOTHING,
+            evidence=line.get("evidence") or NOTHING,
             requests=tuple(line["requests"]), **shared,
         )  # fmt: skip
 
@@ -147,35 +121,17 @@ class VerdictRecord:
 
 
 _REPEATED = ("model", "benchmark", "task", "language", "source", "cluster", "status")
-_VERDICT_TEXTS = (*Group._fields, "id", "cluster", "status", "expected", "given", "reason")
-_VERDICT_OTHERS: dict[str, tuple[type, ...]] = {
-    "score": _NUMBER,
-    "values": (dict,),
-    "requests": (list,),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A row of a table in ``run.json``.
-
-    ``kinds`` has the types that each column may have, in the order in which errors name them.
-    """
-
-    kinds: ClassVar[Mapping[str, tuple[type, ...]]]
+    """A row of a table in ``run.json``."""
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Self:
-        """Read a row.
-
-        :raises ValueError: with the first column that is missing or has the wrong type.
-        """
-        if isinstance(row, dict):
-            row = cls._completed(row)
-        for column, allowed in cls.kinds.items():
-            if not isinstance(row, dict) or not isinstance(row.get(column, ...), allowed):
-                raise ValueError(f"has no valid '{column}'")
-        return cls(**{column: row[column] for column in cls.kinds})
+        """Read a row of a checked ``run.json``."""
+        row = cls._completed(dict(row))
+        return cls(**{f.name: row[f.name] for f in fields(cls)})
 
     @classmethod
     def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
@@ -204,16 +160,6 @@ class SummaryRow(_Row):
     :param within_items: mean variance of the samples of one item; None without repeats.
     """
 
-    kinds: ClassVar = {
-        **dict.fromkeys(Group._fields, (str,)),
-        **dict.fromkeys(("items", "clusters", *COUNTS), (int,)),
-        **dict.fromkeys(("accuracy", "ci_low", "ci_high"), _NUMBER),
-        "ci_method": (str, type(None)),
-        **dict.fromkeys(("samples", "answered"), (int,)),
-        **dict.fromkeys(("between_items", "within_items"), _NUMBER),
-        **dict.fromkeys(("cluster_accuracy", "cluster_ci_low", "cluster_ci_high"), _NUMBER),
-    }
-
     model: str
     benchmark: str
     task: str
@@ -241,17 +187,9 @@ class SummaryRow(_Row):
     @classmethod
     def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
         """Return a row with the columns about clusters and samples that older records lack."""
-        row = {**dict.fromkeys(("cluster_accuracy", "cluster_ci_low", "cluster_ci_high")), **row}
-        items, errors = row.get("items"), row.get("errors")
-        if "samples" in row or not (isinstance(items, int) and isinstance(errors, int)):
-            return row
-        return {
-            **row,
-            "samples": items,
-            "answered": items - errors,
-            "between_items": None,
-            "within_items": None,
-        }
+        without = ("between_items", "within_items", "cluster_accuracy", "cluster_ci_low", "cluster_ci_high")
+        items, errors = row["items"], row["errors"]
+        return {**dict.fromkeys(without), "samples": items, "answered": items - errors, **row}
 
     @property
     def has_repeats(self) -> bool:
@@ -281,11 +219,6 @@ class MetricRow(_Row):
     :param direction: ``higher``, ``lower``, ``target:X`` or ``none``.
     """
 
-    kinds: ClassVar = {
-        **dict.fromkeys((*Group._fields, "group", "name", "direction"), (str,)),
-        **dict.fromkeys(("value", "n", "ci_low", "ci_high"), _NUMBER),
-    }
-
     model: str
     benchmark: str
     task: str
@@ -314,8 +247,6 @@ class Remark(_Row):
     :param warning: whether the numbers may not mean what they seem to.
     """
 
-    kinds: ClassVar = {**dict.fromkeys(("model", "benchmark", "text"), (str,)), "warning": (bool,)}
-
     model: str
     benchmark: str
     text: str
@@ -338,6 +269,8 @@ class SearchRecord:
     :param error: the failed call that ended the search; otherwise empty.
     :param counterexample: None, or an object with ``why``, ``evidence`` (an object), the benchmark's own keys, and,
         if it was asked about again, ``replications`` and ``replicated``.
+    :param not_repeated: the same for a point at which the property did not hold, if it was asked about again and too
+        few replications repeat that; None if there is a counterexample. It is no counterexample.
     """
 
     model: str
@@ -352,6 +285,7 @@ class SearchRecord:
     calls: int
     spent: bool
     counterexample: Mapping[str, JSON] | None
+    not_repeated: Mapping[str, JSON] | None
     error: str
 
     @builtins.property
@@ -361,26 +295,25 @@ class SearchRecord:
 
     @builtins.property
     def why(self) -> str:
-        """What the counterexample shows; empty without one."""
-        return "" if self.counterexample is None else str(self.counterexample["why"])
+        """What the counterexample shows, or what was not repeated; empty without either."""
+        return "" if self._shown is None else str(self._shown["why"])
 
     @builtins.property
     def replications(self) -> int:
-        """How often the counterexample was asked about again; 0 without one, and in older records."""
+        """How often it was asked about again."""
         return self._count("replications")
 
     @builtins.property
     def replicated(self) -> int:
-        """In how many of its replications the counterexample repeated."""
+        """In how many of its replications it repeated."""
         return self._count("replicated")
 
     @builtins.property
-    def is_noise(self) -> bool:
-        """True if there is a counterexample that fewer than half of its replications repeat."""
-        return 2 * self.replicated < self.replications
+    def _shown(self) -> Mapping[str, JSON] | None:
+        return self.not_repeated if self.counterexample is None else self.counterexample
 
     def _count(self, name: str) -> int:
-        return 0 if self.counterexample is None else cast("int", self.counterexample.get(name, 0))
+        return 0 if self._shown is None else cast("int", self._shown.get(name, 0))
 
     @classmethod
     def from_json(cls, line: Mapping[str, Any]) -> SearchRecord:
@@ -388,21 +321,8 @@ class SearchRecord:
 
         :raises ValueError: with the first field that is missing or has the wrong type.
         """
-        line = {"property": "", **line}  # older lines have none
-        for name in (*Group._fields, "id", "property", "error"):
-            if not isinstance(line.get(name), str):
-                raise ValueError(f"has no string '{name}'")
-        for name in ("examples", "requests", "calls"):
-            if type(line.get(name)) is not int:
-                raise ValueError(f"has no integer '{name}'")
-        if not isinstance(line.get("spent"), bool):
-            raise ValueError("has no 'spent' that is true or false")
-        shown = line.get("counterexample", ...)
-        if shown is not None and not (isinstance(shown, dict) and isinstance(shown.get("why"), str)):
-            raise ValueError("has no 'counterexample' that is null or an object with a string 'why'")
-        for name in ("replications", "replicated"):
-            if shown is not None and type(shown.get(name, 0)) is not int:
-                raise ValueError(f"has a 'counterexample' whose '{name}' is not an integer")
+        check(line, SEARCH)
+        line = {"property": "", "not_repeated": None, **line}  # older lines have neither
         return cls(**{name: line[name] for name in cls.__slots__})
 
     def to_json(self) -> dict[str, Any]:
@@ -416,26 +336,19 @@ class SearchCounts(_Row):
 
     :param searched: items whose search was completed.
     :param counterexamples: number of these items that have a counterexample.
-    :param noise: counterexamples that fewer than half of their replications repeat.
+    :param not_repeated: number of other items where a point at which the property did not hold was not repeated.
     :param examples: number of points tried.
     :param calls: requests that the store did not answer.
     :param spent: searches that stopped at their limit of calls.
     :param errors: searches that a failed call ended; they are not in ``searched``.
     """
 
-    kinds: ClassVar = {
-        **dict.fromkeys(("benchmark", "model", "property"), (str,)),
-        **dict.fromkeys(
-            ("searched", "counterexamples", "noise", "examples", "calls", "spent", "errors"), (int,)
-        ),
-    }
-
     benchmark: str
     model: str
     property: str = ""
     searched: int = 0
     counterexamples: int = 0
-    noise: int = 0
+    not_repeated: int = 0
     examples: int = 0
     calls: int = 0
     spent: int = 0
@@ -443,4 +356,4 @@ class SearchCounts(_Row):
 
     @classmethod
     def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
-        return {"property": "", "noise": 0, **row}  # older rows have neither
+        return {"property": "", "not_repeated": 0, **row}  # older rows have neither

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.core.items import WEIGHTINGS
+from pytest_llmprops.core.errors import UsageError
 
 #: An object, or ``"module:name"`` of one that is imported when it is needed.
 Reference = str | Callable[..., Any]
@@ -92,34 +91,14 @@ class BenchmarkMetadata:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
-    def from_json(cls, name: str, value: object) -> BenchmarkMetadata:
-        """Return the recorded facts of the benchmark ``name``; fields of later versions are ignored.
-
-        :raises DataError: if a value has the wrong type.
-        """
-        where = f"run.json: benchmarks.{name}"
-        if not isinstance(value, Mapping):
-            raise DataError(f"{where} is not an object")
+    def from_json(cls, name: str, value: Mapping[str, Any]) -> BenchmarkMetadata:
+        """Read the facts of ``name`` in a checked ``run.json``; fields of later versions are ignored."""
         default = cls.unknown(name)
         known: dict[str, Any] = {}
         for f in fields(cls):
             recorded, default_value = value.get(f.name), getattr(default, f.name)
-            if recorded is None:
-                known[f.name] = default_value
-            elif isinstance(default_value, tuple):
-                if not isinstance(recorded, list) or not all(isinstance(x, str) for x in recorded):
-                    raise DataError(f"{where}.{f.name} is not a list of strings")
-                known[f.name] = tuple(recorded)
-            elif not isinstance(recorded, Mapping if isinstance(default_value, Mapping) else str):
-                kind = "an object" if isinstance(default_value, Mapping) else "a string"
-                raise DataError(f"{where}.{f.name} is not {kind}")
-            else:
-                known[f.name] = recorded
-        if known["weighting"] not in WEIGHTINGS:
-            raise DataError(f"{where}.weighting is not one of {', '.join(WEIGHTINGS)}")
-        for f_name in ("chance", "accuracy_targets"):
-            if not all(isinstance(x, int | float) for x in known[f_name].values()):
-                raise DataError(f"{where}.{f_name} has a value that is not a number")
+            is_tuple = isinstance(recorded, list) and isinstance(default_value, tuple)
+            known[f.name] = default_value if recorded is None else tuple(recorded) if is_tuple else recorded
         return cls(**known)
 
     def chance_of(self, task: str = "") -> float | None:

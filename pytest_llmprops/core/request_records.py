@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_llmprops.core.record_schema import REQUEST, check
 from pytest_llmprops.core.requests import Chat, Reply, Request, Usage, request_to_json
 from pytest_llmprops.core.strict_json import JSON, encoded, number, string
 
@@ -54,12 +55,7 @@ class RequestRecord:
         :param prefixes: the texts of the lines with a ``prefix_id`` before this one, by that id.
         :raises ValueError: naming what is missing or of the wrong type.
         """
-        for name in ("key", "request"):
-            if name not in line:
-                raise ValueError(f"has no '{name}'")
-        for name, kinds in _KINDS.items():
-            if name in line and not isinstance(line[name], kinds):
-                raise ValueError(f"has a '{name}' of the wrong type ({type(line[name]).__name__})")
+        check(line, REQUEST)
         reply, usage = line.get("reply", {}), line.get("usage", {})
         request = line["request"]
         if "messages" in request:
@@ -72,17 +68,17 @@ class RequestRecord:
             line.get("role", ""),
             line.get("kind", ""),
             request,
-            reply=str(reply.get("text") or ""),
+            reply=reply.get("text") or "",
             reply_value=reply.get("value"),
             logprobs=reply.get("logprobs"),
-            note=str(reply.get("note") or ""),
+            note=reply.get("note") or "",
             finish_reason=line.get("finish_reason", ""),
             served_model=line.get("served_model", ""),
             usage=Usage(**{name: usage.get(name, 0) for name in Usage.__slots__}),
             cached=line.get("cached", False),
             seconds=line.get("seconds", 0.0),
             via=line.get("via", ""),
-            reasoning=str(reply.get("reasoning") or ""),
+            reasoning=reply.get("reasoning") or "",
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -182,25 +178,12 @@ def _tokens(usage: Usage) -> dict[str, int]:
     }
 
 
-_KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("key", "role", "kind", "finish_reason", "served_model", "via"), str),
-    **dict.fromkeys(("request", "reply", "usage"), dict),
-    "cached": bool,
-    "seconds": (int, float),
-}
-
-
-def _full_messages(messages: object, prefixes: Mapping[str, str]) -> list[list[str]]:
+def _full_messages(messages: Any, prefixes: Mapping[str, str]) -> list[list[str]]:
     """Return messages as ``[role, content]`` with the shared prefixes put back."""
     try:
         return [
-            [
-                str(role),
-                content if isinstance(content, str) else prefixes[content["prefix"]] + content["rest"],
-            ]
-            for role, content in messages  # type: ignore[attr-defined]
+            [role, content if isinstance(content, str) else prefixes[content["prefix"]] + content["rest"]]
+            for role, content in messages
         ]
     except LookupError:
         raise ValueError("has a prefix that no earlier line defines") from None
-    except (TypeError, ValueError):
-        raise ValueError("has messages that are not pairs of role and content") from None

@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_llmprops.core.record_schema import RUN, check
+from pytest_llmprops.core.record_schema import SCHEMA as SCHEMA
 from pytest_llmprops.core.records import MetricRow, Remark, SearchCounts, SummaryRow
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Usage
-from pytest_llmprops.core.strict_json import JSON, check_type
+from pytest_llmprops.core.strict_json import JSON
 
 if TYPE_CHECKING:  # runs without a gate do not need it
     from pytest_llmprops.core.gate_results import GateResult, SequentialPlan
 
-#: the schema that is written; schema 1 can also be read
-SCHEMA = 2
+#: in the note on a benchmark that could not be loaded, between its name and the reason
+NOT_MEASURED = ": not measured: "
 #: stored replies of an unpinned model are old after this time, in seconds
 DAY = 86400.0
 T = TypeVar("T")
@@ -37,8 +39,7 @@ class OldReplies:
     @classmethod
     def from_json(cls, counts: Mapping[str, Any]) -> OldReplies:
         """Read ``old_replies`` of a model; fields of later versions are ignored."""
-        known = {f.name: counts[f.name] for f in fields(cls) if isinstance(counts.get(f.name), int | float)}
-        return cls(**known)
+        return cls(**{f.name: counts[f.name] for f in fields(cls) if f.name in counts})
 
     def add(self, age: float, *, before_list_change: bool) -> None:
         """Count a stored reply of this age, in seconds."""
@@ -61,16 +62,6 @@ class PriceFacts:
     input: float
     output: float
     source: str
-
-    @classmethod
-    def from_json(cls, price: Any) -> PriceFacts | None:
-        """Read ``price`` of a model; None if a part is missing or has another type."""
-        if not isinstance(price, Mapping):
-            return None
-        sent, received, source = (price.get(name) for name in ("input", "output", "source"))
-        if not isinstance(sent, int | float) or not isinstance(received, int | float):
-            return None
-        return cls(sent, received, str(source))
 
     def of(self, usage: Usage, via: str = "") -> float:
         """Return the cost of a call in USD.
@@ -103,21 +94,16 @@ class ModelMetadata:
 
     @classmethod
     def from_json(cls, model: Mapping[str, Any]) -> ModelMetadata:
-        """Read one member of ``models`` or ``helpers``.
-
-        :raises ValueError: if a field is of the wrong type.
-        """
-        served, old = model.get("served_as"), model.get("old_replies") or {}
-        check_type("models", "served_as", served, (list, type(None)))
-        check_type("models", "old_replies", old, dict)
+        """Read one member of ``models`` or ``helpers`` of a checked ``run.json``."""
+        served, price = model.get("served_as"), model.get("price")
         return cls(
-            spec=str(model.get("spec", "")),
-            imported=bool(model.get("imported")),
+            spec=model.get("spec", ""),
+            imported=model.get("imported", False),
             identity=model.get("identity"),
             pinned=model.get("pinned"),
-            served_as=None if served is None else tuple(map(str, served)),
-            old_replies=OldReplies.from_json(old),
-            price=PriceFacts.from_json(model.get("price")),
+            served_as=None if served is None else tuple(served),
+            old_replies=OldReplies.from_json(model.get("old_replies") or {}),
+            price=None if price is None else PriceFacts(price["input"], price["output"], price["source"]),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -156,18 +142,13 @@ class ProtocolMetadata:
 
     @classmethod
     def from_json(cls, protocol: Mapping[str, Any]) -> ProtocolMetadata:
-        """Read one member of ``protocols``.
-
-        :raises ValueError: if a field is of the wrong type.
-        """
-        for name, kind in (("settings", dict), ("overrides", dict), ("assumed", list)):
-            check_type("protocols", name, protocol.get(name) or kind(), kind)
+        """Read one member of ``protocols`` of a checked ``run.json``."""
         return cls(
-            name=str(protocol.get("name", "")),
+            name=protocol.get("name", ""),
             settings=protocol.get("settings") or {},
             seed=protocol.get("seed"),
-            assumed=tuple(map(str, protocol.get("assumed") or ())),
-            gives_up=str(protocol.get("gives_up") or ""),
+            assumed=tuple(protocol.get("assumed") or ()),
+            gives_up=protocol.get("gives_up") or "",
             overrides=protocol.get("overrides") or {},
         )
 
@@ -223,14 +204,8 @@ class CallFacts(CallCounts):
 
     @classmethod
     def from_json(cls, calls: Mapping[str, Any]) -> CallFacts:
-        """Read ``calls``.
-
-        :raises ValueError: if a counter is not a number.
-        """
-        known = {column.name: calls[column.name] for column in fields(cls) if column.name in calls}
-        for name, value in known.items():
-            check_type("calls", name, value, _OPTIONAL_NUMBER if name in _MAY_BE_UNKNOWN else _NUMBER)
-        return cls(**known)
+        """Read ``calls`` of a checked ``run.json``."""
+        return cls(**{column.name: calls[column.name] for column in fields(cls) if column.name in calls})
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
@@ -328,11 +303,7 @@ class RunMetadata:
     @property
     def selected_items(self) -> dict[str, tuple[int, int]]:
         """Benchmark -> number of selected items and of all items; empty for a record without them."""
-        return {
-            name: (counts["items"], counts["of"])
-            for name, counts in self.selection.items()
-            if isinstance(counts.get("items"), int) and isinstance(counts.get("of"), int)
-        }
+        return {name: (counts["items"], counts["of"]) for name, counts in self.selection.items()}
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any], run_id: str) -> RunMetadata:
@@ -341,28 +312,9 @@ class RunMetadata:
         :param run_id: the id for a file without one.
         :raises ValueError: with one phrase that names the problem.
         """
+        # The reader refuses another schema with a message of its own.
+        check({**facts, "schema": SCHEMA}, RUN)
         facts = {"run_id": run_id, **{name: value for name, value in facts.items() if value is not None}}
-        for names, kind, what in ((_OBJECTS, dict, "an object"), (_LISTS, list, "a list")):
-            for name in names:
-                if not isinstance(facts.get(name, kind()), kind):
-                    raise ValueError(f"'{name}' must be {what}")
-        for name in _STRINGS:
-            if not isinstance(facts.get(name, ""), str):
-                raise ValueError(f"'{name}' must be a string")
-        if not isinstance(facts.get("complete", False), bool):
-            raise ValueError("'complete' must be true or false")
-        if not isinstance(facts.get("expected", 0), int):
-            raise ValueError("'expected' must be a number")
-        tables = {name: _rows(name, facts.get(name, ()), read) for name, read in _TABLES.items()}
-        for name, member_kind in _MEMBERS.items():
-            for member, value in facts.get(name, {}).items():
-                check_type(name, member, value, member_kind)
-        for label, changes in facts.get("deviations", {}).items():
-            for change in changes:
-                check_type("deviations", label, change, str)
-        for name, models in facts.get("not_served", {}).items():
-            for items in models.values():
-                check_type("not_served", name, items, int)
         git, sequential, decision = facts.get("git"), facts.get("sequential"), facts.get("gate")
         gate: GateResult | None = None
         plan: SequentialPlan | None = None
@@ -371,21 +323,18 @@ class RunMetadata:
 
             plan = SequentialPlan.from_json(sequential) if sequential else None
             gate = GateResult.from_json(decision) if decision else None
-        known = {name: facts[name] for name in _AS_WRITTEN if name in facts}
+        known: dict[str, Any] = {name: facts[name] for name in _AS_WRITTEN if name in facts}
+        known |= {name: tuple(map(read, facts.get(name, ()))) for name, read in _TABLES.items()}
         return cls(
             **known,
             models={label: ModelMetadata.from_json(m) for label, m in facts.get("models", {}).items()},
             helpers={role: ModelMetadata.from_json(m) for role, m in facts.get("helpers", {}).items()},
             protocols={name: ProtocolMetadata.from_json(p) for name, p in facts.get("protocols", {}).items()},
             benchmarks={n: BenchmarkMetadata.from_json(n, b) for n, b in facts.get("benchmarks", {}).items()},
-            git=GitState(str(git["commit"]), git.get("dirty") is True) if git and "commit" in git else None,
+            git=GitState(git["commit"], git.get("dirty", False)) if git and "commit" in git else None,
             calls=CallFacts.from_json(facts.get("calls", {})),
-            summary=tables["summary"],
-            metrics=tables["metrics"],
-            searches=tables["searches"],
-            remarks=tables["remarks"],
             sequential=plan,
-            notes=tuple(map(str, facts.get("notes", ()))),
+            notes=tuple(facts.get("notes", ())),
             gate=gate,
         )
 
@@ -398,32 +347,11 @@ class RunMetadata:
         return written
 
 
-_OBJECTS = (
-    "models", "helpers", "protocols", "options", "versions", "data", "deviations", "calls", "git", "not_served",
-    "sequential", "gate", "benchmarks", "files", "selection",
-)  # fmt: skip
-_LISTS = ("summary", "metrics", "searches", "remarks", "notes")
-_STRINGS = ("run_id", "started", "finished", "stopped", "promoted_from", "promoted_at")
-_NUMBER, _OPTIONAL_NUMBER = (int, float), (int, float, type(None))
-#: the fields of ``calls`` that may be null
-_MAY_BE_UNKNOWN = ("cost_usd", "in_process", "in_process_seconds")
 _TABLES: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "summary": SummaryRow.from_json,
     "metrics": MetricRow.from_json,
     "searches": SearchCounts.from_json,
     "remarks": Remark.from_json,
-}
-_MEMBERS = {
-    "models": dict,
-    "helpers": dict,
-    "protocols": dict,
-    "benchmarks": dict,
-    "versions": str,
-    "data": str,
-    "deviations": list,
-    "not_served": dict,
-    "files": str,
-    "selection": dict,
 }
 _AS_WRITTEN = (
     "run_id", "schema", "started", "finished", "complete", "options", "versions", "data", "deviations", "expected",
@@ -435,16 +363,6 @@ _ORDER = (
     "git", "data", "deviations", "calls", "summary", "metrics", "benchmarks", "expected",
     "not_served", "remarks", "stopped", "notes",
 )  # fmt: skip
-
-
-def _rows(name: str, rows: Sequence[Any], read: Callable[[Mapping[str, Any]], T]) -> tuple[T, ...]:
-    parsed = []
-    for number, row in enumerate(rows, 1):
-        try:
-            parsed.append(read(row))
-        except ValueError as error:
-            raise ValueError(f"row {number} of '{name}' {error}") from None
-    return tuple(parsed)
 
 
 def _plain(value: Any) -> Any:

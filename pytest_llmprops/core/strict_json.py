@@ -92,15 +92,6 @@ def short(text: str) -> str:
     return repr(shortened(text, _SHOWN))
 
 
-def check_type(table: str, name: str, value: object, kind: type | tuple[type, ...]) -> None:
-    """Check the type of a value in a table of a file.
-
-    :raises ValueError: with one phrase that names the value.
-    """
-    if not isinstance(value, kind):
-        raise ValueError(f"'{table}' has a '{name}' of the wrong type ({type(value).__name__})")
-
-
 # JSON in a model's reply, read leniently: anywhere in the text, with the mistakes that models make.
 
 #: a JSON object found in a reply: its keys and values in order, repeated keys included

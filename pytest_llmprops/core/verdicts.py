@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, get_args
 
 from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.record_schema import TEXT
 from pytest_llmprops.core.records import NOTHING, VerdictRecord
 from pytest_llmprops.core.strict_json import JSON
+from pytest_llmprops.core.texts import shortened
 
 # Evidence: the JSON object in which a verdict keeps what the benchmark knew when it judged.
 #
@@ -218,9 +220,9 @@ def record_of(
         sample=sample,
         status="error" if verdict is None else verdict.status,
         score=None if verdict is None else verdict.score,
-        expected="" if verdict is None else verdict.expected,
-        given="" if verdict is None else verdict.given,
-        reason=error if verdict is None else verdict.reason,
+        expected="" if verdict is None else shortened(verdict.expected, TEXT),
+        given="" if verdict is None else shortened(verdict.given, TEXT),
+        reason=shortened(error if verdict is None else verdict.reason, TEXT),
         values=NOTHING if verdict is None else verdict.values or NOTHING,
         evidence=NOTHING if verdict is None else verdict.evidence or NOTHING,
         requests=tuple(requests),

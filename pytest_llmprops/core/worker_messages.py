@@ -243,6 +243,7 @@ class CollectionMetadata:
     :param classes: benchmark -> where its class can be loaded from.
     :param not_served: benchmark -> model -> number of items.
     :param selection: see :class:`~pytest_llmprops.core.run_metadata.RunMetadata`.
+    :param is_whole: False if a selected benchmark could not be loaded, so that the run cannot be complete.
     """
 
     cases: int = 0
@@ -258,6 +259,7 @@ class CollectionMetadata:
     classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     not_served: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     selection: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    is_whole: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_llmprops.core.contracts import fault_line
+from pytest_llmprops.core.contracts import fault_line, not_closed
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
 from pytest_llmprops.core.reasoning import answer_of, is_cut
 from pytest_llmprops.core.requests import GENERATED, Chat, Reply, Request
@@ -439,8 +439,11 @@ class Broker:
             "batches": None if self.waves is None else self.waves.report(),
         }
 
-    async def close(self) -> None:
-        """Cancel open calls, free the models, and close the store and the log."""
+    async def close(self) -> list[str]:
+        """Cancel open calls, free the models, and close the store and the log.
+
+        Return one line per model that could not be closed.
+        """
         self._is_closed = True
         if self.waves is not None:
             await self.waves.close()
@@ -457,10 +460,14 @@ class Broker:
         await self._known.close()
         if self._log:
             self._log.close()
-        # Close the models last and ignore errors: the record is complete.
-        for served in self._served.values():
-            with contextlib.suppress(BaseException):
+        # Close the models last: the record is complete, whatever they raise.
+        problems = []
+        for label, served in self._served.items():
+            try:
                 await _close_model(served.model)
+            except BaseException as fault:
+                problems.append(not_closed(label, fault))
+        return problems
 
 
 async def _close_model(model: Model) -> None:

@@ -54,19 +54,17 @@ class LoopThread:
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
+        self._is_closing = False
         self._thread = threading.Thread(target=self._run, name="llmprops-engine", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
-        while True:
-            try:
+        # A benchmark may stop the loop: with loop.stop(), or with a task that raises one of these exceptions. The task
+        # has it as its exception, too, for whoever awaits it; the other cases go on.
+        while not self._is_closing:
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
                 self.loop.run_forever()
-            except (SystemExit, KeyboardInterrupt):
-                # A task that a benchmark started raised it. The task has it as its exception, too, for whoever awaits
-                # it; the other cases go on.
-                continue
-            return
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run ``work`` on the loop and return its result."""
@@ -79,6 +77,7 @@ class LoopThread:
 
     def close(self) -> None:
         """Stop the loop and wait for the thread."""
+        self._is_closing = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(CLOSE_SECONDS)
         if not self._thread.is_alive():

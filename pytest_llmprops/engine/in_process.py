@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from pytest_llmprops.core.benchmark import Benchmark, Serve
-from pytest_llmprops.core.contracts import checked_verdict, fault_line, returned, type_name
+from pytest_llmprops.core.contracts import checked_verdict, fault_line, not_closed, returned, type_name
 from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.requests import Reply, Request
 from pytest_llmprops.core.worker_messages import InProcessUse
@@ -172,14 +171,18 @@ class InProcess:
             for label, served in self._served.items()
         }
 
-    def close(self) -> None:
-        """Free the models."""
-        for served in self._served.values():
-            # Everything is recorded; a model that cannot be closed costs nothing, whatever it raises.
-            with contextlib.suppress(BaseException):
+    def close(self) -> list[str]:
+        """Free the models. Return one line per model that could not be closed."""
+        problems = []
+        for label, served in self._served.items():
+            # Everything is recorded, whatever a model raises.
+            try:
                 served.model.close()
+            except BaseException as fault:
+                problems.append(not_closed(label, fault))
         self._served.clear()
         self._queues.clear()
+        return problems
 
 
 def _evaluate_all(cases: Sequence[Case], serve_all: Serve) -> list[Outcome] | None:

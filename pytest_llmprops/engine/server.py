@@ -214,7 +214,8 @@ async def run(config: BrokerConfig, path: str) -> None:
         await _standard_input_closed()
     finally:
         listening.close()
-        await broker.close()
+        # The controller reads them when this process has ended.
+        sys.stderr.writelines(f"{line}\n" for line in await broker.close())
 
 
 def main() -> None:

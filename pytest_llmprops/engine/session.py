@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
 
+from pytest_llmprops.core.contracts import NOT_CLOSED
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.requests import Kind, Reply, Request
 from pytest_llmprops.engine.batch.activity import Activity, WaitingClient
@@ -254,16 +255,21 @@ class Engine:
         """Stop the run."""
         self._thread.call(_stop(self.broker, reason), CLOSE_SECONDS)
 
-    def close(self) -> None:
-        """Cancel open work and free everything."""
+    def close(self) -> list[str]:
+        """Cancel open work and free everything. Return one line per model of this process that could not be closed."""
+        problems: list[str] = []
         # A model whose close hangs is left behind; what comes before it is closed.
         with contextlib.suppress(TimeoutError):
-            self._thread.call(self._close(), CLOSE_SECONDS)
+            problems = self._thread.call(self._close(), CLOSE_SECONDS)
         self._thread.close()
+        return problems
 
-    async def _close(self) -> None:
+    async def _close(self) -> list[str]:
         await self._evaluator.close()
+        if isinstance(self.broker, Broker):
+            return await self.broker.close()
         await self.broker.close()
+        return []
 
 
 async def _quietly(work: Coroutine[Any, Any, None]) -> None:
@@ -354,8 +360,11 @@ class BrokerProcess:
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
         return f"the broker process ended with status {status}: {lines[-1] if lines else 'no message'}"
 
-    def close(self) -> None:
-        """Ask the process to end, wait for it, and remove its folder."""
+    def close(self) -> list[str]:
+        """Ask the process to end, wait for it, and remove its folder.
+
+        Return one line per model that it could not close.
+        """
         assert self.process.stdin is not None
         try:
             self.process.stdin.close()
@@ -364,5 +373,8 @@ class BrokerProcess:
             self.process.kill()
             self.process.wait()
         self._starting.join()
+        self._errors.seek(0)
+        lines = self._errors.read().decode("utf-8", "replace").splitlines()
         self._errors.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+        return [line for line in lines if line.startswith(NOT_CLOSED)]

@@ -30,6 +30,7 @@ from pytest_llmprops.core.items import Item, check_unique, limited, sized
 from pytest_llmprops.core.protocols import Protocol, resolve
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
 from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.core.run_metadata import NOT_MEASURED
 from pytest_llmprops.data.files import DataFolder, data_folder, read_manifest
 from pytest_llmprops.engine.evaluator import Case, CaseGroup
 from pytest_llmprops.models.registry import available_default, find_backend, parse_spec
@@ -257,7 +258,7 @@ class Cases:
     def _set_unreadable(self, benchmark: Benchmark, error: LLMPropsError) -> None:
         name = benchmark.name
         self.unreadable[name] = Unreadable(name, tuple(benchmark.task_about), str(error))
-        self.notes.append(f"{name}: not measured: {error}")
+        self.notes.append(f"{name}{NOT_MEASURED}{error}")
 
     def _made(self, benchmark: Benchmark) -> Selection:
         try:

@@ -191,6 +191,8 @@ class Collection:
         #: benchmark -> the first test file that uses it
         self._test_files: dict[str, str] = {}
         self._has_searches = False
+        #: a selected function fails because its benchmark could not be loaded
+        self._lacks_benchmark = False
         #: the blocks of a sequential gate, known after :meth:`settle`
         self.schedule: SequentialSchedule | None = None
 
@@ -358,6 +360,8 @@ class Collection:
                 self._gating.check([case for unit in units.values() for case in cases_in(unit)], self._cases)
             if self.is_sequential and units and not self.only_collects(session):
                 self._order_by_blocks(session, list(units.values()))
+        ordinary = (item for item in session.items if not isinstance(item, light_items.LightItem))
+        self._lacks_benchmark = any(unreadable_of(item) is not None for item in ordinary)
         self.selected, self._items = self._measured(session.items)
         self.remaining = self.selected
         if self._kept.cases or self._kept.searches:
@@ -451,6 +455,7 @@ class Collection:
             },
             not_served=self._not_served(),
             selection=self._selection(),
+            is_whole=not self._lacks_benchmark,
         )
 
     def _selection(self) -> dict[str, dict[str, int]]:

@@ -344,8 +344,8 @@ class Controller:
         self.recording.close()
 
     def _end_engine(self) -> None:
-        self.session.close()
-        self.broker.close()
+        # The record is finished; the summary has these lines.
+        self.recording.notes += [*self.session.close(), *self.broker.close()]
 
     def pytest_unconfigure(self) -> None:
         self.close()

@@ -385,14 +385,16 @@ class Evaluation:
         """Return the use of each model inside this process, by label."""
         return self._in_process.use() if self._in_process is not None else {}
 
-    def close(self) -> None:
-        """Cancel open work; safe to call twice."""
+    def close(self) -> list[str]:
+        """Cancel open work; safe to call twice. Return one line per model that could not be closed."""
+        problems = []
         if self._engine is not None:
             engine, self._engine = self._engine, None
-            engine.close()
+            problems += engine.close()
         if self._in_process is not None:
             served, self._in_process = self._in_process, None
-            served.close()
+            problems += served.close()
+        return problems
 
 
 def _pair(case: Case) -> tuple[str, str]:

@@ -67,7 +67,7 @@ def final_facts(
 
     Return also one line for each metric or remark that the code of a benchmark could not compute.
 
-    :param is_whole: the run was neither interrupted nor stopped.
+    :param is_whole: the run was neither interrupted nor stopped, and all selected benchmarks could be loaded.
     :param benchmarks: by name; the metrics and remarks of others are missing.
     :param not_needed: number of cases that a sequential gate did not need.
     :param default_roles: roles of default helpers, which are recorded only if they served a request.
@@ -366,7 +366,7 @@ class Recording:
             self.in_order,
             report,
             collection,
-            is_whole=not self.is_interrupted and self.stopped is None,
+            is_whole=not self.is_interrupted and self.stopped is None and collection.is_whole,
             benchmarks=benchmarks,
             not_needed=len(self._not_needed),
             default_roles=session.cases.helpers.defaults,

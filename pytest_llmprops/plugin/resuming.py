@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,6 +18,7 @@ from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMeta
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.plugin.options import RunOptions, plain_option
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
+from pytest_llmprops.runs.json_lines import open_record_file
 from pytest_llmprops.runs.parts import (
     SAME_OPTIONS,
     is_merged,
@@ -27,7 +28,7 @@ from pytest_llmprops.runs.parts import (
     summed_calls,
 )
 from pytest_llmprops.runs.reader import Run, read_run
-from pytest_llmprops.runs.record import lock_verdicts, utc_now, versions
+from pytest_llmprops.runs.record import check_no_links, lock_verdicts, utc_now, versions
 
 RESUMED = "resumed at "
 
@@ -139,8 +140,9 @@ def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mappi
         raise UsageError("--llm-resume: name the run to go on with: --llm-run DIR")
     folder = Path(settings.run)
     where = _where(folder)
-    if not (folder / "run.json").is_file():
+    if not os.path.lexists(folder / "run.json"):
         raise UsageError(f"{where}: has no run.json, so it is not a run; leave out --llm-resume to begin one")
+    check_no_links(folder)
     lock = lock_verdicts(folder)
     try:
         run = read_run(folder)
@@ -241,9 +243,14 @@ def _is_mended(problem: str) -> bool:
 
 def _cut_incomplete_line(path: Path) -> None:
     """Remove the last line of a killed run's file if it is incomplete, so that lines can be appended."""
-    with contextlib.suppress(FileNotFoundError):
-        raw = path.read_bytes()
-        whole = raw[: raw.rfind(b"\n") + 1]
-        if len(whole) < len(raw):
-            with replacing(path) as draft:
-                draft.write_bytes(whole)
+    try:
+        with open_record_file(path) as file:
+            raw = file.read()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
+    whole = raw[: raw.rfind(b"\n") + 1]
+    if len(whole) < len(raw):
+        with replacing(path) as draft:
+            draft.write_bytes(whole)

@@ -43,7 +43,7 @@ from pytest_llmprops.runs.record import counterexample_text
 T = TypeVar("T")
 #: maximum number of points that hypothesis tries, without those of shrinking
 EXAMPLES = 100
-#: maximum number of times that hypothesis starts; it starts again after a counterexample that may be noise
+#: maximum number of times that hypothesis starts; it starts again after a point that was not repeated
 ROUNDS = 10
 
 
@@ -75,6 +75,7 @@ class Search:
         self.examples = 0
         #: the search used all its calls before hypothesis finished
         self.spent = False
+        #: it counts only if it is repeated
         self.counterexample: Counterexample | None = None
         self.failure: BaseException | None = None
         #: a mistake of the benchmark that ended the search
@@ -102,8 +103,8 @@ class Search:
     def run(self, test: Callable[[], object]) -> None:
         """Run ``test``, a function under ``@given`` that asserts :meth:`holds`, with hypothesis.
 
-        Every run draws the same points. Hypothesis draws and shrinks; it neither explains nor stores anything. A
-        counterexample that may be noise is kept, but fails nothing, and hypothesis looks for another one.
+        Every run draws the same points. Hypothesis draws and shrinks; it neither explains nor stores anything. What
+        is not repeated is kept, but fails nothing, and hypothesis looks for a counterexample again.
 
         :raises AssertionError: if there is a counterexample, with one line on it. If all calls were used, it may not
             be the smallest. :raises BackendError: if a call failed.
@@ -126,19 +127,15 @@ class Search:
         failed: AssertionError | None = None
         for _ in range(ROUNDS):
             failed = self._round(search_once)
-            if failed is None or not self._is_noise:
+            if failed is None or self.counterexample is None or self.counterexample.is_repeated:
                 break
-        if self.counterexample is not None and not self._is_noise:
+        if self.counterexample is not None and self.counterexample.is_repeated:
             self.failure = AssertionError(self.line)
         elif failed is not None and (self._held or self.counterexample is None):
             raise failed
         self._on_end(self)
         if self.failure is not None:
             raise self.failure from None
-
-    @property
-    def _is_noise(self) -> bool:
-        return self.counterexample is not None and self.counterexample.is_noise
 
     def _round(self, search_once: Callable[[], object]) -> AssertionError | None:
         """Let hypothesis search once, and ask for the counterexample. Return the failed assertion, if any."""
@@ -197,7 +194,7 @@ class Search:
         """Return the line of ``searches.jsonl``."""
         item = self.case.item
         backend = isinstance(self.failure, BackendError)
-        shown = None
+        shown, is_repeated = None, self.counterexample is not None and self.counterexample.is_repeated
         if self.counterexample is not None:
             shown = {
                 "why": self.counterexample.why,
@@ -219,7 +216,8 @@ class Search:
             requests=self.requests,
             calls=self.calls,
             spent=self.spent,
-            counterexample=shown,
+            counterexample=shown if is_repeated else None,
+            not_repeated=None if is_repeated else shown,
             error=str(self.failure) if backend else "",
         )
 
@@ -238,8 +236,12 @@ def properties(search: Search) -> list[tuple[str, str]]:
         rows.append(("llmprops.search.property", search.property))
     if search.counterexample is not None:
         text = terminal_line(counterexample_text(search.record()))
-        rows.append(("llmprops.search.counterexample", text))
+        rows.append((f"llmprops.search.{_kind_of(search.counterexample)}", text))
     return rows
+
+
+def _kind_of(counterexample: Counterexample) -> str:
+    return "counterexample" if counterexample.is_repeated else "not_repeated"
 
 
 #: name under which the part is registered with pytest
@@ -428,7 +430,8 @@ class Searching:
         shown = evidence_texts(search.counterexample.evidence)
         why = counterexample_text(search.record())
         texts = [why, *(f"{name}:\n{text}" for name, text in shown)]
-        allure.attach(bounded("\n\n".join(texts)), "counterexample", allure.attachment_type.TEXT)
+        name = _kind_of(search.counterexample).replace("_", " ")
+        allure.attach(bounded("\n\n".join(texts)), name, allure.attachment_type.TEXT)
 
     # ---- reports
 

@@ -113,14 +113,16 @@ class SessionBroker:
         """Return one line on why the process ended; None while it is running, or without a process."""
         return None if self._process is None else self._process.failure()
 
-    def close(self) -> None:
-        """End the process; safe to call twice."""
+    def close(self) -> list[str]:
+        """End the process; safe to call twice. Return one line per model that it could not close."""
+        problems: list[str] = []
         if self._monitor is not None:
             self._monitor.close()
             self._monitor = None
         if self._process is not None:
-            self._process.close()
+            problems = self._process.close()
             self._process = None
+        return problems
 
 
 # What a run with a model changes in its process, and restores at its end: garbage collection and the table of
@@ -396,9 +398,9 @@ class LLMSession:
         assert self._worker_input is not None
         return str(self._worker_input["workerid"])
 
-    def close(self) -> None:
-        """Cancel open work; safe to call twice."""
-        self.evaluation.close()
+    def close(self) -> list[str]:
+        """Cancel open work; safe to call twice. Return one line per model that could not be closed."""
+        return self.evaluation.close()
 
 
 def begin_alone(items: Sequence[pytest.Item], collection: Collection, evaluation: Evaluation) -> None:

@@ -88,15 +88,15 @@ def search_lines(searched: Sequence[SearchCounts], rows: Sequence[SearchRecord])
         names = (("counterexamples", "counterexample"), ("examples", "example"), ("calls", "call"))
         amounts = (counted(getattr(counts, name), noun) for name, noun in names)
         line = f"search{of}: {counted(counts.searched, 'item')} searched, {', '.join(amounts)}"
-        if counts.noise:
-            line += f"; {counts.noise} of the counterexamples may be noise"
+        if counts.not_repeated:
+            line += f"; {counts.not_repeated} not repeated"
         if counts.spent:
             line += f"; {counts.spent} stopped when their calls were spent"
         if counts.errors:
             line += f"; {counts.errors} ended by a backend error"
         lines.append(line)
-        bad = [row for row in own if row.counterexample is not None]
-        bad.sort(key=lambda row: row.is_noise)
+        bad = [row for row in own if row.why]
+        bad.sort(key=lambda row: row.counterexample is None)
         lines += [f"  {r.id}: {counterexample_text(r)}" for r in bad[:SHOWN]]
         if len(bad) > SHOWN:
             lines.append(f"  … and {len(bad) - SHOWN} more in {FILE}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import replace
 from functools import cache
 from typing import TypeVar
 
@@ -23,7 +24,11 @@ def facts_of(benchmark: str, *runs: RunMetadata) -> BenchmarkMetadata | None:
     """
     for facts in runs:
         if benchmark in facts.benchmarks:
-            return facts.benchmarks[benchmark]
+            recorded = facts.benchmarks[benchmark]
+            # Records of earlier versions do not say which tasks need a metric. A gate must not accept their accuracy.
+            if not recorded.unranked and (installed := installed_facts(benchmark)) and installed.unranked:
+                return replace(recorded, unranked=installed.unranked)
+            return recorded
     return installed_facts(benchmark)
 
 

@@ -21,6 +21,7 @@ from pytest_llmprops.runs.integrity import (
     file_hashes,
     run_json,
 )
+from pytest_llmprops.runs.json_lines import open_record_file
 from pytest_llmprops.runs.reader import is_being_written, read_facts, read_run, read_run_json, state_of
 from pytest_llmprops.runs.record import DEFAULT_ROOT, utc_now
 from pytest_llmprops.runs.record import FILE as SEARCHES
@@ -73,7 +74,8 @@ def find_run(text: str, root: Path = Path()) -> Path:
 
 
 def _is_run(folder: Path) -> bool:
-    return (folder / "run.json").is_file()
+    # A link or a pipe of this name is refused where it is read, with its own message.
+    return os.path.lexists(folder / "run.json")
 
 
 def list_runs(root: Path = Path()) -> list[Listed]:
@@ -110,10 +112,10 @@ def run_folders(places: Iterable[Path]) -> list[Path]:
 def _folders(root: Path) -> list[Path]:
     """Return the folders with a run.json, the last written first."""
     folders = [
-        (path.stat().st_mtime, path.parent)
+        (path.lstat().st_mtime, path.parent)
         for location in (DEFAULT_ROOT, BASELINES)
         for path in (root / location).glob("*/run.json")
-        if path.is_file() and not path.parent.name.startswith(".")
+        if not path.parent.name.startswith(".")
     ]
     return [folder for _, folder in sorted(folders, reverse=True)]
 
@@ -187,8 +189,9 @@ def promote(
     new.mkdir()
     try:
         for file in (VERDICTS, *((REQUESTS, SEARCHES) if replies else ())):
-            if (folder / file).exists():
-                shutil.copyfile(folder / file, new / file)
+            if os.path.lexists(folder / file):
+                with open_record_file(folder / file) as original, open(new / file, "wb") as copy:
+                    shutil.copyfileobj(original, copy, 1 << 20)
         facts = read_run_json(folder)
         facts |= {"run_id": run.run_id, "promoted_from": folder.resolve().name, "promoted_at": utc_now()}
         if run.facts.finished is not None:
@@ -234,7 +237,7 @@ class FileIdentity(NamedTuple):
 def file_identity(path: Path) -> FileIdentity | None:
     """Return the identity of a file; None if it is missing or not accessible."""
     try:
-        status = path.stat()
+        status = path.lstat()
     except OSError:
         return None
     return FileIdentity(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
@@ -298,8 +301,6 @@ def _read(folder: Path) -> Listed:
         facts = read_facts(folder)
     except DataError as error:
         return Listed(folder, None, "unreadable", str(error))
-    except (TypeError, KeyError, AttributeError) as error:
-        return broken(folder, error)
     return Listed(folder, facts, state_of(facts, writing=False))
 
 

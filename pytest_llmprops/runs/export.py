@@ -35,6 +35,7 @@ REQUESTS = (
 SEARCHES = (
     "run_id", "model", "benchmark", "task", "language", "source", "id", "property", "examples", "requests",
     "calls", "spent", "error", "has_counterexample", "why", "counterexample",
+    "not_repeated",
 )  # fmt: skip
 
 
@@ -51,7 +52,8 @@ def table(runs: Sequence[Run], name: Table = "verdicts") -> pd.DataFrame:
 def tables(runs: Sequence[Run], name: Table = "verdicts") -> Iterator[pd.DataFrame]:
     """Yield one table of all ``runs`` in parts of at most ``MOST_ROWS`` rows; its first column is ``run_id``.
 
-    There is at least one part, and all have the same columns and types.
+    There is at least one part, and all have the same columns and types. Lone surrogates, which UTF-8 files cannot
+    contain, become question marks.
 
     - ``verdicts``: ``values`` become float columns ``value_<name>``, empty if a benchmark has no such number;
       ``requests`` is a list of texts, and ``evidence`` is JSON text, null if it is empty.
@@ -82,7 +84,7 @@ def tables(runs: Sequence[Run], name: Table = "verdicts") -> Iterator[pd.DataFra
         return (pd.DataFrame(part, columns=list(REQUESTS)).astype(types) for part in _parts(rows))
     if name == "searches":
         rows = (_search(run.run_id, record) for run in runs for record in run.searches)
-        texts = dict.fromkeys(("why", "counterexample"), "string")
+        texts = dict.fromkeys(("why", "counterexample", "not_repeated"), "string")
         return (pd.DataFrame(part, columns=list(SEARCHES)).astype(texts) for part in _parts(rows))
     return iter([_facts(pd, runs, name)])
 
@@ -98,7 +100,7 @@ def _parts(rows: Iterable[T]) -> Iterator[list[T]]:
 
 def _facts(pd: Any, runs: Sequence[Run], name: Table) -> pd.DataFrame:
     rows = [{"run_id": run.run_id, **row.to_json()} for run in runs for row in getattr(run.facts, name)]
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame(map(_unicode, rows))
     for column in ("accuracy", "value", "ci_low", "ci_high", "between_items", "within_items"):
         if column in frame:
             # A column that has only nulls would otherwise have the type object.
@@ -112,42 +114,59 @@ def _numbers(record: VerdictRecord) -> dict[str, float]:
 
 def _verdicts(pd: Any, pairs: Sequence[tuple[str, VerdictRecord]], names: Sequence[str]) -> pd.DataFrame:
     """Return the verdicts of ``pairs`` of a run's id and a record, with a column for each of ``names``."""
-    rows = [{"run_id": run_id, **record.to_json()} for run_id, record in pairs]
+    rows = [_unicode({"run_id": run_id, **record.to_json()}) for run_id, record in pairs]
     frame = pd.DataFrame(rows, columns=list(VERDICTS))
     # Every benchmark has its own keys, and Parquet needs one type per column.
-    texts = [json.dumps(row["evidence"], ensure_ascii=False) if row["evidence"] else None for row in rows]
+    texts = [_unicode(_json(row["evidence"])) if row["evidence"] else None for row in rows]
     frame["evidence"] = pd.Series(texts, index=frame.index, dtype="string")
     frame["score"] = frame["score"].astype("float64")
-    keys = [[str(key) for key in row["requests"]] for row in rows]
-    frame["requests"] = pd.Series(keys, index=frame.index, dtype="object")
+    frame["requests"] = pd.Series([row["requests"] for row in rows], index=frame.index, dtype="object")
     numbers = [_numbers(record) for _, record in pairs]
-    values = {f"value_{n}": [float(v.get(n, "nan")) for v in numbers] for n in names}
+    values = {f"value_{_unicode(n)}": [float(v.get(n, "nan")) for v in numbers] for n in names}
     return pd.concat([frame, pd.DataFrame(values, index=frame.index, dtype="float64")], axis=1)
 
 
-def _request(run_id: str, record: RequestRecord) -> dict[str, Any]:
+def _request(run_id: str, record: RequestRecord) -> Any:
     line = record.to_json()
     value = record.reply_value
-    return {
-        **line,
-        **line["usage"],
-        "run_id": run_id,
-        "request": json.dumps(line["request"], ensure_ascii=False),
-        "reply": record.reply,
-        "reasoning": record.reasoning or None,
-        "reply_value": None if value is None else json.dumps(value, ensure_ascii=False),
-    }
+    return _unicode(
+        {
+            **line,
+            **line["usage"],
+            "run_id": run_id,
+            "request": _json(line["request"]),
+            "reply": record.reply,
+            "reasoning": record.reasoning or None,
+            "reply_value": None if value is None else _json(value),
+        }
+    )
 
 
-def _search(run_id: str, record: SearchRecord) -> dict[str, Any]:
-    counterexample = record.counterexample
-    return {
-        **record.to_json(),
-        "run_id": run_id,
-        "has_counterexample": counterexample is not None,
-        "why": None if counterexample is None else record.why,
-        "counterexample": None if counterexample is None else json.dumps(counterexample, ensure_ascii=False),
-    }
+def _search(run_id: str, record: SearchRecord) -> Any:
+    counterexample, not_repeated = record.counterexample, record.not_repeated
+    return _unicode(
+        {
+            **record.to_json(),
+            "run_id": run_id,
+            "has_counterexample": counterexample is not None,
+            "why": record.why or None,
+            "counterexample": None if counterexample is None else _json(counterexample),
+            "not_repeated": None if not_repeated is None else _json(not_repeated),
+        }
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _unicode(value: Any) -> Any:
+    """Return a row, or a cell, whose texts are valid Unicode. JSON may have halves of surrogate pairs."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {name: cell if name == "evidence" else _unicode(cell) for name, cell in value.items()}
+    return [_unicode(member) for member in value] if isinstance(value, list) else value
 
 
 def _has_keys(frame: pd.DataFrame) -> bool:
@@ -188,6 +207,10 @@ def write_parquet(parts: Iterable[pd.DataFrame], path: Path) -> None:
 def write_csv(parts: Iterable[pd.DataFrame], path: Path) -> None:
     """Write the parts of a table as CSV, atomically; lists become JSON.
 
+    A text that a spreadsheet would read as a formula begins with an apostrophe (OWASP, "CSV Injection"): one whose
+    first character is ``=``, ``+``, ``-``, ``@``, a tab or a line end. Carriage returns become line feeds. Parquet has
+    the texts as they are.
+
     :raises UsageError: if the folder does not exist.
     """
 
@@ -197,9 +220,23 @@ def write_csv(parts: Iterable[pd.DataFrame], path: Path) -> None:
                 frame = part
                 if _has_keys(part):
                     frame = part.assign(requests=[json.dumps(keys) for keys in part["requests"]])
-                frame.to_csv(file, index=False, header=number == 0)
+                frame.rename(columns=_no_formula).map(_no_formula).to_csv(
+                    file, index=False, header=number == 0
+                )
 
     write_whole(path, write)
+
+
+def _no_formula(cell: Any) -> Any:
+    if not isinstance(cell, str):
+        return cell
+    # Python's csv module does not quote a carriage return, which then ends the row.
+    plain = cell.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{plain}" if plain.startswith(_FORMULA) else plain
+
+
+#: the first characters of cells that spreadsheets evaluate
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")
 
 
 def write_whole(path: Path, write: Callable[[Path], object]) -> None:

@@ -15,12 +15,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.metrics import items_of
 from pytest_llmprops.core.records import COUNTS, Group, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.core.verdicts import STATUSES
+from pytest_llmprops.runs.json_lines import open_record_file
 
 VERDICTS, REQUESTS = "verdicts.jsonl", "requests.jsonl"
 #: the key of ``run.json`` with the hash of its other content
@@ -36,14 +38,19 @@ NO_HASHES_IN_SCHEMA_1 = (
 
 
 def file_hashes(folder: Path) -> dict[str, str]:
-    """Return the sha256 of the verdicts and of the requests of a record, by file name; missing files are left out."""
+    """Return the sha256 of the verdicts and of the requests of a record, by file name; missing files are left out.
+
+    :raises DataError: if a file cannot be read.
+    """
     hashes = {}
     for name in (VERDICTS, REQUESTS):
         try:
-            with open(folder / name, "rb") as file:
+            with open_record_file(folder / name) as file:
                 hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError:
             continue
+        except OSError as error:
+            raise DataError(f"{folder / name}: {error.strerror}") from None
     return hashes
 
 

@@ -1,15 +1,80 @@
-"""Reading JSON Lines files of a run record, line by line."""
+"""Opening the files of a run record, and reading JSON Lines files line by line."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
+from functools import partial
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any, Generic, NamedTuple, TypeVar
+from typing import IO, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.record_schema import FILES
 
+_FLAGS = {
+    "rb": os.O_RDONLY,
+    "ab": os.O_WRONLY | os.O_APPEND | os.O_CREAT,
+    "a+b": os.O_RDWR | os.O_APPEND | os.O_CREAT,
+}
+#: not on Windows
+_NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+@overload
+def open_record_file(path: Path, mode: Literal["rb"] = ...) -> BufferedReader: ...
+@overload
+def open_record_file(path: Path, mode: Literal["ab", "a+b"], *, buffering: int = ...) -> IO[bytes]: ...
+def open_record_file(path: Path, mode: str = "rb", *, buffering: int = -1) -> IO[bytes]:
+    """Open a file in the folder of a run, which another person may have made. The folder itself may be a link.
+
+    :raises OSError: if it is a link, is not a regular file (a pipe would block, and a device may have no end), or is
+        larger than :data:`~pytest_llmprops.core.record_schema.FILES` says; ``strerror`` says so.
+    """
+    try:
+        if not _NO_LINKS and path.is_symlink():
+            raise OSError(errno.ELOOP, "")
+        descriptor = os.open(path, _FLAGS[mode] | _NO_LINKS | _AT_ONCE, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise OSError(errno.ELOOP, _LINK, str(path)) from None
+        if error.errno in (errno.ENXIO, errno.EISDIR):
+            raise OSError(error.errno, _NOT_REGULAR, str(path)) from None
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, _NOT_REGULAR, str(path))
+        most = FILES[path.name].most if path.name in FILES else LONGEST_LINE
+        if status.st_size > most:
+            raise OSError(
+                errno.EFBIG, f"the file has {status.st_size:,} bytes; the limit is {most:,}", str(path)
+            )
+        return os.fdopen(descriptor, mode, buffering)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+_LINK = "links are not followed in the folder of a run; put the file itself there"
+_NOT_REGULAR = "only regular files are read and written in the folder of a run; remove this one"
+
+
+def read_record_file(path: Path) -> bytes:
+    """Return the content of a small file in the folder of a run.
+
+    :raises OSError: as :func:`open_record_file`.
+    """
+    with open_record_file(path) as file:
+        return file.read()
+
+
+#: bytes of a line in a file without a limit of its own
+LONGEST_LINE = 64 << 20
 #: bytes before the place of the last read that are compared, so that another file in its place is noticed
 _KNOWN = 64
 
@@ -43,7 +108,7 @@ class AppendedLines:
         :raises OSError: if the file cannot be read.
         """
         try:
-            file = open(self._path, "rb")
+            file = open_record_file(self._path)
         except (FileNotFoundError, NotADirectoryError):
             was_read, self.offset = self.offset > 0, 0
             return Appended([], was_read, False)
@@ -60,8 +125,11 @@ class AppendedLines:
     def _next(self, file: IO[bytes], most: int) -> list[bytes]:
         file.seek(self.offset)
         raw = file.read(most)
+        longest = longest_line(self._path)
         while len(raw) >= most and b"\n" not in raw and (more := file.read(most)):
             raw += more
+            if len(raw) > longest:
+                raise OSError(errno.EFBIG, f"a line {too_long(longest)}", str(self._path))
         end = raw.rfind(b"\n") + 1
         if end:
             self.offset += end
@@ -75,6 +143,16 @@ class AppendedLines:
 
 
 T = TypeVar("T")
+
+
+def longest_line(path: Path) -> int:
+    """Return the limit of a line of the file, in bytes."""
+    return FILES[path.name].line if path.name in FILES else LONGEST_LINE
+
+
+def too_long(longest: int) -> str:
+    """Return what is wrong with a line that is longer than ``longest``."""
+    return f"has more than {longest:,} bytes"
 
 
 class JsonLines(Generic[T]):
@@ -97,17 +175,19 @@ class JsonLines(Generic[T]):
         """
         # Not as text: a reply may contain characters that str.splitlines() treats as line ends.
         try:
-            with open(self._path, "rb") as file:
+            with open_record_file(self._path) as file:
                 yield from self._records(file)
         except FileNotFoundError:
             return
         except OSError as error:
             raise DataError(f"{self._path}: {error.strerror}") from None
 
-    def _records(self, lines: Iterator[bytes]) -> Iterator[T]:
-        end, damaged = 0, 0
-        for number, line in enumerate(lines, 1):
+    def _records(self, file: IO[bytes]) -> Iterator[T]:
+        end, damaged, longest = 0, 0, longest_line(self._path)
+        for number, line in enumerate(iter(partial(file.readline, longest + 1), b""), 1):
             self.offset, end = end, end + len(line)
+            if len(line) > longest:
+                raise self._error(number, too_long(longest))
             if not line.strip():
                 continue
             if damaged:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from pytest_llmprops.core.run_metadata import GitState, ModelMetadata, RunMetada
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import REQUESTS, UNFINISHED
+from pytest_llmprops.runs.json_lines import open_record_file
 from pytest_llmprops.runs.parts import (
     MERGED,
     SAME_OPTIONS,
@@ -230,7 +232,7 @@ def _added(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> dict[str, dict[s
 
 
 def _write(folder: Path, facts: RunMetadata, runs: Sequence[Run], records: Sequence[VerdictRecord]) -> None:
-    logs = [path for run in runs if (path := run.folder / REQUESTS).exists()]
+    logs = [path for run in runs if os.path.lexists(path := run.folder / REQUESTS)]
     if logs:
         with open(folder / REQUESTS, "wb") as file:
             for path in logs:
@@ -245,5 +247,5 @@ def _write(folder: Path, facts: RunMetadata, runs: Sequence[Run], records: Seque
 
 def _whole_lines(path: Path) -> Iterator[bytes]:
     """Yield the lines of a file without an incomplete last line, which a killed run leaves."""
-    with open(path, "rb") as file:
+    with open_record_file(path) as file:
         yield from (line for line in file if line.endswith(b"\n"))

@@ -10,11 +10,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.record_schema import DEEPEST, is_too_deep
 from pytest_llmprops.core.records import COUNTS, MetricRow, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import SCHEMA, RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
-from pytest_llmprops.runs.integrity import VERDICTS, changed_content, file_hashes, problems, status_counts
-from pytest_llmprops.runs.json_lines import JsonLines
+from pytest_llmprops.runs.integrity import (
+    AGAIN,
+    VERDICTS,
+    changed_content,
+    file_hashes,
+    problems,
+    status_counts,
+)
+from pytest_llmprops.runs.json_lines import JsonLines, open_record_file, read_record_file
 from pytest_llmprops.runs.record import FILE as SEARCHES
 from pytest_llmprops.runs.record import search_counts
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
@@ -131,7 +139,10 @@ def read_run_json(folder: Path) -> dict[str, Any]:
     """
     path = folder / "run.json"
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        raw = read_record_file(path)
+        if is_too_deep(raw):
+            raise DataError(f"{path}: has more than {DEEPEST} lists and objects in each other; {AGAIN}")
+        facts = json.loads(raw.decode())
     except (FileNotFoundError, NotADirectoryError):
         raise DataError(f"{folder}: has no run.json, so it is not a run") from None
     except OSError as error:
@@ -153,7 +164,7 @@ def _facts(raw: dict[str, Any], folder: Path) -> RunMetadata:
     try:
         return RunMetadata.from_json(raw, folder.name)
     except ValueError as error:
-        raise DataError(f"{folder / 'run.json'}: {error}; restore the file or measure again") from None
+        raise DataError(f"{folder / 'run.json'}: {error}; {AGAIN}") from None
 
 
 def is_being_written(folder: Path) -> bool:
@@ -166,7 +177,7 @@ def is_being_written(folder: Path) -> bool:
     except ImportError:
         return False
     try:
-        with open(folder / VERDICTS, "rb") as file:
+        with open_record_file(folder / VERDICTS) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

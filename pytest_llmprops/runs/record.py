@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import stat
 import subprocess
 import sys
 import time
@@ -19,10 +20,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.record_schema import FILES
 from pytest_llmprops.core.records import SearchCounts, SearchRecord, VerdictKey, VerdictRecord
 from pytest_llmprops.core.run_metadata import GitState, RunMetadata
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS, file_hashes, problems, run_json
+from pytest_llmprops.runs.json_lines import open_record_file
 
 FILE = "searches.jsonl"
 #: remark on a counterexample that more calls might have made smaller
@@ -30,11 +33,15 @@ CUT_SHORT = "; the calls were spent before it was shrunk further"
 
 
 def counterexample_text(record: SearchRecord) -> str:
-    """Return what the counterexample of a search shows, how often it repeats, and whether it was cut short."""
+    """Return what the counterexample of a search shows, how often it repeats, and whether it was cut short.
+
+    Without a counterexample, it is what was not repeated.
+    """
     text = record.why
     if record.replications:
         text += f"; repeats in {record.replicated} of {record.replications}"
-        text += ", so it may be noise" if record.is_noise else ""
+    if record.not_repeated is not None:
+        text = f"not repeated: {text}"
     return text + (CUT_SHORT if record.spent else "")
 
 
@@ -47,9 +54,9 @@ class SearchLog:
         :param kept: the searches that stay in the record of a resumed run; None for a new run.
         """
         self._path = folder / FILE
-        self._file: IO[str] | None = None
+        self._file: IO[bytes] | None = None
         self._records: dict[tuple[str, str, str, str], SearchRecord] = {}
-        if kept is not None and self._path.exists():
+        if kept is not None and os.path.lexists(self._path):
             with replacing(self._path, sync=True) as draft:
                 text = "".join(json.dumps(record.to_json(), ensure_ascii=False) + "\n" for record in kept)
                 draft.write_text(text, encoding="utf-8", errors="replace")
@@ -62,13 +69,13 @@ class SearchLog:
         """
         self._records[record.key] = _without_evidence(record)
         if self._file is None:
-            self._file = open(self._path, "a", encoding="utf-8", errors="replace")
-        self._file.write(json.dumps(record.to_json(), ensure_ascii=False) + "\n")
+            self._file = open_record_file(self._path, "ab")
+        self._file.write(f"{json.dumps(record.to_json(), ensure_ascii=False)}\n".encode("utf-8", "replace"))
         self._file.flush()
 
     @property
     def records(self) -> list[SearchRecord]:
-        """One record per item and property; a counterexample has only its ``why`` and its replications."""
+        """One record per item and property; what it found has only its ``why`` and its replications."""
         return list(self._records.values())
 
     def close(self) -> None:
@@ -81,8 +88,11 @@ class SearchLog:
 def _without_evidence(record: SearchRecord) -> SearchRecord:
     """Return the search without its evidence, of which a long run would collect too much in memory."""
     kept = ("why", "replications", "replicated")
-    short = record.counterexample and {k: v for k, v in record.counterexample.items() if k in kept}
-    return replace(record, counterexample=short)
+    counterexample, not_repeated = (
+        found and {name: value for name, value in found.items() if name in kept}
+        for found in (record.counterexample, record.not_repeated)
+    )
+    return replace(record, counterexample=counterexample, not_repeated=not_repeated)
 
 
 def search_counts(records: Iterable[SearchRecord]) -> tuple[SearchCounts, ...]:
@@ -96,7 +106,7 @@ def search_counts(records: Iterable[SearchRecord]) -> tuple[SearchCounts, ...]:
             before,
             searched=before.searched + (not failed),
             counterexamples=before.counterexamples + (record.counterexample is not None),
-            noise=before.noise + record.is_noise,
+            not_repeated=before.not_repeated + (record.not_repeated is not None),
             examples=before.examples + record.examples,
             calls=before.calls + record.calls,
             spent=before.spent + record.spent,
@@ -156,12 +166,29 @@ def check_run_folder(requested: str | None, root: Path) -> None:
 def _check_free(requested: str) -> None:
     folder = Path(requested)
     check_no_record(folder)
-    for path in (folder / VERDICTS, folder / REQUESTS):
+    check_no_links(folder)
+    for path in (folder / name for name in (VERDICTS, REQUESTS, FILE)):
         # A run that was killed before its first run.json leaves empty files. The same command then runs.
-        if path.exists() and not (path.is_file() and path.stat().st_size == 0):
+        if path.is_dir() or (path.exists() and path.stat().st_size):
             raise UsageError(
                 f"--llm-run {requested}: has {path.name} but no run.json, so no run can go on there; give a new folder"
             )
+
+
+def check_no_links(folder: Path) -> None:
+    """Check that the files that a run writes in its folder are regular files, if they exist.
+
+    :raises UsageError: with the first link, pipe or device.
+    """
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        for entry in entries:
+            is_own = entry.name.startswith((*FILES, "replies.sqlite", "."))
+            mode = entry.stat(follow_symlinks=False).st_mode
+            if is_own and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise UsageError(
+                    f"--llm-run {folder}: {entry.name} is not a regular file, so a run does not write it; remove it, or"
+                    " give a new folder"
+                )
 
 
 def check_no_record(folder: Path) -> None:
@@ -169,7 +196,7 @@ def check_no_record(folder: Path) -> None:
 
     :raises UsageError: if it has a ``run.json``.
     """
-    if (folder / "run.json").exists():
+    if os.path.lexists(folder / "run.json"):
         raise UsageError(f"--llm-run {folder}: already holds a run; give a new folder")
 
 
@@ -202,7 +229,7 @@ class RunRecord:
                 draft.write_bytes(raw)
             self._digest.update(raw)
             self._latest.update((record.key, record) for record in kept)
-        self._verdicts = open(folder / VERDICTS, "ab")
+        self._verdicts = open_record_file(folder / VERDICTS, "ab")
         _lock(self._verdicts)
 
     @property
@@ -324,14 +351,17 @@ def lock_verdicts(folder: Path) -> IO[bytes] | None:
 
     Return None without file locks.
 
-    :raises UsageError: if a process is writing the record.
+    :raises UsageError: if a process is writing the record, or the file cannot be written.
     """
     try:
         import fcntl
     except ImportError:
         return None
     path = folder / VERDICTS
-    file = open(path, "ab")
+    try:
+        file = open_record_file(path, "ab")
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from None
     try:
         _take_lock(file, fcntl)
         # A process that resumes the run has replaced the file that it locked.

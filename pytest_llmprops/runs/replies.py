@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from pytest_llmprops.core.record_schema import PREFIX, check
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
-from pytest_llmprops.runs.json_lines import JsonLines
+from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 
 #: number of long prefixes in memory
 _KEPT_PREFIXES = 64
@@ -76,8 +77,7 @@ class Requests(Mapping[str, RequestRecord]):
     def _scan(self, line: dict[str, Any]) -> RequestRecord | None:
         if "prefix_id" not in line:
             return RequestRecord.from_json(line, self._prefixes)
-        if not isinstance(line["prefix_id"], str) or not isinstance(line.get("text"), str):
-            raise ValueError("has no texts 'prefix_id' and 'text'")
+        check(line, PREFIX)
         self._prefixes.define(line["prefix_id"], line["text"], self._lines.offset)
         return None
 
@@ -113,7 +113,7 @@ class Requests(Mapping[str, RequestRecord]):
 
 
 def _lines_at(path: Path, offsets: Any) -> Iterator[dict[str, Any]]:
-    with open(path, "rb") as file:
+    with open_record_file(path) as file:
         for offset in offsets:
             file.seek(int(offset))
             line: dict[str, Any] = json.loads(file.readline())

@@ -6,17 +6,16 @@ import contextlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import IO, Any
 
+from pytest_llmprops.core.record_schema import REVIEW, check
 from pytest_llmprops.core.records import VerdictKey
 from pytest_llmprops.core.texts import visible
-from pytest_llmprops.core.verdicts import STATUSES
-from pytest_llmprops.runs.json_lines import JsonLines
+from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 
 FILE = "review.jsonl"
-_TEXTS = ("run", "model", "benchmark", "source", "id", "note", "time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +46,8 @@ class Review:
 
         :raises ValueError: with the first field that is missing or has the wrong type.
         """
-        for name in ("run", "model", "benchmark", "source", "id"):
-            if name not in line:
-                raise ValueError(f"has no '{name}'")
-        for name in _TEXTS:
-            if not isinstance(line.get(name, ""), str):
-                raise ValueError(f"has a '{name}' that is not a string")
-        sample, wrongly = line.get("sample", 0), line.get("judged_wrongly", False)
-        if type(sample) is not int or sample < 0:
-            raise ValueError("has a 'sample' that is not a whole number of at least 0")
-        if not isinstance(wrongly, bool):
-            raise ValueError("has a 'judged_wrongly' that is not true or false")
-        if (status := line.get("status", "")) not in ("", *STATUSES):
-            raise ValueError(f"has a 'status' that is not one of {', '.join(STATUSES)}")
-        texts = {name: line.get(name, "") for name in _TEXTS}
-        return cls(**texts, sample=sample, judged_wrongly=wrongly, status=status)
+        check(line, REVIEW)
+        return cls(**{f.name: line[f.name] for f in fields(cls) if f.name in line})
 
     def to_json(self) -> dict[str, Any]:
         """Return the line as plain JSON."""
@@ -108,11 +94,12 @@ def append_review(folder: Path, review: Review) -> None:
     Several processes may append. If a process was killed while it wrote, its incomplete last line is removed.
 
     :raises OSError: if the mark cannot be written, for example on a full disk. The file then has its earlier lines.
+        Also if the file is a link or is not a regular file.
     """
     path = folder / FILE
     is_new = not path.exists()
     line = json.dumps(review.to_json(), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
-    with open(path, "a+b", buffering=0) as file:
+    with open_record_file(path, "a+b", buffering=0) as file:
         _lock(file)
         size = _end_of_lines(file)
         try:

@@ -169,7 +169,7 @@ def test_no_control_character_reaches_the_terminal(capsys: Capture) -> None:
     bad = "\x1b[2J\x07\x9b31m\u202e"
     rows = [verdict("x", "wrong", given=bad, reason=bad, model=f"m{bad}", task=f"t{bad}")]
     write_run(
-        RUNS / "r", rows, notes=[bad], deviations={f"m{bad}": [bad]}, gate={"decision": bad, "line": bad}
+        RUNS / "r", rows, notes=[bad], deviations={f"m{bad}": [bad]}, gate={"decision": "fail", "line": bad}
     )
     for words in (("list",), ("show", "r"), ("show", "r", "--json")):
         for line in lines_of(capsys, *words):

@@ -308,10 +308,11 @@ def test_round_trip(line: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"key": 7}, "'key' of the wrong type"),
-        ({"reply": "four"}, "'reply' of the wrong type"),
+        ({"key": 7}, "'key' that is not a string"),
+        ({"reply": "four"}, "'reply' that is not an object"),
         ({"request": {"messages": [["user", {"prefix": "x", "rest": ""}]]}}, "no earlier line defines"),
-        ({"request": {"messages": 7}}, "not pairs of role and content"),
+        ({"request": {"messages": 7}}, "'request.messages' that is not a list"),
+        ({"request": {"messages": [["user"]]}}, "not a pair of role and content"),
     ],
 )
 def test_wrong_lines(change: dict[str, Any], message: str) -> None:

@@ -22,7 +22,9 @@ VERDICT = VerdictRecord(
     "gpt", "sums", "add", "en", "own", "sums/1", "sums/1", 0, "wrong", 0.0, "2", "3", "expected '2'",
     {"n": 1.0}, {"text": "1 + 1"}, ("k1",),
 )  # fmt: skip
-SEARCH = SearchRecord("gpt", "sums", "add", "en", "own", "sums/1", "", 3, 4, 2, False, {"why": "1 + 1"}, "")
+SEARCH = SearchRecord(
+    "gpt", "sums", "add", "en", "own", "sums/1", "", 3, 4, 2, False, {"why": "1 + 1"}, None, ""
+)
 
 
 @pytest.mark.parametrize(

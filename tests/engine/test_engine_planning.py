@@ -80,6 +80,9 @@ class Ending(Asking):
                 group.create_task(self.end(KeyboardInterrupt()))
         elif item.id == "task":
             await asyncio.create_task(self.end(GeneratorExit()))
+        elif item.id == "stop":
+            asyncio.get_running_loop().stop()
+            await asyncio.sleep(0)
         elif item.id == "left":
             self.left = asyncio.create_task(asyncio.sleep(60))
         return Verdict("unparsed")
@@ -127,7 +130,7 @@ def test_cost_follows_the_models_prices() -> None:
 def test_a_plan_survives_what_ends_tasks() -> None:
     """Whatever a benchmark does to tasks, the calls of all its items are counted, and no task remains."""
     benchmark = Ending()
-    ids = ("first", "cancel", "background", "group", "task", "cancel-at-the-end", "left", "last")
+    ids = ("first", "cancel", "background", "group", "task", "cancel-at-the-end", "stop", "left", "last")
     protocol = Protocol("quick", NoSettings())
     cases = [Case(benchmark, Item(name, "t", "en"), None, protocol, "m") for name in ids]
     [row] = plan(cases)

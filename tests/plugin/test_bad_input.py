@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.stub_server import RunningStub
+from pytest_llmprops.cli.main import main
 from pytest_llmprops.plugin.options import resolve_options
 from tests.support.runs import ROOT, Finished, Runner
 
@@ -197,14 +198,16 @@ def test_unreadable_data_fails_a_run_without_calls(run: Runner, option: str) -> 
     _unreadable(done, "ERROR: ", "htest/rhyme_test.jsonl: row 1", "every line needs")
 
 
-def test_unreadable_data_fails_a_passing_gate(run: Runner) -> None:
-    """A gate on one benchmark does not hide that another could not be read; a rule on it is invalid."""
+def test_unreadable_data_fails_a_passing_gate(run: Runner, workers: str) -> None:
+    """A gate on one benchmark does not hide that another could not be read, also when it is recorded."""
     published = _published(run, GENERATED | UNREADABLE)
-    rules = ""
-    for benchmark, decision in (("homophones", "pass"), ("htest", "invalid")):
-        rules += f'[[rule]]\nname = "{benchmark}"\nbenchmark = "{benchmark}"\nmin_accuracy = 0.5\n'
-        done = run(HTEST, HOMOPHONES, *published, "--llm-gate", str(run.write("gate.toml", rules)))
-        assert (done.code, done.run["gate"]["decision"]) == (1, decision)
+    gate = run.write("gate.toml", '[[rule]]\nbenchmark = "homophones"\nmin_accuracy = 0.5\n')
+    done = run(HTEST, HOMOPHONES, *published, "--llm-gate", str(gate), "-n", workers)
+    assert (done.code, done.run["gate"]["decision"], done.run["complete"]) == (1, "invalid", False)
+    assert "this run is incomplete: htest: not measured: " in done.run["gate"]["reasons"][0]
+    assert main(["gate", str(done.folder), "--gate", str(gate)]) == 1
+    # Of the other benchmark alone, the run is complete.
+    assert run(HOMOPHONES, *published, "--llm-gate", str(gate), "-n", workers).code == 0
 
 
 def test_unreadable_data_fails_a_search(run: Runner) -> None:

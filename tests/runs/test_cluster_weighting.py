@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.reports.allure import run as allure_run
 from pytest_llmprops.reports.compare import terminal_lines
@@ -144,8 +144,9 @@ def test_facts_name_the_weighting() -> None:
     assert BenchmarkMetadata.from_json("eras", facts.to_json()) == facts
     older = {name: value for name, value in facts.to_json().items() if name != "weighting"}
     assert BenchmarkMetadata.from_json("eras", older).weighting == "item"
-    with pytest.raises(DataError, match="weighting is not one of item, cluster"):
-        BenchmarkMetadata.from_json("eras", {**facts.to_json(), "weighting": "pair"})
+    run_json = {"benchmarks": {"eras": {**facts.to_json(), "weighting": "pair"}}}
+    with pytest.raises(ValueError, match=r"'benchmarks\.eras\.weighting' that is not one of item, cluster"):
+        RunMetadata.from_json(run_json, "run")
 
 
 def accuracy_check(result: GateResult) -> Any:

@@ -191,6 +191,7 @@ class Guess(Benchmark):
 
     name = "guess"
     accuracy_targets = {"coin": 0.5}
+    unranked = {"bet": "bets"}
     presentation = frozenset({"layout"})
 
 
@@ -205,6 +206,18 @@ def test_targets_come_from_the_record() -> None:
     assert result.decision == "invalid"
     assert "guess coin, whose accuracy is best at 0.5" in result.line
     assert result.notes == ()
+
+
+@pytest.mark.parametrize("requirement", [{"min_accuracy": 0.4}, {"no_regression": True}, {"max_drop": 0.5}])
+def test_a_task_without_a_ranking_needs_a_metric(requirement: dict[str, Any]) -> None:
+    """A rule on the accuracy of a task that ranks no models is invalid; it counts in no rule without a task."""
+    bets = verdicts("c" * 80, benchmark="guess", task="bet")
+    result = judged(gate_of({"benchmark": "guess", **requirement}), bets, bets, benchmarks=GUESS)
+    assert result.decision == "invalid"
+    assert "guess bet, whose accuracy says nothing by itself: name another task, or a metric" in result.line
+    others = verdicts("w" * 80, benchmark="guess", task="other")
+    rule = gate_of({"benchmark": "guess", "min_accuracy": 0.4})
+    assert judged(rule, [*bets, *others], benchmarks=GUESS).decision == "fail"
 
 
 def test_unknown_benchmark_is_named() -> None:

@@ -103,6 +103,60 @@ def test_csv(two: list[Run], tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("begin", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_csv_has_no_formulas(begin: str, tmp_path: Path) -> None:
+    """A text that a spreadsheet would evaluate begins with an apostrophe; numbers and Parquet stay as they are."""
+    text = f"{begin}HYPERLINK(1)"
+    names: dict[str, Any] = dict.fromkeys(("model", "id", "task", "expected", "given", "reason"), text)
+    record = verdict(**names, values={text: -1.0}, requests=["k"], evidence={"a": 1})
+    folder = write_run(tmp_path / "run", [record])
+    log = RequestLog(folder)
+    log.add("subject", Chat.user(text), Reply(text, reasoning=text, served_model=text, key="k"))
+    log.close()
+    run = read_run(folder)
+    for name in TABLES:
+        write_csv(tables([run], name), tmp_path / "t.csv")
+        with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        texts = [cell for cell in cells if "HYPERLINK" in cell]
+        assert bool(texts) == (name in ("verdicts", "summary", "requests"))
+        assert all(cell.startswith(("'", "value_", "{")) for cell in texts)
+    write_csv(tables([run]), tmp_path / "t.csv")
+    with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
+        [row] = csv.DictReader(file)
+    assert (row["given"], row["value_" + text.replace("\r", "\n")]) == (
+        "'" + text.replace("\r", "\n"),
+        "-1.0",
+    )
+    assert through_parquet([run], "verdicts", tmp_path)[0]["given"] == text
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_half_surrogates_are_exported(name: Table, tmp_path: Path) -> None:
+    """JSON can have half a surrogate pair, which no file in UTF-8 can have; it becomes a question mark."""
+    half = "x\ud83d"
+    record = verdict(model=half, given=half, values={half: 1.0}, evidence={half: [half]}, requests=[half])
+    folder = write_run(tmp_path / "run", [verdict()], metrics=[], remarks=[])
+    (folder / "verdicts.jsonl").write_text(json.dumps(record.to_json()) + "\n")
+    request = {"key": half, "request": {"text": half}, "reply": {"text": half, "value": [half]}}
+    (folder / "requests.jsonl").write_text(json.dumps(request) + "\n")
+    search = {
+        **{key: getattr(record, key) for key in ("model", "benchmark", "task", "language", "source", "id")},
+        "examples": 1,
+        "requests": 1,
+        "calls": 1,
+        "spent": False,
+        "error": half,
+        "counterexample": {"why": half},
+    }
+    (folder / "searches.jsonl").write_text(json.dumps(search) + "\n")
+    run = read_run(folder)
+    write_csv(tables([run], name), tmp_path / "t.csv")
+    rows = through_parquet([run], name, tmp_path)
+    assert "x?" in str(rows) or name == "metrics"
+    assert "x?" in (tmp_path / "t.csv").read_text(encoding="utf-8") or name == "metrics"
+
+
 @pytest.mark.parametrize("name", ["verdicts", "requests"])
 def test_long_tables_are_written_in_parts(
     name: Table, two: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

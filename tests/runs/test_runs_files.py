@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.record_schema import TEXT
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Segment
 from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.verdicts import Verdict, record_of
 from pytest_llmprops.engine.request_log import RequestLog
+from pytest_llmprops.runs import record as record_module
 from pytest_llmprops.runs.json_lines import AppendedLines
+from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, check_run_folder, new_run_folder
 from pytest_llmprops.runs.replies import read_requests, reply_of
 from tests.support.recorded import verdict
@@ -206,9 +211,9 @@ def test_answer_is_shown_without_a_request(tmp_path: Path) -> None:
 ONE = VerdictRecord("m", "b", "t", "en", "given", "1", "1", 0, "correct", 1.0, "a", "a", "as expected")
 
 
-def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path) -> None:
+def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a full disk, the record has only what was written before."""
-    (tmp_path / "verdicts.jsonl").symlink_to("/dev/full")
+    monkeypatch.setattr(record_module, "open_record_file", lambda path, mode: open("/dev/full", mode))
     record = RunRecord(tmp_path, RunMetadata("run"))
     with pytest.raises(OSError, match="No space left"):
         record.add(ONE)
@@ -233,3 +238,18 @@ def test_a_folder_without_run_json_is_free_if_its_files_are_empty(tmp_path: Path
             with pytest.raises(UsageError, match=f"has {name} but no run.json"):
                 use(str(folder))
         assert (folder / name).read_text(encoding="utf-8") == "{}\n"
+
+
+def test_long_texts_are_shortened_so_that_they_can_be_read(tmp_path: Path) -> None:
+    """A reply of 2 million characters as the answer is cut to the limit of the schema, with an ellipsis."""
+    long = "x" * (2 * TEXT)
+    made = record_of(Item("i", "t", "en"), "b", "m", Verdict("wrong", given=long, reason=long), requests=[])
+    record = RunRecord(tmp_path, RunMetadata("run"))
+    record.add(made)
+    record.finish(record.facts)
+    [read] = read_run(tmp_path).records
+    assert (len(read.given), read.reason[-2:]) == (TEXT, "x…")
+    with pytest.raises(
+        ValueError, match="has a 'given' that is not a string of at most 1,000,000 characters"
+    ):
+        VerdictRecord.from_json({**read.to_json(), "given": long})

@@ -99,27 +99,24 @@ def test_properties_are_counted_separately(tmp_path: Path, capsys: pytest.Captur
 
 
 def test_counts_without_a_property_are_read(tmp_path: Path) -> None:
-    """A run.json of an earlier version, whose counts name neither property nor noise, is read."""
+    """A run.json of an earlier version, whose counts name neither the property nor what was not repeated, is read."""
     run = searched(tmp_path / "run", row(1, FOUND))
     facts = json.loads((run / "run.json").read_text())
-    del facts["searches"][0]["property"], facts["searches"][0]["noise"]
+    del facts["searches"][0]["property"], facts["searches"][0]["not_repeated"]
     (run / "run.json").write_text(json.dumps(facts))
     (run / "searches.jsonl").unlink()
     [counts] = read_run(run).facts.searches
-    assert (counts.property, counts.searched, counts.noise) == ("", 1, 0)
+    assert (counts.property, counts.searched, counts.not_repeated) == ("", 1, 0)
 
 
 def test_show_has_the_replications(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``runs show`` prints how often counterexamples repeat; those that may be noise are last."""
-    noise, repeated = ({**FOUND, "replications": 4, "replicated": n} for n in (1, 2))
-    run = searched(tmp_path / "run", row(1, noise), row(2, repeated))
+    """``runs show`` prints how often counterexamples repeat; what was not repeated is counted apart and last."""
+    noise, repeated = ({**FOUND, "replications": 5, "replicated": n} for n in (3, 4))
+    run = searched(tmp_path / "run", row(1, not_repeated=noise), row(2, repeated))
     assert shown(run, capsys) == [
-        (
-            "search (linearity): 2 items searched, 2 counterexamples, 80 examples, 40 calls;"
-            " 1 of the counterexamples may be noise"
-        ),
-        f"  oracle/general/002: {FOUND['why']}; repeats in 2 of 4",
-        f"  oracle/general/001: {FOUND['why']}; repeats in 1 of 4, so it may be noise",
+        "search (linearity): 2 items searched, 1 counterexample, 80 examples, 40 calls; 1 not repeated",
+        f"  oracle/general/002: {FOUND['why']}; repeats in 4 of 5",
+        f"  oracle/general/001: not repeated: {FOUND['why']}; repeats in 3 of 5",
     ]
 
 
@@ -155,14 +152,15 @@ def test_a_killed_run_has_its_searches(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"id": 3}, "has no string 'id'"),
-        ({"property": None}, "has no string 'property'"),
-        ({"calls": "many"}, "has no integer 'calls'"),
-        ({"calls": True}, "has no integer 'calls'"),
-        ({"spent": None}, "has no 'spent'"),
-        ({"counterexample": {"x": []}}, "has no 'counterexample'"),
-        ({"counterexample": "no"}, "has no 'counterexample'"),
-        ({"counterexample": {**FOUND, "replicated": "1"}}, "has a 'counterexample' whose 'replicated'"),
+        ({"id": 3}, "has a 'id' that is not a string"),
+        ({"property": None}, "has a 'property' that is not a string"),
+        ({"calls": "many"}, "has a 'calls' that is not a whole number"),
+        ({"calls": True}, "has a 'calls' that is not a whole number"),
+        ({"spent": None}, "has a 'spent' that is not true or false"),
+        ({"counterexample": {"x": []}}, "has no 'counterexample.why'"),
+        ({"counterexample": "no"}, "has a 'counterexample' that is not an object, or null"),
+        ({"counterexample": {**FOUND, "replicated": "1"}}, "has a 'counterexample.replicated' that is not"),
+        ({"not_repeated": {"x": []}}, "has no 'not_repeated.why'"),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path: Path, change: dict[str, Any], said: str) -> None:
@@ -180,7 +178,7 @@ def test_counts_of_the_wrong_type_are_named(tmp_path: Path) -> None:
     facts = json.loads((run / "run.json").read_text())
     facts["searches"][0]["calls"] = "x"
     (run / "run.json").write_text(json.dumps(facts))
-    with pytest.raises(DataError, match="row 1 of 'searches' has no valid 'calls'"):
+    with pytest.raises(DataError, match=r"'searches\[0\].calls' that is not a whole number"):
         read_run(run)
 
 
@@ -219,8 +217,10 @@ def test_promoted(
 def test_report(tmp_path: Path) -> None:
     """The report counts searches and kinds of culprits, and shows the smallest counterexamples first."""
     three = {**FOUND, "replaced": 3, "x": ["Lisbon", "<b>Kenya</b>"], "culprits": ["damaged", {"kinds": 3}]}
-    two = {**FOUND, "replications": 5, "replicated": 1}
-    run = read_run(searched(tmp_path / "run", row(1, three, spent=True), row(2, two), row(3)))
+    two = {**FOUND, "replications": 5, "replicated": 4}
+    noise = {**FOUND, "replications": 5, "replicated": 3}
+    rows = row(1, three, spent=True), row(2, two), row(3, not_repeated=noise)
+    run = read_run(searched(tmp_path / "run", *rows))
     counts, fold = search_blocks(Measured("oracle", series_of([run])))
     assert isinstance(counts, Table)
     assert isinstance(fold, Fold)
@@ -232,7 +232,7 @@ def test_report(tmp_path: Path) -> None:
         "Counterexamples",
         "Calls",
         "Cut short",
-        "May be noise",
+        "Not repeated",
         "Multi-form",
         "Weak",
         "Synonym fault",
@@ -242,7 +242,7 @@ def test_report(tmp_path: Path) -> None:
     assert isinstance(examples, Table)
     small, large = ([cell.text for cell in cells] for cells in examples.rows)
     assert small[0] == "oracle/general/002"
-    assert small[2:6] == ["2 of 6", "1 of 5: may be noise", "“Lisbon”", "“Globex”"]
+    assert small[2:6] == ["2 of 6", "4 of 5", "“Lisbon”", "“Globex”"]
     assert small[6] == "“Lisbon” (replaced by “Nairobi”): multi-form, weak; in 4 of 11 replies"
     assert large[3:5] == ["–", "“Lisbon”, “<b>Kenya</b>”"]
     assert large[6].endswith("before it was shrunk further")

@@ -30,8 +30,8 @@ PUBLISHED_TEMPLATES = "published-templates"
 _ID_PREFIXES = {"published": "p", "generated": "g"}
 _FOLDER = "eras"
 _LINE = re.compile(r"[^\n]+")
-#: (text, site_start, converter) -> text in traditional characters
-Convert = Callable[[str, int, str], str]
+#: (text, site_start, converter, site in traditional characters or empty) -> text in traditional characters
+Convert = Callable[[str, int, str, str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,8 @@ def sentences_in_script(pair: SentencePair, script: str, context: Context) -> tu
     if script == "simplified":
         return pair.test, pair.control
     try:
-        test = context.convert(pair.test, pair.site_start, script)
-        return test, context.convert(pair.control, pair.site_start, script)
+        site, control_site = pair.paradigm.traditional or ("", "")
+        test = context.convert(pair.test, pair.site_start, script, site)
+        return test, context.convert(pair.control, pair.site_start, script, control_site)
     except LLMPropsError as error:
         raise RunStopped(f"eras.script={script}: {error}") from None

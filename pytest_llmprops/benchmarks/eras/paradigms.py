@@ -43,6 +43,8 @@ class Paradigm:
     :param across_edge: Dictionary words that intentionally cross an edge of the test site (机房 does so in
         the true reading of 留心机房). :param control_across_edge: The same for the control site.
     :param gloss: English translation of the test sentence.
+    :param traditional: The test and the control site in traditional characters, written by hand; empty if a converter
+        has to write them.
     :param first_number: Number of the first pair. A changed frame does not use the numbers of earlier pairs again.
     """
 
@@ -62,6 +64,7 @@ class Paradigm:
     control_across_edge: tuple[str, ...] = ()
     gloss: str = ""
     first_number: int = 0
+    traditional: tuple[str, str] | tuple[()] = ()
 
     @property
     def true_word(self) -> str:
@@ -303,6 +306,13 @@ def _builtin(row: Any, where: str) -> Paradigm:
             fail(where, f"{field!r} must be a {'list' if kind is list else 'string'}")
     if any(not isinstance(word, str) for name in _FIELDS[-3:-1] for word in row[name]):
         fail(where, "words across an edge must be strings")
+    traditional = row.get("traditional", [])
+    if not isinstance(traditional, list) or any(
+        not isinstance(site, str) or len(site) != 3 or not is_chinese(site) for site in traditional
+    ):
+        fail(where, f"'traditional' is {traditional!r}, not the two sites of three Chinese characters")
+    if len(traditional) not in (0, 2):
+        fail(where, f"'traditional' has {len(traditional)} sites, not two")
     first_number = row.get("first_number", 0)
     if type(first_number) is not int or first_number < 0:
         fail(where, f"'first_number' is {first_number!r}, not a number from 0")
@@ -323,7 +333,7 @@ def _builtin(row: Any, where: str) -> Paradigm:
         branching=row["branching"], true_class=row["true_class"], canary_class=row["canary_class"],
         test_parts=tests, control_parts=controls, site_part=place[0], site_offset=place[1],
         across_edge=tuple(row["across_edge"]), control_across_edge=tuple(row["control_across_edge"]),
-        gloss=row["gloss"], first_number=first_number,
+        gloss=row["gloss"], first_number=first_number, traditional=tuple(traditional),
     )  # fmt: skip
 
 
@@ -361,6 +371,8 @@ def _row(paradigm: Paradigm) -> dict[str, Any]:
     }  # fmt: skip
     if frames[0] != frames[1]:
         row["control_frame"] = frames[1]
+    if paradigm.traditional:
+        row["traditional"] = list(paradigm.traditional)
     if paradigm.first_number:
         row["first_number"] = paradigm.first_number
     return row

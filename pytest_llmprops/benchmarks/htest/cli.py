@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,14 +46,22 @@ def _add_excluded(command: argparse.ArgumentParser) -> None:
 
 
 def _generate(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.htest.tools.generation import generate_set, palindromes_left
+    from pytest_llmprops.benchmarks.htest.tools.generation import (
+        feature_line,
+        generate_set,
+        palindromes_left,
+    )
 
     exclude = _excluded(options.data)
-    status = wrote(
-        generate_set(options.out, seed=options.seed, n=options.n, exclude=exclude, tasks=options.task)
-    )
+    paths = generate_set(options.out, seed=options.seed, n=options.n, exclude=exclude, tasks=options.task)
+    status = wrote(paths)
+    # The standard output has only the paths.
+    for path in paths:
+        task, _, part = path.stem.rpartition("_")
+        if part == "test":
+            rows = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
+            print(feature_line(task, rows), file=sys.stderr)
     if not options.task or "palindrome" in options.task:
-        # The standard output has only the paths.
         print(palindromes_left(exclude), file=sys.stderr)
     return status
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_llmprops.benchmarks.oracle.items import Whole
@@ -78,6 +78,8 @@ class Alignments:
     :param backward: mappings from the second sentence to the first.
     :param missing: why there are no trees, in one phrase. Nothing is aligned then.
     :param both: the mappings of one direction must cover both sentences (see ``Rho``).
+    :param settled: for each sentence, the tokens that need no mapping; None as in the paper (``Tree.must_be_covered``).
+    :param around: mappings from the first sentence to the second of larger phrases. They can replace those inside them.
     """
 
     first: Parsed | None
@@ -86,6 +88,8 @@ class Alignments:
     backward: tuple[NodeMapping, ...] = ()
     missing: str = ""
     both: bool = False
+    settled: tuple[frozenset[int], frozenset[int]] | None = None
+    around: tuple[NodeMapping, ...] = ()
 
     @classmethod
     def without_trees(cls, missing: str) -> Alignments:
@@ -98,12 +102,18 @@ class Alignments:
         if self.first is None or self.second is None:
             return Rho()
         return Rho(
-            _complete(self.first.tree, [m.source for m in self.forward]),
-            _complete(self.second.tree, [m.target for m in self.forward]),
-            _complete(self.second.tree, [m.source for m in self.backward]),
-            _complete(self.first.tree, [m.target for m in self.backward]),
+            _complete(self._required(self.first, 0), [m.source for m in self.forward]),
+            _complete(self._required(self.second, 1), [m.target for m in self.forward]),
+            _complete(self._required(self.second, 1), [m.source for m in self.backward]),
+            _complete(self._required(self.first, 0), [m.target for m in self.backward]),
             self.both,
         )
+
+    def _required(self, sentence: Parsed, side: int) -> list[bool]:
+        """Return, for each token, whether the mappings must cover it."""
+        if self.settled is None:
+            return [sentence.tree.must_be_covered(token) for token in range(len(sentence.tree.tokens))]
+        return [token not in self.settled[side] for token in range(len(sentence.tree.tokens))]
 
     @property
     def strength(self) -> float:
@@ -146,6 +156,42 @@ class Alignments:
             backward=tuple(m for m in self.backward if self.pair_of(m, backward=True) not in removed),
         )
 
+    def widened(self, refused: Iterable[PhrasePair]) -> Alignments:
+        """Return the alignments with the next larger phrases instead of the refused ones, where there are any.
+
+        A larger phrase has more content words in at least one sentence.
+        """
+        removed = frozenset(refused)
+        larger = [
+            self._larger(mapping)
+            for mapping in self.forward
+            if self.pair_of(mapping, backward=False) in removed
+        ]
+        new = [mapping for mapping in larger if mapping is not None]
+        new = [m for m in new if not any(m != other and includes(other, m) for other in new)]
+        if not new:
+            return self
+        kept = [m for m in self.forward if not any(includes(other, m) for other in new)]
+        forward = in_order({*kept, *new})
+        backward = in_order(replace(m, source=m.target, target=m.source) for m in forward)
+        return replace(self, forward=forward, backward=backward)
+
+    def _larger(self, mapping: NodeMapping) -> NodeMapping | None:
+        """Return the smallest mapping around one that has more content words."""
+        around = [
+            m for m in self.around if includes(m, mapping) and self._content(m) > self._content(mapping)
+        ]
+        return min(around, key=lambda m: m.source[1] - m.source[0] + m.target[1] - m.target[0], default=None)
+
+    def _content(self, mapping: NodeMapping) -> int:
+        spans = (self.first, mapping.source), (self.second, mapping.target)
+        return sum(
+            sentence.tree.kind(token) == "content"
+            for sentence, span in spans
+            if sentence is not None
+            for token in range(*span)
+        )
+
     @property
     def leftovers(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Words of each sentence that are not aligned with the other, as in tables 12 and 14.
@@ -161,12 +207,22 @@ class Alignments:
         )
         if not self.both:
             ways = ((ways[0][0], ways[1][1]),) * 2
-        words = [(_left_over(self.first, first), _left_over(self.second, second)) for first, second in ways]
+        required = self._required(self.first, 0), self._required(self.second, 1)
+        words = [
+            (_left_over(self.first, required[0], first), _left_over(self.second, required[1], second))
+            for first, second in ways
+        ]
         return min(words, key=lambda left: sum(len(run.split()) for sentence in left for run in sentence))
 
 
-def _left_over(sentence: Parsed, spans: Iterable[Span]) -> tuple[str, ...]:
-    return sentence.uncovered(covered(len(sentence.tree.tokens), spans))
+def _left_over(sentence: Parsed, required: Sequence[bool], spans: Iterable[Span]) -> tuple[str, ...]:
+    return sentence.uncovered(covered(len(sentence.tree.tokens), spans), required)
+
+
+def includes(mapping: NodeMapping, other: NodeMapping) -> bool:
+    """Return True if the phrases of ``other`` are parts of the phrases of ``mapping``."""
+    pairs = (mapping.source, other.source), (mapping.target, other.target)
+    return all(span[0] <= part[0] and part[1] <= span[1] for span, part in pairs)
 
 
 def covered(count: int, spans: Iterable[Span]) -> list[bool]:
@@ -177,11 +233,11 @@ def covered(count: int, spans: Iterable[Span]) -> list[bool]:
     return flags
 
 
-def _complete(tree: Tree, spans: Sequence[Span]) -> bool:
+def _complete(required: Sequence[bool], spans: Sequence[Span]) -> bool:
     """Return ``align()``: whether there are mappings, and they contain every token that must be covered."""
-    inside = covered(len(tree.tokens), spans)
-    return bool(spans) and all(
-        inside[token] or not tree.must_be_covered(token) for token in range(len(tree.tokens))
+    inside = covered(len(required), spans)
+    return bool(spans) and not any(
+        must and not is_inside for must, is_inside in zip(required, inside, strict=True)
     )
 
 
@@ -200,8 +256,6 @@ def _complete(tree: Tree, spans: Sequence[Span]) -> bool:
 #   same (``But he``, ``Another`` and ``Meanwhile`` are left over).
 # - Punctuation counts as covered, and so does a leftover preposition (``Tree.must_be_covered``).
 
-#: returns the mappings from one sentence to another, from the cosines of their nodes
-Mapped = Callable[[Parsed, Parsed, Array], tuple[NodeMapping, ...]]
 #: cosines closer than this are ties, because means of equal token vectors may differ by rounding
 TIE = 1e-6
 
@@ -213,21 +267,16 @@ def align(
     second_vectors: Array,
     *,
     whole: Whole = "allow",
-    mapped: Mapped | None = None,
 ) -> Alignments:
-    """Return the potential alignments of two sentences in both directions, by default by Algorithm 1.
+    """Return the potential alignments of two sentences in both directions, by Algorithm 1.
 
     :param first_vectors: of the first sentence's tokens, shape (tokens, size); ``second_vectors`` likewise.
     :param whole: whether a phrase may be mapped to the whole other sentence, as in Algorithm 1.
-    :param mapped: returns the mappings of one direction, which must then cover both sentences.
     :raises ValueError: if there is not one vector per token.
     """
     similarity = cosines(node_vectors(first.tree, first_vectors), node_vectors(second.tree, second_vectors))
     forward, backward = targets(similarity, second.tree, whole), targets(similarity.T, first.tree, whole)
-    found = mapped or mappings
-    return Alignments(
-        first, second, found(first, second, forward), found(second, first, backward), both=mapped is not None
-    )
+    return Alignments(first, second, mappings(first, second, forward), mappings(second, first, backward))
 
 
 def targets(similarity: Array, target: Tree, whole: Whole) -> Array:
@@ -250,20 +299,15 @@ def mappings(source: Parsed, target: Parsed, similarity: Array) -> tuple[NodeMap
 
     :param similarity: shape (source nodes, target nodes); NaN is never the most similar.
     """
-    return in_order(
-        {mapping for path, mapping in path_tops(source.tree, target.tree, similarity) if len(path) >= 2}
-    )
-
-
-def path_tops(source: Tree, target: Tree, similarity: Array) -> Iterator[tuple[tuple[int, ...], NodeMapping]]:
-    """Yield the matching path of each leaf that has an edge, and the mapping at its top."""
-    edges = most_similar(similarity, target)
-    for leaf in source.leaves:
-        path = matching_path(source, target, edges, leaf)
-        if path:
-            top, match = source.nodes[path[-1]], target.nodes[edges[path[-1]]]
+    edges = most_similar(similarity, target.tree)
+    distinct = set()
+    for leaf in source.tree.leaves:
+        path = matching_path(source.tree, target.tree, edges, leaf)
+        if len(path) >= 2:
+            top, match = source.tree.nodes[path[-1]], target.tree.nodes[edges[path[-1]]]
             cosine = float(similarity[path[-1], edges[path[-1]]])
-            yield path, NodeMapping((top.start, top.end), (match.start, match.end), cosine)
+            distinct.add(NodeMapping((top.start, top.end), (match.start, match.end), cosine))
+    return in_order(distinct)
 
 
 def in_order(distinct: Iterable[NodeMapping]) -> tuple[NodeMapping, ...]:

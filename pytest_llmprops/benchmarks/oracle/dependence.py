@@ -1,24 +1,31 @@
 """Noise or dependence: why an entity is extracted from some transformed sentences and not from others.
 
-An entity is *lost* in a reply without its due name: its synonym if it was replaced, otherwise its own name. The replies
-about one sentence R(z) are independent samples, so there are two models of how often it is lost:
+An entity is *lost* in a reply without its due name: its synonym if it was replaced, otherwise its own name. There are
+three models of how often it is lost in the replies about a sentence R(z):
 
-- noise: with one probability per state of the entity itself, z_i, whatever the other entities are
-- dependence: with another probability for each sentence, that is for each set of other replaced entities. If it depends
-  on one other entity j alone, with one probability per (z_i, z_j)
+- noise: with one probability per state of the entity itself, z_i, whatever the sentence is
+- between sentences: each sentence has its own probability, which has nothing to do with the replaced entities
+- dependence: the probability depends on the *other* replaced entities: on one of them (z_j), on their number, or on
+  whether that number is odd
 
-=============  ======================================================================================================
-consistent     in each state it is lost in every reply or in none
-dependent      noise is rejected: a likelihood-ratio test finds differences between sentences that chance rarely gives
-inconsistent   the answer to the same question varies, and dependence is rejected: for each other entity j, an exact
-               test excludes that replacing j changes the loss by ``EXCLUDED`` (50 points) or more
-undecided      it varies, but the replies reject neither
-=============  ======================================================================================================
+===============  ====================================================================================================
+consistent       in each state it is lost in every reply or in none
+dependent        the first two models are rejected: the losses go with the other replaced entities
+varying          the sentences differ more than chance explains, and no entity explains it
+inconsistent     the answer to the same question varies, and for each other entity j, an exact test excludes that
+                 replacing j changes the loss by ``EXCLUDED`` (50 points) or more
+undecided        it varies, but the replies or the sentences are too few to tell
+===============  ====================================================================================================
 
-A rejection is at 5%. The p-value of noise is exact up to its random draws: under noise, every assignment of the lost
-replies to the sentences with the same z_i is equally likely. The statistic is the smallest chi-square p-value of
-several likelihood ratios, that of all sentences and that of each single j; its own distribution comes from the draws.
-The p-value is adjusted for the entities of the sentence (Holm).
+A rejection is at 5%. Both p-values are exact up to their random draws, and adjusted (Holm): that of noise for the
+entities of the sentence, that of dependence for those of them for which noise is rejected. The statistic is the
+smallest chi-square p-value of several ones; its own distribution comes from the draws:
+
+- noise: every assignment of the lost replies to the sentences with the same z_i is equally likely. The statistics are
+  the likelihood ratios of all sentences and of each single j.
+- dependence: every assignment of the shares of lost replies to the sentences with the same z_i is equally likely,
+  because a sentence counts as a whole. The statistics are about each single j, the number of replaced others, and its
+  parity. With few sentences no assignment is rare enough, and the outcome is ``undecided``.
 """
 
 from __future__ import annotations
@@ -43,13 +50,13 @@ if TYPE_CHECKING:
     Ints: TypeAlias = NDArray[np.int64]
     Floats: TypeAlias = NDArray[np.float64]
 
-Outcome = Literal["consistent", "inconsistent", "dependent", "undecided"]
+Outcome = Literal["consistent", "inconsistent", "varying", "dependent", "undecided"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 #: level of each test
 ALPHA = 0.05
 #: a change of the loss that has to be excluded before an entity counts as inconsistent
 EXCLUDED = 0.5
-#: random assignments of the lost replies
+#: random assignments per test
 DRAWS = 999
 _ROUNDING = 1e-9
 
@@ -61,6 +68,8 @@ class Losses:
     :param place: its bit.
     :param lost: replies that lose it, out of ``of``.
     :param p: p-value of noise, adjusted for the entities of the sentence; 1 if there is nothing to explain.
+    :param p_unrelated: p-value of losses that have nothing to do with the other replaced entities, adjusted for the
+        entities for which noise is rejected; 1 for the others.
     :param on: places of the other entities that explain its losses alone, if it is dependent. Of several, the replies
         do not tell which; with none, it depends on a combination.
     :param changes: by place of another entity, the change of the loss when that one is replaced; None if the entity's
@@ -72,22 +81,19 @@ class Losses:
     lost: int
     of: int
     p: float = 1.0
+    p_unrelated: float = 1.0
     on: tuple[int, ...] = ()
     changes: tuple[float | None, ...] = ()
 
 
-def losses(
-    sentences: Sequence[tuple[int, Samples]], subject: Subject, places: Sequence[int] | None = None
-) -> tuple[Losses, ...]:
+def losses(sentences: Sequence[tuple[int, Samples]], subject: Subject) -> tuple[Losses, ...]:
     """Return how each entity is lost.
 
     :param sentences: vectors with replies about their sentences. Leave out replies that chose the entities or the
         vectors: of the original sentence, and those that made a search look closer.
-    :param places: the entities that some sentence replaces, if only these matter; None for all.
     """
     import numpy as np
 
-    among = tuple(range(subject.m)) if places is None else tuple(places)
     read: dict[int, list[int]] = {}
     for z, samples in sentences:
         counts = read.setdefault(z, [0] * (subject.m + 1))
@@ -98,33 +104,50 @@ def losses(
                 counts[place] += times * (name not in names)
     read = {z: counts for z, counts in read.items() if counts[-1]}
     if not read:
-        return tuple(Losses(place, "undecided", 0, 0) for place in among)
+        return tuple(Losses(place, "undecided", 0, 0) for place in range(subject.m))
     table = np.array(list(read.values()), dtype=np.int64)
     bits = np.array([[z >> place & 1 for place in range(subject.m)] for z in read], dtype=np.int64)
-    tables = [_Table(place, among, bits, table[:, place], table[:, -1]) for place in among]
+    tables = [_Table(place, bits, table[:, place], table[:, -1]) for place in range(subject.m)]
     varying = [table for table in tables if table.varies]
-    adjusted = dict(zip((t.place for t in varying), holm([t.noise_p() for t in varying]), strict=True))
-    return tuple(table.losses(adjusted.get(table.place)) for table in tables)
+    noise = dict(zip((t.place for t in varying), holm([t.noise_p() for t in varying]), strict=True))
+    # Only entities that are not noise are tested for dependence, so that those that are do not cost power.
+    tests = {t.place: t.unrelated() for t in varying if noise[t.place] <= ALPHA}
+    unrelated = dict(zip(tests, holm([test.p for test in tests.values()]), strict=True))
+    return tuple(
+        t.losses(noise.get(t.place), unrelated.get(t.place, 1.0), tests.get(t.place)) for t in tables
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Unrelated:
+    """A test of whether losses have nothing to do with the other replaced entities.
+
+    :param p: its p-value.
+    :param lowest: the lowest p-value that the same losses could have had, in other sentences.
+    :param alone: p-value of each other entity alone.
+    """
+
+    p: float
+    lowest: float
+    alone: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class _Table:
     """The counts of one entity.
 
-    :param among: the places of the entities that matter.
     :param bits: sentences x entities, whether the sentence replaces the entity.
     :param lost: per sentence, replies that lose the entity, out of ``of``.
     """
 
     place: int
-    among: tuple[int, ...]
     bits: Ints
     lost: Ints
     of: Ints
 
     @property
     def others(self) -> list[int]:
-        return [place for place in self.among if place != self.place]
+        return [place for place in range(self.bits.shape[1]) if place != self.place]
 
     @property
     def varies(self) -> bool:
@@ -135,16 +158,25 @@ class _Table:
         """Return the rows of the sentences in each state of the entity."""
         return _groups(self.bits[:, [self.place]])
 
-    def losses(self, p: float | None) -> Losses:
+    def losses(self, noise: float | None, unrelated: float, test: _Unrelated | None) -> Losses:
+        """Return the outcome.
+
+        :param noise: p-value of noise, adjusted; None if there is nothing to explain.
+        :param unrelated: p-value of ``test``, adjusted.
+        :param test: missing if noise is not rejected.
+        """
         known = Losses(self.place, "consistent", int(self.lost.sum()), int(self.of.sum()))
-        if p is None:
+        if noise is None:
             return known
         every = range(self.bits.shape[1])
         changes = [self._change(place) if place in self.others else None for place in every]
-        known = replace(known, p=p, changes=tuple(changes), outcome="undecided")
-        if p <= ALPHA:
-            on = tuple(place for place in self.others if self._explains(place))
+        known = replace(known, p=noise, p_unrelated=unrelated, changes=tuple(changes), outcome="undecided")
+        if test is not None and unrelated <= ALPHA:
+            alone = zip(self.others, test.alone, strict=True)
+            on = tuple(place for place, p in alone if p <= ALPHA and self._explains(place))
             return replace(known, outcome="dependent", on=on)
+        if test is not None:
+            return replace(known, outcome="varying") if test.lowest <= ALPHA else known
         repeated = bool(((self.lost > 0) & (self.lost < self.of)).any())
         if repeated and all(self._is_excluded(place) for place in self.others):
             return replace(known, outcome="inconsistent")
@@ -153,6 +185,49 @@ class _Table:
     def noise_p(self) -> float:
         """Return the p-value of noise."""
         return self._p(self._states(), [_groups(self.bits[:, [self.place, j]]) for j in self.others])
+
+    def unrelated(self) -> _Unrelated:
+        """Test whether the losses have nothing to do with the other replaced entities.
+
+        The rows of ``features`` are the states of each other entity, whether an odd number of them is replaced, and
+        their number. The statistic of a feature is the covariance with the share of lost replies, in each state of the
+        entity, standardised over all assignments: once summed over the states, which finds losses in the same
+        direction, and once squared first.
+        """
+        import numpy as np
+        from scipy.special import chdtrc
+
+        number = self.bits[:, self.others].sum(axis=1)
+        features = np.array([*self.bits[:, self.others].T, number % 2, number], dtype=float)
+        shares = self.lost / self.of
+        rng = np.random.default_rng(0)
+        shape = (len(features), DRAWS + 1)
+        total, variance, squares, states = np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        for rows in self._states():
+            order = rng.random((len(rows), DRAWS + 1)).argsort(axis=0)
+            order[:, 0] = range(len(rows))
+            centred = features[:, rows] - features[:, rows].mean(axis=1, keepdims=True)
+            spread = shares[rows].var(ddof=1) if len(rows) > 1 else 0.0
+            covariance = centred @ shares[rows][order]
+            known = np.broadcast_to(spread * (centred**2).sum(axis=1, keepdims=True), shape)
+            total += covariance
+            variance += known
+            is_known = known > _ROUNDING
+            squares += np.divide(covariance**2, known, out=np.zeros(shape), where=is_known)
+            states += is_known
+        is_known = variance > _ROUNDING
+        directed = np.divide(total**2, variance, out=np.zeros(shape), where=is_known)
+        p_values = np.minimum(
+            chdtrc(1, directed.round(9)),
+            np.where(is_known, chdtrc(np.maximum(states, 1), squares.round(9)), 1.0),
+        )
+
+        def share(p_values: Floats, limit: float) -> float:
+            return float((p_values <= limit * (1 + _ROUNDING)).mean())
+
+        smallest = p_values.min(axis=0)
+        alone = tuple(share(p, p[0]) for p in p_values[: len(self.others)])
+        return _Unrelated(share(smallest, smallest[0]), share(smallest, smallest.min()), alone)
 
     def _explains(self, place: int) -> bool:
         """Return True if the sentences do not differ once the state of another entity is known."""
@@ -278,14 +353,14 @@ def _binomial(n: int, shares: Floats) -> Floats:
 # weak                    for some sentence, more than ``NEVER`` (2/11) and fewer than ``ALWAYS`` (9/11) of the replies
 #                         have the due name; or at most ``RARE`` (5/11) of those about the original have the entity
 # assumed knowledge       the share of replies with the unreplaced entity is at least ``ALWAYS`` for one sentence and at
-#                         most ``NEVER`` for another, and noise does not explain that (``dependence``)
+#                         most ``NEVER`` for another, and the losses are dependent
 # synonym fault           the share of replies with the unreplaced entity is at least ``ALWAYS`` for every sentence, but
 #                         that of its synonym is at most ``RARE`` for some sentence
 # unexplained             none of these
 # ======================  ============================================================================================
 #
-# The cause of a culprit comes from ``dependence``: it depends on other entities, varies by itself, or the
-# replies are too few to tell.
+# The cause of a culprit comes from its losses: it depends on other entities, varies between sentences or by itself, or
+# the sentences or replies are too few to tell.
 #
 # The thresholds are ours, except 5/11, an example in the paper (figure 8). A synonym that is never extracted
 # breaks nothing: its bit is constant, which is linear.
@@ -395,11 +470,15 @@ def explanation(tests: Sequence[OneTest], breaking: Sequence[Culprit]) -> str:
 
 
 def cause_of(lost: Losses | None, subject: Subject) -> str:
-    """Return why an entity is lost: noise or dependence, in one phrase; empty if there is nothing to explain."""
+    """Return why an entity is lost, in one phrase; empty if there is nothing to explain."""
     if lost is None or lost.outcome == "consistent":
         return ""
     if lost.outcome == "inconsistent":
         return "varies by itself"
+    if lost.outcome == "varying":
+        return "varies between sentences, no entity found"
+    if lost.outcome == "undecided" and lost.p <= ALPHA:
+        return "varies between sentences, too few of them to tell why"
     if lost.outcome == "undecided":
         return "too few replies to tell noise from dependence"
     if len(lost.on) == 1:
@@ -419,7 +498,8 @@ def _culprit(
     first = _extraction(place, 0, original, subject) if original is not None and original.sets else None
     kinds = _kinds([*extractions, first] if first else extractions, first)
     if lost is None or lost.outcome != "dependent":
-        kinds.pop("assumed knowledge", None)
+        counts = kinds.pop("assumed knowledge", "no count explains it")
+        kinds = kinds or {"unexplained": counts}
     synonym = subject.synonyms[place]
     if not kinds:
         kinds = {"unexplained": "no count explains it"}
@@ -460,8 +540,7 @@ def _kinds(extractions: Sequence[_Extraction], original: _Extraction | None) -> 
     most, least = (choose(unreplaced, key=_share, default=None) for choose in (max, min))
     if most and least and most.share >= ALWAYS - _ROUNDING and least.share <= NEVER + _ROUNDING:
         kinds["assumed knowledge"] = (
-            f"in {most.hits} of {most.of} replies about one sentence and {least.hits} of {least.of} about"
-            " another, as other entities change"
+            f"in {most.hits} of {most.of} replies about one sentence and {least.hits} of {least.of} about another"
         )
     rarest = min(replaced, key=_share, default=None)
     always = unreplaced and all(one.share >= ALWAYS - _ROUNDING for one in unreplaced)

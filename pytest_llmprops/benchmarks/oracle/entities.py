@@ -244,3 +244,41 @@ def read_paraphrase(reply: str, transformed: Transformed) -> str | None:
         return None
     forms = (transformed.text[mention.start : mention.end] for mention in transformed.mentions)
     return text if all(contains_words(key, normalised(form)) for form in forms) else None
+
+
+# A null extractor that knows no names: it only sees how words are written.
+
+_WORD = re.compile(r"[^\W_](?:[\w'’.+#/:-]*[\w+#])?")
+#: what may be before a word that begins a sentence or a quotation
+_BEGINS = re.compile(r"(?:\A|[.!?:;…][\"'“”‘’)\]]*\s|[\"“‘(\[]|(?:\A|\s)['–—-])\s*\Z")
+#: a digit, an underscore, a capital after a small letter, or two capitals in a row
+_IDENTIFIER = re.compile(r"\d|\w_\w|[a-z][A-Z]|[A-Z]{2}|\w::\w")
+_PRONOUN = re.compile(r"I(?:['’]\w+)?\Z")
+#: words that a heading in capitals writes small
+_SMALL = frozenset(
+    {
+        "a", "an", "and", "as", "at", "but", "by", "for", "from", "in", "into", "of", "on", "or", "over", "the", "to",
+        "via", "vs", "with",
+    }
+)  # fmt: skip
+
+
+def written_names(sentence: str) -> tuple[str, ...]:
+    """Return the words that are names by how they are written, in order, each once.
+
+    These are words with a capital where no sentence begins, numbers in digits, and technical identifiers such as
+    ``MAX_SIZE`` or ``readAll``. In a heading, whose words all have capitals, these tell nothing.
+    """
+    words = [match for match in _WORD.finditer(sentence) if any(map(str.isalnum, match[0]))]
+    is_heading = all(match[0] in _SMALL or not match[0][0].islower() for match in words)
+    names = []
+    for match in words:
+        word = match[0]
+        if is_heading:
+            is_name = any(map(str.isdigit, word))
+        else:
+            begins = _BEGINS.search(sentence, 0, match.start())
+            is_name = bool(_IDENTIFIER.search(word)) or (word[0].isupper() and not begins)
+        if is_name and not _PRONOUN.match(word):
+            names.append(word)
+    return tuple(dict.fromkeys(names))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from dataclasses import replace
 
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.covering import Aligner
+from pytest_llmprops.benchmarks.oracle.edits import EDITS, KINDS, minimal_edits, neutral_edits
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PAIR_SEARCHES, RULES, YES
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
@@ -19,6 +22,7 @@ from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
 from pytest_llmprops.benchmarks.oracle.pair_search import PAIR_PROPERTIES
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
+from pytest_llmprops.benchmarks.oracle.replies import ask_answer, sentences_prompt
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.search import linearity_search
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
@@ -35,9 +39,10 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
     oracle = _oracle(ask, settings)
     rng = protocol.rng(item.id)
     if item.task == LINEARITY:
-        labels = tuple(name for name, _ in item["entities"])
+        # Only a user's own sentences have no labels; the others may be labelled with no entity.
+        labels = None if item["domain"] == "own" else tuple(name for name, _ in item["entities"])
         checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
-        acceptance = await checker.check(Sentence(item["text"], labels or None), oracle, rng)
+        acceptance = await checker.check(Sentence(item["text"], labels), oracle, rng)
         return _verdict(acceptance, {"rule": float(RULES.index(settings.rule))})
     align = Aligner(ask, settings.alignment, settings.whole)
     if item.task == OWN:
@@ -45,7 +50,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
             item["first"], oracle, ParaphraseChecker(settings.pairs(), align), settings.askings
         )
         return _verdict(acceptance)
-    pair = Pair(item["first"], item["second"], item["label"])
+    pair = Pair(item["first"], item["second"], item["label"], item.fields.get("phrases"))
     if item.task == CONSISTENCY:
         return _verdict(await self_consistency(pair, oracle, settings.askings))
     if item.task == RANDOM:
@@ -58,9 +63,40 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
         return verdict
     pairs = ParaphraseChecker(settings.pairs(), align)
     acceptance = await pairs.check(pair, oracle, rng)
-    verdict = _verdict(acceptance, await null_values(pair, pairs, rng))
+    values = await null_values(pair, pairs, rng)
+    if settings.edits:
+        values |= await _edit_values(pair, align, oracle, protocol.rng(item.id, 1))
+    verdict = _verdict(acceptance, values)
     said = acceptance.values["said_yes"]
     return verdict if said < 0 else replace(verdict, task=YES if said else NO)
+
+
+async def _edit_values(pair: Pair, align: Aligner, oracle: Oracle, rng: random.Random) -> dict[str, float]:
+    """Ask about a sentence with a minimal edit, and about one with a neutral edit, if there are any.
+
+    :raises BackendError: if a call could not be made.
+    """
+    found = await align(*pair.sentences)
+    minimal = [
+        (parsed.text, edited, KINDS.index(kind))
+        for parsed in (found.first, found.second)
+        if parsed is not None
+        for kind, edited in minimal_edits(parsed).items()
+    ]
+    neutral = [
+        (text, edited, [*EDITS].index(name))
+        for text in pair.sentences
+        for name, edited in neutral_edits(text).items()
+    ]
+    drawn = {name: rng.choice(edits) for name, edits in (("minimal", minimal), ("neutral", neutral)) if edits}
+    answers = await asyncio.gather(
+        *(ask_answer(oracle, sentences_prompt(text, edited)) for text, edited, _ in drawn.values())
+    )
+    values: dict[str, float] = {}
+    for (name, (_, _, number)), answer in zip(drawn.items(), answers, strict=True):
+        values[f"said_yes_{name}"] = -1.0 if answer.said is None else float(answer.said)
+        values[f"{name}_edit"] = float(number)
+    return values
 
 
 async def search(

@@ -360,7 +360,7 @@ def sentences_of(tests: Iterable[OneTest], rule: Rule) -> list[tuple[int, Sample
 #
 # ======================  ============================================================================================
 # accepted                1 or 0
-# no_entities             1 if the answer is empty: accepted trivially, counted separately
+# no_entities             1 if the answer is that there are no entities; no test, and in no rate of tested sentences
 # unmeasurable            1 if the outcome is ``unmeasurable``
 # no_informative_test     1 if no test could fail, whatever the extractor: a single entity, or an unlucky draw
 # linear_not_faithful     1 if it is accepted although f is not the complement on some tested sentence, or although no
@@ -387,10 +387,10 @@ def sentences_of(tests: Iterable[OneTest], rule: Rule) -> list[tuple[int, Sample
 # identity                those whose vector is the complement of x; identity_rate is the quotient
 # sentences               changed sentences whose replies could be read
 # lost, both, extra       over those: entities in neither form, entities in both forms, names that are not entities
-# consistent, inconsistent, dependent, undecided
+# consistent, inconsistent, varying, dependent, undecided
 #                         tested entities by how they are lost in changed sentences; see ``dependence``
 # paraphrase_missed       tested x for which no paraphrase kept the entities
-# labelled                labelled entities, if the sentence has labels
+# labelled                labelled entities, possibly 0; missing without labels
 # labelled_extracted      those in the answer
 # labelled_tested         those in the vectors
 # ======================  ============================================================================================

@@ -3,8 +3,10 @@
 Outcomes of :class:`LinearityChecker`:
 
 =============  ======================================================================================================
-accepted       every test passed, or the answer has no entities and there is nothing to test (``no_entities``)
-rejected       a test failed; a changed sentence without a readable reply fails its tests
+accepted       every test passed, or the answer is that there are no entities and the labels say so, too
+rejected       a test failed; a changed sentence without a readable reply fails its tests. Or the answer is that there
+               are no entities, but the sentence has labelled ones, or words that are names by how they are written
+untested       the answer is that there are no entities, and neither labels nor the sentence tell if that is right
 unmeasurable   the answer has entities, but none or more than 12 of them can be tested, or one where an informative
                test needs two: a limit of the measurement
 unparsed       no reply about the original sentence could be read as a list
@@ -24,7 +26,7 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 
 from pytest_llmprops.benchmarks.oracle.dependence import OUTCOMES, culprits, explanation, losses
-from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES, locate
+from pytest_llmprops.benchmarks.oracle.entities import MOST_ENTITIES, locate, written_names
 from pytest_llmprops.benchmarks.oracle.extraction import PROMPT, Extracted, Samples, most_frequent
 from pytest_llmprops.benchmarks.oracle.linear_tests import (
     PARAPHRASE_TRIES,
@@ -59,14 +61,16 @@ from pytest_llmprops.core.requests import Chat, Reply
 # and without a call. Values of a verdict, 1 accepted and 0 not, and the same with ``_faithful`` if also
 # faithful:
 #
-# - ``null_empty``: extracts nothing
+# - ``null_nothing``: always answers that there are no entities. Accepted only if the labels say so, too
+# - ``null_empty``: extracts nothing from a changed sentence
 # - ``null_list``: always returns the entities of the original sentence
 # - ``null_drop10``, ``null_drop30``, ``null_coin``: extracts each entity that is there with probability 90%, 70%, 50%,
 #   independently each time
 
 #: value -> name in tables
 NAMES = {
-    "null_empty": "empty",
+    "null_nothing": "extracts nothing",
+    "null_empty": "nothing after a change",
     "null_list": "constant list",
     "null_drop10": "drop 10%",
     "null_drop30": "drop 30%",
@@ -138,6 +142,8 @@ def _list(names: Sequence[str]) -> str:
     return "\n".join(lines) or "There are no entities."
 
 
+#: maximum names in the reason for a wrong "no entities"
+_MOST_LISTED = 3
 #: entities per sentence that a plan assumes, one of them replaced by prompt 4. The paper has 3.7 on average, 76% of
 #: them named (figure 6, appendix A.4)
 SUPPOSED_ENTITIES = 4
@@ -147,7 +153,7 @@ SUPPOSED_ENTITIES = 4
 class Sentence:
     """A sentence to check.
 
-    :param labels: names of its labelled entities; None if it has no labels.
+    :param labels: names of its labelled entities, possibly none; None if it is not labelled.
     """
 
     text: str
@@ -232,9 +238,13 @@ class LinearityChecker:
             chosen = await generator.synonyms(answer)
         subject = Subject(sentence.text, answer, tuple(s for s in chosen if s.text))
         values = answer_values(original, con_o, names, subject, sentence.labels)
+        outcome, _ = _no_entities(sentence)
+        if outcome != "untested":
+            values["null_nothing"] = float(outcome == "accepted")
+            values["null_nothing_faithful"] = values["null_nothing"]
         evidence = SentenceEvidence(sentence.text, entity_evidence(answer, chosen), read_by=original.read_by)
         prepared = Prepared(subject, original, None, values, evidence)
-        return replace(prepared, stopped=_nothing_to_test(prepared, len(candidates), self.settings))
+        return replace(prepared, stopped=_nothing_to_test(prepared, sentence, len(candidates), self.settings))
 
     def replies(self, prepared: Prepared, oracle: Oracle) -> Replies:
         """Return the replies about R(x) of a prepared sentence; those about the sentence itself are known."""
@@ -296,11 +306,15 @@ class LinearityChecker:
         return Acceptance(False, "rejected", explanation(by_rule, breaking), evidence.to_json(), None, values)
 
 
-def _nothing_to_test(prepared: Prepared, candidates: int, settings: LinearitySettings) -> Acceptance | None:
+def _nothing_to_test(
+    prepared: Prepared, sentence: Sentence, candidates: int, settings: LinearitySettings
+) -> Acceptance | None:
     values, evidence = dict(prepared.values), prepared.evidence.to_json()
     if not prepared.subject.answer:
-        values |= {"accepted": 1.0, "no_entities": 1.0}
-        return Acceptance(True, "accepted", "no entities, so nothing to test", evidence, None, values)
+        outcome, why = _no_entities(sentence)
+        accepted = outcome == "accepted"
+        values |= {"accepted": float(accepted), "no_entities": 1.0}
+        return Acceptance(accepted, outcome, why, evidence, None, values)
     too_few = prepared.subject.m == 1 and settings.draw == "informative"
     if prepared.subject.m and not too_few:
         return None
@@ -315,6 +329,22 @@ def _nothing_to_test(prepared: Prepared, candidates: int, settings: LinearitySet
         why = f"none of {len(prepared.subject.answer)} entities is in the sentence"
     values |= {"accepted": 0.0, "unmeasurable": 1.0}
     return Acceptance(False, "unmeasurable", why, evidence, None, values)
+
+
+def _no_entities(sentence: Sentence) -> tuple[str, str]:
+    """Return the outcome of the answer that a sentence has no entities, and the reason."""
+    if sentence.labels is not None:
+        if not sentence.labels:
+            return "accepted", "no entities, as labelled"
+        return "rejected", f"no entities, but labelled: {_listed(sentence.labels)}"
+    if names := written_names(sentence.text):
+        return "rejected", f"no entities, but the sentence has {_listed(names)}"
+    return "untested", "no entities, and no labels to tell if that is right"
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_LISTED} more" if len(names) > _MOST_LISTED else ""
+    return ", ".join(f'"{name}"' for name in names[:_MOST_LISTED]) + more
 
 
 def _why_accepted(values: Mapping[str, float], settings: LinearitySettings, bound: Bound) -> str:

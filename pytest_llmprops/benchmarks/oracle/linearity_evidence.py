@@ -22,6 +22,8 @@ from pytest_llmprops.core.verdicts import (
     without_empty,
 )
 
+#: why an entity is left out that the sentence does not contain
+NOT_IN_SENTENCE = "not in the sentence"
 #: maximum rejected replacements whose reasons an entity's evidence keeps
 _MOST_REJECTED = 5
 
@@ -72,6 +74,7 @@ class LossEvidence:
     lost: int
     of: int
     p: float = 1.0
+    p_unrelated: float = 1.0
     on: tuple[str, ...] = ()
     changes: tuple[float | None, ...] = ()
 
@@ -88,6 +91,7 @@ class LossEvidence:
                 one.lost,
                 one.of,
                 round(one.p, 4),
+                round(one.p_unrelated, 4),
                 tuple(names[place] for place in one.on),
                 tuple(None if change is None else round(change, 3) for change in one.changes),
             )
@@ -97,13 +101,14 @@ class LossEvidence:
     @classmethod
     def from_json(cls, evidence: Evidence) -> LossEvidence:
         """Read a recorded entity; missing fields are empty."""
-        numbers = {key: number_in(evidence, key) for key in ("lost", "of", "p")}
+        numbers = {key: number_in(evidence, key) for key in ("lost", "of", "p", "p_unrelated")}
         return cls(
             text_in(evidence, "name"),
             text_in(evidence, "outcome"),
             int(numbers["lost"] or 0),
             int(numbers["of"] or 0),
             1.0 if numbers["p"] is None else numbers["p"],
+            1.0 if numbers["p_unrelated"] is None else numbers["p_unrelated"],
             texts_in(evidence, "on"),
             numbers_in(evidence, "changes"),
         )
@@ -112,7 +117,8 @@ class LossEvidence:
         """Return the object for the record."""
         shown: Evidence = {"name": self.name, "outcome": self.outcome, "lost": self.lost, "of": self.of}
         if self.changes:
-            shown = {**shown, "p": self.p, "on": list(self.on), "changes": list(self.changes)}
+            p_values: Evidence = {"p": self.p, "p_unrelated": self.p_unrelated}
+            shown = {**shown, **p_values, "on": list(self.on), "changes": list(self.changes)}
         return shown
 
 
@@ -176,7 +182,7 @@ def entity_evidence(answer: Sequence[Entity], chosen: Sequence[Synonym]) -> tupl
             refused = "; ".join(f"{text!r}: {why}" for text, why in synonym.rejected[:_MOST_REJECTED])
             why_not = f"no replacement{': ' + refused if refused else ''}"
         elif entity.state == "not_literal":
-            why_not = "not in the sentence"
+            why_not = NOT_IN_SENTENCE
         else:
             why_not = f"inside {entity.inside!r}" if entity.state == "contained" else "not tested"
         rows.append({**known, "left_out": why_not})

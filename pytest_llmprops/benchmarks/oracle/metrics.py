@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from pytest_llmprops.benchmarks.oracle.edits import KINDS
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PHIS, RULES, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import (
     CATEGORIES,
@@ -19,6 +20,7 @@ from pytest_llmprops.benchmarks.oracle.metric_names import (
 from pytest_llmprops.benchmarks.oracle.nulls import NAMES
 from pytest_llmprops.benchmarks.oracle.pair_evidence import phi_of
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import (
+    completeness_remarks,
     document_metrics,
     document_remarks,
     null_remarks,
@@ -107,6 +109,7 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
     yield rate(place, "unreadable_rate", answers, "lower")
     yield rate(place, "parse_failure_rate", _hits(values, "trees_missing"), "none")
     yield from _accepted_pairs(place, values)
+    yield from _known_answers(place, values)
     groups = {
         "label yes": [v for v in said if v["label"] == 1],
         "label no": [v for v in said if v["label"] == 0],
@@ -121,6 +124,20 @@ def all_pairs_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric
             # Without the setting ``reference``, only pairs with the answer yes have a proof attempt.
             if proved and len(proved) == len(members):
                 yield rate(place, "provable_rate", proved, "none", group=f"{phi}, {name}")
+
+
+def _known_answers(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
+    """Yield how often the model calls a sentence equivalent to its minimal edit, and not to its neutral edit."""
+    minimal = [v for v in values if v.get("said_yes_minimal", -1) >= 0]
+    if minimal:
+        yield rate(place, "edit_acceptance_rate", _hits(minimal, "said_yes_minimal"), "lower")
+    for number, kind in enumerate(KINDS):
+        members = [v for v in minimal if v["minimal_edit"] == number]
+        if members:
+            yield rate(place, "edit_acceptance_rate", _hits(members, "said_yes_minimal"), "lower", group=kind)
+    neutral = [v["said_yes_neutral"] == 0 for v in values if v.get("said_yes_neutral", -1) >= 0]
+    if neutral:
+        yield rate(place, "self_denial_rate", neutral, "lower")
 
 
 def is_decided(values: Values) -> bool:
@@ -201,9 +218,10 @@ class Pairs:
 
     @property
     def judge(self) -> Played | None:
-        """The perfect judge: labels for sentences and phrases; None without them."""
+        """The perfect judge: labels for sentences and phrases; None if these lack labels."""
         known = [v for v in self.values if "null_judge" in v]
-        if not known:
+        # One that knows only the pairs without a proof would mislead.
+        if len(known) < MOST_ALIKE * len(self.values) or not known:
             return None
         accepted = sum(v["null_judge"] for v in known)
         return Played(NAMES["null_judge"], len(known), accepted, accepted)
@@ -393,7 +411,7 @@ def _no_bound(no: Sequence[Values], pairs: Pairs) -> Iterator[str]:
     exception = (
         f"; no bound for {unfair}, where only one sentence had paraphrases to draw from (so in"
         f" {len(one_sided)} of {len(tested)} tested answers of no)"
-        if one_sided
+        if unfair
         else ""
     )
     yield (
@@ -432,12 +450,13 @@ def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
 
 
 def linearity_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
-    """Yield the bounds of sentences and documents, the null extractors, and how many tests could not fail."""
+    """Yield the bounds, the null extractors, the completeness, and how many tests could not fail."""
     tested = [r.values for r in records if r.values.get("tests")]
     for text in dict.fromkeys(bound_of(_settings_of(v)).text for v in tested):
         yield f"accepted sentences: {text}"
     yield from document_remarks(records)
     yield from null_remarks(tested)
+    yield from completeness_remarks([r.values for r in records if "entities" in r.values])
     drawn = sum(v["tests"] for v in tested)
     vacuous = drawn - sum(v.get("informative_tests", v["tests"]) for v in tested)
     if vacuous:

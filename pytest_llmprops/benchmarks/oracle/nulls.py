@@ -7,7 +7,8 @@ Values of a verdict; a value is missing if the pair cannot be tested:
 
 - ``null_yes``, ``null_no``: 1 if the same answer to every question is accepted, otherwise 0
 - ``null_coin``: the same for a fair coin for each question; ``said_coin``: 1 if it says yes to the sentences
-- ``null_judge``: the same for the label of the pair; only for pairs with a label
+- ``null_judge``: the same for the labels of the pair and of its phrases; missing if a question that it needs has no
+  label
 - ``overlap``, ``overlap_proof``: the Jaccard index of the words of the sentences, and the highest threshold on that of
   phrases at which the sentences are proved equivalent, 0 if there is none. With ``overlap_own`` and ``overlap_other``
   of the model's paraphrases (``trust``), :mod:`metrics` plays every judge that says yes above a threshold
@@ -165,11 +166,15 @@ async def null_values(x: Pair, checker: ParaphraseChecker, rng: random.Random) -
         "null_no": lambda first, second: False,
         "null_coin": lambda first, second: rng.random() < 0.5,
     }
-    if x.label is not None:
+    # Without labels of phrases, a proof cannot be answered. A judge of only some of the pairs would mislead.
+    if x.label is False or (x.label and x.phrases is not None):
         judges["null_judge"] = _perfect(x)
     values = {"overlap": overlap(x.first, x.second)}
     for name, judge in judges.items():
-        acceptance = await played.check(x, null_oracle(judge), rng)
+        try:
+            acceptance = await played.check(x, null_oracle(judge), rng)
+        except _Unlabelled:
+            continue
         if acceptance.outcome != "untested":
             values[name] = float(acceptance.accepted)
             if name == "null_coin":
@@ -185,15 +190,12 @@ def _overlaps(limit: float, first: str, second: str) -> bool:
 
 
 async def _proved_by_overlap(x: Pair, checker: ParaphraseChecker) -> float:
-    """Return the highest threshold at which a judge by word overlap proves a yes; 0 if none does.
+    """Return the highest threshold at which a judge by word overlap proves a yes, to two digits; 0 if none does.
 
     A higher threshold refuses more phrases, so the thresholds can be searched by halves.
     """
-    alignments = await checker.align(x.first, x.second)
-    limits = sorted(
-        {overlap(pair.first, pair.second) for pair in alignments.pairs(aligned_only=True)} | {1.0}
-    )
-    low, high = -1, len(limits) - 1
+    limits = [step / 100 for step in range(101)]
+    low, high = 0, len(limits) - 1
     while low < high:
         middle = (low + high + 1) // 2
         judge = partial(_overlaps, limits[middle])
@@ -202,7 +204,7 @@ async def _proved_by_overlap(x: Pair, checker: ParaphraseChecker) -> float:
             low = middle
         else:
             high = middle - 1
-    return limits[low] if low >= 0 else 0.0
+    return limits[low]
 
 
 def null_oracle(judge: Judge) -> Oracle:
@@ -223,13 +225,25 @@ def null_oracle(judge: Judge) -> Oracle:
     return Oracle(reply)
 
 
+class _Unlabelled(Exception):
+    """A perfect judge is asked about phrases without a label."""
+
+
 def _perfect(x: Pair) -> Judge:
-    """Return a judge that knows the label of the sentences, and calls all phrases of an alignment equivalent."""
+    """Return a judge that answers by the labels of the sentences and of their phrases.
+
+    It raises :class:`_Unlabelled` if it is asked about different phrases without a label.
+    """
+    labels = {(first, second): label for first, second, label in x.phrases or ()}
 
     def same(first: str, second: str) -> bool:
         sentences = [text.removeprefix(MARK) for text in (first, second)]
-        if sentences[0] == sentences[1] or not set(sentences) <= {x.first, x.second}:
+        if sentences[0].casefold() == sentences[1].casefold():
             return True
-        return bool(x.label)
+        if set(sentences) <= {x.first, x.second}:
+            return bool(x.label)
+        if (first, second) not in labels:
+            raise _Unlabelled
+        return labels[first, second]
 
     return same

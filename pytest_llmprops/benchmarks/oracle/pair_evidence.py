@@ -47,6 +47,9 @@ Tables 2 to 5 can be recomputed from ``Acceptance.values``. A key is missing if 
 ``null_coin``, ``null_judge``
 ``said_coin``                          1 if the coin says yes
 ``self_aligned``                       1 if the first sentence is aligned with itself
+``said_yes_minimal``,                  the answer on a sentence and its minimal edit, and on one and its neutral edit:
+``said_yes_neutral``                   1 yes, 0 no, -1 unreadable; with the setting ``edits``
+``minimal_edit``, ``neutral_edit``     which edit: its number in ``edits.KINDS`` and ``edits.EDITS``, from 0
 ``fair_coin_or``, ``fair_coin_and``    1 if both sentences had paraphrases to draw, so that the bound holds
 =====================================  ============================================================================
 """
@@ -273,11 +276,15 @@ class PairCounterexample:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two sentences; ``label`` is True if annotators call them equivalent, None if there is no label."""
+    """Two sentences; ``label`` is True if annotators call them equivalent, None if there is no label.
+
+    :param phrases: a phrase of each sentence, and whether annotators call them equivalent; None if there are no labels.
+    """
 
     first: str
     second: str
     label: bool | None = None
+    phrases: tuple[tuple[str, str, bool], ...] | None = None
 
     @property
     def sentences(self) -> tuple[str, str]:

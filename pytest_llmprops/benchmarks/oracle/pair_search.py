@@ -1,27 +1,28 @@
-"""The search for answers about sentences that contradict each other.
+"""The search for answers about sentences that contradict each other, or what an edit of a sentence is known to say.
 
-A *contradiction* is a list of answers that cannot all be right, whatever the sentences mean. The caller draws a point
+A *contradiction* is a list of answers that cannot all be right, whatever the sentences mean; a single answer, if the
+second sentence is an edit of the first. The caller draws a point
 (hypothesis, in ``suites/test_oracle.py``), the property builds sentences from it (``PAIR_PROPERTIES``), and asks prompt
 5 about them, with the same sample as the measurement. The search has no verdict and no bound. It keeps the shortest
 contradiction.
 
 A reply at a temperature above 0 may differ when the question is asked again. The questions of the shortest
-contradiction are therefore asked again with new samples. If fewer than half of these replications give the same
-answers, it may be noise: the most frequent answer to each question then counts, and the search goes on.
+contradiction are therefore asked again with new samples. If at most 60% of these replications give the same answers, it
+is no counterexample: the most frequent answer to each question then counts, and the search goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rapidfuzz.distance import Levenshtein
 
 from pytest_llmprops.benchmarks.oracle.edits import EDITS, KINDS, edited, minimal_edits, neutral_edits
-from pytest_llmprops.benchmarks.oracle.items import NO, SYMMETRY, TRANSITIVITY, YES
+from pytest_llmprops.benchmarks.oracle.items import EDIT, NO, SELF, SYMMETRY, TRANSITIVITY, YES
 from pytest_llmprops.benchmarks.oracle.linear_tests import FIRST_REPLICATED
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairCounterexample, PairEvidence
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
@@ -112,12 +113,15 @@ class PairSearch(ReplicatedSearch[Contradiction]):
             contradiction = await self.contradiction(point)
         except Spent:
             return None
-        if contradiction is None:
+        if contradiction is None or not self._counts(contradiction):
             return True
         found = replace(contradiction, cost=(*(contradiction.cost or _length(contradiction)), *point))
         if self.smallest is None or found.cost < self.smallest.cost:
             self.smallest = found
         return False
+
+    def _key(self, violation: Contradiction) -> Hashable:
+        return violation.claims
 
     async def _replicated(self, violation: Contradiction) -> Counterexample:
         """Ask the questions of a contradiction again, and count how often all answers are the same again."""
@@ -235,10 +239,13 @@ def _length(contradiction: Contradiction) -> tuple[int, int]:
 #                    (``edits.neutral_edits``).
 # ``symmetry``       The answer about two sentences is the same in the other order.
 # ``transitivity``   If a and b, and b and c, are equivalent, then so are a and c.
+# ``edit``           A sentence and its minimal edit (``edits.minimal_edits``) are not equivalent.
+# ``self``           A sentence and its paraphrase are equivalent.
 # =================  ==================================================================================================
 #
-# Except for ``yes``, these contradictions need no knowledge of what the sentences mean, so parts of the
-# sentences may be left out (``reduction``). A paraphrase is a neutral edit or the model's own.
+# Except in ``yes``, parts of the sentences may be left out (``reduction``): the property needs no knowledge of what
+# they mean, or holds for a shorter sentence, too. A paraphrase is a neutral edit or the model's own. If the model's
+# own paraphrase is bad, the model contradicts itself all the same.
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,9 +416,50 @@ class TransitivitySearch(_Paraphrasing):
         return Contradiction(why, claims, b.edits + c.edits)
 
 
+class EditSearch(PairSearch):
+    """A point: parts of both sentences; the sentence, the kind of its minimal edit."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        return *self.part_choices, 2, len(KINDS)
+
+    async def contradiction(self, point: tuple[int, ...]) -> Contradiction | None:
+        *parts, number, kind = point
+        sentence = self.reduced(parts)[number]
+        changed = _changed(sentence, KINDS[kind])
+        if changed is None:
+            return None
+        claim = Claim(sentence.text, changed, True)
+        if not await self.are(claim):
+            return None
+        why = f'yes to "{sentence.text}" and "{changed}" (edited: {KINDS[kind]})'
+        return Contradiction(why, (claim,), (KINDS[kind],))
+
+
+class SelfSearch(_Paraphrasing):
+    """A point: parts of both sentences; the sentence; its paraphrase, a neutral edit first."""
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        return *self.part_choices, 2, 1 + self.paraphrases, self.edit_choices
+
+    async def contradiction(self, point: tuple[int, ...]) -> Contradiction | None:
+        *parts, number, choice, edit = point
+        text = self.reduced(parts)[number].text
+        made = await self.made(text, choice, edit, "the first")
+        if made is None:
+            return None
+        claim = Claim(text, made.text, False)
+        if not await self.are(claim):
+            return None
+        return Contradiction(f'no to "{text}" and "{made.text}" ({made.how})', (claim,), made.edits)
+
+
 PAIR_PROPERTIES: Mapping[str, type[PairSearch]] = {
     NO: NoSearch,
     YES: YesSearch,
     SYMMETRY: SymmetrySearch,
     TRANSITIVITY: TransitivitySearch,
+    EDIT: EditSearch,
+    SELF: SelfSearch,
 }

@@ -58,6 +58,13 @@ from pytest_llmprops.benchmarks.oracle.trust import (
 # each distinct phrase pair of that direction, all at once. A refused pair is not a mapping: coverage is
 # computed again without it. A pair whose reply cannot be read is not a mapping either. If the proof fails
 # only for that reason, it is undecided.
+#
+# Covering alignments have larger phrases around some pairs. Words that differ alone may be equivalent in their phrase,
+# so the larger phrases are asked about once instead of the refused ones inside them.
+
+
+#: how often refused phrases are replaced by larger ones
+WIDENINGS = 1
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Proof:
     """An attempt to prove that two sentences are equivalent.
 
     :param potential: the alignments before the oracle was asked.
-    :param confirmed: the same without the refused pairs.
+    :param confirmed: the same without the refused pairs, some of them replaced by larger phrases.
     :param answers: each pair that was asked, with the answer; empty if no potential alignment covers a sentence.
     """
 
@@ -81,7 +88,8 @@ class Proof:
     @cached_property
     def possible(self) -> Rho:
         """The alignments if every reply that cannot be read were a yes."""
-        return self.potential.without([pair for pair, answer in self.answers if answer.said is False]).rho
+        denied = [pair for pair, answer in self.answers if answer.said is False]
+        return self.potential.widened(denied).without(denied).rho
 
     @property
     def is_filtered(self) -> bool:
@@ -154,15 +162,23 @@ async def prove(alignments: Alignments, oracle: Oracle, *, ask_identical: bool =
     :param ask_identical: False treats two phrases with the same words as equivalent without asking.
     :raises BackendError: if a call could not be made.
     """
-    pairs = [
-        pair
-        for pair in alignments.pairs(aligned_only=True)
-        if ask_identical or pair.first.casefold() != pair.second.casefold()
-    ]
-    replies = await asyncio.gather(*(ask_answer(oracle, phrases_prompt(p.first, p.second)) for p in pairs))
-    answers = tuple(zip(pairs, replies, strict=True))
-    refused = [pair for pair, answer in answers if not answer.said]
-    return Proof(alignments, alignments.without(refused), answers)
+    answers: dict[PhrasePair, Answer] = {}
+    final = alignments
+    for _ in range(1 + WIDENINGS):
+        pairs = [
+            pair
+            for pair in final.pairs(aligned_only=True)
+            if pair not in answers and (ask_identical or pair.first.casefold() != pair.second.casefold())
+        ]
+        replies = await asyncio.gather(
+            *(ask_answer(oracle, phrases_prompt(p.first, p.second)) for p in pairs)
+        )
+        answers |= zip(pairs, replies, strict=True)
+        refused = [pair for pair, answer in answers.items() if not answer.said]
+        before, final = final, final.widened(refused)
+        if final == before:
+            break
+    return Proof(alignments, before.without(refused), tuple(answers.items()))
 
 
 #: returns the potential alignments of two sentences; ``Alignments.without_trees`` if the parser or encoder fails

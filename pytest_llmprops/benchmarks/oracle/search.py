@@ -5,7 +5,7 @@ The caller draws the vectors x and y (hypothesis, in ``suites/test_oracle.py``) 
 keeps the violation with the fewest replaced entities and reports the culprits of that one.
 
 An extractor that drops names by chance violates some test, too. The sentences of the smallest violation are therefore
-asked about again with new samples. If fewer than half of these replications are violated, it may be noise: f then
+asked about again with new samples. If at most 60% of these replications are violated, it is no counterexample: f then
 follows from all replies about its sentences, and the search goes on.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -44,7 +44,7 @@ Violation = TypeVar("Violation")
 class ReplicatedSearch(ABC, Generic[Violation]):
     """A search whose smallest violation is asked about again, with new samples.
 
-    A subclass sets ``smallest``. A violation that may be noise is forgotten, so that the search can go on.
+    A subclass sets ``smallest``. A violation that is not repeated is forgotten, so that the search can go on.
 
     :param replications: how often a violation is asked about again.
     :ivar smallest: the smallest violation so far.
@@ -53,26 +53,35 @@ class ReplicatedSearch(ABC, Generic[Violation]):
     replications: int = 0
     smallest: Violation | None = None
     _confirmed: tuple[Violation, Counterexample] | None = None
-    _noise: list[Counterexample] = field(default_factory=list)
+    #: what was not repeated, by what was asked; a second try would only have more chances
+    _not_repeated: dict[Hashable, Counterexample] = field(default_factory=dict)
 
     async def counterexample(self) -> Counterexample | None:
         """Return the smallest violation and its replications.
 
-        If there is none but noise, it is the noise that repeats most often.
+        If there are only violations that were not repeated, it is the one that repeats most often.
 
         :raises BackendError: if a call could not be made.
         """
         violation = self.smallest
         if violation is None:
-            return max(self._noise, key=lambda noise: noise.replicated, default=None)
+            return max(self._not_repeated.values(), key=lambda other: other.replicated, default=None)
         if self._confirmed is None or self._confirmed[0] is not violation:
             counterexample = await self._replicated(violation)
-            if counterexample.is_noise:
+            if not counterexample.is_repeated:
                 self.smallest = None
-                self._noise.append(counterexample)
+                self._not_repeated[self._key(violation)] = counterexample
                 return counterexample
             self._confirmed = violation, counterexample
         return self._confirmed[1]
+
+    def _counts(self, violation: Violation) -> bool:
+        """Return True unless the violation was asked about again and not repeated."""
+        return self._key(violation) not in self._not_repeated
+
+    @abstractmethod
+    def _key(self, violation: Violation) -> Hashable:
+        """Return what is asked about a violation."""
 
     @abstractmethod
     async def _replicated(self, violation: Violation) -> Counterexample:
@@ -121,9 +130,14 @@ class LinearitySearch(ReplicatedSearch[OneTest]):
         self.asked += cost
         self._begun |= new
         test = await linear_at(x, y, self._replies.function(self.checker.settings.rule), self.size)
-        if not test.passed and (self.smallest is None or size_of(test) < size_of(self.smallest)):
+        if test.passed or not self._counts(test):
+            return True
+        if self.smallest is None or size_of(test) < size_of(self.smallest):
             self.smallest = test
-        return test.passed
+        return False
+
+    def _key(self, violation: OneTest) -> Hashable:
+        return violation.x, violation.y
 
     @property
     def _requests_per_vector(self) -> int:
@@ -144,10 +158,11 @@ class LinearitySearch(ReplicatedSearch[OneTest]):
                 return answers_under(rule, fresh[z][number], self.prepared.subject)
 
             failed += not (await linear_at(test.x, test.y, f, self.size)).passed
-        # The search chose its sentences by their earlier replies, so only the new ones are fair.
+        # The search chose these sentences by their earlier replies, so only the new ones are fair. Three sentences
+        # cannot tell what the losses depend on, so the others count, too.
         new = [(z, samples) for z in vectors for samples in fresh[z]]
-        replaced = [place for place in range(self.size) if (test.x | test.y) >> place & 1]
-        lost = losses(new, self.prepared.subject, replaced) if new else None
+        others = [(z, await self._replies.of(z)) for z in sorted(self._begun - {0, *vectors})]
+        lost = losses([*new, *others], self.prepared.subject) if new else None
         for z, samples in fresh.items():
             await self._replies.add(z, samples)
         described = await self._described(test, lost)

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_llmprops.benchmarks.oracle.dependence import OUTCOMES
+from pytest_llmprops.benchmarks.oracle.extraction import Names, normalised
 from pytest_llmprops.benchmarks.oracle.linearity import NAMES
+from pytest_llmprops.benchmarks.oracle.linearity_evidence import NOT_IN_SENTENCE, SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.core.linearity import Passed, PooledBound, pooled_bound
 from pytest_llmprops.core.metrics import Metric, Place, rate
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import mean_interval
+from pytest_llmprops.core.verdicts import text_in
 
 # Sentences that are tested until a bound is reached: the tests used, and the bound over a document.
 #
@@ -137,7 +140,7 @@ def document_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
 Values = Mapping[str, float]
 
 
-def _domain(record: VerdictRecord) -> str:
+def domain_of(record: VerdictRecord) -> str:
     """Return the second part of the item's id: ``general``, ``technical`` …"""
     return record.id.split("/")[1]
 
@@ -150,12 +153,13 @@ def sentence_metrics(place: Place, members: Sequence[VerdictRecord]) -> Iterator
     vacuous = [bool(r.values["no_informative_test"]) for r in read if "no_informative_test" in r.values]
     if vacuous:
         yield rate(place, "no_informative_test_rate", vacuous, "none")
-    domains = dict.fromkeys(map(_domain, read))
+    domains = dict.fromkeys(map(domain_of, read))
     groups = {"": read}
     if len(domains) > 1:
-        groups |= {name: [r for r in read if _domain(r) == name] for name in domains}
+        groups |= {name: [r for r in read if domain_of(r) == name] for name in domains}
     for group, group_records in groups.items():
         # This includes sentences without extracted entities and sentences that cannot be tested.
+        yield from _decided(place, group, [r for r in group_records if is_decided(r.values)])
         labelled = _labelled(group_records)
         extracted, whole = _value("labelled_extracted"), _value("labelled")
         yield from _share(place, "label_overlap", labelled, extracted, whole, group)
@@ -163,6 +167,21 @@ def sentence_metrics(place: Place, members: Sequence[VerdictRecord]) -> Iterator
         if tested:
             yield from _tested(place, group, tested)
             yield from _correlations(place, group, [r.values for r in tested])
+
+
+def is_decided(values: Values) -> bool:
+    """Return True if an answer is accepted or rejected, "no entities" too where that can be told."""
+    return bool(values.get("tests")) or ("no_entities" in values and "null_nothing" in values)
+
+
+def _decided(place: Place, group: str, records: Sequence[VerdictRecord]) -> Iterator[Metric]:
+    """Yield the share of accepted answers, and that of an extractor that extracts nothing."""
+    if records:
+        yield _mean(place, records)("decided_acceptance_rate", _value("accepted"), group)
+    if known := [r for r in records if "null_nothing" in r.values]:
+        name = NAMES["null_nothing"]
+        group = f"{group}, {name}" if group else name
+        yield _mean(place, known)("null_decided_rate", _value("null_nothing"), group)
 
 
 def _labelled(records: Iterable[VerdictRecord]) -> list[VerdictRecord]:
@@ -215,6 +234,43 @@ def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Itera
         extra = math.fsum(r.values["extra"] for r in records) / sentences
         direction = DIRECTIONS["extra_per_sentence"]
         yield Metric(*place, "extra_per_sentence", extra, int(sentences), group, direction=direction)
+
+
+def union_overlaps(place: Place, models: Sequence[Sequence[VerdictRecord]]) -> list[Metric | None]:
+    """Return, per model, the share that it extracts of the entities that any of the models extracts.
+
+    It is not a metric of a run, because it needs the records of several models.
+
+    Only names that are in the sentence count, on sentences with a readable answer of every model.
+
+    :param models: the records of each model, one per sentence. Those without evidence are left out.
+    """
+    answers = [
+        {r.id: (names, r.cluster) for r in records if (names := _extracted(r)) is not None}
+        for records in models
+    ]
+    common = [name for name in answers[0] if all(name in model for model in answers)] if answers else []
+    unions = {name: frozenset().union(*(model[name][0] for model in answers)) for name in common}
+    return [
+        next(
+            _share_of(
+                place,
+                "union_overlap",
+                [(len(model[name][0]), len(union), model[name][1]) for name, union in unions.items()],
+            ),
+            None,
+        )
+        for model in answers
+    ]
+
+
+def _extracted(record: VerdictRecord) -> Names | None:
+    """Return the names of a model's answer that are in the sentence; None if they are not known."""
+    entities = SentenceEvidence.from_json(record.evidence).entities
+    if len(entities) != record.values.get("entities"):
+        return None
+    names = (text_in(e, "name") for e in entities if text_in(e, "left_out") != NOT_IN_SENTENCE)
+    return frozenset(map(normalised, names))
 
 
 Number = Callable[[Values], float]
@@ -280,12 +336,23 @@ def _share(
 
     :param part: units of a sentence that are counted, out of ``whole``.
     """
-    units = [(int(part(r.values)), int(whole(r.values)), r.cluster) for r in records]
+    yield from _share_of(
+        place, name, [(int(part(r.values)), int(whole(r.values)), r.cluster) for r in records], group
+    )
+
+
+def _share_of(
+    place: Place, name: str, units: Sequence[tuple[int, int, str]], group: str = ""
+) -> Iterator[Metric]:
+    """Yield a share of units.
+
+    :param units: counted units, all units and cluster of each sentence.
+    """
     if total := sum(n for _, n, _ in units):
         scores = [score for hits, n, _ in units for score in (*[1.0] * hits, *[0.0] * (n - hits))]
         low, high, _ = mean_interval(scores, [cluster for _, n, cluster in units for _ in range(n)])
         value = sum(hits for hits, _, _ in units) / total
-        yield Metric(*place, name, value, total, group, low, high, DIRECTIONS[name])
+        yield Metric(*place, name, value, total, group, low, high, DIRECTIONS.get(name, "none"))
 
 
 def _correlations(place: Place, group: str, values: Sequence[Values]) -> Iterator[Metric]:
@@ -307,17 +374,46 @@ def _correlations(place: Place, group: str, values: Sequence[Values]) -> Iterato
 
 def null_remarks(values: Sequence[Values]) -> Iterator[str]:
     """Yield what is accepted of the model and of null extractors on the same sentences."""
-    played = [v for v in values if NAMES.keys() <= v.keys() and not v.get("no_informative_test")]
+    names = {value: name for value, name in NAMES.items() if value != "null_nothing"}
+    played = [v for v in values if names.keys() <= v.keys() and not v.get("no_informative_test")]
     if played:
         nulls = [
             f"{name} {_percent(played, value)} ({_percent(played, f'{value}_faithful')})"
-            for value, name in NAMES.items()
+            for value, name in names.items()
         ]
         model = sum(map(_is_faithful, played)) / len(played)
         yield (
             f"sentences: {_percent(played, 'accepted')} accepted ({model:.1%} also faithful); of null extractors on the"
             f" same {len(played)} sentences: {', '.join(nulls)}"
         )
+
+
+def completeness_remarks(values: Sequence[Values]) -> Iterator[str]:
+    """Yield how many entities are extracted, which faithfulness does not tell, and a warning if it is often none.
+
+    :param values: of the sentences with a readable answer.
+    """
+    empty = [v for v in values if v.get("no_entities")]
+    if 2 * len(empty) > len(values):
+        wrong = sum(v.get("null_nothing") == 0 for v in empty)
+        untested = sum("null_nothing" not in v for v in empty)
+        yield (
+            f"warning: the answer is that there are no entities for {len(empty)} of {len(values)} sentences"
+            f" ({wrong} wrong, {untested} cannot be judged)"
+        )
+    if not values:
+        return
+    if whole := sum(v.get("labelled", 0) for v in values):
+        extracted = sum(v["labelled_extracted"] for v in values if v.get("labelled"))
+        text = f"completeness: {extracted / whole:.1%} of {whole:.0f} labelled entities are extracted"
+    else:
+        text = (
+            "completeness is not measured: no entity is labelled; a report on several models compares theirs"
+        )
+    if tested := [v for v in values if v.get("tests") and not v.get("no_informative_test")]:
+        faithful = sum(map(_is_faithful, tested)) / len(tested)
+        text += f" ({faithful:.1%} of {len(tested)} sentences are linear and faithful)"
+    yield text
 
 
 def _percent(values: Sequence[Values], name: str) -> str:

@@ -27,6 +27,8 @@ EPSILONS = (0.1, 0.05)
 NO_POWER = "the rule any has no power against noise"
 #: limits of ``epsilon`` and ``delta``, which need at most 232 tests per sentence
 LOWEST_EPSILON, LOWEST_DELTA = 0.01, 0.001
+#: tests per sentence in the paper
+DEFAULT_TESTS = 5
 _ROUNDING = 1e-9
 
 
@@ -35,7 +37,7 @@ class LinearitySettings:
     """How a sentence is measured; the defaults are the paper's.
 
     :param samples: samples per sentence.
-    :param tests: tests per sentence; not used with ``epsilon`` and ``delta``.
+    :param tests: tests per sentence; cannot be set with ``epsilon`` and ``delta``, which decide their number.
     :param rule: the rule that decides whether a test passes.
     :param draw: ``uniform`` also draws tests that every extractor passes; ``informative`` never does.
     :param synonym_votes: samples of prompts 3 and 4.
@@ -46,7 +48,7 @@ class LinearitySettings:
     """
 
     samples: int = 11
-    tests: int = 5
+    tests: int = DEFAULT_TESTS
     rule: Rule = "any"
     draw: Draw = "uniform"
     synonym_votes: int = 7
@@ -83,10 +85,14 @@ class LinearitySettings:
             raise ValueError(f"delta must be at least {LOWEST_DELTA} and below 1, or none")
         if self.rule == "any":
             raise ValueError(
-                "epsilon and delta need a rule with a bound: set rule to majority or single, not any"
+                "epsilon and delta need a rule with a bound: set rule to majority or single, or both to none"
             )
         if self.draw != "informative":
-            raise ValueError("epsilon and delta need tests that can fail: set draw to informative")
+            raise ValueError(
+                "epsilon and delta need tests that can fail: set draw to informative, or both to none"
+            )
+        if self.tests != DEFAULT_TESTS:
+            raise ValueError("epsilon and delta decide the number of tests: set both to none to set tests")
 
     @property
     def target(self) -> tuple[float, float] | None:
@@ -191,6 +197,8 @@ class OracleSettings:
     :param whole: whether a phrase may be mapped to the whole other sentence.
     :param no_tests: tests of a "no".
     :param askings: how often the sanity checks ask the same question.
+    :param edits: also ask whether a sentence of the pair is equivalent to a minimal edit and to a neutral edit of it;
+        at most two more questions, which change no verdict.
     :param temperature: of every question. Repeated samples are only meaningful above 0. None is the server's default;
         models on this machine then return the most probable reply each time.
     :param search: the sentences and pairs to search for counterexamples; ``rejected``: those that the measurement
@@ -201,7 +209,7 @@ class OracleSettings:
     """
 
     samples: int = 11
-    tests: int = 5
+    tests: int = DEFAULT_TESTS
     rule: Rule = "any"
     draw: Draw = "uniform"
     synonym_votes: int = 7
@@ -218,6 +226,7 @@ class OracleSettings:
     ask_identical: bool = True
     reference: bool = True
     askings: int = 5
+    edits: bool = False
     temperature: float | None = 1.0
     max_tokens: int | None = None
     epsilon: float | None = None
@@ -255,11 +264,11 @@ class OracleSettings:
 
 
 PAPER = LinearitySettings()
-#: for sentences, at most 27 samples instead of 165, a rule with a bound, and no test that cannot fail; for pairs, no
+#: for sentences, at most 81 samples instead of 165, a rule with a bound, and no test that cannot fail; for pairs, no
 #: questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof; a fair coin
 QUICK = OracleSettings(
-    samples=3, tests=3, rule="majority", draw="informative", synonym_votes=1, named_votes=1, alignment="covering",
-    whole="bar", indifferentiable="potential", source="even", distance=0.3, ask_identical=False, reference=False,
-    askings=3, max_tokens=400, shrink_calls=200, replications=5,
+    samples=3, rule="majority", draw="informative", synonym_votes=1, named_votes=1, alignment="covering", whole="bar",
+    indifferentiable="potential", source="even", distance=0.3, ask_identical=False, reference=False, askings=3,
+    edits=True, max_tokens=400, epsilon=0.1, delta=0.1, shrink_calls=200, replications=5,
 )  # fmt: skip
 LINEARITY_QUICK, PARAPHRASE_QUICK = QUICK.linearity(), QUICK.pairs()

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_llmprops.core.errors import DataError
 
@@ -40,6 +40,44 @@ _SUBORDINATORS = frozenset(
     [
         "although", "because", "if", "lest", "once", "so", "that", "though", "unless", "whereas", "whether",
         "while", "whilst",
+    ]
+)  # fmt: skip
+
+#: content words; function words with a meaning of their own (prepositions, negations, modal verbs, quantifiers,
+#: pronouns); and the rest: articles, auxiliaries, the copula, punctuation, "of", "and", "that" and the like
+Kind = Literal["content", "meaning", "form"]
+#: first letters of the tags of content words in the Penn Treebank and in Universal Dependencies
+_CONTENT_TAGS = (
+    "NN",
+    "JJ",
+    "CD",
+    "FW",
+    "VB",
+    "RB",
+    "NOUN",
+    "PROPN",
+    "VERB",
+    "ADJ",
+    "ADV",
+    "NUM",
+    "SYM",
+    "AUX",
+)
+_VERB_TAGS = ("VB", "VERB", "AUX")
+_BE = frozenset(
+    {"am", "are", "be", "been", "being", "is", "was", "were", "'m", "'re", "'s", "’m", "’re", "’s"}
+)
+#: they are auxiliaries only before another verb
+_HAVE = frozenset({"did", "do", "does", "doing", "had", "has", "have", "having", "'ve", "'d", "’ve", "’d"})
+_FORM_WORDS = frozenset({"a", "an", "the", "of", "and", "but", "yet", "&"})
+#: existential "there", possessive endings and relative pronouns
+_FORM_TAGS = frozenset({"EX", "POS", "WDT", "WP", "WP$"})
+#: adverbs that change the meaning of other words and say little alone
+_ADVERBS = frozenset(
+    [
+        "about", "again", "also", "as", "away", "back", "down", "even", "here", "how", "just", "least", "less", "more",
+        "most", "n't", "n’t", "never", "not", "now", "off", "only", "out", "over", "so", "still", "then", "there",
+        "too", "up", "very", "when", "where", "why",
     ]
 )  # fmt: skip
 
@@ -139,6 +177,32 @@ class Tree:
         """
         tagged = self.tags[token] in _PREPOSITION_TAGS
         return self.is_word(token) and not (tagged and self.tokens[token].lower() not in _SUBORDINATORS)
+
+    def kind(self, token: int) -> Kind:
+        """Return whether a token is a content word, a function word with a meaning, or neither."""
+        word, tag = self.tokens[token].lower(), self.tags[token]
+        if not self.is_word(token) or tag in _FORM_TAGS or word in _FORM_WORDS:
+            return "form"
+        if tag.startswith(_VERB_TAGS) and (word in _BE or (word in _HAVE and self._is_auxiliary(token))):
+            return "form"
+        if word == "that" and tag in ("IN", "SCONJ"):
+            return "form"
+        if word == "to" and any(later in ("VB", "VERB") for later in self.tags[token + 1 : token + 3]):
+            return "form"
+        if word in _ADVERBS or not tag.startswith(_CONTENT_TAGS):
+            return "meaning"
+        return "content"
+
+    def _is_auxiliary(self, token: int) -> bool:
+        """Return True if a verb or a verb phrase follows the token in its constituent."""
+        above = self.parents[self.leaves[token]]
+        later = [child for child in self.nodes[above].children if child.start > token] if above >= 0 else []
+        return any(
+            "VP" in child.label.split("+")
+            if child.children
+            else self.tags[child.start].startswith(_VERB_TAGS)
+            for child in later
+        )
 
 
 def collapsed(node: Node) -> Node:
@@ -242,11 +306,14 @@ class Parsed:
         start, end = span
         return self.text[self.spans[start][0] : self.spans[end - 1][1]]
 
-    def uncovered(self, covered: Sequence[bool]) -> tuple[str, ...]:
-        """Return the texts of uncovered runs of tokens, if at least one token of the run must be covered."""
-        return tuple(self.phrase(run) for run in self._runs(covered))
+    def uncovered(self, covered: Sequence[bool], required: Sequence[bool]) -> tuple[str, ...]:
+        """Return the texts of uncovered runs of tokens, if at least one token of the run must be covered.
 
-    def _runs(self, covered: Sequence[bool]) -> Iterator[Span]:
+        :param required: for each token, whether it must be covered.
+        """
+        return tuple(self.phrase(run) for run in self._runs(covered, required))
+
+    def _runs(self, covered: Sequence[bool], required: Sequence[bool]) -> Iterator[Span]:
         """Yield the uncovered runs, without the punctuation at their ends."""
         start = 0
         count = len(covered)
@@ -255,7 +322,7 @@ class Parsed:
             while end < count and not covered[end]:
                 end += 1
             words = [token for token in range(start, end) if self.tree.is_word(token)]
-            if any(self.tree.must_be_covered(token) for token in words):
+            if any(required[token] for token in words):
                 yield words[0], words[-1] + 1
             start = end + 1
 

@@ -6,6 +6,7 @@ from servers become one short line: control characters are escaped and keys are 
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import ssl
@@ -13,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import quote
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.texts import one_line
@@ -78,14 +80,30 @@ _TRANSIENT = (408, 409, 425, 429)
 def secrets(*keys: str) -> tuple[str, ...]:
     """Return the texts that messages must not show: ``keys`` and environment variables named like secrets."""
     values = {value for name, value in os.environ.items() if _SECRET_NAMES.search(name) and len(value) >= 8}
-    # Longest first, because one key may contain another.
-    return tuple(sorted(values | {key for key in keys if key}, key=len, reverse=True))
+    return _longest_first(values | {key for key in keys if key})
 
 
 def unmistakable(sent: Iterable[str]) -> tuple[str, ...]:
     """Return those of these keys that no reply has by chance: a local server may take the key ``none`` or ``test``."""
     found = {key for key in sent if len(key) >= _SHORTEST_KEY and not (key.isalpha() or key.isdigit())}
-    return tuple(sorted(found, key=len, reverse=True))
+    return _longest_first(found)
+
+
+def _longest_first(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return keys in all forms in which a server may repeat them. Longest first, because one may contain another."""
+    return tuple(sorted({form for key in keys for form in (key, *_encoded(key))}, key=len, reverse=True))
+
+
+def _encoded(key: str) -> Iterator[str]:
+    """Yield a key in percent-encoding, and the part of it that base64 of any text with it contains."""
+    yield from (quote(key), quote(key, safe=""))
+    raw = key.encode("utf-8", "replace")
+    for before in range(3):
+        # Base64 encodes groups of three bytes. Only whole groups do not depend on the text around them.
+        whole = raw[-before % 3 :]
+        whole = whole[: len(whole) // 3 * 3]
+        if len(whole) >= _SHORTEST_KEY:
+            yield from (base64.b64encode(whole).decode(), base64.urlsafe_b64encode(whole).decode())
 
 
 def clean(text: str, hidden: tuple[str, ...] = ()) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import gc
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -35,6 +36,7 @@ from pytest_llmprops.reports.site.measurements import (
 )
 from pytest_llmprops.reports.site.trends import trends_of
 from pytest_llmprops.runs.integrity import NO_HASHES_IN_SCHEMA_1, REQUESTS, VERDICTS
+from pytest_llmprops.runs.json_lines import read_record_file
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 from pytest_llmprops.runs.reviews import FILE as REVIEWS
 
@@ -56,11 +58,14 @@ def record_key(folder: Path) -> str:
 
     :raises OSError: if there is no ``run.json``.
     """
-    sizes = [path.stat().st_size if (path := folder / name).exists() else -1 for name in (VERDICTS, REQUESTS)]
+    sizes = [
+        path.lstat().st_size if os.path.lexists(path := folder / name) else -1
+        for name in (VERDICTS, REQUESTS)
+    ]
     digest = hashlib.sha256(f"{version(DISTRIBUTION)} {FORMAT} {sizes} ".encode())
-    digest.update((folder / "run.json").read_bytes())
+    digest.update(read_record_file(folder / "run.json"))
     with contextlib.suppress(FileNotFoundError):
-        digest.update((folder / REVIEWS).read_bytes())
+        digest.update(read_record_file(folder / REVIEWS))
     return digest.hexdigest()[:16]
 
 

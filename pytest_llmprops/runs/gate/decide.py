@@ -20,7 +20,7 @@ from pytest_llmprops.core.gate_results import (
 from pytest_llmprops.core.items import PlacedItem
 from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
-from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.run_metadata import NOT_MEASURED, RunMetadata
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, facts_of, title_of, unknown_benchmarks
 from pytest_llmprops.runs.gate import checks as gate_checks
@@ -355,6 +355,9 @@ def _same_terms(gate: Gate, facts: RunMetadata, theirs: Sequence[VerdictRecord])
 def _why_incomplete(facts: RunMetadata, plan: SequentialPlan | None) -> str:
     if facts.stopped_by_gate and plan is None:
         return "it was stopped early by another gate file or for another baseline; measure the rest"
+    lacking = next((note for note in facts.notes if NOT_MEASURED in note), None)
+    if lacking is not None:
+        return f"{lacking}; correct this and measure again"
     steps = shard_steps(facts) or f"continue it with 'llmprops retry {facts.run_id}'"
     return facts.stopped or f"cases have no verdict; {steps}"
 

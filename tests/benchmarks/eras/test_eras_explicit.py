@@ -377,7 +377,7 @@ def test_traditional_characters(part: Any) -> None:
 def test_a_converter_that_fails_stops_the_run(part: Any) -> None:
     """A converter that is missing or changes the length stops the run with one line that names the setting."""
 
-    def convert(text: str, start: int, name: str) -> str:
+    def convert(text: str, start: int, name: str, site: str) -> str:
         raise DataError("the number of characters changes")
 
     item = first(part, "explicit", "01")

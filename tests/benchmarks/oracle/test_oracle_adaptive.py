@@ -21,7 +21,7 @@ from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidenc
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.scheme import Bound
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import documents_of
-from pytest_llmprops.benchmarks.oracle.settings import LINEARITY_QUICK, QUICK, LinearitySettings
+from pytest_llmprops.benchmarks.oracle.settings import QUICK, LinearitySettings
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.linearity import (
     Passed,
@@ -184,8 +184,9 @@ def test_unread_sentence_ends_the_tests(reply: Reply, outcome: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"epsilon": 0.1}, "epsilon and delta are set together; delta is missing"),
-        ({"delta": 0.1}, "epsilon and delta are set together; epsilon is missing"),
+        ({"epsilon": 0.1, "delta": "none"}, "epsilon and delta are set together; delta is missing"),
+        ({"delta": 0.1, "epsilon": "none"}, "epsilon and delta are set together; epsilon is missing"),
+        ({"tests": 10}, "epsilon and delta decide the number of tests: set both to none to set tests"),
         ({"epsilon": 0.005, "delta": 0.1}, "epsilon must be at least 0.01 and below 1, or none"),
         ({"epsilon": 1, "delta": 0.1}, "epsilon must be at least 0.01 and below 1, or none"),
         ({"epsilon": "nan", "delta": 0.1}, "epsilon=nan: must be a finite number"),
@@ -247,10 +248,13 @@ def test_plan_counts_an_accepted_sentence() -> None:
         "tests of linearity take 37 calls per accepted sentence with 4 entities, which the plan expects, fewer if"
         " rejected, and at most 99 with up to 12 entities; 10 sentences: 371 expected, 990 at most"
     )
-    with_target = replace(QUICK, epsilon=0.1, delta=0.05)
+    with_target, plain = (replace(QUICK, epsilon=e, delta=d) for e, d in ((0.1, 0.05), (None, None)))
     items = [sentence("Then Oslo wrote to Lima.", number) for number in range(10)]
     assert list(ORACLE.plan_remarks(items, with_target)) == [plan_remark(chosen, 10)]
-    assert list(ORACLE.plan_remarks(items, QUICK)) == []
+    assert list(ORACLE.plan_remarks(items, plain)) == []
+    [quick] = ORACLE.plan_remarks(items, QUICK)
+    assert "take 35 calls per accepted sentence with 4 entities" in quick
+    assert "at most 81 with up to 12 entities" in quick
     assert list(ORACLE.plan_remarks([], with_target)) == []
 
 
@@ -334,7 +338,7 @@ def test_documents_are_metrics_and_a_remark() -> None:
 
 def test_without_a_target_there_are_no_documents() -> None:
     """Sentences with a fixed number of tests have neither rows nor a remark on documents."""
-    verdict = verdict_on(FOUR, Model())
+    verdict = verdict_on(FOUR, Model(), tests=3)
     records = [record("linearity", 1, benchmark="oracle", cluster="doc", values=dict(verdict.values))]
     assert not any("document" in m.name or m.name == "tests_per_sentence" for m in metric_rows(records))
     assert not any(text.startswith("documents") for text in ORACLE.remarks(records))
@@ -357,12 +361,6 @@ def test_page_has_the_tests_and_calls(epsilon: float, delta: float) -> None:
         str(max(most_calls(chosen, m) for m in range(2, 13))),
     ]
     assert f"| {' | '.join(cells)} |" in PAGE
-
-
-def test_page_has_the_calls_of_quick() -> None:
-    """The page's last row has the calls of the protocol with a fixed number of tests."""
-    calls = joined(round(with_replacement(m, LINEARITY_QUICK.tests)) for m in range(2, 7))
-    assert f"| `quick`: 3 tests | 3, 3, 3, 3, 3 | {calls} | the same | 27 |" in PAGE
 
 
 def test_page_has_the_bound_of_a_document() -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item, NamedSettings, Reply
 from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
+from pytest_llmprops.benchmarks.oracle.linearity import expected_calls, most_calls
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.errors import BackendError, UsageError
@@ -64,7 +65,9 @@ def test_ideal_extractor_is_accepted() -> None:
     verdict = verdict_on(TOWNS, model())
     assert (verdict.status, verdict.score) == ("correct", 1.0)
     assert verdict.given == verdict.expected == "accepted"
-    assert verdict.reason == "3 of 3 tests passed"
+    assert verdict.reason == (
+        "4 of 4 tests passed; an extractor 0.1-far from linear would have been rejected with probability at least 0.971"
+    )
     assert verdict.evidence["sentence"] == TOWNS["text"]
     assert "an extractor 0.1-far from linear would have been rejected" in str(verdict.evidence["bound"])
     assert (verdict.values["labelled"], verdict.values["labelled_extracted"]) == (2, 2)
@@ -87,8 +90,13 @@ def test_the_rule_is_recorded(rule: str, number: int) -> None:
     verdict = verdict_on(TOWNS, model(), rule=rule, samples=11)
     assert verdict.evidence["read_by"] == "list"
     assert verdict.values["rule"] == number
-    said, nulls = ORACLE.remarks([record("linearity", 1, benchmark="oracle", values=dict(verdict.values))])
+    said, nulls, complete = ORACLE.remarks(
+        [record("linearity", 1, benchmark="oracle", values=dict(verdict.values))]
+    )
     assert nulls.startswith("sentences: 100.0% accepted")
+    assert complete.startswith(
+        "completeness: 100.0% of 2 labelled entities are extracted (100.0% of 1 sentences"
+    )
     assert ("no bound: best of 1,331 combinations" in said) == (rule == "any")
     assert ("0.1-far" in said) == (rule != "any")
 
@@ -292,8 +300,11 @@ def test_the_papers_protocol() -> None:
     ):
         assert any(phrase in text for text in assumed)
     quick = ORACLE.protocols["quick"].settings
-    assert 3 * quick.samples * quick.tests == 27
-    assert "27 calls per sentence instead of 165" in ORACLE.protocols["quick"].gives_up
+    linearity = quick.linearity()
+    assert linearity.target == (0.1, 0.1)
+    expected, most = expected_calls(linearity, 4), max(most_calls(linearity, m) for m in range(2, 13))
+    assert f"with 4 entities, {expected:.0f} calls" in ORACLE.protocols["quick"].gives_up
+    assert f"at most {most} with up to 12, instead of 165" in ORACLE.protocols["quick"].gives_up
     assert (s.alignment, s.whole, quick.alignment, quick.whole) == ("printed", "allow", "covering", "bar")
     assert (s.draw, quick.draw) == ("uniform", "informative")
 
@@ -476,3 +487,66 @@ def test_any_text_fills(value: str, template: str) -> None:
     """Filling never fails, and a template without the field is unchanged."""
     assert fill(f"<{{text}}>{value.replace('{', '')}", text=value) == f"<{value}>{value.replace('{', '')}"
     assert "{text}" in template or fill(template, text=value) == template
+
+
+# ---- known answers about edited sentences
+
+SHOPS, SOLD = "red shops sold 3 percent more.", "3 percent more red shops sold."
+
+
+@pytest.mark.parametrize("item", [pair(SHOPS, SOLD, 1), pair(SHOPS, CATS, 2, label=False)])
+@pytest.mark.parametrize(("digits", "stop"), [(True, True), (False, True), (True, False)])
+def test_edited_sentences_are_measured(item: Item, digits: bool, stop: bool) -> None:
+    """Two more questions measure numbers and neutral edits that a model does not see; the verdict is the same."""
+
+    def seen(text: str) -> list[str]:
+        text = text.replace("%", " percent") if stop else text
+        return sorted(
+            w
+            for w in text.replace(".", " .").split()
+            if (digits or not w.isdigit()) and (w != "." or not stop)
+        )
+
+    asked: list[str] = []
+    judge = model(lambda first, second: seen(first) == seen(second))
+
+    def counted(chat: Chat) -> str | Reply:
+        asked.append(chat.prompt)
+        return judge(chat)
+
+    without = verdict_on(item, counted, edits=False)
+    before = len(asked)
+    verdict = verdict_on(item, counted)
+    assert len(asked) - 2 * before == 2
+    more = {key: value for key, value in verdict.values.items() if key not in without.values}
+    assert {**verdict.values, **without.values} == verdict.values
+    assert (verdict.status, verdict.reason, verdict.evidence) == (
+        without.status,
+        without.reason,
+        without.evidence,
+    )
+    assert set(more) == {"said_yes_minimal", "minimal_edit", "said_yes_neutral", "neutral_edit"}
+    assert (more["said_yes_minimal"], more["minimal_edit"]) == (float(not digits), 0)
+    if stop:
+        assert more["said_yes_neutral"] == 1
+    assert not {*more} & {*verdict_on(item, judge, protocol="paper").values}
+
+
+def test_the_rates_of_edited_sentences() -> None:
+    """The metrics count a yes to a minimal edit, by kind, and a no to a neutral edit, without unreadable answers."""
+    values = [
+        {"said_yes_minimal": 1.0, "minimal_edit": 0.0, "said_yes_neutral": 0.0, "neutral_edit": 3.0},
+        {"said_yes_minimal": 0.0, "minimal_edit": 2.0, "said_yes_neutral": 1.0, "neutral_edit": 0.0},
+        {"said_yes_minimal": -1.0, "minimal_edit": 0.0, "said_yes_neutral": -1.0, "neutral_edit": 0.0},
+        {},
+    ]
+    records = [
+        record("yes", n, benchmark="oracle", values={"said_yes": 1.0, "label": 1.0, "accepted": 1.0, **more})
+        for n, more in enumerate(values)
+    ]
+    rates = {(m.name, m.group): (m.value, m.n) for m in ORACLE.metrics(records) if m.task == "pairs"}
+    assert rates["edit_acceptance_rate", ""] == (0.5, 2)
+    assert rates["edit_acceptance_rate", "numbers"] == (1.0, 1)
+    assert rates["edit_acceptance_rate", "negation"] == (0.0, 1)
+    assert ("edit_acceptance_rate", "roles") not in rates
+    assert rates["self_denial_rate", ""] == (0.5, 2)

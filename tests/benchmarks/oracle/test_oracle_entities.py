@@ -16,8 +16,11 @@ from pytest_llmprops.benchmarks.oracle.entities import (
     read_paraphrase,
     replaced,
     sounds_like_vowel,
+    written_names,
 )
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, normalised
+from pytest_llmprops.benchmarks.oracle.items import items
+from pytest_llmprops.data.files import DataFolder, builtin_data
 
 
 def entities_of(sentence: str, *names: str) -> dict[str, Entity]:
@@ -205,3 +208,35 @@ def test_paraphrases_must_keep_the_entities() -> None:
     lacking = good.replace("dog", "hound"), good.replace("eel", "eels")
     for bad in ("", replacement.text, *lacking, f"{good}\nor this"):
         assert read_paraphrase(bad, replacement) is None
+
+
+# ---- names by how they are written
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Last year Adriana left Lisbon.", ("Adriana", "Lisbon")),
+        ("Nobody ate 3 apples, and I'm sure that I left.", ("3",)),
+        ("He said: “Never again.” Then (We) they left", ()),
+        ("The readAll call returns MAX_SIZE and x86 pages.", ("readAll", "MAX_SIZE", "x86")),
+        ("Dogs Bark at Night", ()),
+        ("THE BOARD MET IN 2019.", ("2019",)),
+        ("- The item – Then the rest", ()),
+        ("", ()),
+    ],
+)
+def test_names_by_how_they_are_written(text: str, names: tuple[str, ...]) -> None:
+    """Capitals where no sentence begins, numbers and identifiers are names; those of a heading tell nothing."""
+    assert written_names(text) == names
+
+
+def test_written_names_are_labelled() -> None:
+    """In the built-in data, each sentence with such words has one that is in a label, or contains one."""
+    known = 0
+    for item in items(DataFolder(builtin_data(), "builtin")):
+        if item.task == "linearity" and (names := written_names(item["text"])):
+            labels = [label for label, _ in item["entities"]]
+            assert any(name in label or label in name for name in names for label in labels), item["text"]
+            known += 1
+    assert known > 150

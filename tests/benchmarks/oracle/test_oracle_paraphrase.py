@@ -15,6 +15,8 @@ from scipy.stats import binomtest
 from pytest_llmprops.benchmarks.oracle import pair_evidence
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, PhrasePair
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
+from pytest_llmprops.benchmarks.oracle.covering import Aligner
+from pytest_llmprops.benchmarks.oracle.items import items
 from pytest_llmprops.benchmarks.oracle.pair_evidence import (
     Pair,
     PairEvidence,
@@ -25,9 +27,11 @@ from pytest_llmprops.benchmarks.oracle.pair_evidence import (
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker, Proof, prove
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.settings import PARAPHRASE_QUICK, ParaphraseSettings
-from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
+from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.paraphrase_oracles import (
     CAT,
     DOG,
@@ -123,6 +127,50 @@ def test_a_refused_pair_breaks_the_proof() -> None:
     assert proof.failure == f"{left}; 1 of 2 phrase pairs refused"
     assert proof.evidence.refused == (PhraseEvidence(*VERBS, False, "as it is"),)
     assert proof.evidence.leftovers == (("slept quietly",), ("softly rested",))
+
+
+def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
+    """The phrase around a refused one can prove the pair; if it is refused, too, nothing more is asked."""
+    words = parsed("(S (NP (NN v) (NN w)) (VP (VBD x) (NN y)) (ADVP (RB z)))")
+    small, other, last, around = (NodeMapping(span, span) for span in ((0, 2), (2, 4), (4, 5), (0, 4)))
+    pairs = small, other, last
+    none = frozenset[int](), frozenset[int]()
+    found = Alignments(words, words, pairs, pairs, both=True, settled=none, around=(around,))
+    fake = FakeOracle(phrases=lambda one, two: one != "v w")
+    assert _prove(found, fake).rho.phi_and
+    assert [first for first, _ in fake.asked("phrases")] == ["v w", "x y", "z", "v w x y"]
+    fake = FakeOracle(phrases=lambda one, two: "v w" not in one)
+    proof = _prove(found, fake)
+    assert not proof.rho.phi_or
+    assert len(fake.log) == 4
+    assert proof.confirmed.forward == (last,)
+
+
+def test_every_question_about_builtin_pairs_has_a_label() -> None:
+    """phrases.jsonl has the questions that the default helpers lead to, whatever the answers are, and no others."""
+    pairs = [i for i in items(DataFolder(builtin_data(), "builtin")) if i.task in ("yes", "no")]
+    try:
+        helpers = Helpers({"parse": None, "embed": None})
+    except UsageError as missing:
+        pytest.skip(str(missing))
+    align = Aligner(helpers)
+
+    async def questions(first: str, second: str) -> set[tuple[str, str]]:
+        found = await align(first, second)
+        if not found.rho.phi_or:
+            return set()
+        asked = {(p.first, p.second) for p in found.pairs() if p.first.casefold() != p.second.casefold()}
+        wider = [found.widened([PhrasePair(*pair)]) for pair in asked]
+        return asked | {
+            (p.first, p.second) for a in wider for p in a.pairs() if p.first.casefold() != p.second.casefold()
+        }
+
+    try:
+        for item in pairs:
+            labelled = {(first, second) for first, second, _ in item["phrases"]}
+            assert asyncio.run(questions(item["first"], item["second"])) == labelled, item.id
+    finally:
+        helpers.close()
 
 
 def test_refused_pair_covered_by_others_is_not_needed() -> None:

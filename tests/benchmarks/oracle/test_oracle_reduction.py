@@ -58,7 +58,7 @@ def shorter(text: str) -> list[str]:
         ),
         (
             "In May, an old man sang and danced.",
-            ["An old man sang and danced.", "In May, an old man sang.", "In May, an man sang and danced."],
+            ["An old man sang and danced.", "In May, an old man sang."],
         ),
         ("Both cats and dogs slept.", []),
         ("He was in the yard.", []),

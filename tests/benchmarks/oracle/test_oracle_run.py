@@ -104,12 +104,71 @@ def test_sentences_need_no_helper(run: Runner) -> None:
     done = run("--model", model(run, NO), "-k", "oracle/general", "--llm-limit", "3", "-q")
     assert tasks(done) == {"linearity": 3}
     assert done.run["helpers"] == {}
-    bound = "an extractor 0.1-far from linear would have been rejected with probability at least 0.561"
+    bound = "an extractor 0.1-far from linear would have been rejected with probability at least 0.900"
     assert bound in done.output
     assert all(v["values"]["rule"] == 1 for v in done.verdicts.values() if v["values"].get("tests"))
 
 
 # ---- gates
+
+
+#: the rules of ``docs/oracle.md``: what is extracted is faithful, and nothing is missing
+COMPLETE = """[[rule]]
+benchmark = "oracle"
+task = "linearity"
+metric = "faithful_acceptance_rate"
+min = 0.7
+
+[[rule]]
+benchmark = "oracle"
+task = "linearity"
+metric = "label_overlap"
+min = 0.8
+"""
+
+
+def extracted(run: Runner, name: str, *more: str) -> Finished:
+    """Measure an extractor of ``tests/support/oracle_fakes.py`` on built-in sentences."""
+    run.write("test_oracle.py", SUITE)
+    model = f"fake:call?file={ROOT / 'tests' / 'support' / 'oracle_fakes.py'}&function={name}"
+    return run("--model", model, "-k", "oracle/general", "--llm-limit", "60", *more, "-q")
+
+
+def values(done: Finished) -> dict[tuple[str, str], float]:
+    """Return the metrics of a run by name and group."""
+    return {(row["name"], row["group"]): row["value"] for row in done.run["metrics"]}
+
+
+def test_an_extractor_of_nothing_loses(run: Runner) -> None:
+    """Its accuracy is that of sentences labelled with no entity, a warning says so, and a gate refuses it."""
+    perfect, nothing = extracted(run, "perfect"), extracted(run, "nothing")
+    [row] = nothing.run["summary"]
+    assert row["accuracy"] < 0.15 < 0.6 < perfect.run["summary"][0]["accuracy"]
+    metrics = values(nothing)
+    assert metrics["no_entities_rate", ""] == 1
+    assert metrics["decided_acceptance_rate", ""] == metrics["null_decided_rate", "extracts nothing"] < 0.15
+    assert values(perfect)["decided_acceptance_rate", ""] == 1
+    [warning] = [row["text"] for row in nothing.run["remarks"] if row["warning"]]
+    assert warning.startswith("the answer is that there are no entities for 60 of 60 sentences (")
+    assert warning in nothing.output
+    assert not any(row["warning"] for row in perfect.run["remarks"])
+    file = rule(run, "max_drop = 0.02")
+    decided = command(run, "gate", str(nothing.folder), "--gate", file, "--baseline", str(perfect.folder))
+    assert decided.code == 1
+    assert "FAIL: " in decided.output
+
+
+def test_faithfulness_is_not_completeness(run: Runner) -> None:
+    """An extractor of two names is faithful, and fails only by the overlap with labels; a perfect one passes."""
+    run.write("complete.toml", COMPLETE)
+    perfect, two = (extracted(run, name) for name in ("perfect", "first_two"))
+    assert values(two)["faithful_acceptance_rate", ""] > 0.9
+    assert values(two)["label_overlap", ""] < 0.7
+    for done, decision in ((perfect, "PASS: "), (two, "FAIL: ")):
+        decided = command(run, "gate", str(done.folder), "--gate", str(run.folder / "complete.toml"))
+        assert decision in decided.output, decided.output
+    [said] = [row["text"] for row in two.run["remarks"] if row["text"].startswith("completeness: ")]
+    assert "labelled entities are extracted (" in said
 
 
 @pytest.mark.parametrize("requirement", ["min_accuracy = 0.1", "no_regression = true", "max_drop = 0.5"])
@@ -232,12 +291,12 @@ def searches(done: Finished) -> dict[str, dict[str, Any]]:
 
 
 def test_each_property_is_a_search(run: Runner, workers: str) -> None:
-    """A model that only compares the last characters: a yes is flipped by a full stop; nothing else is found."""
+    """A model that only compares the last characters: a full stop flips a yes, and no edit elsewhere is seen."""
     done = search(run, "first[-1] == second[-1]", "-n", workers)
     assert done.code == 1
     rows = searches(done)
     assert {name: bool(row["counterexample"]) for name, row in rows.items()} == {
-        "yes": True, "symmetry": False, "transitivity": False,
+        "yes": True, "symmetry": False, "transitivity": False, "edit": True, "self": True,
     }  # fmt: skip
     assert "not searched: its answer is yes" in done.output
     said = rows["yes"]["counterexample"]
@@ -250,7 +309,10 @@ def test_each_property_is_a_search(run: Runner, workers: str) -> None:
     assert "search (symmetry): 1 item searched, 0 counterexamples" in done.output
     assert f"  oracle/pair/004: {said['why']}" in done.output
     assert "Traceback" not in done.output
-    assert {row["property"] for row in done.run["searches"]} == {"yes", "symmetry", "transitivity"}
+    assert {row["property"] for row in done.run["searches"]} == {*rows}
+    assert rows["self"]["counterexample"]["edits"] == ["full stop"]
+    [answer] = rows["edit"]["counterexample"]["answers"]
+    assert answer == {"first": 1, "second": 2, "answer": "yes"}
 
 
 def test_a_no_that_contradicts_itself(run: Runner, workers: str) -> None:

@@ -93,7 +93,8 @@ class Project:
         data = str(self.folder / "data")
         model = f"fake:call?file={self.folder / 'extractor.py'}"
         return (
-            "--model", model, "--llm-source", "published", "--llm-data", data, "--llm-set", "oracle.tests=10", "-q",
+            "--model", model, "--llm-source", "published", "--llm-data", data, "--llm-set", "oracle.tests=10",
+            "--llm-set", "oracle.epsilon=none", "--llm-set", "oracle.delta=none", "-q",
         )  # fmt: skip
 
     def __call__(self, *more: str, **settings: Any) -> Finished:
@@ -228,20 +229,26 @@ def test_ideal_extractor_has_no_counterexample(project: Project) -> None:
     assert "4 items searched, 0 counterexamples" in done.output
 
 
-def test_counterexample_that_may_be_noise(project: Project) -> None:
-    """A counterexample that does not repeat is shown with its rate, but fails no case."""
+def test_what_is_not_repeated_is_no_counterexample(project: Project) -> None:
+    """A violation that does not repeat is counted apart and shown with its rate, and fails no case."""
     project.sentences("Fine: Adriana left Lisbon for Kenya.")
     project.extractor('mentioned = [f for f in mentioned if f[1] != "Nairobi" or x[2] or chat.sample > 2]')
     done = project("--junitxml", "out.xml", search="all", replications=4)
     [row] = searches(done).values()
-    assert (row["counterexample"]["replicated"], row["counterexample"]["replications"]) == (0, 4)
+    assert row["counterexample"] is None
+    assert (row["not_repeated"]["replicated"], row["not_repeated"]["replications"]) == (0, 4)
     assert "1 failed, 1 passed" in done.output
-    assert "1 counterexample, " in done.output
-    assert "; 1 of the counterexamples may be noise" in done.output
-    text = "; repeats in 0 of 4, so it may be noise"
-    assert text in next(line for line in done.output.splitlines() if line.startswith("  oracle/own/0001: "))
-    assert text in (project.folder / "out.xml").read_text(encoding="utf-8")
-    assert done.run["searches"][0]["noise"] == 1
+    assert "0 counterexamples, " in done.output
+    assert "; 1 not repeated" in done.output
+    [line] = [
+        line for line in done.output.splitlines() if line.startswith("  oracle/own/0001: not repeated: ")
+    ]
+    assert line.endswith("; repeats in 0 of 4")
+    report = (project.folder / "out.xml").read_text(encoding="utf-8")
+    assert "llmprops.search.not_repeated" in report
+    assert "llmprops.search.counterexample" not in report
+    counts = done.run["searches"][0]
+    assert (counts["counterexamples"], counts["not_repeated"]) == (0, 1)
     assert len(project.asked) == len(set(project.asked))
 
 

@@ -180,11 +180,25 @@ def test_one_span_per_token() -> None:
         Parsed("a b", Tree.from_brackets("(S (A a) (B b))"), ((0, 1),))
 
 
+def test_kinds_of_words() -> None:
+    """Content words, function words with a meaning, and words without one of their own."""
+    tree = Tree.from_brackets(
+        "(S (NP (PRP He)) (VP (MD will) (RB not) (VP (VB have) (VP (VBN had) (NP (CD two) (NNS plans))"
+        " (PP (IN without) (NP (DT the) (NN mayor)))))) (. .))"
+    )
+    kinds = dict(zip(tree.tokens, map(tree.kind, range(len(tree.tokens))), strict=True))
+    content = {"had", "two", "plans", "mayor"}
+    assert {word for word, kind in kinds.items() if kind == "content"} == content
+    assert {word for word, kind in kinds.items() if kind == "form"} == {"have", "the", "."}
+    assert {word for word, kind in kinds.items() if kind == "meaning"} == {"He", "will", "not", "without"}
+
+
 def test_leftover_words() -> None:
     """Leftover words are runs of the text without punctuation at their ends, and exclude single prepositions."""
     sentence = Parsed.of(TEXT, BRACKETS)
-    assert sentence.uncovered([False] * 10) == ("The old dog, tired of barking, slept",)
-    assert sentence.uncovered([True] * 3 + [False] * 2 + [True] * 5) == ("tired",)
-    assert sentence.uncovered([True] * 5 + [False] + [True] * 4) == ()
-    assert sentence.uncovered([True] * 5 + [False] * 2 + [True] * 3) == ("of barking",)
-    assert sentence.uncovered([False] * 2 + [True] * 5 + [False] * 3) == ("The old", "slept")
+    required = [sentence.tree.must_be_covered(token) for token in range(10)]
+    assert sentence.uncovered([False] * 10, required) == ("The old dog, tired of barking, slept",)
+    assert sentence.uncovered([True] * 3 + [False] * 2 + [True] * 5, required) == ("tired",)
+    assert sentence.uncovered([True] * 5 + [False] + [True] * 4, required) == ()
+    assert sentence.uncovered([True] * 5 + [False] * 2 + [True] * 3, required) == ("of barking",)
+    assert sentence.uncovered([False] * 2 + [True] * 5 + [False] * 3, required) == ("The old", "slept")

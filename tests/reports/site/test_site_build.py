@@ -265,7 +265,7 @@ def test_runs_that_do_not_count_are_listed_with_the_reason(tmp_path: Path) -> No
         "cut": "verdicts.jsonl: is missing; copy the run's whole folder",
         "edited": "run.json was changed after the run",
         "torn": "run.json: is damaged (not JSON)",
-        "typed": "'models' has a 'served_as' of the wrong type (int)",
+        "typed": "has a 'models.m.served_as' that is not a list, or null",
         "bare": "has no run.json, so it is not a run",
     }.items():
         assert re.search(rf"\|{name}\|.*{re.escape(reason)}", text), name

@@ -128,6 +128,30 @@ def test_two_models_are_ranked_in_both_directions(tmp_path: Path) -> None:
     assert [row.standing for row in board.rows] == ["best", "behind"]
 
 
+def test_what_is_accepted_of_pairs_ranks_no_models(tmp_path: Path) -> None:
+    """Models with answers on pairs only are in alphabetical order, without a share; the sentence says what counts."""
+    for model, accepted in (("zeta", 40), ("alpha", 20)):
+        records = [
+            verdict("no", n, "correct" if n < accepted else "wrong", model=model, benchmark="oracle")
+            for n in range(40)
+        ]
+        remark = {
+            "model": model,
+            "benchmark": "oracle",
+            "text": f"pairs: no conclusion on {model}",
+            "warning": True,
+        }
+        recorded(tmp_path / "runs" / model, records, remarks=[remark])
+    [board] = boards(tmp_path / "runs")["oracle"]
+    assert board.finding == "alpha: pairs: no conclusion on alpha; zeta: pairs: no conclusion on zeta"
+    assert [(row.label, row.share, row.standing, row.against) for row in board.rows] == [
+        ("alpha", None, "", ""), ("zeta", None, "", ""),
+    ]  # fmt: skip
+    report = report_on([read_run(tmp_path / "runs" / model) for model in ("alpha", "zeta")], {})
+    assert report.title == f"{board.finding}."
+    assert report.overview == ()
+
+
 def test_unreadable_and_unanswered_models(tmp_path: Path) -> None:
     """A model without a readable reply is named, and one without an answer has no accuracy."""
     statuses = {"mute": "unparsed", "down": "error", "fine": "correct", "other": "wrong"}
@@ -339,10 +363,10 @@ def test_items_whose_task_depends_on_the_answer_are_compared(runs: Path) -> None
     for n in range(3):
         item = verdict("yes", 0, "correct" if n < 2 else "wrong", benchmark="oracle")
         moved = replace(item, task="no" if n == 2 else "yes")
-        record(runs / f"run-{n}", n, [moved, verdict("linearity", 1, benchmark="oracle")])
+        record(runs / f"run-{n}", n, [moved])
     result = steps(runs)[0].result
     assert result is not None
-    assert (result.pairs, result.losses) == (2, 1)
+    assert (result.pairs, result.losses) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,10 @@ def test_runs_are_listed_newest_first(show: Open) -> None:
     assert "80.0% 44.4 to 97.5" in line(page, "new").inner_text()
     assert "✓ complete" in line(page, "new").inner_text()
     broken = line(page, "broken")
-    assert ("! unreadable" in broken.inner_text(), "'models' must be an object" in broken.inner_text()) == (
+    assert (
+        "! unreadable" in broken.inner_text(),
+        "'models' that is not an object" in broken.inner_text(),
+    ) == (
         True,
         True,
     )

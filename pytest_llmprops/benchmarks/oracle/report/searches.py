@@ -21,7 +21,7 @@ _LONG = 400
 _COUNTS = {
     "searched": "Searched",
     "counterexamples": "Counterexamples",
-    "noise": "May be noise",
+    "not_repeated": "Not repeated",
     "examples": "Examples tried",
     "calls": "Calls",
     "spent": "Cut short",
@@ -68,8 +68,8 @@ def search_blocks(measured: Measured) -> list[Block]:
             tuple(counts),
             "In addition to the random tests of the measurement, hypothesis searches for the fewest replaced entities"
             " that break linearity. A search does not show how often that happens, and has no bound. A counterexample"
-            " that fewer than half of its replications repeat may be noise. The last columns count counterexamples with"
-            " a culprit of that kind.",
+            " is repeated by more than 60% of its replications; what is not repeated is counted apart. The last columns"
+            " count counterexamples with a culprit of that kind.",
         )
     ]
     if rows:
@@ -104,8 +104,7 @@ def replications_cell(row: SearchRecord) -> Cell:
     """Return how often the counterexample repeats."""
     if not row.replications:
         return Cell("–")
-    text = f"{row.replicated} of {row.replications}{': may be noise' if row.is_noise else ''}"
-    return Cell(text, row.replicated / row.replications)
+    return Cell(f"{row.replicated} of {row.replications}", row.replicated / row.replications)
 
 
 def _cells(counterexample: LinearityCounterexample, cut: str) -> list[Cell]:
@@ -157,8 +156,11 @@ def pair_search_blocks(measured: Measured) -> list[Block]:
             "Hypothesis searches for the shortest sentences on which the model's own answers contradict each other. no:"
             " a paraphrase is equivalent to two sentences that are not equivalent. yes: an edit that does not change"
             " what is said makes a yes a no. symmetry: the answer depends on the order. transitivity: a and b are"
-            " equivalent, and so are b and c, but not a and c. A search does not show how often that happens, and has"
-            " no bound. A counterexample that fewer than half of its replications repeat may be noise.",
+            " equivalent, and so are b and c, but not a and c. edit: a sentence is equivalent to itself with another"
+            " number, swapped roles or a negation. self: a sentence is not equivalent to itself after a neutral edit,"
+            " or to the model's own paraphrase. A search does not show how often that happens, and has"
+            " no bound. A counterexample is repeated by more than 60% of its replications; what is not repeated is"
+            " counted apart.",
         )
     ]
     if rows:

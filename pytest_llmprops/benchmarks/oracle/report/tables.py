@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pytest_llmprops.benchmarks.oracle.dependence import EXCLUDED, OUTCOMES
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, RULES
 from pytest_llmprops.benchmarks.oracle.linearity import NAMES
-from pytest_llmprops.benchmarks.oracle.sentence_metrics import Document, documents_of
+from pytest_llmprops.benchmarks.oracle.sentence_metrics import (
+    Document,
+    documents_of,
+    domain_of,
+    union_overlaps,
+)
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table, visible
-from pytest_llmprops.reports.kit.generic import metric_cell
+from pytest_llmprops.reports.kit.generic import metric_cell, share_cell
 from pytest_llmprops.reports.kit.series import Measured, Series, place_of
 
 PAPER = "the paper"
@@ -36,11 +41,13 @@ def sources(measured: Measured) -> list[tuple[str, str]]:
 
 
 def domains(measured: Measured, s: Series, place: Place) -> list[str]:
-    """Return the groups of a series' sentences: "" for all, then the domains if there are several."""
+    """Return the groups of a series' judged sentences: "" for all, then the domains if there are several."""
     groups = [
         m.group
         for m in measured.metrics(s)
-        if m.name == "acceptance_rate" and place_of(m) == place and "," not in m.group
+        if m.name in ("acceptance_rate", "decided_acceptance_rate")
+        and place_of(m) == place
+        and "," not in m.group
     ]
     return list(dict.fromkeys(groups))
 
@@ -95,16 +102,17 @@ def linearity_table(measured: Measured, places: list[Place]) -> Table:
     rows: list[Row] = []
     for s, place, group, prefix in _each(measured, places):
         tested = measured.metric(s, "acceptance_rate", place, group)
-        assert tested is not None
+        n = 0 if tested is None else tested.n
         texts = (s.starred, domain_name(place, group), rule_of(measured, s, place))
-        cells = [*map(Cell, texts), Cell(f"{tested.n:,}", tested.n)]
+        cells = [*map(Cell, texts), Cell(f"{n:,}", n)]
         cells += [own(measured, s, name, place, group) for name in _SHARES]
+        cells.insert(_COMPLETENESS, _union_overlap(measured, s, place, group))
         cells.insert(len(cells) - 1, own(measured, s, "a_rate", place, f"{prefix}accepted"))
         rows.append((*cells, *(own(measured, s, name, place, group) for name in _FURTHER)))
     rows += [_printed_linearity(corpus) for corpus in ("DOCRED", "RISC-V")]
     columns = (
-        "Sentences", "Accepted", "Linear and faithful", "Entities in accepted", "Labelled in accepted",
-        "Overlap with labels", "A_rate",
+        "Sentences", "Accepted", "Linear and faithful", "Overlap with labels", "Overlap with all models",
+        "Entities in accepted", "Labelled in accepted", "A_rate",
         "A_rate, accepted", "A_test", "Identity", "Linear, not faithful", "Named",
     )  # fmt: skip
     note = (
@@ -112,8 +120,10 @@ def linearity_table(measured: Measured, places: list[Place]) -> Table:
         " separately. A sentence is accepted if all its tests pass by the rule. Acceptances by different rules cannot"
         " be compared: any, the paper's, takes the best combination of samples and has no power against noise. Linear"
         " and faithful: the inserted synonyms of every changed sentence are extracted too, among sentences with a test"
-        " that can fail. Entities in accepted sentences are those that were tested. Overlap: labelled entities that are"
-        " extracted. A_rate: combinations of samples that pass. Identity: changed sentences from which exactly the"
+        " that can fail. It does not tell whether entities are missing: compare the overlap with labels (labelled"
+        " entities that are extracted) or with all models (of the names that any of the models extracts from sentences"
+        " that all of them answered; a single model has none). Entities in accepted sentences are those that were"
+        " tested. A_rate: combinations of samples that pass. Identity: changed sentences from which exactly the"
         " inserted synonyms are extracted. The paper's RISC-V sentences are from a specification, in the style of the"
         " hardware ones. Intervals of shares of entities are over sentences or documents, which are the clusters."
     )
@@ -122,10 +132,28 @@ def linearity_table(measured: Measured, places: list[Place]) -> Table:
 
 
 _SHARES = (
-    "acceptance_rate", "faithful_acceptance_rate", "entity_acceptance_rate", "labelled_entity_acceptance_rate",
-    "label_overlap", "a_rate", "a_test",
+    "acceptance_rate", "faithful_acceptance_rate", "label_overlap", "entity_acceptance_rate",
+    "labelled_entity_acceptance_rate", "a_rate", "a_test",
 )  # fmt: skip
+#: place of the overlap with all models, after three texts, the number of sentences and three shares
+_COMPLETENESS = 7
 _FURTHER = ("identity_rate", "linear_not_faithful_rate", "named_share")
+
+
+def _union_overlap(measured: Measured, s: Series, place: Place, group: str) -> Cell:
+    """Return the cell of a model's overlap with all models of the report; a dash for a single model."""
+    if len(measured.series) < 2:
+        return DASH
+    records = [
+        [
+            r
+            for r in measured.first_samples(one, [LINEARITY])
+            if place_of(r) == place and (not group or domain_of(r) == group)
+        ]
+        for one in measured.series
+    ]
+    overlap = union_overlaps(place, records)[measured.series.index(s)]
+    return DASH if overlap is None else share_cell(overlap.row(s.model, measured.benchmark))
 
 
 def _printed_linearity(corpus: str) -> Row:
@@ -138,9 +166,10 @@ def _printed_linearity(corpus: str) -> Row:
         Cell(f"{accepted.n:,}", accepted.n),
         printed(text, "acceptance_rate", corpus),
         DASH,
+        printed(text, "label_overlap_rate", corpus),
+        DASH,
         printed(text, "entity_acceptance_rate", corpus),
         printed(text, "entity_acceptance_rate", labelled),
-        printed(text, "label_overlap_rate", corpus),
         DASH,
         printed(text, "combination_pass_rate", corpus),
         *(DASH, DASH, DASH),
@@ -190,6 +219,7 @@ def linear_places(measured: Measured) -> list[Place]:
 _DECISIONS = {
     "accepted": ("informative_acceptance_rate", "null_acceptance_rate"),
     "linear and faithful": ("faithful_acceptance_rate", "null_faithful_rate"),
+    "accepted, with no entities": ("decided_acceptance_rate", "null_decided_rate"),
 }
 
 
@@ -202,9 +232,9 @@ def extraction_tables(measured: Measured, places: list[Place]) -> list[Block]:
 def _floor_table(measured: Measured, places: list[Place]) -> Table:
     rows: list[Row] = []
     for s, place, group, prefix in _each(measured, places):
-        if not measured.metric(s, "null_acceptance_rate", place, prefix + NAMES["null_empty"]):
-            continue
         for decision, (model, null) in _DECISIONS.items():
+            if not any(measured.metric(s, null, place, prefix + name) for name in NAMES.values()):
+                continue
             metric = measured.metric(s, model, place, group)
             count = Cell("–") if metric is None else Cell(f"{metric.n:,}", metric.n)
             texts = (s.starred, domain_name(place, group), rule_of(measured, s, place), decision)
@@ -213,8 +243,10 @@ def _floor_table(measured: Measured, places: list[Place]) -> Table:
     columns = ("Sentences", "The model", *(name.capitalize() for name in NAMES.values()))
     note = (
         "Null extractors take the tests of the same sentences, those with a test that can fail. A rate means something"
-        " only above theirs. The ceiling is 100%: an extractor that extracts every entity and every inserted synonym"
-        " passes all tests. A constant list reaches it, too, but is never faithful."
+        " only above theirs. Accepted, with no entities: all sentences with an accepted or rejected answer. The answer"
+        " that there are no entities is right where the labels say so, and wrong where they or the sentence have some."
+        " The ceiling is 100%: an extractor that extracts every entity and every inserted synonym passes all tests. A"
+        " constant list reaches it, too, but is never faithful."
     )
     heading = ("Model", "Sentences from", "Rule", "Decision")
     return Table("Floor and ceiling of extraction", headings(heading, columns), tuple(rows), note)
@@ -229,12 +261,14 @@ def _losses_table(measured: Measured, places: list[Place]) -> Table:
         shares = [own(measured, s, f"{outcome}_entity_rate", place, group) for outcome in OUTCOMES]
         texts = (s.starred, domain_name(place, group), rule_of(measured, s, place))
         rows.append((*map(Cell, texts), Cell(f"{metric.n:,}", metric.n), *shares))
-    columns = ("Entities", *(outcome.capitalize() for outcome in OUTCOMES))
+    columns = ("Entities", "Consistent", "Inconsistent", "Varies between sentences", "Dependent", "Undecided")
     note = (
         "Tested entities by how they are lost in changed sentences. Consistent: always or never. Inconsistent: the"
         f" answer varies by itself, and a dependence of {100 * EXCLUDED:.0f} points or more on another one is excluded."
-        " Dependent: the losses differ between sentences more than chance explains (likelihood-ratio test, 5%, Holm"
-        " over the entities of a sentence). Undecided: the replies are too few to tell."
+        " Varies between sentences: the losses differ between sentences more than chance explains, but no other entity"
+        " was found that explains it. Dependent: the losses go with the other replaced entities, one of them, their"
+        " number, or whether it is odd (permutation of sentences). Tests at 5%, Holm over the entities of a sentence."
+        " Undecided: the replies or the sentences are too few to tell."
     )
     heading = ("Model", "Sentences from", "Rule")
     return Table("Noise or dependence", headings(heading, columns), tuple(rows), note)

@@ -10,7 +10,12 @@ import pytest
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair, fill_seeded
 from pytest_llmprops.benchmarks.eras.tools import traditional
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates
-from pytest_llmprops.benchmarks.eras.tools.traditional import CONVERTERS, convert_sentence, load_converter
+from pytest_llmprops.benchmarks.eras.tools.traditional import (
+    CONVERTERS,
+    convert_sentence,
+    load_converter,
+    load_simplifier,
+)
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
 
 pytest.importorskip("chinese_converter")
@@ -26,8 +31,60 @@ def pairs() -> tuple[SentencePair, ...]:
 
 def convert(pair: SentencePair, name: str) -> tuple[str, str]:
     """Return test and control sentence in traditional characters."""
+    site, control_site = pair.paradigm.traditional or ("", "")
     start = pair.site_start
-    return convert_sentence(pair.test, start, name), convert_sentence(pair.control, start, name)
+    return convert_sentence(pair.test, start, name, site), convert_sentence(
+        pair.control, start, name, control_site
+    )
+
+
+#: What converters write for 姑娘, 学历, 历来, 王后, 后人, 邻里, 电缆, 干活, 采访, 采石, 制图, 复赛, 松动, 酒坛, 只 …
+WRONG = "姑孃 學曆 曆來 王後 后人 鄰裡 鄰裏 電缆 干活 采訪 采石 制圖 復賽 松動 酒壇 隻 來迴 喫".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("name", CONVERTERS)
+def test_no_known_wrong_character_is_left(name: str) -> None:
+    """No sentence has a form that is known to be wrong, and no character changes with the words around it."""
+    paradigms, words = load_templates()
+    alone = {
+        word: traditional.corrected(word, load_converter(name)(word))
+        for one in paradigms
+        for slot in one.slots
+        for word in words[slot]
+    }
+    for pair in (pair for one in paradigms for pair in fill_seeded(one, words, pairs=200, seed=5)):
+        for sentence, parts in zip(
+            convert(pair, name), (pair.paradigm.test_parts, pair.paradigm.control_parts), strict=True
+        ):
+            assert [wrong for wrong in WRONG if wrong in sentence] == [], sentence
+            chosen, place = iter(pair.words), 0
+            for part in parts:
+                length = len(part) if isinstance(part, str) else len(word := next(chosen))
+                if not isinstance(part, str):
+                    assert sentence[place : place + length] == alone[word], sentence
+                place += length
+
+
+def test_sites_are_the_same_in_both_scripts() -> None:
+    """Every site has a hand-written traditional form that is the same in simplified characters."""
+    paradigms, _ = load_templates()
+    simplify = load_simplifier()
+    for one in paradigms:
+        assert tuple(map(simplify, one.traditional)) == (one.site, one.control_site), one.id
+    sites = {one.id: one.traditional for one in paradigms}
+    # To charge is 衝, to rinse is 沖.
+    assert (sites["13"], sites["14"]) == (("衝刺針", "衝鋒針"), ("沖刺針", "沖利針"))
+
+
+def test_simplified_data_has_no_traditional_character() -> None:
+    """Frames, sites and slot words are in simplified characters."""
+    paradigms, words = load_templates()
+    simplify = load_simplifier()
+    texts = [
+        part for one in paradigms for part in (*one.test_parts, *one.control_parts) if isinstance(part, str)
+    ]
+    texts += [word for group in words.values() for word in group]
+    assert [text for text in texts if simplify(text) != text] == []
 
 
 @pytest.mark.parametrize("name", CONVERTERS)

@@ -26,7 +26,7 @@ from pytest_llmprops.benchmarks.homophones.tools.chinese import (
 
 FILE = Path(__file__).parents[4] / "data" / "homophones" / "chinese.csv"
 #: Ids of items that were replaced. An id never returns with another text.
-REPLACED = {"0001", "0062", "0231"}
+REPLACED = {"0001", "0046", "0062", "0231", "0234"}
 COLUMNS = ["id", "sentence", "word", "answer_english", "answer_chinese", "function_word"]
 #: Stock phrases of replies; an English answer inside one would make any reply correct.
 STOCK = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.tools.generation import BUILTIN_SEED
+from pytest_llmprops.benchmarks.htest.tools.generation import BUILTIN_SEED, builtin_geometry
 from pytest_llmprops.benchmarks.htest.tools.letter_geometry import (
     GLYPHS,
     QUOTAS,
@@ -17,7 +17,6 @@ from pytest_llmprops.benchmarks.htest.tools.letter_geometry import (
     TYPES,
     Glyph,
     Question,
-    build_letter_geometry,
     choose_questions,
     lookalikes,
     recognise,
@@ -104,7 +103,7 @@ def results(question: Question) -> list[Points]:
 @cache
 def rows_and_questions() -> list[tuple[dict[str, Any], Question]]:
     """Return the built-in rows with their questions."""
-    rows = build_letter_geometry(seed=BUILTIN_SEED)
+    rows = builtin_geometry()
     return [(dict(row), question) for row, question in zip(rows, choose_questions(BUILTIN_SEED), strict=True)]
 
 

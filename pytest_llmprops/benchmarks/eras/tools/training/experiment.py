@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import ctypes
 import gc
 import io
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -406,7 +408,8 @@ def measure(model: Path, run: Path, arguments: Sequence[str]) -> None:
     with tempfile.TemporaryDirectory() as empty:
         (Path(empty) / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         done = subprocess.run(
-            [*command, *arguments], cwd=empty, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+            [*command, *arguments], cwd=empty, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            preexec_fn=_ending_with_parent(),
         )  # fmt: skip
     # Status 1: some pairs are wrong.
     if done.returncode not in (0, 1) or not is_measured(run):
@@ -415,6 +418,15 @@ def measure(model: Path, run: Path, arguments: Sequence[str]) -> None:
             (line for line in lines if line.startswith("ERROR: ")), lines[-1] if lines else "no output"
         )
         raise LLMPropsError(f"{run}: pytest ended with status {done.returncode}: {line.strip()[:300]}")
+
+
+def _ending_with_parent() -> Callable[[], object] | None:
+    """Return what a new process calls to get SIGTERM when this one ends, even if it is killed; only Linux has that."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    set_signal_of_parents_death = 1
+    return lambda: prctl(set_signal_of_parents_death, signal.SIGTERM)
 
 
 def is_measured(run: Path) -> bool:

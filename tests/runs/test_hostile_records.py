@@ -1,0 +1,380 @@
+"""Records of other people: whatever is in them, every reader ends in time, with one line that names the file."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.core.record_schema import FILES, json_schema
+from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.reports.view.app import Marks, saved_marks
+from pytest_llmprops.reports.view.hub import Watch
+from pytest_llmprops.runs.integrity import file_hashes, run_json
+from pytest_llmprops.runs.json_lines import JsonLines
+from pytest_llmprops.runs.reviews import Review, append_review
+from tests.runs.test_runs_searches import FOUND, row
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 60
+GATE = """
+[[rule]]
+min_accuracy = 0.5
+[[rule]]
+no_regression = true
+[[rule]]
+benchmark = "htest"
+metric = "format_rate"
+min = 0.5
+"""
+
+
+def finish(run: Path) -> None:
+    """Compute the hashes of a record again, as who changed it can."""
+    facts = json.loads((run / "run.json").read_bytes())
+    facts["files"] = file_hashes(run)
+    (run / "run.json").write_text(run_json(facts), encoding="utf-8", errors="replace")
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a record of all benchmarks in two shards, with searches and marks, and a gate file."""
+    folder = tmp_path_factory.mktemp("shards")
+    for number in (1, 2):
+        run = folder / f"shard{number}"
+        options = ["--model", "fake:echo", "--llm-limit", "1", "--llm-cache", "off", "--llm-run", str(run)]
+        options += ["--llm-shard", f"{number}/2", "-n", "0", "-p", "no:cacheprovider", "-q", "--no-header"]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", str(ROOT / "suites"), f"--rootdir={ROOT}", *options],
+            cwd=folder, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert (run / "run.json").exists(), done.stdout + done.stderr
+        lines = (run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+        label = json.loads(lines[0])["model"]
+        searches = [row(1, FOUND, model=label), row(2, model=label)]
+        (run / "searches.jsonl").write_text("".join(json.dumps(one) + "\n" for one in searches))
+        for line in lines[:3]:
+            mark = {name: json.loads(line)[name] for name in ("model", "benchmark", "source", "id", "sample")}
+            append_review(run, Review.from_json({"run": run.name, **mark, "note": "?", "status": "correct"}))
+        finish(run)
+    (folder / "gate.toml").write_text(GATE)
+    return folder
+
+
+class TooSlow(BaseException):
+    """A reader did not end in time."""
+
+
+@contextlib.contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise :class:`TooSlow` in the block after this time."""
+
+    def stop(number: int, frame: object) -> None:
+        raise TooSlow
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def command(*arguments: object) -> str:
+    """Run a command in this process. Return its error; empty if it has none."""
+    output, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        status = main([str(argument) for argument in arguments])
+    assert status in (0, 1, 2)
+    if status != 2:
+        return ""
+    [line] = errors.getvalue().splitlines()
+    return line
+
+
+def view(run: Path) -> str:
+    """Follow a run as ``llmprops view``, read its marks and make one. Return the problem that the page shows."""
+    watch = Watch([run.parent])
+    while not watch.is_current:
+        watch.step()
+    shown = "".join(str(line.get("problem") or "") for line in watch.rows.values())
+    try:
+        saved_marks([run])
+        line = next(iter(JsonLines(run / "verdicts.jsonl", VerdictRecord.from_json)), None)
+        if line is not None:
+            Marks().save(mark_on(run.name, line), [run])
+    except LLMPropsError as error:
+        return str(error)
+    except OSError as error:
+        return f"{error.filename}: {error.strerror}"
+    return shown
+
+
+def mark_on(run_id: str, record: VerdictRecord) -> dict[str, Any]:
+    """Return a mark on a verdict, as the page sends it."""
+    return {"run": run_id, **record.key._asdict(), "note": "", "status": "wrong"}
+
+
+def readers(run: Path, other: Path, out: Path) -> dict[str, Callable[[], str]]:
+    """Return what reads the run, by name. Each returns its error; empty if it has none."""
+    gate = ("gate", run, "--gate", run.parent.parent / "gate.toml")
+    tables = ("verdicts", "summary", "metrics", "requests", "searches")
+    return {
+        "show": lambda: command("runs", "show", run),
+        "compare": lambda: command("compare", other, run),
+        "gate": lambda: command(*gate, "--baseline", other),
+        "gate of a baseline": lambda: command("gate", other, *gate[2:], "--baseline", run),
+        "merge": lambda: command("runs", "merge", run, other, "--out", out / "merged"),
+        "view": lambda: view(run),
+        "readings": lambda: command("readings", run),
+        **{
+            f"export {name}": lambda name=name: command(  # type: ignore[misc]
+                "runs", "export", run, "--csv", out / f"{name}.csv", "--parquet", out / f"{name}.pq", "--table", name
+            )
+            for name in tables
+        },
+        "site": lambda: command("site", run.parent, "--out", out / "site", "--reports", "none"),
+        "report": lambda: command("report", run, "--out", out / "report"),
+    }  # fmt: skip
+
+
+def read_all(run: Path, other: Path, out: Path) -> dict[str, str]:
+    """Read the run in every way. Return the errors by reader; each is one line that names a file of the run.
+
+    :raises AssertionError: if one takes too long, raises an exception, or says something else.
+    """
+    errors = {}
+    for name, read in readers(run, other, out).items():
+        try:
+            with at_most(SECONDS):
+                error = read()
+        except (Exception, TooSlow) as fault:
+            raise AssertionError(f"{name}: {type(fault).__name__}: {str(fault)[:500]}") from fault
+        if error:
+            assert "\n" not in error, (name, error)
+            assert str(run) in error or "this run is" in error, (name, error)
+            errors[name] = error
+    return errors
+
+
+# ---- files that are not what they seem
+
+
+def zeros(path: Path, size: int) -> None:
+    """Make a file of this size, in bytes, that takes no space."""
+    path.touch()
+    os.truncate(path, size)
+
+
+KINDS: dict[str, Callable[[Path, Path], object]] = {
+    "link": lambda path, secret: path.symlink_to(secret),
+    "dangling link": lambda path, secret: path.symlink_to(secret.with_name("missing")),
+    "device": lambda path, secret: path.symlink_to("/dev/zero"),
+    "pipe": lambda path, secret: os.mkfifo(path),
+    "folder": lambda path, secret: path.mkdir(),
+    "large": lambda path, secret: zeros(path, 1 << 40),
+    "long line": lambda path, secret: zeros(path, FILES[path.name].line + 2),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_not_a_regular_file(shards: Path, tmp_path: Path, name: str, kind: str) -> None:
+    """No reader follows a link, waits for a pipe, or reads without end. Every error names the file."""
+    (tmp_path / "runs").mkdir()
+    shutil.copy(shards / "gate.toml", tmp_path)
+    run = Path(shutil.copytree(shards / "shard1", tmp_path / "runs" / "shard1"))
+    secret = tmp_path / ".bash_aliases"
+    secret.write_text("alias ls=ls\n")
+    (run / name).unlink()
+    KINDS[kind](run / name, secret)
+    errors = read_all(run, shards / "shard2", tmp_path)
+    assert secret.read_text() == "alias ls=ls\n"
+    assert not secret.with_name("missing").exists()
+    reads = {
+        "run.json": {"show", "compare", "gate", "merge", "view", "report"},
+        "verdicts.jsonl": {"show", "compare", "gate", "merge", "view", "report"},
+        "searches.jsonl": {"show", "compare", "gate", "merge", "report"},
+        "requests.jsonl": {"report", "export requests"},
+        "review.jsonl": {"view", "report"},
+    }[name]
+    assert reads <= errors.keys()
+    assert all(str(run / name) in errors[reader] for reader in reads)
+
+
+def test_a_new_run_does_not_write_through_links(tmp_path: Path) -> None:
+    """A run is not begun in a folder with a link in place of one of the files that it may write."""
+    for name in ("run.json", "verdicts.jsonl", "requests.jsonl", "searches.jsonl", ".collected-gw0.json"):
+        run = tmp_path / name
+        run.mkdir()
+        (run / name).symlink_to(tmp_path / "target")
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", str(ROOT / "suites" / "test_htest.py"), f"--rootdir={ROOT}", "-n", "0",
+             "--model", "fake:echo", "--llm-limit", "1", "-p", "no:cacheprovider", "--llm-run", str(run)],
+            cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 4
+        assert f"--llm-run {run}: " in done.stderr
+        assert not (tmp_path / "target").exists()
+
+
+# ---- mutations
+
+Mutation = Callable[[random.Random, Any], Any]
+VALUES: tuple[Any, ...] = (
+    None, True, False, -1, 0, 1, 0.5, 7, 2**53, 10**30, 1e308, -1e308, float("nan"), float("inf"), "", "x", "7",
+    "x" * 20_000, "\ud800", "\x1b[31m\r\n", "</script><script>alert(1)</script>", "=1+1", "../../etc/passwd",
+    "target:x", "2026-13-45T99:99", "cluster",
+    [], {}, [[]], [None], [1], ["a"], {"": 1}, {"a": None}, {"a": {}}, {"a": []},
+)  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the paths of all members of a JSON value."""
+    members = (
+        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    )
+    return [p for key, member in members for p in ((*path, key), *places(member, (*path, key)))]
+
+
+def mutated(value: Any, chance: random.Random) -> Any:
+    """Return a JSON value with one or two changes somewhere in it."""
+    value = json.loads(json.dumps(value))
+    for _ in range(chance.choice((1, 1, 1, 2))):
+        paths = places(value)
+        if not paths:
+            return chance.choice(VALUES)
+        # by depth first, so that the rare outer fields are changed as often as the many inner ones
+        depth = chance.choice(sorted({len(path) for path in paths}))
+        *outer, key = chance.choice([path for path in paths if len(path) == depth])
+        parent = value
+        for step in outer:
+            parent = parent[step]
+        match chance.randrange(6):
+            case 0:
+                del parent[key]
+            case 1:
+                parent[key] = [parent[key]]
+            case 2 if isinstance(parent, dict):
+                parent[chance.choice(("", "x", "\ud800", "__class__", "a\nb", "=1"))] = parent.pop(key)
+            case 3 if isinstance(parent, list):
+                parent.extend([parent[key]] * chance.choice((1, 3000)))
+            case 4:
+                other = chance.choice(paths)
+                taken = value
+                with contextlib.suppress(LookupError, TypeError):
+                    for step in other:
+                        taken = taken[step]
+                parent[key] = json.loads(json.dumps(taken))
+            case _:
+                # A copy, so that the next mutation does not change the list itself.
+                parent[key] = json.loads(json.dumps(chance.choice(VALUES)))
+    return value
+
+
+RAW: tuple[bytes, ...] = (
+    b"", b"{", b"null", b"7", b"[]", b'"x"', b"{}", b"\xff\xfe", b"\xef\xbb\xbf{}", b"\x00" * 100, b"[" * 100_000,
+    b'{"a":' * 90_000 + b"1" + b"}" * 90_000, b'{"a": ' + b"9" * 5_000 + b"}", b"{} {}", b"x" * 100_000, b"\r", b"NaN",
+)  # fmt: skip
+
+
+def mutate(run: Path, chance: random.Random) -> str:
+    """Change one file of a record. Return its name."""
+    name = chance.choice(list(FILES))
+    path = run / name
+    raw = path.read_bytes()
+    if name == "run.json":
+        facts = json.loads(raw)
+        new = chance.choice(RAW) if chance.random() < 0.05 else _bytes(mutated(facts, chance))
+    else:
+        lines = raw.splitlines()
+        place = chance.randrange(len(lines))
+        kind = chance.random()
+        if kind < 0.1:
+            lines[place] = chance.choice(RAW)
+        elif kind < 0.15:
+            lines.insert(place, chance.choice(lines))
+        elif kind < 0.2:
+            lines[place] = lines[place][: chance.randrange(len(lines[place]))]
+        else:
+            lines[place] = _bytes(mutated(json.loads(lines[place]), chance))
+        new = b"\n".join(lines) + b"\n" * chance.choice((0, 1, 1))
+    path.write_bytes(new)
+    if chance.random() < 0.6:
+        with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
+            finish(run)
+    return name
+
+
+def _bytes(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def read_mutation(shards: Path, folder: Path, number: int) -> dict[str, str]:
+    """Read the record with mutation ``number`` in every way, and return the errors by reader."""
+    (folder / "runs").mkdir()
+    shutil.copy(shards / "gate.toml", folder)
+    run = Path(shutil.copytree(shards / "shard1", folder / "runs" / "shard1"))
+    name = mutate(run, random.Random(number))
+    errors = read_all(run, shards / "shard2", folder)
+    for reader, error in errors.items():
+        if reader not in ("merge", "compare") and "show" in errors:
+            assert str(run / name) in error, (name, reader, error)
+    return errors
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_mutated_records(shards: Path, tmp_path: Path, part: int) -> None:
+    """Twenty of 40 changes to a real record: no traceback, no hang, one line that names the file."""
+    for number in range(20 * part, 20 * part + 20):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        try:
+            read_mutation(shards, folder, number)
+        except AssertionError as error:
+            raise AssertionError(f"mutation {number}: {error}") from error
+        shutil.rmtree(folder)
+
+
+# ---- the schema
+
+
+def test_the_published_schema_is_that_of_the_check(shards: Path) -> None:
+    """The file in the wheel is made from the table of fields, and accepts what the check accepts."""
+    published = ROOT / "pytest_llmprops" / "runs" / "record.schema.json"
+    text = json.dumps(json_schema(), indent=1, allow_nan=False) + "\n"
+    assert published.read_text(encoding="utf-8") == text, "write json_schema() into the file"
+    chance = random.Random(1)
+    refused = 0
+    for name, file in FILES.items():
+        lines = (shards / "shard1" / name).read_bytes()
+        rows = [json.loads(text) for text in ([lines] if name == "run.json" else lines.splitlines()[:200])]
+        for line in rows:
+            [shape] = [s for s in file.shapes if (s == "prefix") == ("prefix_id" in line) or s == "run"]
+            schema = {**json_schema(), "$ref": f"#/$defs/{shape}"}
+            validator = jsonschema.Draft202012Validator(schema)
+            validator.validate(line)
+            assert file.shapes[shape].fits(line)
+            for _ in range(30 if name in ("run.json", "searches.jsonl", "review.jsonl") else 3):
+                # JSON has no NaN, and 1.0 is an integer of JSON Schema.
+                other = mutated(line, chance)
+                if any(value in json.dumps(other) for value in ("NaN", "Infinity")):
+                    continue
+                assert validator.is_valid(other) == file.shapes[shape].fits(other), other
+                refused += not validator.is_valid(other)
+    assert refused > 100
