@@ -150,7 +150,7 @@ def test_a_process_that_ends_without_a_socket_is_not_waited_for(tmp_path: Path) 
     process = BrokerProcess(BrokerConfig({}, store=str(tmp_path / "s.sqlite")))
     process.process.kill()
 
-    async def work() -> list[Any]:
+    async def work() -> Any:
         client = BrokerClient(process.socket)
         results = asyncio.gather(ask(client, "a"), return_exceptions=True)
         return await asyncio.wait_for(results, client_module.CONNECT_SECONDS / 3)
