@@ -1,8 +1,8 @@
 """The metrics of the linearity test (Zeng et al., section 5.1).
 
 The unit of a rate is a sentence, an entity, a changed sentence, an entity in a changed sentence, or a test;
-``docs/oracle-reference.md`` says which. Units of a sentence, and sentences of a document, are not independent: intervals are over
-clusters.
+``docs/oracle-reference.md`` says which. Units of a sentence, and sentences of a document, are not independent:
+intervals are over clusters.
 """
 
 from __future__ import annotations
