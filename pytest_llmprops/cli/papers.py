@@ -122,8 +122,6 @@ def _list(tables: Sequence[PaperTable], chosen: argparse.Namespace) -> int:
 
 def list_markdown(tables: Iterable[PaperTable]) -> str:
     """Return the list as Markdown, with a table for each paper."""
-    from pytest_llmprops.reports.page.markdown import code
-
     tables = list(tables)
     lines: list[str] = []
     for paper in dict.fromkeys(table.paper for table in tables):
@@ -132,9 +130,9 @@ def list_markdown(tables: Iterable[PaperTable]) -> str:
             (
                 table.id.partition("/")[2],
                 f"{table.title}: {table.shows}",
-                " then ".join(map(code, table.command.split(" && "))) if table.command else "–",
+                " then ".join(f"`{part}`" for part in table.command.split(" && ")) if table.command else "–",
                 table.needs or "–",
-                " ".join(filter(None, (f"*{table.state}*", table.reason, table.test and f"Test: {code(table.test)}"))),
+                " ".join(filter(None, (f"*{table.state}*", table.reason, table.test and f"Test: {table.test}"))),
             )
             for table in tables
             if table.paper == paper
@@ -143,7 +141,7 @@ def list_markdown(tables: Iterable[PaperTable]) -> str:
     return "\n".join(lines)
 
 
-def _commands(table: PaperTable) -> list[list[str]]:
+def suite_runs(table: PaperTable) -> list[list[str]]:
     """Return the words after ``llmprops run`` of each command, without its ``--model SPEC``.
 
     :raises UsageError: if the table is not made from runs of a suite.
@@ -165,6 +163,7 @@ def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) ->
     from pytest_llmprops.runs.reader import read_run
     from pytest_llmprops.runs.record import DEFAULT_ROOT
 
+    runs_of_suites = suite_runs(table)
     given = {word.partition("=")[0] for word in others}
     if not given & {"--llm-source", "--llm-data"} and not os.environ.get("LLMPROPS_DATA"):
         raise UsageError(
@@ -176,7 +175,7 @@ def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) ->
             raise UsageError(f"papers: {word} is set by this command; repeat the command to resume")
     specs = [word for model in models for word in ("--model", model)]
     commands: list[tuple[Path, list[str]]] = []
-    for number, words in enumerate(_commands(table), start=1):
+    for number, words in enumerate(runs_of_suites, start=1):
         if "--llm-source" not in words:
             words += ["--llm-source", "published"]
         if "--llm-source" in given:
