@@ -219,12 +219,12 @@ def _pytest(arguments: Sequence[str]) -> int:
 
 
 def _show(table: PaperTable, runs: Sequence[Run], as_csv: bool, out: Path | None) -> int:
-    blocks = list(_report_blocks(table, runs))
+    tables, figures = _report_blocks(table, runs)
     own = [result for run in runs for result in own_results(table, run)]
     rows, notes = paper_rows(table, own)
     notes += [note for run in runs for note in _run_notes(table, run)]
     shown = [("", rows)] if rows else []
-    shown += [(block.title, _texts(block)) for block in blocks if not _is_figure(block)]
+    shown += [(block.title, _texts(block)) for block in tables]
     if not shown:
         shown = [("", [("name", "state"), (table.id, f"{table.state}: {table.reason or table.shows}")])]
     if out is not None:
@@ -232,7 +232,7 @@ def _show(table: PaperTable, runs: Sequence[Run], as_csv: bool, out: Path | None
         for title, part in shown:
             markdown += [*([f"## {title}", ""] if title else []), _markdown(part), ""]
         files = _write(out, "\n".join([*markdown, *(f"{note}\n" for note in notes)]), shown[0][1])
-        return wrote([*files, *_draw(out, [block for block in blocks if _is_figure(block)])])
+        return wrote([*files, *_draw(out, figures)])
     if as_csv:
         print(_csv(shown[0][1]), end="")
         return 0
@@ -384,33 +384,33 @@ def _run_notes(table: PaperTable, run: Run) -> Iterator[str]:
         yield f"{run.run_id}: {selection.get('items')} of {selection.get('of')} items."
 
 
-def _report_blocks(table: PaperTable, runs: Sequence[Run]) -> Iterator[Table | Figure]:
-    """Yield the tables and figures of the report that the list names."""
+def _report_blocks(table: PaperTable, runs: Sequence[Run]) -> tuple[list[Table], list[Figure]]:
+    """Return the tables and figures of the report that the list names."""
     patterns = [part for part in table.report.split("; ") if part]
     if not runs or not patterns:
-        return
+        return [], []
     from pytest_llmprops.reports.kit.blocks import Figure, Fold, Table
     from pytest_llmprops.reports.kit.generic import section_of
     from pytest_llmprops.reports.kit.series import Measured, series_of
     from pytest_llmprops.reports.page.build import check_packages
 
-    check_packages("llmprops papers --run")
+    check_packages("llmprops papers")
     series = tuple(s for s in series_of(runs) if table.paper in s.benchmarks)
     if not series:
-        return
+        return [], []
 
     def flat(blocks: Iterable[Block]) -> Iterator[Block]:
         for block in blocks:
             yield from flat(block.blocks) if isinstance(block, Fold) else [block]
 
-    for block in flat(section_of(Measured(table.paper, series)).blocks):
-        name = block.title if isinstance(block, Table) else block.name if isinstance(block, Figure) else ""
-        if isinstance(block, (Table, Figure)) and any(fnmatchcase(name, pattern) for pattern in patterns):
-            yield block
+    def is_named(name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
 
-
-def _is_figure(block: Table | Figure) -> bool:
-    return hasattr(block, "draw")
+    blocks = list(flat(section_of(Measured(table.paper, series)).blocks))
+    return (
+        [block for block in blocks if isinstance(block, Table) and is_named(block.title)],
+        [block for block in blocks if isinstance(block, Figure) and is_named(block.name)],
+    )
 
 
 def _texts(block: Table) -> Rows:
