@@ -12,7 +12,7 @@ from functools import partial
 
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import registrations
-from pytest_llmprops.cli import models, reports, run, runs, store
+from pytest_llmprops.cli import models, papers, reports, run, runs, store
 from pytest_llmprops.cli.kit import Command, add_registered
 from pytest_llmprops.core.errors import LLMPropsError, MissingExtra
 from pytest_llmprops.core.texts import terminal_line
@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"pytest-llmprops {__version__}")
     groups = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for add in (
-        run.add_init, run.add_run, run.add_suites, models.add_models, run.add_data, run.add_generate
+        run.add_init, run.add_run, run.add_suites, papers.add_papers, models.add_models, run.add_data, run.add_generate
     ):  # fmt: skip
         add(groups)
     for registration in registrations():

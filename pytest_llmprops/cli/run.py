@@ -177,7 +177,7 @@ def _pull(options: argparse.Namespace) -> int:
     return pull(options.dest, files=options.files or None, base_url=options.base_url or BASE_URL)
 
 
-class _Words(argparse.Action):
+class Words(argparse.Action):
     """Keeps all words, except that a call for help is answered."""
 
     def __call__(
@@ -204,7 +204,7 @@ def add_run(groups: Groups) -> None:
     run.add_argument(
         "words",
         nargs="*",
-        action=_Words,
+        action=Words,
         metavar="BENCHMARK",
         choices=Suggested(benchmark_names()),
         help="name of an installed benchmark",
@@ -220,7 +220,7 @@ def add_run(groups: Groups) -> None:
         prefix_chars="\0",
         add_help=False,
     )
-    retry.add_argument("words", nargs="*", action=_Words, metavar="RUN", help=RUN)
+    retry.add_argument("words", nargs="*", action=Words, metavar="RUN", help=RUN)
     retry.set_defaults(command=lambda options: _pytest(retry_arguments(options.words)))
 
 

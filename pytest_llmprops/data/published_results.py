@@ -18,11 +18,58 @@ from pytest_llmprops.benchmark_registry import benchmark_names, find_registratio
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import SummaryRow
 from pytest_llmprops.core.run_metadata import ProtocolMetadata
-from pytest_llmprops.data.files import DataFolder, data_folder
+from pytest_llmprops.data.files import DataFolder, builtin_data, data_folder
 
 COLUMNS = (
     "paper", "table", "model", "task", "metric", "value", "n", "note", "language", "k", "setting",
 )  # fmt: skip
+
+#: the list of all tables and figures of the papers, in the built-in data
+TABLES = "published_results/tables.csv"
+TABLE_COLUMNS = (
+    "id", "stored", "title", "shows", "command", "rows", "report", "needs", "state", "reason", "test",
+)  # fmt: skip
+STATES = ("exact", "runs", "cannot")
+
+
+@dataclass(frozen=True, slots=True)
+class PaperTable:
+    """A table, figure or numbered result of a paper.
+
+    :param id: ``PAPER/PLACE``, such as ``htest/table-6``.
+    :param stored: the ``table`` of its printed figures (:class:`PublishedResult`); empty if none are stored.
+    :param shows: what it shows.
+    :param command: the command that measures it. Several are separated by ``&&``; ``llmprops papers`` runs those that
+        are all ``llmprops run``.
+    :param rows: the fields of a printed figure that make the rows of its table, separated by spaces.
+    :param report: titles of report tables and names of report figures, separated by semicolons; ``*`` matches any text.
+    :param needs: data, people, hardware or services that the command needs.
+    :param state: ``exact``: a test recomputes the printed figures; ``runs``: the command measures the same figures for
+        another model; ``cannot``: ``reason`` says why not.
+    :param test: the test that recomputes the printed figures, or a part of them.
+    """
+
+    id: str
+    stored: str
+    title: str
+    shows: str
+    command: str
+    rows: str
+    report: str
+    needs: str
+    state: str
+    reason: str
+    test: str
+
+    @property
+    def paper(self) -> str:
+        """The name of the benchmark."""
+        return self.id.partition("/")[0]
+
+    @property
+    def results(self) -> tuple[PublishedResult, ...]:
+        """The printed figures, in the order of the benchmark's file."""
+        return find(paper=self.paper, table=self.stored) if self.stored else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +116,22 @@ def load_published(paper: str) -> tuple[PublishedResult, ...]:
     if not registration.printed_results:
         return ()
     return read_published(data_folder(registration) / registration.printed_results)
+
+
+@cache
+def load_tables() -> tuple[PaperTable, ...]:
+    """Return all tables, figures and numbered results of the papers, in the order of the papers.
+
+    :raises DataError: if a state is unknown, or ``cannot`` has no reason.
+    """
+    rows = DataFolder(builtin_data(), "builtin").csv(TABLES, required=TABLE_COLUMNS)
+    tables = tuple(PaperTable(**{name: row[name] for name in TABLE_COLUMNS}) for row in rows)
+    for table in tables:
+        if table.state not in STATES or (table.state == "cannot" and not table.reason):
+            raise DataError(
+                f"{TABLES}, {table.id}: state {table.state!r}; use {', '.join(STATES)}, and give a reason"
+            )
+    return tables
 
 
 @lru_cache(maxsize=16)

@@ -1,0 +1,455 @@
+"""``papers``: every table and figure of the papers, the command that measures it, and a model's own row."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from pytest_llmprops import NEEDS_MODEL
+from pytest_llmprops.benchmark_registry import benchmark_names
+from pytest_llmprops.cli.kit import Groups, Suggested, print_table, recorded, wrote
+from pytest_llmprops.cli.run import Words, pytest_arguments
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.texts import visible
+from pytest_llmprops.data.published_results import TABLE_COLUMNS, PaperTable, PublishedResult, load_tables
+from pytest_llmprops.data.whole_files import replacing, write_text
+
+if TYPE_CHECKING:
+    from pytest_llmprops.reports.kit.blocks import Block, Figure, Table
+    from pytest_llmprops.runs.reader import Run
+
+_RUN = ("llmprops", "run")
+#: the fields of a printed figure that tell rows and columns apart; those after a table's ``rows`` make its columns
+_FIELDS = ("model", "k", "language", "task", "setting", "metric")
+#: Figures that are printed as they are. All others are shares, which are shown in percent.
+_NOT_SHARES = re.compile(
+    r"(_count|_kappa|pabak|_correlation|_probability|calls_per_sentence|variations_per_concept)$"
+)
+_AT_LEAST = "_lower_bound"
+#: number of A/B tasks of H-TEST, which an average needs
+_TASKS = 10
+Rows = list[tuple[str, ...]]
+
+
+def add_papers(groups: Groups) -> None:
+    """Add ``papers``."""
+    papers = groups.add_parser(
+        "papers",
+        help="the tables and figures of the papers, and a model's figures next to them",
+        description="List the tables, figures and numbered results of the five papers, with the command that measures"
+        " each and whether it can be measured here. With the name of a paper, list its own; with the name of a table,"
+        " print its figures. --model SPEC (repeatable) prints the plan, runs the suite with the protocol paper, and"
+        " prints your figures next to the paper's; repeat the command to resume. --run RUN (repeatable) takes"
+        " recorded runs instead. --csv prints CSV. --out DIR writes table.md, table.csv and the figures of the report."
+        " Every other option is pytest's.",
+        usage="llmprops papers [PAPER | PAPER/TABLE] [--model SPEC ... [PYTEST OPTION ...] | --run RUN ...] [--csv]"
+        " [--out DIR]",
+        # pytest's options are unknown here, so that none of them may be read as an option of this command.
+        prefix_chars="\0",
+        add_help=False,
+    )
+    papers.add_argument(
+        "words",
+        nargs="*",
+        action=Words,
+        metavar="NAME",
+        choices=Suggested(benchmark_names()),
+        help="a paper, or a table such as htest/table-6",
+    )
+    papers.set_defaults(command=_papers)
+
+
+def _names() -> list[str]:
+    tables = load_tables()
+    return [*dict.fromkeys(table.paper for table in tables), *(table.id for table in tables)]
+
+
+def _papers(options: argparse.Namespace) -> int:
+    words = list(options.words)
+    name = words.pop(0) if words and not words[0].startswith("-") else ""
+    own = argparse.ArgumentParser(prog="llmprops papers", add_help=False, allow_abbrev=False)
+    own.add_argument("--model", "--llm-model", action="append", default=[])
+    own.add_argument("--run", action="append", default=[])
+    own.add_argument("--csv", action="store_true")
+    own.add_argument("--out", type=Path)
+    chosen, others = own.parse_known_args(words)
+    if name and name not in _names():
+        raise UsageError(f"papers: no paper or table {name!r}; `llmprops papers` lists them")
+    if others and not chosen.model:
+        raise UsageError(f"papers: {others[0]}: needs --model SPEC")
+    if chosen.model and chosen.run:
+        raise UsageError("papers: give --model to measure, or --run to collect recorded runs, not both")
+    if "/" not in name:
+        if chosen.model or chosen.run:
+            raise UsageError("papers: name one table: llmprops papers htest/table-6")
+        return _list([table for table in load_tables() if name in ("", table.paper)], chosen)
+    (table,) = (table for table in load_tables() if table.id == name)
+    runs = [recorded(run) for run in chosen.run]
+    if chosen.model:
+        status, folders = _measure(table, chosen.model, others)
+        if status or not folders:
+            return status
+        runs = [recorded(str(folder)) for folder in folders]
+    return _show(table, runs, chosen.csv, chosen.out)
+
+
+def _list(tables: Sequence[PaperTable], chosen: argparse.Namespace) -> int:
+    rows: Rows = [TABLE_COLUMNS, *(tuple(getattr(t, name) for name in TABLE_COLUMNS) for t in tables)]
+    if chosen.out is not None:
+        return wrote(_write(chosen.out, list_markdown(tables), rows))
+    if chosen.csv:
+        print(_csv(rows), end="")
+        return 0
+    return print_table(
+        [("name", "state", "figures", "title and command"), *(
+            (t.id, t.state, str(len(t.results) or ""), "; ".join(filter(None, (t.title, t.command or t.reason))))
+            for t in tables
+        )]
+    )  # fmt: skip
+
+
+def list_markdown(tables: Iterable[PaperTable]) -> str:
+    """Return the list as Markdown, with a table for each paper."""
+    tables = list(tables)
+    lines: list[str] = []
+    for paper in dict.fromkeys(table.paper for table in tables):
+        head = ("name", "shows", "command", "needs", "state")
+        rows: Rows = [
+            (
+                table.id.partition("/")[2],
+                f"{table.title}: {table.shows}",
+                " then ".join(f"`{part}`" for part in table.command.split(" && ")) if table.command else "–",
+                table.needs or "–",
+                " ".join(filter(None, (f"*{table.state}*", table.reason, table.test and f"Test: {table.test}"))),
+            )
+            for table in tables
+            if table.paper == paper
+        ]  # fmt: skip
+        lines += [f"## {paper}", "", _markdown([head, *rows]), ""]
+    return "\n".join(lines)
+
+
+def suite_runs(table: PaperTable) -> list[list[str]]:
+    """Return the words after ``llmprops run`` of each command, without its ``--model SPEC``.
+
+    :raises UsageError: if the table is not made from runs of a suite.
+    """
+    commands = [shlex.split(command) for command in table.command.split(" && ")]
+    if any(tuple(words[:2]) != _RUN for words in commands) or table.state == "cannot":
+        how = f"; use {table.command}" if table.command else ""
+        reason = f" {table.reason.rstrip('.')}" if table.reason else " it is not measured by one suite"
+        raise UsageError(f"{table.id}: no command here measures it for a model:{reason}{how}")
+    return [words[2 : words.index("--model")] for words in commands]
+
+
+def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) -> tuple[int, list[Path]]:
+    """Print the plan of each command, then run them; return the exit status, and the folders of the runs.
+
+    :raises UsageError: if the table cannot be measured, or the authors' items are missing.
+    """
+    from pytest_llmprops.runs.catalog import find_run
+    from pytest_llmprops.runs.reader import read_run
+    from pytest_llmprops.runs.record import DEFAULT_ROOT
+
+    runs_of_suites = suite_runs(table)
+    given = {word.partition("=")[0] for word in others}
+    if not given & {"--llm-source", "--llm-data"} and not os.environ.get("LLMPROPS_DATA"):
+        raise UsageError(
+            f"{table.id}: the paper's items are not here; download them with `llmprops data pull --dest DIR` and pass"
+            " --llm-data DIR, or pass --llm-source builtin for this project's items"
+        )
+    for word in ("--llm-run", "--llm-resume"):
+        if word in given:
+            raise UsageError(f"papers: {word} is set by this command; repeat the command to resume")
+    specs = [word for model in models for word in ("--model", model)]
+    commands: list[tuple[Path, list[str]]] = []
+    for number, words in enumerate(runs_of_suites, start=1):
+        if "--llm-source" not in words:
+            words += ["--llm-source", "published"]
+        if "--llm-source" in given:
+            place = words.index("--llm-source")
+            del words[place : place + 2]
+        arguments = ["--pyargs", *pytest_arguments([*words, *specs, *others]), "-q"]
+        digest = hashlib.sha256("\0".join(arguments).encode()).hexdigest()[:8]
+        folder = DEFAULT_ROOT / f"{table.id.replace('/', '-')}-{number}-{digest}"
+        commands.append((folder, arguments))
+    pending: list[list[str]] = []
+    for folder, arguments in commands:
+        resume: list[str] = []
+        if (folder / "run.json").is_file():
+            run = read_run(folder)
+            if run.facts.complete and not run.has_errors:
+                print(f"already measured: {folder}")
+                continue
+            resume = ["--llm-resume"]
+        if status := _pytest([*arguments, "--llm-plan"]):
+            return status, []
+        pending.append([*arguments, "--llm-run", str(folder), *resume])
+    if "--llm-plan" in given:
+        return 0, []
+    for arguments in pending:
+        # Wrong answers are failures of pytest, with status 1.
+        if (status := _pytest(arguments)) not in (0, 1):
+            return status, []
+    return 0, [find_run(str(folder)) for folder, _ in commands]
+
+
+def _pytest(arguments: Sequence[str]) -> int:
+    """Run pytest and return its exit status. An interrupt reaches it as well, and it ends with its summary."""
+    command = [sys.executable, "-m", "pytest", *arguments]
+    print(shlex.join(command), flush=True)
+    with subprocess.Popen(command, env=os.environ | {NEEDS_MODEL: "1"}) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                continue
+
+
+def _show(table: PaperTable, runs: Sequence[Run], as_csv: bool, out: Path | None) -> int:
+    tables, figures = _report_blocks(table, runs)
+    own = [result for run in runs for result in own_results(table, run)]
+    rows, notes = paper_rows(table, own)
+    notes += [note for run in runs for note in _run_notes(table, run)]
+    shown = [("", rows)] if rows else []
+    shown += [(block.title, _texts(block)) for block in tables]
+    if not shown:
+        shown = [("", [("name", "state"), (table.id, f"{table.state}: {table.reason or table.shows}")])]
+    if out is not None:
+        markdown = [f"# {table.id}: {table.title}", ""]
+        for title, part in shown:
+            markdown += [*([f"## {title}", ""] if title else []), _markdown(part), ""]
+        files = _write(out, "\n".join([*markdown, *(f"{note}\n" for note in notes)]), shown[0][1])
+        return wrote([*files, *_draw(out, figures)])
+    if as_csv:
+        print(_csv(shown[0][1]), end="")
+        return 0
+    print(f"{table.id}: {table.title} ({table.shows}) · {table.state}")
+    for title, part in shown:
+        print(f"\n{title}" if title else "")
+        print_table(part)
+    for text in (*notes, table.reason, table.command and f"Measure it: {table.command}"):
+        if text:
+            print(f"\n{text}" if text == table.reason else text)
+    return 0
+
+
+def paper_rows(table: PaperTable, own: Sequence[PublishedResult] = ()) -> tuple[Rows, list[str]]:
+    """Return the printed figures as the rows of the paper's table, below a row of heads, and their notes.
+
+    :param own: figures of your models in the same form, as the last rows. Figures that the paper does not print are
+        left out.
+    """
+    printed = table.results
+    if not printed:
+        return [], []
+    heads = [name for name in table.rows.split() if name == "model" or len(_values(printed, name)) > 1]
+    heads = heads or table.rows.split()[:1]
+    fields = [name for name in _FIELDS if name not in heads and len(_values(printed, name)) > 1]
+    fields = fields or ["metric"]
+    columns = list(dict.fromkeys(_key(result, fields) for result in printed))
+    notes = list(dict.fromkeys(result.note for result in printed if result.note))
+    rows: Rows = [(*heads, *(" ".join(filter(None, column)) for column in columns))]
+    for part in (printed, own):
+        cells: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
+        for result in part:
+            key = _key(result, fields)
+            if key in columns:
+                row = cells.setdefault(_key(result, heads), {})
+                mark = f" [{notes.index(result.note) + 1}]" if part is printed and result.note else ""
+                row[key] = " / ".join(
+                    filter(None, (row.get(key, ""), f"{_number(result, is_own=part is own)}{mark}"))
+                )
+        rows += [(*head, *(row.get(column, "") for column in columns)) for head, row in cells.items()]
+    return rows, [f"[{number}] {note}" for number, note in enumerate(notes, start=1)]
+
+
+def _values(results: Iterable[PublishedResult], name: str) -> set[str]:
+    return {getattr(result, name) for result in results}
+
+
+def _key(result: PublishedResult, names: Sequence[str]) -> tuple[str, ...]:
+    values = (getattr(result, name) for name in names)
+    return tuple("" if value is None else str(value).replace(_AT_LEAST, "") for value in values)
+
+
+def _number(result: PublishedResult, *, is_own: bool) -> str:
+    """Return a figure as in the paper: shares in percent, with the printed digits; your own with one decimal."""
+    if _NOT_SHARES.search(result.metric):
+        return f"{result.value:.3g}" if is_own else f"{result.value:g}"
+    if is_own:
+        return f"{100 * result.value:.1f}"
+    more = "> " if result.metric.endswith(_AT_LEAST) else ""
+    text = f"{100 * result.value:.2f}"
+    return more + (text[:-1] if text.endswith("0") else text)
+
+
+def own_results(table: PaperTable, run: Run) -> Iterator[PublishedResult]:
+    """Yield a run's values of the table's figures, for each of its models.
+
+    Only tables whose rows are models have them; the report's tables show the others.
+    """
+    if not table.rows.startswith("model"):
+        return
+    protocol = run.facts.protocols.get(table.paper)
+    k = protocol.settings.get("k") if protocol else None
+    wanted = dict.fromkeys((r.task, r.language, r.metric, r.setting) for r in table.results)
+    for model in run.models:
+        label = f"{visible(run.facts.marked(model))} (yours)"
+        for task, language, metric, setting in wanted:
+            value, n = _own_value(run, model, table.paper, task, language, metric, setting)
+            if value is not None:
+                yield PublishedResult(
+                    paper=table.paper, table=table.stored, model=label, task=task,
+                    metric=metric, value=value, n=n, note="", language=language, k=k if isinstance(k, int) else None,
+                    setting=setting,
+                )  # fmt: skip
+
+
+def _own_value(
+    run: Run, model: str, paper: str, task: str, language: str, metric: str, setting: str
+) -> tuple[float | None, int | None]:
+    facts = run.facts
+    controls = facts.benchmarks[paper].controls if paper in facts.benchmarks else ()
+    rows = [
+        row
+        for row in facts.summary
+        if (row.model, row.benchmark) == (model, paper) and language in ("", row.language)
+    ]
+    if task == "average":
+        rows = [row for row in rows if row.task != "letter_geometry" and row.task not in controls]
+        if len({row.task for row in rows}) < _TASKS:
+            return None, None
+    else:
+        rows = [row for row in rows if row.task == task]
+    name = metric.replace(_AT_LEAST, "")
+    measured = [row for row in rows if row.accuracy is not None]
+    if name in ("accuracy", "standard_error", "unparsed_rate") and not setting:
+        if not measured or len({row.source for row in measured}) > 1:
+            return None, None
+        n = sum(row.answered for row in measured)
+        accuracy = fmean(row.accuracy for row in measured if row.accuracy is not None)
+        if name == "accuracy":
+            return accuracy, n
+        if name == "standard_error":
+            return (accuracy * (1 - accuracy) / n) ** 0.5, n
+        counted = sum(row.samples - row.errors for row in measured)
+        return sum(row.unparsed for row in measured) / counted, n
+    names = [f"authors_{name}", name, f"sentiment_{name}"]
+    group = setting.replace("overall", "")
+    metrics = [
+        row
+        for row in facts.metrics
+        if (row.model, row.benchmark) == (model, paper)
+        and row.task in ("", task)
+        and language in ("", row.language)
+        and row.name in names
+        and row.group.replace("overall", "") == group
+    ]
+    metrics.sort(key=lambda row: names.index(row.name))
+    return (metrics[0].value, metrics[0].n) if metrics else (None, None)
+
+
+def _run_notes(table: PaperTable, run: Run) -> Iterator[str]:
+    """Say in which respects a run's figures are not the paper's."""
+    protocol = run.facts.protocols.get(table.paper)
+    if protocol is None:
+        yield f"{run.run_id}: has no {table.paper}."
+        return
+    if protocol.name != "paper":
+        yield f"{run.run_id}: protocol {visible(protocol.name)}, not paper."
+    if protocol.is_by_likelihood:
+        yield f"{run.run_id}: scored by likelihood; the paper's figures are read from text."
+    sources = {row.source for row in run.facts.summary if row.benchmark == table.paper}
+    if others := sorted(source for source in sources if not source.startswith("published")):
+        yield f"{run.run_id}: items of the source {', '.join(map(visible, others))}; the paper's are the authors'."
+    if run.state != "complete":
+        yield f"{run.run_id}: {run.state}."
+    if errors := sum(row.errors for row in run.facts.summary if row.benchmark == table.paper):
+        yield f"{run.run_id}: errors in {errors} verdicts, which are left out."
+    selection = run.facts.selection.get(table.paper, {})
+    if selection.get("items") != selection.get("of"):
+        yield f"{run.run_id}: {selection.get('items')} of {selection.get('of')} items."
+
+
+def _report_blocks(table: PaperTable, runs: Sequence[Run]) -> tuple[list[Table], list[Figure]]:
+    """Return the tables and figures of the report that the list names."""
+    patterns = [part for part in table.report.split("; ") if part]
+    if not runs or not patterns:
+        return [], []
+    from pytest_llmprops.reports.kit.blocks import Figure, Fold, Table
+    from pytest_llmprops.reports.kit.generic import section_of
+    from pytest_llmprops.reports.kit.series import Measured, series_of
+    from pytest_llmprops.reports.page.build import check_packages
+
+    check_packages("llmprops papers")
+    series = tuple(s for s in series_of(runs) if table.paper in s.benchmarks)
+    if not series:
+        return [], []
+
+    def flat(blocks: Iterable[Block]) -> Iterator[Block]:
+        for block in blocks:
+            yield from flat(block.blocks) if isinstance(block, Fold) else [block]
+
+    def is_named(name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    blocks = list(flat(section_of(Measured(table.paper, series)).blocks))
+    return (
+        [block for block in blocks if isinstance(block, Table) and is_named(block.title)],
+        [block for block in blocks if isinstance(block, Figure) and is_named(block.name)],
+    )
+
+
+def _texts(block: Table) -> Rows:
+    return [
+        tuple(head for head, _ in block.columns),
+        *(tuple(cell.text for cell in row) for row in block.rows),
+    ]
+
+
+def _draw(out: Path, figures: Iterable[Figure]) -> Iterator[Path]:
+    """Write the figures as SVG and PNG, and yield their files."""
+    for figure in figures:
+        from pytest_llmprops.reports.kit.figures import draw
+
+        (out / "figures").mkdir(exist_ok=True)
+        svg, png = draw(figure.draw)
+        for path, content in (
+            (out / "figures" / f"{figure.name}.svg", svg.encode("utf-8", "replace")),
+            (out / "figures" / f"{figure.name}.png", png),
+        ):
+            with replacing(path) as draft:
+                draft.write_bytes(content)
+            yield path
+
+
+def _write(out: Path, markdown: str, rows: Rows) -> list[Path]:
+    out.mkdir(parents=True, exist_ok=True)
+    files = {out / "table.md": markdown, out / "table.csv": _csv(rows)}
+    for path, text in files.items():
+        write_text(path, text)
+    return list(files)
+
+
+def _csv(rows: Rows) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _markdown(rows: Rows) -> str:
+    head, *others = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows]
+    return "\n".join([f"| {head} |", "|" + "---|" * len(rows[0]), *(f"| {row} |" for row in others)])
