@@ -113,7 +113,9 @@ def risk_figure(measured: Measured) -> list[Figure]:
             for played in pairs.nulls:
                 if played.precision is not None and not played.name.startswith(OVERLAP):
                     nulls[played.name] = played.coverage, 1 - played.precision
-            curve = [(p.coverage, 1 - p.precision) for p in pairs.overlap_judges if p.precision is not None]
+            curve = sorted(
+                (p.coverage, 1 - p.precision) for p in pairs.overlap_judges if p.precision is not None
+            )
     if not lines:
         return []
     named = ", ".join(
