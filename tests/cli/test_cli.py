@@ -44,7 +44,7 @@ def test_generated_htest_can_be_loaded(tmp_path: Path, capsys: Capture) -> None:
     printed = capsys.readouterr()
     files = {Path(line) for line in printed.out.splitlines()}
     assert files == {path for path in tmp_path.rglob("*") if path.is_file()}
-    assert "5 and 5510 of them are new" in printed.err
+    assert "14 and 39500 of them are new" in printed.err
     loaded = generated(HTest(), tmp_path)
     assert [(i.task, i["answer"]) for i in loaded.items] == [(t, n % 2) for t in TASKS for n in range(4)]
     assert {i.source for i in loaded.items} == {"generated"}

@@ -160,8 +160,8 @@ def test_a_page_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_a_long_text_is_cut(tmp_path: Path) -> None:
     """A reply of a megabyte does not make a page of a megabyte."""
-    long = cut(0, "学|" * 500_000, wrong=True)
-    unread = replace(explicit(2, 1, 0, 0), status="unparsed", given="x" * 1_000_000, reason="y" * 1_000_000)
+    long = cut(0, "学|" * 400_000, wrong=True)
+    unread = replace(explicit(2, 1, 0, 0), status="unparsed", given="x" * 900_000, reason="y" * 900_000)
     page = pages(tmp_path, [long, unread])["02.html"]
     assert len(page) < 60_000
     assert "more characters" in page
@@ -189,7 +189,7 @@ def test_hostile_texts_are_text(tmp_path: Path) -> None:
     assert "script-src" not in page
 
 
-@pytest.mark.parametrize("start", [99.0, -1.0, float("inf")])
+@pytest.mark.parametrize("start", [99.0, -1.0, 1e99])
 def test_damaged_values_leave_the_page(tmp_path: Path, start: float) -> None:
     """A verdict whose site is outside its sentence is shown, but its cut is not counted."""
     record = cut(0, WRONG, wrong=True)

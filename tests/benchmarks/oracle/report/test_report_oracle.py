@@ -381,7 +381,7 @@ def test_sanity_checks_and_table_4(tmp_path: Path) -> None:
     """Own paraphrases and the three sanity checks are shown above the paper's numbers."""
     random = Item("oracle/random/0001", "random_pair", "en", "builtin", "", {**DENIED.fields, "label": False})
     asked = [PROVED, control(PROVED, "own_paraphrase"), control(PROVED, "consistency"), random]
-    page = shown(tmp_path / "run", asked)
+    page = shown(tmp_path / "run", asked, alignment="printed", whole="allow")
     own, printed = page.table("Own paraphrases (Table 4)")
     assert own["Paraphrases"] == "1"
     assert own["Says yes"].startswith("100.0%")
@@ -406,9 +406,9 @@ def test_a_denied_paraphrase_in_the_report(tmp_path: Path) -> None:
 
 
 def test_what_is_right_of_the_accepted_answers_is_shown_next_to_other_oracles(pairs: Shown) -> None:
-    """The model is next to the null oracles and the perfect judge; the figure has the wrong answers by coverage."""
+    """The model is next to the null oracles; the figure has the wrong answers by coverage."""
     rows = {row["Oracle"]: row for row in pairs.table("Accepted answers on pairs")}
-    assert set(rows) == {"m", *(f"m: {name}" for name in (*NULLS, "perfect judge"))}
+    assert set(rows) == {"m", *(f"m: {name}" for name in NULLS)}
     [model] = [rows["m"]]
     assert model["Accepted"].startswith("33.3% (")
     assert model["Right of accepted"].startswith("100.0% (")
@@ -455,7 +455,9 @@ def test_triangular_evidence_is_shown(tmp_path: Path, pairs: Shown) -> None:
     texts = {f"of sentence 1: {p}" for p in paraphrases(MOVED)} | {f"of sentence 2: {MOVED_CATS}"}
     assert row["Paraphrase, said to be equivalent to both"] in texts
     assert row["Indifferentiable"] == "no"
-    close = shown(tmp_path / "close", [pair(DOGS, MOVED, 4)], denies((DOGS, MOVED)))
+    close = shown(
+        tmp_path / "close", [pair(DOGS, MOVED, 4)], denies((DOGS, MOVED)), alignment="printed", whole="allow"
+    )
     assert close.table("Triangular evidence (Table 15)")[0]["Indifferentiable"] == "yes"
 
 
@@ -478,9 +480,13 @@ def test_only_the_deciding_triangular_tests_are_shown(
 
         async def __call__(self, first: str, second: str) -> Alignments:
             one, two = (Parsed.of(text, tree_of(text)) for text in (first, second))
-            whole = (NodeMapping((0, len(one.tree.tokens)), (0, len(two.tree.tokens))),)
+            first_span, second_span = (0, len(one.tree.tokens)), (0, len(two.tree.tokens))
+            forward, backward = (
+                (NodeMapping(first_span, second_span),),
+                (NodeMapping(second_span, first_span),),
+            )
             kind = known.get(first)
-            return Alignments(one, two, whole if kind else (), whole if kind == "and" else ())
+            return Alignments(one, two, forward if kind else (), backward if kind == "and" else ())
 
     monkeypatch.setattr("pytest_llmprops.benchmarks.oracle.evaluation.Aligner", Table15)
 
