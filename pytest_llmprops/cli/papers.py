@@ -24,10 +24,10 @@ from pytest_llmprops.cli.run import Words, pytest_arguments
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.data.published_results import TABLE_COLUMNS, PaperTable, PublishedResult, load_tables
-from pytest_llmprops.data.whole_files import replacing, write_text
+from pytest_llmprops.data.whole_files import write_text
 
 if TYPE_CHECKING:
-    from pytest_llmprops.reports.kit.blocks import Block, Figure, Table
+    from pytest_llmprops.reports.kit.blocks import Figure, Table
     from pytest_llmprops.runs.reader import Run
 
 _RUN = ("llmprops", "run")
@@ -389,24 +389,20 @@ def _report_blocks(table: PaperTable, runs: Sequence[Run]) -> tuple[list[Table],
     patterns = [part for part in table.report.split("; ") if part]
     if not runs or not patterns:
         return [], []
-    from pytest_llmprops.reports.kit.blocks import Figure, Fold, Table
+    from pytest_llmprops.reports.kit.blocks import Figure, Table
     from pytest_llmprops.reports.kit.generic import section_of
     from pytest_llmprops.reports.kit.series import Measured, series_of
-    from pytest_llmprops.reports.page.build import check_packages
+    from pytest_llmprops.reports.page.build import check_packages, unfolded
 
     check_packages("llmprops papers")
     series = tuple(s for s in series_of(runs) if table.paper in s.benchmarks)
     if not series:
         return [], []
 
-    def flat(blocks: Iterable[Block]) -> Iterator[Block]:
-        for block in blocks:
-            yield from flat(block.blocks) if isinstance(block, Fold) else [block]
-
     def is_named(name: str) -> bool:
         return any(fnmatchcase(name, pattern) for pattern in patterns)
 
-    blocks = list(flat(section_of(Measured(table.paper, series)).blocks))
+    blocks = list(unfolded(section_of(Measured(table.paper, series)).blocks))
     return (
         [block for block in blocks if isinstance(block, Table) and is_named(block.title)],
         [block for block in blocks if isinstance(block, Figure) and is_named(block.name)],
@@ -420,20 +416,17 @@ def _texts(block: Table) -> Rows:
     ]
 
 
-def _draw(out: Path, figures: Iterable[Figure]) -> Iterator[Path]:
-    """Write the figures as SVG and PNG, and yield their files."""
-    for figure in figures:
-        from pytest_llmprops.reports.kit.figures import draw
+def _draw(out: Path, figures: Sequence[Figure]) -> list[Path]:
+    """Write the figures as SVG and PNG, and return their files."""
+    if not figures:
+        return []
+    from pytest_llmprops.reports.kit.figures import draw
+    from pytest_llmprops.reports.page.build import figure_files, write_file
 
-        (out / "figures").mkdir(exist_ok=True)
-        svg, png = draw(figure.draw)
-        for path, content in (
-            (out / "figures" / f"{figure.name}.svg", svg.encode("utf-8", "replace")),
-            (out / "figures" / f"{figure.name}.png", png),
-        ):
-            with replacing(path) as draft:
-                draft.write_bytes(content)
-            yield path
+    files = figure_files(out, {figure.name: draw(figure.draw) for figure in figures})
+    for path, content in files.items():
+        write_file(path, content)
+    return list(files)
 
 
 def _write(out: Path, markdown: str, rows: Rows) -> list[Path]:

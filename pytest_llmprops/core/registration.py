@@ -109,11 +109,15 @@ class BenchmarkMetadata:
         """Return True if the accuracy over ``tasks`` may rank models and head a report."""
         return not set(tasks) <= set(self.unranked)
 
+    @property
+    def tasks_apart(self) -> frozenset[str]:
+        """The tasks that do not count in the headline figure: controls, side tasks and those without a ranking."""
+        return frozenset((*self.controls, *self.side_tasks, *self.unranked))
+
     def headline_tasks(self, tasks: Iterable[str]) -> list[str]:
         """Return the tasks that count in the benchmark's headline figure; all ``tasks`` if none of them does."""
         tasks = list(dict.fromkeys(tasks))
-        apart = {*self.controls, *self.side_tasks, *self.unranked}
-        return [task for task in tasks if task not in apart] or tasks
+        return [task for task in tasks if task not in self.tasks_apart] or tasks
 
 
 def title_of(benchmark: type[Benchmark]) -> str:

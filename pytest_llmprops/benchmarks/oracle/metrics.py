@@ -191,7 +191,7 @@ class Pairs:
         self.is_labelled = bool(labelled)
         self.values = labelled or answered
 
-    @property
+    @cached_property
     def model(self) -> Played:
         """The model's own answers."""
         accepted = [v for v in self.values if v["accepted"]]

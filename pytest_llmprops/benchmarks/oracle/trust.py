@@ -240,17 +240,17 @@ async def run_trust_tests(
     if not candidates:
         return Trust(None, (), fair=False)
     chosen = [draw_candidate(candidates, rng) for _ in range(tests)]
-    questions = []
-    for sample, candidate in enumerate(chosen):
-        own = sentences[candidate.source - 1]
-        other = sentences[2 - candidate.source]
-        questions += [
-            ask_answer(oracle, sentences_prompt(candidate.text, s), sample=sample) for s in (other, own)
-        ]
-    answers = await asyncio.gather(*questions)
-    done = []
-    for index, candidate in enumerate(chosen):
-        own, other = sentences[candidate.source - 1], sentences[2 - candidate.source]
-        overlaps = overlap(candidate.text, own), overlap(candidate.text, other)
-        done.append(Test(candidate, answers[2 * index], answers[2 * index + 1], overlaps))
-    return Trust(None, tuple(done), fair=len({c.source for c in candidates}) == 2)
+    # The other sentence and the source of each paraphrase.
+    pairs = [(sentences[2 - c.source], sentences[c.source - 1]) for c in chosen]
+    answers = await asyncio.gather(
+        *(
+            ask_answer(oracle, sentences_prompt(candidate.text, sentence), sample=sample)
+            for sample, (candidate, pair) in enumerate(zip(chosen, pairs, strict=True))
+            for sentence in pair
+        )
+    )
+    done = tuple(
+        Test(c, to_other, to_own, (overlap(c.text, own), overlap(c.text, other)))
+        for c, (other, own), to_other, to_own in zip(chosen, pairs, answers[::2], answers[1::2], strict=True)
+    )
+    return Trust(None, done, fair=len({c.source for c in candidates}) == 2)

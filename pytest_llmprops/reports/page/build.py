@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,9 +98,7 @@ def write_report(
     }
     if browser is not None:
         files[out / "decision.pdf"] = decision_sheet(report, browser)
-    for name, (svg, png) in drawn.items():
-        files[out / "figures" / f"{name}.svg"] = svg.encode("utf-8", "replace")
-        files[out / "figures" / f"{name}.png"] = png
+    files |= figure_files(out, drawn)
     pages = {out / path: content for path, content in pages_html(report).items()}
     # Pages first, so that the links of report.html work.
     for path, content in (pages | files).items():
@@ -134,13 +132,27 @@ def run_pages(folder: Path) -> dict[str, bytes]:
     return {**pages_html(report), "report.html": to_html(report, drawn)}
 
 
+def figure_files(out: Path, drawn: Mapping[str, tuple[str, bytes]]) -> dict[Path, bytes]:
+    """Return the files of figures in a folder, by path.
+
+    :param drawn: the SVG and PNG of each figure, by name.
+    """
+    files = {}
+    for name, (svg, png) in drawn.items():
+        files[out / "figures" / f"{name}.svg"] = svg.encode("utf-8", "replace")
+        files[out / "figures" / f"{name}.png"] = png
+    return files
+
+
+def unfolded(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield all blocks, and those in a fold in its place."""
+    for block in blocks:
+        yield from unfolded(block.blocks) if isinstance(block, Fold) else [block]
+
+
 def figures_in(blocks: Iterable[Block]) -> Iterator[Figure]:
     """Yield all figures, including those in folds."""
-    for block in blocks:
-        if isinstance(block, Figure):
-            yield block
-        elif isinstance(block, Fold):
-            yield from figures_in(block.blocks)
+    return (block for block in unfolded(blocks) if isinstance(block, Figure))
 
 
 def refuse_foreign(out: Path, is_own: Callable[[], bool], what: str) -> None:

@@ -389,7 +389,7 @@ def tasks_apart(places: Iterable[Placed], *runs: RunMetadata) -> frozenset[tuple
     apart: set[tuple[str, str]] = set()
     for name, known in tasks.items():
         facts = facts_of(name, *runs) or BenchmarkMetadata.unknown(name)
-        others = {*facts.controls, *facts.side_tasks, *facts.unranked}
+        others = facts.tasks_apart
         apart |= {(name, task) for task in others if known - others}
     return frozenset(apart)
 
