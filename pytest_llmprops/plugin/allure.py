@@ -294,7 +294,11 @@ class AllureRun:
 
     def _write(self, record: RunRecord) -> None:
         files = run.run_files(
-            record.facts, record.records, record.folder, notes=self._recording.notes, earlier=self._earlier
+            record.facts,
+            self._recording.in_order,
+            record.folder,
+            notes=self._recording.notes,
+            earlier=self._earlier,
         )
         try:
             for name in (run.GATE, run.GATE_TEXT):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata, PriceFacts, RunMetadata
 from pytest_llmprops.core.worker_messages import (
@@ -303,7 +303,7 @@ class Recording:
             assert self.record is not None
             self.stopped = (
                 f"run record {self.record.folder}: {error.strerror or error}; the record has"
-                f" {len(self.record.records)} verdicts; free disk space and run again"
+                f" {self.record.count} verdicts; free disk space and run again"
             )
             if self._session.settings.cache in ("reuse", "only"):
                 # Not "all replies": the store may be on the same disk.
@@ -315,7 +315,7 @@ class Recording:
         """True if the run ended early, without a verdict, search or call."""
         assert self.record is not None
         calls, ended_early = self.record.facts.calls, self.is_interrupted or self.stopped is not None
-        measured = self.record.records or (self.searches is not None and self.searches.records)
+        measured = self.record.count or (self.searches is not None and self.searches.records)
         asked = calls.sent or calls.cache_hits or calls.adopted or calls.in_process
         if self.waits_for_batches:
             # The replies so far are in the store. The same command goes on with this record if it names its folder,
@@ -360,7 +360,10 @@ class Recording:
         self.waits_for_batches = report.batches is not None and report.batches.is_unfinished
         late = (note for summary in summaries for note in summary.notes)
         self.notes += [*report.notes, *dict.fromkeys([*collection.notes, *late])]
-        self.in_order = in_order(record.records, collection)
+        try:
+            self.in_order = in_order(record.records, collection)
+        except DataError as error:
+            self.stopped = self.stopped or f"{error}; the file was changed during the run"
         facts, more_problems = final_facts(
             record,
             self.in_order,
@@ -379,7 +382,7 @@ class Recording:
         self.notes += [*problems, *more_problems]
         facts = replace(facts, stopped=self.stopped, notes=tuple(self.notes))
         if session.gating is not None:
-            problems = record.problems(record.finished(facts))
+            problems = record.problems(record.finished(facts), self.in_order)
             facts = replace(facts, gate=session.gating.decide(facts, self.in_order, problems))
         try:
             record.finish(facts)
