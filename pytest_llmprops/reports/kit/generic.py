@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.contracts import fault_text
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import counted, ruled_out
 from pytest_llmprops.core.records import MetricRow, SummaryRow, VerdictRecord
@@ -375,13 +376,23 @@ def _metrics(measured: Measured) -> Table:
 
 
 def section_of(measured: Measured) -> Section:
-    """Return a benchmark's section with its title.
+    """Return a benchmark's section with its title: the common one with a warning if its own cannot be made.
 
     :raises UsageError: if the registration's section is not a function that returns a :class:`Section`.
     """
     name = measured.benchmark
     make = find_registration(name).load("section") if name in benchmark_names() else None
-    made = (make or section)(measured)
+    try:
+        made = (make or section)(measured)
+    except LLMPropsError:
+        raise
+    except Exception as error:
+        # The verdicts may be of another version or person, and lack what the code expects.
+        if make is None:
+            raise
+        made = section(measured)
+        why = f"The tables and figures of {name} cannot be made from this record: {fault_text(error)}"
+        made = replace(made, blocks=(Note(why, "warn"), *made.blocks))
     if not isinstance(made, Section):
         raise UsageError(f"benchmark {name}, section: returns {made!r}, not a Section")
     return replace(made, key=name, title=measured.facts.title, about=measured.facts.about)
