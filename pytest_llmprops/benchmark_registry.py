@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
+from pytest_llmprops.core.texts import did_you_mean
 
 ENTRY_POINTS = "pytest_llmprops.benchmarks"
 registered: dict[str, Registration] = {}
@@ -39,7 +40,7 @@ def find_registration(name: str) -> Registration:
         raise UsageError(
             f"unknown benchmark '{name}': no entry point of the group {ENTRY_POINTS} has this name."
             + (
-                f" Known names: {', '.join(known)}"
+                f" Known names: {', '.join(known)}{did_you_mean(name, known)}"
                 if known
                 else " No benchmark is installed: reinstall pytest-llmprops"
             )

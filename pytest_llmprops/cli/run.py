@@ -31,6 +31,7 @@ from pytest_llmprops.engine.planning import plan
 
 #: path in the new project -> file in ``project/``; .txt, because tools read a .py file as part of this package
 FILES = {
+    "pytest.ini": "pytest.ini",
     "gate.toml": "gate.toml",
     ".github/workflows/model-upgrade.yml": "model-upgrade.yml",
     "example/test_capitals.py": "test_capitals.py.txt",
@@ -46,8 +47,8 @@ def add_init(groups: Groups) -> None:
     """Add ``init``."""
     init = groups.add_parser(
         "init",
-        help="write suites, a gate, a CI workflow and an example benchmark",
-        description="Write the suites of this package, a gate file, a GitHub Actions workflow that gates a model"
+        help="write suites, pytest.ini, a gate, a CI workflow and an example benchmark",
+        description="Write the suites of this package, a pytest.ini, a gate file, a GitHub Actions workflow that gates a model"
         " upgrade, and a small benchmark to start from.",
     )
     init.add_argument(

@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Any, Generic, TypeVar
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.texts import did_you_mean
 
 
 def generator(*key: int | str) -> random.Random:
@@ -97,7 +98,10 @@ def resolve(
     for field_name, text in overrides.items():
         where = f"--llm-set {benchmark}.{field_name}={text}"
         if field_name not in fields:
-            raise UsageError(f"{where}: {benchmark} has the settings {', '.join(fields) or '(none)'}")
+            known = ", ".join(fields) or "(none)"
+            raise UsageError(
+                f"{where}: {benchmark} has the settings {known}{did_you_mean(field_name, fields)}"
+            )
         changed[field_name] = _typed(text, fields[field_name], where)
     try:
         settings = dataclasses.replace(settings, **changed)

@@ -25,7 +25,7 @@ from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.collection import remove_reports
-from pytest_llmprops.plugin.options import recorded_command, recorded_options
+from pytest_llmprops.plugin.options import project_folder, recorded_command, recorded_options
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.record import (
@@ -204,7 +204,7 @@ class Recording:
             try:
                 session.evaluation.run_dir = (
                     new_run_folder(
-                        session.settings.run, list(session.cases.models), Path(self._config.rootpath)
+                        session.settings.run, list(session.cases.models), project_folder(self._config)
                     )
                     if session.earlier is None
                     else self._resumed(session.earlier.run.folder)
@@ -265,7 +265,7 @@ class Recording:
             models={label: self._model(spec) for label, spec in cases.models.items()},
             helpers={role: self._model(spec) for role, spec in cases.helpers.specs.items()},
             options=options,
-            git=git_state(Path(self._config.rootpath)),
+            git=git_state(project_folder(self._config)),
         )
 
     def _model(self, spec: ModelSpec) -> ModelMetadata:

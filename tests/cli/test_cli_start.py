@@ -205,6 +205,20 @@ def test_version_and_help(words: list[str], printed: str, capsys: Capture) -> No
     assert capsys.readouterr().out.startswith(printed)
 
 
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [("comapre a", "compare"), ("runs lst", "list"), ("generate htst", "htest"), ("xyzzy", "")],
+)
+def test_a_misspelled_command_is_answered_with_the_nearest(words: str, near: str, capsys: Capture) -> None:
+    """Commands of commands, too."""
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+    assert ended.value.code == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.endswith(f"); did you mean {near}?" if near else ")")
+    assert "did you mean htest?" in one_error(capsys, "suites", "htst")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
 def test_completion_has_commands_and_benchmarks(shell: str, capsys: Capture) -> None:
     """The script knows commands, options and the names of benchmarks."""

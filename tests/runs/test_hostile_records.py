@@ -355,10 +355,10 @@ def test_a_report_on_verdicts_without_their_values(shards: Path, tmp_path: Path)
     """A benchmark's section is the common one with a warning if its own needs what the record lacks."""
     run = Path(shutil.copytree(shards / "shard1", tmp_path / "run"))
     path = run / "verdicts.jsonl"
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    for row in rows:
-        row["values"].pop("control", None)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for line in lines:
+        line["values"].pop("control", None)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     finish(run)
     assert command("report", run, "--out", tmp_path / "report") == ""
     page = (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
