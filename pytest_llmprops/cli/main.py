@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
 
     :raises UsageError: if a benchmark's registration or command cannot be imported.
     """
-    top = Parser(
+    top: argparse.ArgumentParser = Parser(
         prog="llmprops",
         description="Measure models, and manage the data, runs and reports of pytest-llmprops.",
     )

@@ -48,8 +48,8 @@ def add_init(groups: Groups) -> None:
     init = groups.add_parser(
         "init",
         help="write suites, pytest.ini, a gate, a CI workflow and an example benchmark",
-        description="Write the suites of this package, a pytest.ini, a gate file, a GitHub Actions workflow that gates a model"
-        " upgrade, and a small benchmark to start from.",
+        description="Write the suites of this package, a pytest.ini, a gate file, a GitHub Actions workflow that gates"
+        " a model upgrade, and a small benchmark to start from.",
     )
     init.add_argument(
         "folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder"

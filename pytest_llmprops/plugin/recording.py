@@ -28,6 +28,7 @@ from pytest_llmprops.plugin.collection import remove_reports
 from pytest_llmprops.plugin.options import project_folder, recorded_command, recorded_options
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
+from pytest_llmprops.runs.integrity import VERDICTS
 from pytest_llmprops.runs.record import (
     RunRecord,
     SearchLog,
@@ -363,7 +364,11 @@ class Recording:
         try:
             self.in_order = in_order(record.records, collection)
         except DataError as error:
-            self.stopped = self.stopped or f"{error}; the file was changed during the run"
+            self.stopped = self.stopped or str(error)
+        if record.is_changed:
+            self.notes.append(
+                f"{record.folder / VERDICTS} was changed by another program during the run; measure again"
+            )
         facts, more_problems = final_facts(
             record,
             self.in_order,

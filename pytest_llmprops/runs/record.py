@@ -249,6 +249,15 @@ class RunRecord:
         lines = JsonLines(self.folder / VERDICTS, VerdictRecord.from_json)
         return list({record.key: record for record in lines}.values())
 
+    @property
+    def is_changed(self) -> bool:
+        """True if the file has other lines than those that were added."""
+        try:
+            with open_record_file(self.folder / VERDICTS) as file:
+                return hashlib.file_digest(file, "sha256").digest() != self._digest.digest()
+        except OSError:
+            return True
+
     def add(self, record: VerdictRecord) -> None:
         """Append a verdict. A case that is reported again with the same verdict is not repeated.
 
