@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -272,6 +272,42 @@ def change_cells(measured: Measured, place: Place) -> list[Cell]:
             for tab, n in (("lost", lost), ("gained", gained))
         ),
     ]
+
+
+#: tasks in the first table of :func:`changes_by_task`
+FIRST = 8
+
+
+def changes_by_task(parts: Sequence[Measured]) -> tuple[Table, ...]:
+    """Return the headline tasks that two models have in common, by change, worst first: a table, and one of the others.
+
+    Tasks whose accuracy ranks no models, or is best at another value than 1, are left out.
+    """
+    rows = []
+    parts = [measured for measured in parts if len(measured.series) == 2]
+    for measured in parts:
+        facts = measured.facts
+        for place in measured.places:
+            task = place[0]
+            if task in measured.headline_tasks and task not in (*facts.unranked, *facts.accuracy_targets):
+                change, lost, gained = change_cells(measured, place)
+                if change.value is not None:
+                    cells = (Cell(f"{facts.title}: {words(task)}"), Cell(language(place[1])))
+                    sides = (place_cell(measured, place, s) for s in measured.series)
+                    rows.append(
+                        (*cells, change, lost, gained, *(replace(c, low=None, high=None) for c in sides))
+                    )
+    rows.sort(key=lambda row: row[2].value or 0.0)
+    if not rows:
+        return ()
+    first, second = (s.starred for s in parts[0].series)
+    names = ("Change", "Lost", "Gained", first, second)
+    columns = (("Task", False), ("Language", False), *((name, True) for name in names))
+    note = f"Change: {second} minus {first} in points, with its 95% interval."
+    tables = [Table("Change by task", columns, tuple(rows[:FIRST]), note)]
+    if rows[FIRST:]:
+        tables.append(Table(f"{counted(len(rows) - FIRST, 'further task')}", columns, tuple(rows[FIRST:])))
+    return tuple(tables)
 
 
 def _comparison(measured: Measured) -> Table:
