@@ -165,7 +165,8 @@ def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) ->
 
     runs_of_suites = suite_runs(table)
     given = {word.partition("=")[0] for word in others}
-    if not given & {"--llm-source", "--llm-data"} and not os.environ.get("LLMPROPS_DATA"):
+    has_data = given & {"--llm-source", "--llm-data"} or os.environ.get("LLMPROPS_DATA")
+    if not has_data and any("builtin" not in words for words in runs_of_suites):
         raise UsageError(
             f"{table.id}: the paper's items are not here; download them with `llmprops data pull --dest DIR` and pass"
             " --llm-data DIR, or pass --llm-source builtin for this project's items"
@@ -226,7 +227,8 @@ def _show(table: PaperTable, runs: Sequence[Run], as_csv: bool, out: Path | None
     shown = [("", rows)] if rows else []
     shown += [(block.title, _texts(block)) for block in tables]
     if not shown:
-        shown = [("", [("name", "state"), (table.id, f"{table.state}: {table.reason or table.shows}")])]
+        state = "no case in these runs" if runs else f"{table.state}: {table.reason or table.shows}"
+        shown = [("", [("name", "state"), (table.id, state)])]
     if out is not None:
         markdown = [f"# {table.id}: {table.title}", ""]
         for title, part in shown:
