@@ -227,7 +227,10 @@ def _show(table: PaperTable, runs: Sequence[Run], as_csv: bool, out: Path | None
     shown = [("", rows)] if rows else []
     shown += [(block.title, _texts(block)) for block in tables]
     if not shown:
-        state = "no case in these runs" if runs else f"{table.state}: {table.reason or table.shows}"
+        state = f"{table.state}: {table.reason or table.shows}"
+        if runs:
+            names = ", ".join(figure.name for figure in figures)
+            state = f"a figure; --out DIR writes it: {names}" if names else "no case in these runs"
         shown = [("", [("name", "state"), (table.id, state)])]
     if out is not None:
         markdown = [f"# {table.id}: {table.title}", ""]
