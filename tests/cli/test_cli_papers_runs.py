@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -133,15 +134,19 @@ def test_entry_is_collected(table: PaperTable, measure: Measure, tmp_path: Path,
     parts = found(table, tmp_path)
     assert all(parts.values()), parts
     assert parts or any("(yours)" in line for line in (tmp_path / "table.md").read_text("utf-8").splitlines())
-    with (tmp_path / "table.csv").open(encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    assert len(rows) > 1
-    if table.stored:
+    files = sorted(tmp_path.glob("*.csv"))
+    tables = [list(csv.reader(io.StringIO(file.read_text("utf-8")))) for file in files]
+    models = {cell for rows in tables for row in rows[1:] for cell in row if cell.startswith("fake-")}
+    if table.paper == "homophones" and table.stored:
+        [rows] = tables
         printed, _ = papers.paper_rows(table)
         assert [tuple(row) for row in rows[: len(printed)]] == printed
-    if table.rows == "model" and table.paper == "homophones":
         assert rows[-1][0] == "fake-echo (yours)"
         assert any(rows[-1][1:])
+    elif table.paper == "oracle" and not all("oracle-" in name for name in parts):
+        assert len(models) == 1
+        assert not table.stored or "GPT3.5" in {row[0] for row in tables[0]}
+        assert len(files) == sum("oracle-" not in name for name in parts)
     capsys.readouterr()
     assert main(["papers", table.id, *runs]) == 0
     text = capsys.readouterr().out
@@ -173,6 +178,17 @@ def test_names_of_the_report_exist(table: PaperTable, measure: Measure, tmp_path
     assert main(["papers", table.id, *runs, "--out", str(tmp_path)]) == 0
     parts = found(table, tmp_path)
     assert all(parts.values()), parts
+
+
+def test_built_in_sentences_need_no_published_data(place: Path, capsys: Capture) -> None:
+    """An entry on the built-in hardware sentences runs without the authors' data; one on Re-DocRED does not."""
+    assert (
+        main(["papers", "oracle/section-5", "--model", "fake:echo", "--llm-plan", "-p", "no:cacheprovider"])
+        == 0
+    )
+    assert " 82 " in capsys.readouterr().out
+    assert main(["papers", "oracle/table-1", "--model", "fake:echo", "--llm-plan"]) == 2
+    assert "llmprops data pull --dest DIR" in capsys.readouterr().err
 
 
 def test_a_run_without_cases_says_so(measure: Measure, capsys: Capture) -> None:

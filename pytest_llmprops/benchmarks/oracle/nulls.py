@@ -133,7 +133,7 @@ async def own_paraphrase(
     values = {**acceptance.values, "said_yes": -1.0 if said is None else float(said), **proof.values}
     if said is False:
         shown = PairEvidence(explanation=answers[0].explanation)
-        test = await checker.no(Pair(sentence, texts[0]), oracle, rng, {}, shown, proof)
+        test = await checker.check_no(Pair(sentence, texts[0]), oracle, rng, {}, shown, proof)
         evidence |= test.evidence
         values |= {name: n for name, n in test.values.items() if not name.startswith("accepted")}
     return replace(

@@ -218,7 +218,7 @@ class ParaphraseChecker:
             return Acceptance(False, outcome, why, evidence.to_json(), None, values)
         if answer.said:
             return await self._yes(x, oracle, values, evidence)
-        return await self.no(x, oracle, rng, values, evidence)
+        return await self.check_no(x, oracle, rng, values, evidence)
 
     async def proof(self, first: str, second: str, oracle: Oracle) -> Proof:
         """Try to prove that two sentences are equivalent, whatever the oracle answered."""
@@ -249,7 +249,7 @@ class ParaphraseChecker:
         shown = replace(evidence, proof=proof.evidence).to_json()
         return Acceptance(accepted, outcome, why, shown, None, values)
 
-    async def no(
+    async def check_no(
         self,
         x: Pair,
         oracle: Oracle,
