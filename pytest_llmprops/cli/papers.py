@@ -52,7 +52,8 @@ def add_papers(groups: Groups) -> None:
         " each and whether it can be measured here. With the name of a paper, list its own; with the name of a table,"
         " print its figures. --model SPEC (repeatable) prints the plan, runs the suite with the protocol paper, and"
         " prints your figures next to the paper's; repeat the command to resume. --run RUN (repeatable) takes"
-        " recorded runs instead. --csv prints CSV. --out DIR writes table.md, table.csv and the figures of the report."
+        " recorded runs instead. --csv prints CSV. --out DIR writes table.md, table.csv (a second table is table-2.csv)"
+        " and the figures of the report."
         " Every other option is pytest's.",
         usage="llmprops papers [PAPER | PAPER/TABLE] [--model SPEC ... [PYTEST OPTION ...] | --run RUN ...] [--csv]"
         " [--out DIR]",
@@ -165,7 +166,8 @@ def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) ->
 
     runs_of_suites = suite_runs(table)
     given = {word.partition("=")[0] for word in others}
-    if not given & {"--llm-source", "--llm-data"} and not os.environ.get("LLMPROPS_DATA"):
+    has_data = given & {"--llm-source", "--llm-data"} or os.environ.get("LLMPROPS_DATA")
+    if not has_data and any("builtin" not in words for words in runs_of_suites):
         raise UsageError(
             f"{table.id}: the paper's items are not here; download them with `llmprops data pull --dest DIR` and pass"
             " --llm-data DIR, or pass --llm-source builtin for this project's items"
@@ -226,15 +228,21 @@ def _show(table: PaperTable, runs: Sequence[Run], as_csv: bool, out: Path | None
     shown = [("", rows)] if rows else []
     shown += [(block.title, _texts(block)) for block in tables]
     if not shown:
-        shown = [("", [("name", "state"), (table.id, f"{table.state}: {table.reason or table.shows}")])]
+        state = f"{table.state}: {table.reason or table.shows}"
+        if runs:
+            names = ", ".join(figure.name for figure in figures)
+            state = f"a figure; --out DIR writes it: {names}" if names else "no case in these runs"
+        shown = [("", [("name", "state"), (table.id, state)])]
+    # If the rows of the paper's table are not models, your figures are in the report's tables, next to the paper's.
+    parts = [_texts(block) for block in tables] if tables and not own else [shown[0][1]]
     if out is not None:
         markdown = [f"# {table.id}: {table.title}", ""]
         for title, part in shown:
             markdown += [*([f"## {title}", ""] if title else []), _markdown(part), ""]
-        files = _write(out, "\n".join([*markdown, *(f"{note}\n" for note in notes)]), shown[0][1])
+        files = _write(out, "\n".join([*markdown, *(f"{note}\n" for note in notes)]), *parts)
         return wrote([*files, *_draw(out, figures)])
     if as_csv:
-        print(_csv(shown[0][1]), end="")
+        print("\n".join(map(_csv, parts)), end="")
         return 0
     print(f"{table.id}: {table.title} ({table.shows}) · {table.state}")
     for title, part in shown:
@@ -429,9 +437,11 @@ def _draw(out: Path, figures: Sequence[Figure]) -> list[Path]:
     return list(files)
 
 
-def _write(out: Path, markdown: str, rows: Rows) -> list[Path]:
+def _write(out: Path, markdown: str, *parts: Rows) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
-    files = {out / "table.md": markdown, out / "table.csv": _csv(rows)}
+    names = ["table.csv", *(f"table-{number}.csv" for number in range(2, len(parts) + 1))]
+    files = {out / "table.md": markdown}
+    files |= {out / name: _csv(rows) for name, rows in zip(names, parts, strict=True)}
     for path, text in files.items():
         write_text(path, text)
     return list(files)
