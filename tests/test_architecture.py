@@ -28,6 +28,7 @@ ALLOWED = {
     "tools": {"core", "registry", "models", "data", "runs", "benchmark"},
     "report": {"core", "data", "runs", "reports", "benchmark"},
     "report_kit": {"core", "reports"},
+    "notebook": {"core", "registry", "models", "data", "runs", "reports"},
     "plugin": {"core", "registry", "models", "engine", "data", "runs", "reports", "public"},
     "cli": {
         "core", "registry", "models", "engine", "data", "runs", "reports", "public", "tools", "report", "benchmark"
