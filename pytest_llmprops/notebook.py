@@ -53,7 +53,8 @@ _USAGE = (4, 5)
 #: what says in the output of pytest why a run ended, best first
 _REASONS = (
     r"^ERROR: (.+)$",
-    r"^stopped: (.+)$",
+    # its next lines are indented
+    r"^stopped: (.+(?:\n  .+)*)",
     r"^!+ .*?llmprops: (.+?) !+$",
     r"^INTERNALERROR> (\S*(?:Error|Exception)\b.*)$",
     r"^E +(.+)$",
@@ -275,7 +276,7 @@ def measure(
 
 
 def _words(value: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[str]:
-    return [os.fspath(value)] if isinstance(value, str | PathLike) else list(map(os.fspath, value))
+    return [os.fspath(value)] if isinstance(value, str | PathLike) else [os.fspath(one) for one in value]
 
 
 def _suite_paths(names: Sequence[str]) -> list[str]:
