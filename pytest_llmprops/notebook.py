@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pytest_llmprops.reports.kit.blocks import Table
     from pytest_llmprops.reports.kit.series import Measured
 
-#: seconds between two looks at the output of a run
+#: seconds after which the output of a run is read again
 _INTERVAL = 0.1
 #: the number of Ctrl-C after which a run is killed; until then it completes its record
 _MOST_INTERRUPTS = 3
@@ -300,8 +300,8 @@ def _run(command: Sequence[str], *, quiet: bool) -> tuple[int, str]:
 
     :raises KeyboardInterrupt: after Ctrl-C, when the run has ended.
     """
-    # The output of a notebook is no file that a process could inherit. A pipe would stay open, and reading it would
-    # not end, while a process that the run started, such as a server, goes on.
+    # A process cannot inherit the output of a notebook, which is not a file. Reading a pipe would not end while another
+    # process that the run started, such as a server, has it open.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONIOENCODING": "utf-8:replace"}
     is_posix = os.name == "posix"
     presses = 0
