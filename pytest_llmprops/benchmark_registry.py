@@ -56,6 +56,20 @@ def registrations() -> list[Registration]:
     return [find_registration(name) for name in benchmark_names()]
 
 
+def suites_of(names: Iterable[str] = ()) -> list[str]:
+    """Return the suites of benchmarks, or of all that have one if none is named, as arguments of pytest.
+
+    :raises UsageError: if a benchmark is unknown or has no suite.
+    """
+    chosen = list(map(find_registration, dict.fromkeys(names)))
+    for one in chosen:
+        if not one.suite:
+            raise UsageError(
+                f"benchmark {one.name} has no suite: its registration does not name one; run its test file with pytest"
+            )
+    return [one.suite for one in chosen or registrations() if one.suite]
+
+
 def find_benchmark(name: str) -> Benchmark:
     """Return a new benchmark of this name.
 

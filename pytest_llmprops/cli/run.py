@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops import NEEDS_MODEL
-from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations
+from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations, suites_of
 from pytest_llmprops.cli.kit import RUN, Groups, Suggested, add_group, add_registered, print_table, wrote
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.benchmark_checks import loaded
@@ -285,10 +285,4 @@ def pytest_arguments(words: Sequence[str]) -> list[str]:
     :raises UsageError: if a benchmark is unknown or has no suite.
     """
     names = list(takewhile(lambda word: not word.startswith("-"), words))
-    for name in names:
-        if not find_registration(name).suite:
-            raise UsageError(
-                f"benchmark {name} has no suite: its registration does not name one; run its test file with pytest"
-            )
-    chosen = map(find_registration, dict.fromkeys(names)) if names else registrations()
-    return [*(one.suite for one in chosen if one.suite), *words[len(names) :]]
+    return [*suites_of(names), *words[len(names) :]]

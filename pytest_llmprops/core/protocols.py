@@ -10,10 +10,21 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.texts import did_you_mean
+
+if TYPE_CHECKING:
+    # Type checkers know this module without the package. Before Python 3.13, typing has no default.
+    from typing_extensions import TypeVar
+
+    #: The type of a benchmark's settings. ``Protocol`` alone is ``Protocol[Any]``, also for ``mypy --strict``.
+    S = TypeVar("S", default=Any)
+else:
+    from typing import TypeVar
+
+    S = TypeVar("S")
 
 
 def generator(*key: int | str) -> random.Random:
@@ -23,9 +34,6 @@ def generator(*key: int | str) -> random.Random:
     """
     digest = hashlib.sha256("\0".join(map(str, key)).encode()).digest()
     return random.Random(int.from_bytes(digest[:16], "big"))
-
-
-S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)

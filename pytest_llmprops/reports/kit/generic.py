@@ -143,7 +143,7 @@ def place_label(place: Place, places: list[Place]) -> str:
 
 def tables(measured: Measured) -> list[Block]:
     """Return the table of results; with several series, a comparison and the collapsed counts."""
-    counts = _counts(measured)
+    counts = counts_table(measured)
     if len(measured.series) == 1:
         return [counts]
     return [_comparison(measured), Fold("Counts of every run", (counts,))]
@@ -160,7 +160,8 @@ def detailed(measured: Measured) -> list[Block]:
     return [Fold("Counts" if len(measured.series) == 1 else "Task by task", tuple(blocks))]
 
 
-def _counts(measured: Measured) -> Table:
+def counts_table(measured: Measured) -> Table:
+    """Return a table with the counts and the accuracy of each task and series."""
     several = len(measured.series) > 1
     sizes, others = columns_of("page", [row for s in measured.series for row in measured.rows(s)])
     columns = [("Task", False), ("Language", False), ("Items from", False)]
