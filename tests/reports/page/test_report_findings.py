@@ -192,7 +192,7 @@ def test_tasks_by_change_worst_first(tmp_path: Path) -> None:
     first, more = report.changes
     rows = [[cell.text for cell in row] for table in (first, more) for row in table.rows]
     assert rows[0][0] == "H-TEST: palindrome"
-    assert rows[0][2].startswith("-40.0 (")
+    assert rows[0][2].startswith("−40.0 (")
     assert [rows[0][3], rows[0][4], rows[0][5][:5], rows[0][6][:5]] == ["40", "0", "80.0%", "40.0%"]
     assert rows[-1][0] == "H-TEST: rhyme"
     assert len(first.rows) == 8
