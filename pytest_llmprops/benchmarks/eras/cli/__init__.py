@@ -90,7 +90,7 @@ def add_sentiment_accuracy(commands: Groups) -> None:
         "sentiment-accuracy",
         help="measure accuracy on labelled sentiment files (figure 5, and the test-set columns of table 2)",
         description="Files are tab- or comma-separated UTF-8, with the columns text and label (as in"
-        " ChnSentiCorp) or review and star (as in ASAP).",
+        " ChnSentiCorp) or reviewbody and star (as in ASAP).",
     )
     command.add_argument("files", type=Path, nargs="+", metavar="FILE")
     command.add_argument("--model", required=True, metavar="SPEC", help="hf:FOLDER, or a chat model")
