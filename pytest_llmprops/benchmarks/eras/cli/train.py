@@ -445,7 +445,7 @@ def _branching(rows: Sequence[TableRow]) -> dict[str, Callable[[], Any]]:
 
 def _figure5(rows: Sequence[TableRow]) -> dict[str, Callable[[], Any]]:
     from pytest_llmprops.benchmarks.eras.report.sentiment import CorpusSpot, corpus_plot
-    from pytest_llmprops.benchmarks.eras.tools.training.tables import CORPORA, figure5_rows
+    from pytest_llmprops.benchmarks.eras.tools.training.tables import CORPORA, PAPER_ITEMS, figure5_rows
 
     plots: dict[str, Callable[[], Any]] = {}
     for corpus in CORPORA:
@@ -461,7 +461,8 @@ def _figure5(rows: Sequence[TableRow]) -> dict[str, Callable[[], Any]]:
             own += [row] * row.is_own
         if own:
             labels = {spot.series: spot.label for spot in spots if spot.series >= 0}
-            plots[f"figure-5-{corpus.casefold()}"] = partial(corpus_plot, spots, corpus, labels, _notes(own))
+            notes = [*_notes(own), f"published: {PAPER_ITEMS.words()}"]
+            plots[f"figure-5-{corpus.casefold()}"] = partial(corpus_plot, spots, corpus, labels, notes)
     return plots
 
 

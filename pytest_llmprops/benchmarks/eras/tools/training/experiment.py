@@ -20,7 +20,7 @@ from typing import Any
 from pytest_llmprops.benchmark_registry import find_registration
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT, load_items, sentences_in_script
 from pytest_llmprops.benchmarks.eras.tools.training.checkpoints import RECORD, begin, write_record
-from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SegmenterOptions, train_segmenter
+from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SMALL, SegmenterOptions, train_segmenter
 from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentOptions, train_sentiment
 from pytest_llmprops.benchmarks.eras.tools.training.tables import (
     CORPORA,
@@ -199,6 +199,8 @@ def classifiers(
     :param items: the items to measure on, see :func:`chosen_items`.
     :raises UsageError: if a file is missing.
     """
+    if SMALL in (base, wwm_base):
+        raise UsageError("--base small: only segmenters have it; give a pre-trained encoder")
     models = []
     for name, model_base, joint in (
         ("Sentiment Only", base, False),

@@ -147,9 +147,10 @@ class Origin:
 
 
 PAPER = "the paper"
-#: Pairs, bases and items of the paper (sections 2, 3.1 and 4.1). It states neither lines nor seeds.
-_WWM = Origin(PAPER, "the authors'", 203_944, "chinese-bert-wwm-ext", None, None)
-_BERT = replace(_WWM, base="bert-base-chinese")
+#: What the paper's numbers are based on (section 2). It states neither lines nor seeds.
+PAPER_ITEMS = Origin(PAPER, "the authors'", 203_944, "", None, None)
+#: The bases of sections 3.1 and 4.1.
+_BERT, _WWM = (replace(PAPER_ITEMS, base=name) for name in ("bert-base-chinese", "chinese-bert-wwm-ext"))
 #: Rows of Table 2 without a training.
 _UNTRAINED = ("RoBERTa-110M", "RoBERTa-330M", "Megatron-1.3B", "Humans")
 
@@ -283,7 +284,7 @@ def printed_rows(table: int, models: Sequence[str]) -> list[TableRow]:
             if key in dict.fromkeys(key for _, key in COLUMNS[table]):
                 numbers[key] = Estimate(result.value)
         origin = _WWM if model.startswith("WWM") else _BERT
-        rows.append(TableRow(model, replace(origin, base="") if model in _UNTRAINED else origin, numbers))
+        rows.append(TableRow(model, PAPER_ITEMS if model in _UNTRAINED else origin, numbers))
     return rows
 
 
@@ -313,7 +314,8 @@ def _fact(value: str | int | None) -> str:
 def _cell(number: Estimate | None) -> str:
     if number is None:
         return "–"
-    text = f"{100 * number.value:.1f}"
+    # Adding 0 makes -0.0 a plain 0.0.
+    text = f"{round(100 * number.value, 1) + 0.0:.1f}"
     if number.low is None or number.high is None:
         return text
     return f"{text} ({100 * number.low:.1f} to {100 * number.high:.1f})"

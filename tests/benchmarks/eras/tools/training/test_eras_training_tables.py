@@ -253,6 +253,7 @@ def check_figures(out: Path, table: int) -> None:
     assert [file.name for file in sorted((out / "figures").glob("*.svg"))] == ["figure-5-asap.svg"]
     svg = (out / "figures" / "figure-5-asap.svg").read_text(encoding="utf-8")
     assert "WWM, here: builtin, 3 pairs, a base, 1,234 lines, 2 seeds" in svg
+    assert "published: the authors', 203,944 pairs" in svg
     with open(out / "figure-5.csv", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [(row["corpus"], row["model"]) for row in rows if row["from"] == "here"] == [("ASAP", "WWM")]
@@ -298,6 +299,8 @@ def test_files_of_the_corpora(tmp_path: Path) -> None:
     assert [m.slug for m in classifiers(tmp_path, "a", "b", only=["wwm-cws"])] == ["wwm-cws"]
     with pytest.raises(UsageError, match="--only x"):
         classifiers(tmp_path, "a", "b", only=["x"])
+    with pytest.raises(UsageError, match="--base small: only segmenters have it"):
+        classifiers(tmp_path, "small", "b")
 
 
 def test_items_are_the_published_templates_if_there_are_any(
@@ -380,8 +383,11 @@ def test_table_2_and_figure_5_from_files(tmp_path: Path, capsys: pytest.CaptureF
 
 @needs_train
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_table_1_from_files_to_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_1_from_files_to_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The command trains, measures with pytest in another process, and prints the table; again, it only prints."""
+    monkeypatch.delenv("LLMPROPS_DATA", raising=False)
     write_corpus(tmp_path / "pku_training.utf8", sentences(60))
     write_corpus(tmp_path / "pku_test_gold.utf8", sentences(66)[60:])
     known = "".join(measured_sentences("builtin", "simplified")) + "".join(WORDS)
