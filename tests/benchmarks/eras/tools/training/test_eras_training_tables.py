@@ -37,6 +37,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.tables import (
     table2_numbers,
 )
 from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
+from pytest_llmprops.benchmarks.eras.tools.training.wwm import WwmOptions, train_wwm
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.records import VerdictRecord
@@ -354,6 +355,10 @@ def test_base_that_knows_no_character_is_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=message) as raised:
             model.train(settings_of(epochs=1.0), tmp_path / "out", False, silent)
         assert "\n" not in str(raised.value)
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("老师有信心。\n学生的书。\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"corpus.txt, part 1: 老 and 100% of all characters are unknown"):
+        train_wwm(WwmOptions(corpus, "jieba", str(latin)), settings_of(), tmp_path / "out", say=silent)
     assert not (tmp_path / "out").exists()
 
 
