@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pytest_llmprops.runs.reader import Run
 
 _RUN = ("llmprops", "run")
+#: the word of a further command that stands for the folder of each run, such as ``--run RUN``
+_FOLDER = "RUN"
 #: the fields of a printed figure that tell rows and columns apart; those after a table's ``rows`` make its columns
 _FIELDS = ("model", "k", "language", "task", "setting", "metric")
 #: Figures that are printed as they are. All others are shares, which are shown in percent.
@@ -142,12 +144,16 @@ def list_markdown(tables: Iterable[PaperTable]) -> str:
     return "\n".join(lines)
 
 
+def _commands(table: PaperTable) -> list[list[str]]:
+    return [shlex.split(command) for command in table.command.split(" && ")]
+
+
 def suite_runs(table: PaperTable) -> list[list[str]]:
     """Return the words after ``llmprops run`` of each command, without its ``--model SPEC``.
 
     :raises UsageError: if the table is not made from runs of a suite.
     """
-    commands = [shlex.split(command) for command in table.command.split(" && ")]
+    commands = [words for words in _commands(table) if _FOLDER not in words]
     if any(tuple(words[:2]) != _RUN for words in commands) or table.state == "cannot":
         how = f"; use {table.command}" if table.command else ""
         reason = f" {table.reason.rstrip('.')}" if table.reason else " it is not measured by one suite"
@@ -205,14 +211,39 @@ def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) ->
         # Wrong answers are failures of pytest, with status 1.
         if (status := _pytest(arguments)) not in (0, 1):
             return status, []
+    for words in _commands(table):
+        for folder, _ in commands if _FOLDER in words else ():
+            # In a process of its own, as the runs: both may load a large model.
+            more = [
+                "-m",
+                "pytest_llmprops.cli.main",
+                *(str(folder) if w == _FOLDER else w for w in words[1:]),
+            ]
+            if status := _process([sys.executable, *more], data=_value(others, "--llm-data")):
+                return status, []
     return 0, [find_run(str(folder)) for folder, _ in commands]
 
 
 def _pytest(arguments: Sequence[str]) -> int:
     """Run pytest and return its exit status. An interrupt reaches it as well, and it ends with its summary."""
-    command = [sys.executable, "-m", "pytest", *arguments]
+    return _process([sys.executable, "-m", "pytest", *arguments])
+
+
+def _value(words: Sequence[str], option: str) -> str:
+    """Return the value of an option among arguments, ``--option VALUE`` or ``--option=VALUE``; empty without it."""
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    own.add_argument(option, dest="value", default="")
+    return str(own.parse_known_args(list(words))[0].value)
+
+
+def _process(command: Sequence[str], *, data: str = "") -> int:
+    """Print a command, run it, and return its exit status.
+
+    :param data: the folder of published data, if it is not that of ``LLMPROPS_DATA``.
+    """
     print(shlex.join(command), flush=True)
-    with subprocess.Popen(command, env=os.environ | {NEEDS_MODEL: "1"}) as process:
+    changes = {NEEDS_MODEL: "1"} | ({"LLMPROPS_DATA": data} if data else {})
+    with subprocess.Popen(command, env=os.environ | changes) as process:
         while True:
             try:
                 return process.wait()

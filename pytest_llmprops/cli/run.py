@@ -163,7 +163,10 @@ def add_data(groups: Groups) -> None:
     commands = add_group(groups, "data", "download the published data")
     pull = commands.add_parser("pull", help="download the authors' files and check them against the manifest")
     pull.add_argument(
-        "files", nargs="*", metavar="FILE", help="file, folder or pattern from the manifest (default: all)"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="file, folder or pattern from the manifest (default: all except the folder training)",
     )
     pull.add_argument("--dest", type=Path, required=True, metavar="DIR", help="folder to download into")
     pull.add_argument(

@@ -20,6 +20,7 @@ from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.published_results import PaperTable, find, load_tables
 from tests.support.commands import one_error, output
 from tests.support.runs import ROOT
+from tests.support.training import write_reviews
 
 Capture = pytest.CaptureFixture[str]
 STORED = [table for table in load_tables() if table.stored]
@@ -253,6 +254,27 @@ def test_report_table_is_shown_with_the_papers_rows(capfd: Capture) -> None:
     text = capfd.readouterr().out
     assert "Segmenters (Table 1)" in text
     assert "fake-echo (yours)" in text
+
+
+def test_figure_5_of_eras_is_one_command(
+    capfd: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ERAS Figure 5 measures the pairs, then the labelled files, and shows both next to the paper's models."""
+    words = ["papers", "eras/figure-5", "--model", "fake:constant?text=A", *HTEST[:2], "--llm-limit", "1"]
+    words += [*HTEST[4:], "--llm-set", "eras.samples=1", "-k", "eras/implicit and 01"]
+    assert main(words) == 2
+    assert "llmprops data pull training" in capfd.readouterr().err
+    write_reviews(tmp_path / "data/training/chnsenticorp/test.tsv", ("很好", 1), ("不好", 0), ("不错", 1))
+    monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path / "data"))
+    out = tmp_path / "out"
+    assert main([*words, "--out", str(out)]) == 0
+    assert "already measured" in capfd.readouterr().out
+    heads, own, *printed = cells((out / "table.csv").read_text("utf-8"))
+    numbers = dict(zip(heads, own, strict=True))
+    assert [numbers[name] for name in ("Ties", "ChnSentiCorp", "ASAP")] == ["100.0", "66.7", "–"]
+    assert ["Megatron-1.3B", "the paper", "41.8"] in [row[:3] for row in printed]
+    svg = (out / "figures" / "eras-figure-5-0.svg").read_text("utf-8")
+    assert "Accuracy on ChnSentiCorp" in svg
 
 
 def test_plan_only(capfd: Capture, tmp_path: Path) -> None:
