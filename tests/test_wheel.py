@@ -49,6 +49,21 @@ def test_wheel_has_all_suites_and_their_data(installed: Environment) -> None:
     assert files == {f"suites/test_{name}.py" for name in benchmark_names()}
 
 
+def test_wheel_has_licences_and_no_labelled_replies(installed: Environment) -> None:
+    """The licence of the table of prices is in the metadata; replies that only tests read stay in the checkout."""
+    [information] = installed.packages.glob("pytest_llmprops-*.dist-info")
+    licences = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in information.glob("licenses/**/*")
+        if path.is_file()
+    }
+    assert set(licences) == {"LICENSE", "prices.json.license"}
+    assert "Copyright (c) 2023 Berri AI" in licences["prices.json.license"]
+    package = installed.packages / "pytest_llmprops"
+    assert {path.name for path in (package / "fixtures").glob("*.*")} == {"__init__.py", "strategies.py"}
+    assert [path for path in package.rglob("*") if "labelled" in path.name or path.name == "replies"] == []
+
+
 def test_run_prints_and_runs_the_command(installed: Environment) -> None:
     """`llmprops run` prints pytest's command, passes options on, and has pytest's exit status."""
     run = installed.folder / "two"
@@ -88,7 +103,7 @@ def test_new_project_is_measured(installed: Environment, project: Path) -> None:
 
 
 def workflow_steps(project: Path) -> dict[str, str]:
-    """Return the shell commands of the project's CI workflow by step."""
+    """Return the shell commands of the job ``gate`` in the project's CI workflow by step."""
     text = (project / ".github" / "workflows" / "model-upgrade.yml").read_text(encoding="utf-8")
     return {
         step["name"]: step["run"] for step in yaml.safe_load(text)["jobs"]["gate"]["steps"] if "run" in step
@@ -98,11 +113,13 @@ def workflow_steps(project: Path) -> dict[str, str]:
 def test_workflow_commands_run(
     installed: Environment, project: Path, start_stub: Callable[..., RunningStub]
 ) -> None:
-    """The CI workflow's own commands measure a model on a server, decide, and write the job summary."""
+    """The CI workflow's own commands measure the model of model.txt on a server, decide, and write the job summary."""
     steps = workflow_steps(project)
-    assert list(steps) == ["Install", "Measure and decide", "Job summary", "Allure report"]
+    assert list(steps) == ["Install", "Measure and decide", "Job summary", "Report", "Allure report"]
+    assert steps["Install"] == f"pip install 'pytest-llmprops[allure,report]=={__version__}'"
+    assert (project / "model.txt").read_text(encoding="utf-8") == "gpt-4o\n"
     stub = start_stub(delay=0.0)
-    env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": stub.url, "MODEL": "gpt-4o"}
+    env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": stub.url, "MODEL": ""}
     env |= {"GITHUB_STEP_SUMMARY": str(project / "summary.md"), "PYTEST_ADDOPTS": "--llm-limit 10"}
     python = str(installed.python)
     baseline = ("suites/test_homophones.py", "suites/test_htest.py", "--llm-run", "reports/runs/old")
@@ -123,8 +140,12 @@ def test_workflow_commands_run(
     assert candidate["models"]["gpt-4o"]["price"]["source"].startswith("table of 20")
     assert record(project / "reports" / "runs" / "old")["calls"]["cost_usd"] > 0
     assert "--llm-max-cost" in measure
-    installed.run("bash", "-e", "-c", steps["Job summary"], folder=project, env=env)
-    assert "## PASS: gpt-4o" in (project / "summary.md").read_text(encoding="utf-8")
+    for name in ("Job summary", "Report"):
+        installed.run("bash", "-e", "-c", steps[name], folder=project, env=env)
+    summary = (project / "summary.md").read_text(encoding="utf-8")
+    assert "## PASS: gpt-4o" in summary
+    assert "### Before and after" in summary
+    assert (project / "reports" / "decision.md").read_text(encoding="utf-8") == summary
     assert (project / "reports" / "report" / "report.html").is_file()
     assert (project / "reports" / "junit.xml").is_file()
     assert any((project / "reports" / "allure-results").iterdir())
