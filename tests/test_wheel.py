@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from bench.stub_server import RunningStub
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import benchmark_names
 from tests.support.installed import Environment
+from tests.support.runs import ROOT
 
 PLAIN = ("-p", "no:cacheprovider", "-p", "no:allure_pytest", "-q")
 
@@ -102,19 +104,17 @@ def test_new_project_is_measured(installed: Environment, project: Path) -> None:
     assert (rows["cities"]["correct"], rows["cities"]["wrong"], rows["htest"]["items"]) == (1, 2, 3)
 
 
-def workflow_steps(project: Path) -> dict[str, str]:
-    """Return the shell commands of the job ``gate`` in the project's CI workflow by step."""
-    text = (project / ".github" / "workflows" / "model-upgrade.yml").read_text(encoding="utf-8")
-    return {
-        step["name"]: step["run"] for step in yaml.safe_load(text)["jobs"]["gate"]["steps"] if "run" in step
-    }
+def shell_steps(steps: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the commands of the steps of a job or an action by their names."""
+    return {step["name"]: step["run"] for step in steps if "run" in step}
 
 
 def test_workflow_commands_run(
     installed: Environment, project: Path, start_stub: Callable[..., RunningStub]
 ) -> None:
-    """The CI workflow's own commands measure the model of model.txt on a server, decide, and write the job summary."""
-    steps = workflow_steps(project)
+    """The commands of the workflow and of the action measure the model of model.txt, decide, and write the summary."""
+    workflow = (project / ".github" / "workflows" / "model-upgrade.yml").read_text(encoding="utf-8")
+    steps = shell_steps(yaml.safe_load(workflow)["jobs"]["gate"]["steps"])
     assert list(steps) == ["Install", "Measure and decide", "Job summary", "Report", "Allure report"]
     assert steps["Install"] == f"pip install 'pytest-llmprops[allure,report]=={__version__}'"
     assert (project / "model.txt").read_text(encoding="utf-8") == "gpt-4o\n"
@@ -149,3 +149,12 @@ def test_workflow_commands_run(
     assert (project / "reports" / "report" / "report.html").is_file()
     assert (project / "reports" / "junit.xml").is_file()
     assert any((project / "reports" / "allure-results").iterdir())
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    shutil.rmtree(project / "reports")
+    env |= {name.upper(): value["default"] for name, value in action["inputs"].items()}
+    env["OPTIONS"] += " -n 0"
+    for name in ("Measure and decide", "Job summary", "Report"):
+        script = shell_steps(action["runs"]["steps"])[name]
+        installed.run("bash", "-e", "-o", "pipefail", "-c", script, folder=project, env=env)
+    assert "## PASS: gpt-4o" in (project / "reports" / "decision.md").read_text(encoding="utf-8")
+    assert (project / "reports" / "report" / "report.html").is_file()

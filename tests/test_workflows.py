@@ -180,7 +180,7 @@ def test_comment_on_github_is_updated(steps: list[dict[str, Any]], tmp_path: Pat
     """The first run writes a comment; the next ones replace it, and no comment of others."""
     others = [
         {"id": 1, "user": {"login": "someone"}, "body": MARK},
-        {"id": 2, "user": {"login": "github-actions[bot]"}, "body": "coverage"},
+        {"id": 2, "user": {"login": "github-actions[bot]"}, "body": f"coverage, see {MARK}"},
     ]
     own = {"id": 3, "user": {"login": "github-actions[bot]"}, "body": f"{MARK}\nolder"}
     variables = {

@@ -72,7 +72,10 @@ def test_markdown_is_appended(tmp_path: Path) -> None:
     gate("worse", "--markdown", str(page))
     text = page.read_text()
     assert text.startswith("# Before\n")
-    better, worse = text.index("## PASS: new may replace old"), text.index("## FAIL: new loses 20 points on add")
+    better, worse = (
+        text.index("## PASS: new may replace old"),
+        text.index("## FAIL: new loses 20 points on add"),
+    )
     assert better < text.index("| add | en | builtin | 200 | 95.0%") < text.index("| 100.0%") < worse
     lost, row = text.index("Lost:", worse), text.index("| add | en | builtin | 200 | 95.0%", worse)
     assert worse < lost < row < text.index("| 75.0%", row)
