@@ -98,7 +98,7 @@ def test_init_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert main(["init"]) == 0
     names = project_files()
     suites = {f"suites/test_{name}.py" for name in benchmark_names()}
-    assert set(names) > {"gate.toml", "example/test_capitals.py"} | suites
+    assert set(names) > {"gate.toml", "model.txt", "example/test_capitals.py"} | suites
     assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == set(names)
     assert set(names) < set(capsys.readouterr().out.splitlines())
     gate, suite = tmp_path / "gate.toml", tmp_path / "suites" / "test_htest.py"
