@@ -244,11 +244,13 @@ def metric_cell(measured: Measured, series: Series, row: MetricRow | None) -> Ce
     return replace(cell, items=item_link(measured, place_of(row), series))
 
 
-def change_cells(measured: Measured, place: Place) -> list[Cell]:
+def change_cells(measured: Measured, place: Place, *, is_brief: bool = False) -> list[Cell]:
     """Return three cells on the common items of two series on a place.
 
     The first has the difference in points, with interval and conclusion. The others have the numbers of items that
     the second series lost and gained, and open them.
+
+    :param is_brief: leave out which drop is ruled out.
     """
     first, second = measured.series
     # The first series' records have the tasks of the second: a task may depend on the answer.
@@ -262,7 +264,8 @@ def change_cells(measured: Measured, place: Place) -> list[Cell]:
         change = Cell("no common items")
     else:
         numbers = f"{points(result.difference)} ({point_range(result.low, result.high)})"
-        change = Cell(f"{numbers}, {described(result)}", result.difference)
+        conclusion = result.conclusion if is_brief else described(result)
+        change = Cell(f"{numbers}, {conclusion}", result.difference)
     sides = {"baseline": str(first.index), "candidate": str(second.index)}
     lost = sum(pair.candidate < pair.baseline for pair in pairs)
     gained = sum(pair.candidate > pair.baseline for pair in pairs)
@@ -291,7 +294,7 @@ def changes_by_task(parts: Sequence[Measured]) -> tuple[Table, ...]:
         for place in measured.places:
             task = place[0]
             if task in measured.headline_tasks and task not in (*facts.unranked, *facts.accuracy_targets):
-                change, lost, gained = change_cells(measured, place)
+                change, lost, gained = change_cells(measured, place, is_brief=True)
                 if change.value is not None:
                     cells = (Cell(f"{facts.title}: {words(task)}"), Cell(language(place[1])))
                     sides = (place_cell(measured, place, s) for s in measured.series)
