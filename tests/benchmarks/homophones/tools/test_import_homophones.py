@@ -18,6 +18,7 @@ from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_h
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
+from tests.support.runs import ROOT
 
 ENGLISH = [
     ["sentence", "word", "answer", "GPT-4", "My Model"],
@@ -225,6 +226,9 @@ def test_without_a_folder_the_verdicts_of_the_package_are_imported(
     )
     runs = [str(tmp_path / "shipped" / f"imported-homophones-{model}") for model in ("GPT-3.5", "GPT-4")]
     assert main(["gate", runs[1], "--baseline", runs[0], "--gate", str(gate)]) == 0
+    decision = capsys.readouterr().out.replace(runs[0], "imported-homophones-GPT-3.5").strip()
+    for page in ("README.md", "docs/gate.md"):
+        assert decision in (ROOT / page).read_text(encoding="utf-8")
     assert main(["gate", runs[0], "--baseline", runs[1], "--gate", str(gate)]) == 1
     assert "FAIL: " in capsys.readouterr().out
     monkeypatch.setenv("LLMPROPS_DATA", str(data))
