@@ -62,11 +62,6 @@ def test_oracle_self_search(search):
 
 
 def _search(search: Any) -> None:
-    from hypothesis import given
-    from pytest_llmprops.fixtures.strategies import choices
+    from pytest_llmprops.fixtures.strategies import search_choices
 
-    @given(choices(search.size))
-    def consistent(point):
-        assert search.holds(*point)
-
-    search.run(consistent)
+    search_choices(search)

@@ -2,11 +2,11 @@
 
 A benchmark with a property of its own subclasses :class:`ReplicatedSearch`. Most properties are *metamorphic*: the item
 is edited in a way that cannot change its label, so a model that answers it correctly must still do so. Such a benchmark
-defines the edits of an item (:class:`Edits`). This module does the rest:
+is an :class:`EditedBenchmark` and defines the edits of an item (:class:`Edits`). This module does the rest:
 
-- :func:`edit_search` is the search for the smallest edit after which the answer is wrong;
-- :func:`with_edit` measures the same property at one point per item, drawn uniformly from the seeded generator;
-- :func:`edit_metrics` and :func:`edit_remarks` count these points.
+- :class:`EditSearch` looks for the smallest edit after which the answer is wrong;
+- :meth:`EditedBenchmark.with_edit` measures the same property at one point per item, drawn uniformly from the seeded
+  generator, and :func:`edit_metrics` and :func:`edit_remarks` count these points.
 
 An invariance alone holds for a model that always says the same. Therefore only items that the model answers correctly
 are searched and counted as violations, and ``edit_accuracy`` is the share of items that are right with and without the
@@ -18,13 +18,15 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, MutableSequence, Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Generic, Literal, TypeVar
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from pytest_llmprops.core.benchmark import Ask, Counterexample
+from pytest_llmprops.core.benchmark import Ask, Benchmark, Counterexample, Measured, Searched
+from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place
 from pytest_llmprops.core.numbers import percent
+from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import GENERATED, Kind, Reply, Request
 from pytest_llmprops.core.statistics import mean_interval
@@ -116,8 +118,6 @@ class EditSettings:
             raise ValueError("replications must be from 0 to 100")
 
 
-#: the names of these settings, for ``Benchmark.presentation``
-EDIT_SETTINGS = frozenset({"edits", "search", "shrink_calls", "replications"})
 #: the metrics of edits, for ``Benchmark.metric_directions``
 EDIT_METRICS: Mapping[str, str] = {"edit_violation_rate": "lower", "edit_accuracy": "higher"}
 
@@ -126,13 +126,13 @@ EDIT_METRICS: Mapping[str, str] = {"edit_violation_rate": "lower", "edit_accurac
 class Variant:
     """An edited item.
 
-    :param content: what :meth:`Edits.judge` asks about; equal contents are asked about once.
+    :param content: what :meth:`Edits.judge` asks about, hashable; equal contents are asked about once.
     :param edits: what was changed, in words; empty if nothing was.
     :param size: how much was changed; the smallest is reported. By default, the number of ``edits``.
     :param shown: the edited texts, for the record.
     """
 
-    content: Hashable
+    content: Any
     edits: tuple[str, ...]
     size: int | None = None
     shown: Mapping[str, JSON] = field(default_factory=dict)
@@ -145,9 +145,6 @@ class Variant:
 
 class Edits(ABC):
     """The edits of one item. Each keeps the item's label by construction."""
-
-    #: maximum number of requests to judge one variant
-    requests: int = 1
 
     @property
     @abstractmethod
@@ -163,6 +160,13 @@ class Edits(ABC):
         """Ask the model about a variant, exactly as about the item itself, and judge the reply."""
 
     @property
+    def original(self) -> Variant:
+        """The item as it is."""
+        variant = self.variant((0,) * len(self.size))
+        assert variant is not None, "the point of zeros leaves the item as it is"
+        return variant
+
+    @property
     def is_empty(self) -> bool:
         """True if the item has no edits."""
         return all(choices == 1 for choices in self.size)
@@ -173,17 +177,19 @@ def exchange_sizes(count: int) -> Point:
     return tuple(range(count, 1, -1))
 
 
-def exchanged(things: Sequence[_T], numbers: Sequence[int]) -> tuple[list[_T], list[tuple[int, int]]]:
-    """Return ``things`` in the order of ``numbers``, and the exchanges of places that result in it.
+def exchanged(things: Sequence[_T], numbers: Sequence[int]) -> tuple[list[_T], list[tuple[_T, _T]]]:
+    """Return ``things`` in the order of ``numbers``, and the pairs that were exchanged one after the other.
 
     Number n exchanges the thing at place n with the one that many places after it (Fisher and Yates), so zeros change
     nothing, and uniform numbers are a uniform order.
     """
-    ordered: MutableSequence[_T] = list(things)
-    pairs = [(place, place + number) for place, number in enumerate(numbers) if number]
-    for one, other in pairs:
-        ordered[one], ordered[other] = ordered[other], ordered[one]
-    return list(ordered), pairs
+    ordered, pairs = list(things), []
+    for place, number in enumerate(numbers):
+        if number:
+            one, other = ordered[place], ordered[place + number]
+            ordered[place], ordered[place + number] = other, one
+            pairs.append((one, other))
+    return ordered, pairs
 
 
 class _CountedAsk:
@@ -226,18 +232,16 @@ class EditSearch(ReplicatedSearch[WrongVariant]):
 
     :param most: maximum number of requests, without those of replications. Requests answered from a reply store count
         too, so that a repeated search takes the same path.
+    :param requests: maximum number of requests about one variant.
     :ivar smallest: the violation with the fewest edits, then the first.
     """
 
     edits: Edits
-    original: Variant
     ask: Ask
     most: int
+    requests: int = 1
     asked: int = 0
     _verdicts: dict[Hashable, Verdict] = field(default_factory=dict)
-
-    #: requests of one replication, per request of a variant: the item and the variant
-    PER_REPLICATION: ClassVar[int] = 2
 
     @property
     def size(self) -> Point:
@@ -250,7 +254,7 @@ class EditSearch(ReplicatedSearch[WrongVariant]):
         :raises BackendError: if a call could not be made.
         """
         variant = self.edits.variant(point)
-        if variant is None or variant.content == self.original.content:
+        if variant is None or variant.content == self.edits.original.content:
             return True
         verdict = await self.verdict(variant)
         if verdict is None:
@@ -269,7 +273,7 @@ class EditSearch(ReplicatedSearch[WrongVariant]):
         """
         known = self._verdicts.get(variant.content)
         if known is None:
-            if self.asked + self.edits.requests > self.most:
+            if self.asked + self.requests > self.most:
                 return None
             ask = _CountedAsk(self.ask)
             known = self._verdicts[variant.content] = await self.edits.judge(variant, ask)
@@ -277,7 +281,8 @@ class EditSearch(ReplicatedSearch[WrongVariant]):
         return known
 
     def _key(self, violation: WrongVariant) -> Hashable:
-        return violation.variant.content
+        content: Hashable = violation.variant.content
+        return content
 
     async def _replicated(self, violation: WrongVariant) -> Counterexample:
         repeated = await asyncio.gather(
@@ -293,70 +298,97 @@ class EditSearch(ReplicatedSearch[WrongVariant]):
     async def _is_repeated(self, variant: Variant, number: int) -> bool:
         """Ask about the item and the variant again."""
         ask = _CountedAsk(self.ask, FIRST_REPLICATED + number * _STRIDE)
-        both = (self.edits.judge(one, ask) for one in (self.original, variant))
+        both = (self.edits.judge(one, ask) for one in (self.edits.original, variant))
         before, after = await asyncio.gather(*both)
         return before.status == "correct" and after.status == "wrong"
 
 
-async def edit_search(edits: Edits | str, ask: Ask, settings: EditSettings) -> EditSearch | str:
-    """Return the search on an item, or one phrase why it is not searched.
-
-    :param edits: of the item, or why it has none.
-    :raises BackendError: if a call could not be made.
-    """
-    if isinstance(edits, str):
-        return edits
-    original = edits.variant((0,) * len(edits.size))
-    if original is None or edits.is_empty:
-        return "the item has no edit that keeps its label"
-    search = EditSearch(edits, original, ask, settings.shrink_calls, replications=settings.replications)
-    verdict = await search.verdict(original)
-    if verdict is None or verdict.status != "correct":
-        return "shrink_calls is too small" if verdict is None else f"its answer is {verdict.status}"
-    return search
-
-
-def edit_search_calls(settings: EditSettings, requests: int) -> int:
-    """Return the maximum number of requests of one search. :param requests: those of one variant."""
-    return settings.shrink_calls + EditSearch.PER_REPLICATION * requests * settings.replications
-
-
 def drawn(edits: Edits, rng: random.Random) -> Variant | None:
     """Return the variant at a uniform point that changes the item; None if 100 points do not give one."""
-    original = edits.variant((0,) * len(edits.size))
+    original = edits.original
     for _ in range(0 if edits.is_empty else _DRAWS):
         variant = edits.variant(tuple(rng.randrange(choices) for choices in edits.size))
-        if variant is not None and original is not None and variant.content != original.content:
+        if variant is not None and variant.content != original.content:
             return variant
     return None
 
 
-async def with_edit(verdict: Verdict, edits: Edits | str, ask: Ask, rng: random.Random) -> Verdict:
-    """Return the verdict on an item with the outcome of one drawn variant in its values and evidence.
+class EditedBenchmark(Benchmark):
+    """A benchmark with one property: whoever answers an item correctly answers its edited versions correctly.
 
-    ``edit_right`` is 1 if the answer to the variant is correct, ``edit_read`` if it is correct or wrong. Both are
-    missing if the item has no variant. Status, score and all other values stay as they are.
-
-    :param edits: of the item, or why it has none. :param rng: the item's generator.
-    :raises BackendError: if a call could not be made.
+    Its settings are a subclass of :class:`EditSettings`. A subclass defines :meth:`edits`, calls :meth:`with_edit` at
+    the end of ``evaluate``, and adds :data:`EDIT_METRICS`, :func:`edit_metrics` and :func:`edit_remarks` to its own.
     """
-    variant = None if isinstance(edits, str) else drawn(edits, rng)
-    if variant is None or isinstance(edits, str):
-        return verdict
-    other = await edits.judge(variant, ask)
-    values = {
-        "edit_right": float(other.status == "correct"),
-        "edit_read": float(other.status in ("correct", "wrong")),
-    }
-    evidence: dict[str, JSON] = {
-        "edits": list(variant.edits),
-        "status": other.status,
-        "given": other.given,
-        **variant.shown,
-    }
-    return replace(
-        verdict, values={**verdict.values, **values}, evidence={**verdict.evidence, "edited": evidence}
-    )
+
+    presentation = frozenset(field.name for field in fields(EditSettings))
+    #: the tasks whose items have edits
+    edited_tasks: ClassVar[frozenset[str]]
+
+    async def edits(self, item: Item, context: Any, ask: Ask, protocol: Protocol[Any]) -> Edits | str:
+        """Return the edits of an item, or one phrase why it has none.
+
+        :raises BackendError: if a call could not be made.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define edits(...)")
+
+    def edit_requests(self, settings: Any) -> int:
+        """Return the maximum number of requests to judge one variant."""
+        return 1
+
+    async def with_edit(
+        self, verdict: Verdict, item: Item, context: Any, ask: Ask, protocol: Protocol[Any]
+    ) -> Verdict:
+        """Return the verdict on an item, with the setting ``edits`` with the outcome of one drawn variant.
+
+        ``edit_right`` is 1 if the answer to the variant is correct, ``edit_read`` if it is correct or wrong. Both are
+        missing if the item has no variant. Status, score and all other values stay as they are.
+
+        :raises BackendError: if a call could not be made.
+        """
+        if not protocol.settings.edits or item.task not in self.edited_tasks:
+            return verdict
+        edits = await self.edits(item, context, ask, protocol)
+        variant = None if isinstance(edits, str) else drawn(edits, protocol.rng(item.id, 1))
+        if variant is None or isinstance(edits, str):
+            return verdict
+        other = await edits.judge(variant, ask)
+        values = {
+            "edit_right": float(other.status == "correct"),
+            "edit_read": float(other.status in ("correct", "wrong")),
+        }
+        edited: dict[str, JSON] = {
+            "edits": list(variant.edits),
+            "status": other.status,
+            "given": other.given,
+            **variant.shown,
+        }
+        return replace(
+            verdict, values={**verdict.values, **values}, evidence={**verdict.evidence, "edited": edited}
+        )
+
+    def searches(self, item: Item, settings: Any, name: str) -> bool:
+        return settings.search != "none" and item.task in self.edited_tasks
+
+    async def search(
+        self, item: Item, context: Any, ask: Ask, protocol: Protocol[Any], measured: Measured, name: str
+    ) -> Searched | str:
+        edits = await self.edits(item, context, ask, protocol)
+        if isinstance(edits, str):
+            return edits
+        if edits.is_empty:
+            return "no edit keeps its label"
+        settings: EditSettings = protocol.settings
+        requests = self.edit_requests(settings)
+        search = EditSearch(edits, ask, settings.shrink_calls, requests, replications=settings.replications)
+        # `measured` may be about other requests: several runs in several orders.
+        verdict = await search.verdict(edits.original)
+        if verdict is None or verdict.status != "correct":
+            return "shrink_calls is too small" if verdict is None else f"its answer is {verdict.status}"
+        return search
+
+    def search_calls(self, settings: Any, name: str) -> int:
+        # A replication asks about the item and the variant.
+        return int(settings.shrink_calls + 2 * self.edit_requests(settings) * settings.replications)
 
 
 def edit_metrics(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
