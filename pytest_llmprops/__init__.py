@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.records import VerdictRecord
     from pytest_llmprops.core.registration import BenchmarkMetadata, Command, Registration
     from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
+    from pytest_llmprops.core.searches import EditedBenchmark, Edits, EditSettings, Variant
     from pytest_llmprops.core.verdicts import Verdict
     from pytest_llmprops.models.base import BackendOptions
     from pytest_llmprops.models.fake import FakeModel
@@ -52,6 +53,9 @@ _MODULES = {
     "Counterexample": "core.benchmark",
     "DataError": "core.errors",
     "DataFiles": "core.benchmark",
+    "EditSettings": "core.searches",
+    "EditedBenchmark": "core.searches",
+    "Edits": "core.searches",
     "FakeModel": "models.fake",
     "Item": "core.items",
     "Loaded": "core.benchmark",
@@ -66,6 +70,7 @@ _MODULES = {
     "Searched": "core.benchmark",
     "Usage": "core.requests",
     "UsageError": "core.errors",
+    "Variant": "core.searches",
     "Verdict": "core.verdicts",
     "VerdictRecord": "core.records",
     "by_place": "core.metrics",
@@ -90,6 +95,9 @@ __all__ = [
     "Counterexample",
     "DataError",
     "DataFiles",
+    "EditSettings",
+    "EditedBenchmark",
+    "Edits",
     "FakeModel",
     "Item",
     "Loaded",
@@ -104,6 +112,7 @@ __all__ = [
     "Searched",
     "Usage",
     "UsageError",
+    "Variant",
     "Verdict",
     "VerdictRecord",
     "__version__",

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -118,7 +118,7 @@ class EditSettings:
             raise ValueError("replications must be from 0 to 100")
 
 
-#: the metrics of edits, for ``Benchmark.metric_directions``
+#: the metrics of edits, with their directions
 EDIT_METRICS: Mapping[str, str] = {"edit_violation_rate": "lower", "edit_accuracy": "higher"}
 
 
@@ -314,13 +314,15 @@ def drawn(edits: Edits, rng: random.Random) -> Variant | None:
 
 
 class EditedBenchmark(Benchmark):
-    """A benchmark with one property: whoever answers an item correctly answers its edited versions correctly.
+    """A benchmark with one property: an edit that keeps the label of an item keeps a right answer right.
 
     Its settings are a subclass of :class:`EditSettings`. A subclass defines :meth:`edits`, calls :meth:`with_edit` at
-    the end of ``evaluate``, and adds :data:`EDIT_METRICS`, :func:`edit_metrics` and :func:`edit_remarks` to its own.
+    the end of ``evaluate``, and keeps the ``presentation``, ``metric_directions``, ``metrics`` and ``remarks`` of this
+    class among its own.
     """
 
     presentation = frozenset(field.name for field in fields(EditSettings))
+    metric_directions = EDIT_METRICS
     #: the tasks whose items have edits
     edited_tasks: ClassVar[frozenset[str]]
 
@@ -338,7 +340,7 @@ class EditedBenchmark(Benchmark):
     async def with_edit(
         self, verdict: Verdict, item: Item, context: Any, ask: Ask, protocol: Protocol[Any]
     ) -> Verdict:
-        """Return the verdict on an item, with the setting ``edits`` with the outcome of one drawn variant.
+        """Return the verdict on an item; with the setting ``edits``, it has the outcome of one drawn variant.
 
         ``edit_right`` is 1 if the answer to the variant is correct, ``edit_read`` if it is correct or wrong. Both are
         missing if the item has no variant. Status, score and all other values stay as they are.
@@ -365,6 +367,14 @@ class EditedBenchmark(Benchmark):
         return replace(
             verdict, values={**verdict.values, **values}, evidence={**verdict.evidence, "edited": edited}
         )
+
+    def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
+        """Return the metrics of edits; see :func:`edit_metrics`."""
+        return edit_metrics(records)
+
+    def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
+        """Return a remark on edits; see :func:`edit_remarks`."""
+        return edit_remarks(records)
 
     def searches(self, item: Item, settings: Any, name: str) -> bool:
         return settings.search != "none" and item.task in self.edited_tasks

@@ -18,13 +18,7 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Kind
-from pytest_llmprops.core.searches import (
-    EDIT_METRICS,
-    EditedBenchmark,
-    Edits,
-    edit_metrics,
-    edit_remarks,
-)
+from pytest_llmprops.core.searches import EditedBenchmark, Edits
 from pytest_llmprops.core.verdicts import Verdict
 
 _ASSUMED = (
@@ -55,6 +49,7 @@ class Dtails(EditedBenchmark):
         TRANSLATE: "The model translates the sentence. Which of the words does its translation use?",
     }
     metric_directions = {
+        **EditedBenchmark.metric_directions,
         "frequency_baseline": "none",
         # k is the number of variations; each row has its own.
         "position_rate": "target:1/k",
@@ -69,7 +64,6 @@ class Dtails(EditedBenchmark):
         "substring_rate": "none",
         "parser_rate": "none",
         "normalised_accuracy": "higher",
-        **EDIT_METRICS,
     }
     edited_tasks = frozenset({SELECT})
     judges_filtered = True
@@ -126,11 +120,11 @@ class Dtails(EditedBenchmark):
         from pytest_llmprops.benchmarks.dtails.metrics import metric_rows
 
         yield from metric_rows(records)
-        yield from edit_metrics(records)
+        yield from super().metrics(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Yield a remark for each list length at which the choice depends on the order, and one on edits."""
         from pytest_llmprops.benchmarks.dtails.metrics import remarks
 
         yield from remarks(records)
-        yield from edit_remarks(records)
+        yield from super().remarks(records)

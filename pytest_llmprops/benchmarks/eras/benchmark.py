@@ -19,13 +19,7 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Kind
-from pytest_llmprops.core.searches import (
-    EDIT_METRICS,
-    EditedBenchmark,
-    Edits,
-    edit_metrics,
-    edit_remarks,
-)
+from pytest_llmprops.core.searches import EditedBenchmark, Edits
 from pytest_llmprops.core.verdicts import Verdict
 
 #: With more pairs than this in one task, a paradigm is one pytest case.
@@ -53,6 +47,7 @@ class Eras(EditedBenchmark):
         IMPLICIT: "Does a word of the wrong segmentation change the sentiment? If not, half the pairs are wrong.",
     }
     metric_directions = {
+        **EditedBenchmark.metric_directions,
         **EXPLICIT_TASK,
         "canary_token_rate": "lower",
         "canary_swallowed_rate": "lower",
@@ -62,7 +57,6 @@ class Eras(EditedBenchmark):
         **AUTHORS,
         "tie_rate": "none",
         "sampled_rate": "none",
-        **EDIT_METRICS,
     }
     judges_filtered = True
     kinds = frozenset({"segment", "sentiment", "chat"})
@@ -139,11 +133,11 @@ class Eras(EditedBenchmark):
         from pytest_llmprops.benchmarks.eras.metrics import metric_rows
 
         yield from metric_rows(records)
-        yield from edit_metrics(records)
+        yield from super().metrics(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Yield warnings about accuracies that mean nothing (degenerate segmentations, only ties), and on edits."""
         from pytest_llmprops.benchmarks.eras.metrics import remarks
 
         yield from remarks(records)
-        yield from edit_remarks(records)
+        yield from super().remarks(records)

@@ -16,13 +16,7 @@ from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.core.searches import (
-    EDIT_METRICS,
-    EditedBenchmark,
-    EditSettings,
-    edit_metrics,
-    edit_remarks,
-)
+from pytest_llmprops.core.searches import EditedBenchmark, EditSettings
 from pytest_llmprops.core.verdicts import Verdict
 
 if TYPE_CHECKING:
@@ -86,10 +80,10 @@ class Homophones(EditedBenchmark):
     edited_tasks = frozenset({ASKED})
     sizes = {"small": dict.fromkeys(task_about, 30), "standard": dict.fromkeys(task_about, 100)}
     metric_directions = {
+        **EditedBenchmark.metric_directions,
         "several_answers_rate": "lower",
         "first_ask_accuracy": "higher",
         "accuracy": "higher",
-        **EDIT_METRICS,
     }
     protocols = {
         "paper": NamedSettings(
@@ -166,11 +160,11 @@ class Homophones(EditedBenchmark):
                 hits = [r.status == "correct" for r in members if r.values.get(key) == flag]
                 if hits:
                     yield rate(place, "accuracy", hits, "higher", group=group)
-        yield from edit_metrics(records)
+        yield from super().metrics(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
         """Yield warnings: most replies name no answer, or several, so accuracy may say little; then on edits."""
-        yield from edit_remarks(records)
+        yield from super().remarks(records)
         asked = [r for r in records if r.task == ASKED and "answers_named" in r.values]
         if len(asked) < _FEWEST:
             return

@@ -21,13 +21,7 @@ from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Scores, is_base
-from pytest_llmprops.core.searches import (
-    EDIT_METRICS,
-    EditedBenchmark,
-    EditSettings,
-    edit_metrics,
-    edit_remarks,
-)
+from pytest_llmprops.core.searches import EditedBenchmark, EditSettings
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, Verdict
 
 if TYPE_CHECKING:
@@ -231,10 +225,10 @@ class HTest(EditedBenchmark):
     }
     sizes = {"small": dict.fromkeys(task_about, 30), "standard": dict.fromkeys(task_about, 100)}
     metric_directions = {
+        **EditedBenchmark.metric_directions,
         "adjusted_accuracy": "higher",
         "format_rate": "higher",
         "normalised_accuracy": "higher",
-        **EDIT_METRICS,
     }
     edited_tasks = frozenset(TASKS)
     kinds = frozenset({"chat", "completion", "likelihood"})
@@ -332,11 +326,7 @@ class HTest(EditedBenchmark):
             yield adjusted
             formatted = [bool(r.values.get("format")) for r in members]
             yield rate(place, "format_rate", formatted, "higher")
-        yield from edit_metrics(records)
-
-    def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Return a remark on the edited items, if they were measured."""
-        return edit_remarks(records)
+        yield from super().metrics(records)
 
 
 def _examples(
