@@ -47,7 +47,9 @@ PAGES = [
 
 
 #: pages that name no llmprops command
-WITHOUT_COMMANDS = {"allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "report-kit.md"}
+WITHOUT_COMMANDS = {
+    "allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "report-kit.md", "searches.md",
+}  # fmt: skip
 
 
 #: the page whose blocks are all files or TOML
