@@ -13,6 +13,11 @@ def test_dtails(verdict):
 def test_dtails_search(search):
     """The choice stays right when the words are listed in another order or the sentence is edited neutrally."""
     # Imported here, because the case is skipped without a model or without hypothesis.
-    from pytest_llmprops.fixtures.strategies import search_choices
+    from hypothesis import given
+    from pytest_llmprops.fixtures.strategies import choices
 
-    search_choices(search)
+    @given(choices(search.size))
+    def right(point):
+        assert search.holds(*point)
+
+    search.run(right)

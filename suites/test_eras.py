@@ -13,6 +13,11 @@ def test_eras(verdict):
 def test_eras_search(search):
     """The segmentation stays right with other slot words of the paradigm."""
     # Imported here, because the case is skipped without a model or without hypothesis.
-    from pytest_llmprops.fixtures.strategies import search_choices
+    from hypothesis import given
+    from pytest_llmprops.fixtures.strategies import choices
 
-    search_choices(search)
+    @given(choices(search.size))
+    def right(point):
+        assert search.holds(*point)
+
+    search.run(right)

@@ -13,6 +13,11 @@ def test_homophones(verdict):
 def test_homophones_search(search):
     """The reply still names the original word in another spelling of its sound or another sentence."""
     # Imported here, because the case is skipped without a model or without hypothesis.
-    from pytest_llmprops.fixtures.strategies import search_choices
+    from hypothesis import given
+    from pytest_llmprops.fixtures.strategies import choices
 
-    search_choices(search)
+    @given(choices(search.size))
+    def right(point):
+        assert search.holds(*point)
+
+    search.run(right)

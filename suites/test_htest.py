@@ -13,6 +13,11 @@ def test_htest(verdict):
 def test_htest_search(search):
     """The label stays the same when words without a cue or the examples change places; hypothesis searches."""
     # Imported here, because the case is skipped without a model or without hypothesis.
-    from pytest_llmprops.fixtures.strategies import search_choices
+    from hypothesis import given
+    from pytest_llmprops.fixtures.strategies import choices
 
-    search_choices(search)
+    @given(choices(search.size))
+    def right(point):
+        assert search.holds(*point)
+
+    search.run(right)

@@ -62,6 +62,11 @@ def test_oracle_self_search(search):
 
 
 def _search(search: Any) -> None:
-    from pytest_llmprops.fixtures.strategies import search_choices
+    from hypothesis import given
+    from pytest_llmprops.fixtures.strategies import choices
 
-    search_choices(search)
+    @given(choices(search.size))
+    def consistent(point):
+        assert search.holds(*point)
+
+    search.run(consistent)
