@@ -48,7 +48,7 @@ PAGES = [
 
 #: pages that name no llmprops command
 WITHOUT_COMMANDS = {
-    "allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "report-kit.md",
+    "allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "report-kit.md", "searches.md",
 }  # fmt: skip
 
 

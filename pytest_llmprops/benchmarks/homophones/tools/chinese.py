@@ -13,7 +13,7 @@ import random
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -118,6 +118,20 @@ def homophone(
         if candidate not in used and candidate not in lexicon.words and candidate not in text:
             return candidate
     return None
+
+
+def homophones(word: str, rng: random.Random, *, text: str, used: Collection[str], most: int) -> list[str]:
+    """Return up to ``most`` different made-up words that sound like ``word``; see :func:`homophone`.
+
+    :raises MissingExtra: if jieba or pypinyin is not installed.
+    """
+    lexicon, found = load_lexicon(), list[str]()
+    for _ in range(2 * most):
+        one = homophone(word, lexicon, rng, text=text, used={*used, *found})
+        if one is None or len(found) == most:
+            break
+        found.append(one)
+    return found
 
 
 def make_rows(sources: Iterable[Source], *, n: int, seed: int, lexicon: Lexicon) -> list[dict[str, str]]:

@@ -22,6 +22,7 @@ from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     Phonemes,
     Pronunciations,
     SoundDistance,
+    dialect,
     english_pronunciations,
     sound_distance,
     sound_tables,
@@ -29,6 +30,7 @@ from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder, builtin_data
+from pytest_llmprops.data.pronunciation import load_cmudict
 
 CANDIDATES = 160
 """Number of spellings tried for one word."""
@@ -225,6 +227,57 @@ def respell(
         if sound <= GENERATED_DISTANCE:
             return Respelling(word, answer, sound, distance)
     return None
+
+
+RESPELLINGS = 6
+"""Maximum number of spellings that an edited item is drawn from."""
+
+
+def respellings(answer: str, word: str, sentence: str, lang: str) -> tuple[str, ...]:
+    """Return other spellings of the sound of ``answer`` than ``word``, the most similar to ``word`` first.
+
+    They follow the rules of generated items: each does not contain the answer, looks different and does not occur in
+    the sentence. It sounds exactly like the answer, because a spelling that must be read in a rare way would be harder
+    than the item. A Spanish one needs no merger of dialects that ``word`` does not need. The same arguments give the
+    same spellings. Empty if the answer is not a single word, or has two pronunciations.
+
+    :raises MissingExtra: if the dictionary of the language is not installed.
+    """
+    rng = generator("homophones", "respellings", lang, answer)
+    if lang == "zh":
+        from pytest_llmprops.benchmarks.homophones.tools.chinese import homophones
+
+        found = homophones(answer, rng, text=sentence, used={word}, most=RESPELLINGS)
+    else:
+        found = _respelled(answer.lower(), word.lower(), sentence, lang, rng)
+    return tuple(sorted(found, key=lambda one: (spelling_distance(one, word), one)))
+
+
+def _respelled(answer: str, word: str, sentence: str, lang: str, rng: random.Random) -> list[str]:
+    pronunciations = load_cmudict() if lang == "en" else None
+    heteronyms = " ".join(sound_tables()["heteronyms"]).split()
+    if not answer.isalpha() or (pronunciations is not None and answer not in pronunciations):
+        return []
+    if lang == "en" and answer in heteronyms:
+        return []
+    measure = sound_distance(lang, pronunciations)
+    mergers = set(dialect(word, answer).split()) if lang == "es" else set()
+    found: list[str] = []
+    for one in dict.fromkeys(_candidates(answer, lang, rng, pronunciations)):
+        is_usable = (
+            one != word
+            and answer not in one
+            and one not in sentence.lower()
+            and len(one) <= _longest(answer, lang)
+            and spelling_distance(one, answer) >= MINIMUM_SPELLING_DISTANCE
+            and measure(one, answer).distance == 0
+            and (lang != "es" or set(dialect(one, answer).split()) <= mergers | {"general"})
+        )
+        if is_usable:
+            found.append(one)
+        if len(found) == RESPELLINGS:
+            break
+    return found
 
 
 def replaceable_words(sentence: str, lang: str, pronunciations: Pronunciations | None = None) -> list[str]:
