@@ -304,6 +304,11 @@ def spanish_phonemes(word: str) -> Phonemes:
     return final[2]
 
 
+def plain_phones(phones: Iterable[str]) -> Phonemes:
+    """Return ARPAbet phones without stress digits."""
+    return tuple(phone.rstrip("012") for phone in phones)
+
+
 def english_pronunciations(word: str, pronunciations: Pronunciations) -> tuple[Phonemes, ...]:
     """Return a word's dictionary pronunciations without stress digits; ``KeyError`` if the word is missing."""
     try:
@@ -312,7 +317,7 @@ def english_pronunciations(word: str, pronunciations: Pronunciations) -> tuple[P
         raise KeyError(
             f"{word!r} is not in the pronunciation dictionary: choose a more common answer"
         ) from None
-    return tuple(dict.fromkeys(tuple(p.rstrip("012") for p in phonemes) for phonemes in entries))
+    return tuple(dict.fromkeys(map(plain_phones, entries)))
 
 
 SoundDistance = Callable[[str, str], Reading]
