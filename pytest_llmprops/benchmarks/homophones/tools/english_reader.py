@@ -185,7 +185,9 @@ def _alignment_costs(entries: Sequence[tuple[str, Phonemes]]) -> Mapping[str, Ma
         for index, letter in enumerate(word):
             counts[letter][()] += 1
             middle = (index + 0.5) * len(phones) / len(word)
-            counts[letter].update((phone,) for j, phone in enumerate(phones) if abs(j + 0.5 - middle) < 1.2)
+            near = [j for j in range(len(phones)) if abs(j + 0.5 - middle) < 1.2]
+            # Most letters stand for one phone, a few such as x for two.
+            counts[letter].update(phones[j : j + size] for j in near for size in (1,) * 8 + (2,))
     for _ in range(4):
         costs = {
             letter: {chunk: math.log(n / chunks.total()) for chunk, n in chunks.items()}

@@ -48,7 +48,7 @@ SHARE_LENGTHENED = 0.1
 GENERATED_DISTANCE = 0.05
 """Largest phoneme distance of a generated word. It is stricter than for the built-in words, because nobody
 checks generated words, and small enough that no sound can be replaced by a very different one."""
-READ_ALONE, READ_WITH_ESPEAK = 0.4, 0.3
+READ_ALONE, READ_WITH_ESPEAK = 0.5, 0.3
 """Lowest probability that the dictionary reader reads an English respelling as its answer: without espeak-ng, and if
 espeak-ng, too, pronounces both alike."""
 ODD_SPELLING = 0.75

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.data.files import DataFolder, builtin_data
 
 SENTENCES = "homophones/sentences.csv"
@@ -76,7 +76,7 @@ def read_sentences(path: Path, lang: str) -> list[Source]:
 
     A line is a sentence, or ``sentence<TAB>answer``, or ``sentence<TAB>answer<TAB>English translations``.
 
-    :raises DataError: if the file is missing or not UTF-8.
+    :raises DataError: if the file is missing, empty or not UTF-8.
     :raises UsageError: if a line has more columns, an answer that does not occur once in its sentence, or a Spanish or
         Chinese answer without a translation.
     """
@@ -88,8 +88,6 @@ def read_sentences(path: Path, lang: str) -> list[Source]:
                 sources.append(_source(line, lang))
             except ValueError as error:
                 raise UsageError(f"{path}, line {number}: {error}") from None
-    if not sources:
-        raise DataError(f"{path}: no sentences; write one per line")
     return sources
 
 

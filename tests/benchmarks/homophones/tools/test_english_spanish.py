@@ -15,7 +15,6 @@ import pytest
 from rapidfuzz.distance import Levenshtein
 
 from pytest_llmprops.benchmarks.homophones.reading import spelling_distance
-from pytest_llmprops.benchmarks.homophones.tools.generation import Row, builtin_rows
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     THRESHOLDS,
     SoundDistance,
@@ -23,6 +22,7 @@ from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     sound_distance,
 )
 from pytest_llmprops.benchmarks.homophones.tools.respelling import builtin_words, words_of
+from pytest_llmprops.benchmarks.homophones.tools.sentences import Row, builtin_rows
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.pronunciation import load_cmudict
