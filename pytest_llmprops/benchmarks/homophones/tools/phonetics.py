@@ -51,8 +51,9 @@ def sound_tables() -> Mapping[str, tuple[str, ...]]:
     word: ``^kn`` only first, ``-ck`` not first, ``gu-`` not last, ``ce$`` only last. ``spanish_spellings`` has lines
     ``regex = spelling spelling …``. The regular expression matches letters of the written word, so accents keep their
     place; ``-`` leaves the letters out. ``\g<0>`` is the matched text. A candidate from these tables is only a
-    proposal: it is used if the letter-to-sound rules read it as the answer. Spellings longer than the original are
-    drawn less often, because additional silent letters make a word ugly, not harder.
+    proposal: it is used if the letter-to-sound rules, and in English the readers of ``english_reader.py``, read it as
+    the answer. Spanish spellings longer than the original are drawn less often, because additional silent letters make
+    a word ugly, not harder.
 
     ``unreadable`` has letter patterns that people would not read aloud as intended; candidates with one are dropped.
     ``heteronyms`` are English words with two pronunciations; the dictionary does not say which one a sentence means.

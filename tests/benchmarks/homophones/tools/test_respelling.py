@@ -31,6 +31,7 @@ from pytest_llmprops.benchmarks.homophones.tools.sentences import (
     own_sources,
     read_sentences,
 )
+from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder
@@ -357,6 +358,16 @@ def test_user_sentences_from_a_file(tmp_path: Path) -> None:
     path.write_bytes("año\n".encode("latin-1"))
     with pytest.raises(DataError, match="not UTF-8"):
         read_sentences(path, "es")
+
+
+def test_missing_espeak_is_noted(tmp_path: Path, no_espeak: None, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without espeak-ng, English items are generated, and one line says what they lack; Spanish ones need none."""
+    (tmp_path / "mine.txt").write_text("Bees make honey.\thoney\n", encoding="utf-8")
+    command = ["generate", "homophones", "--n", "1", "--seed", "7", "--out", str(tmp_path / "out"), "--lang"]
+    assert main([*command, "en", "--sentences", str(tmp_path / "mine.txt")]) == 0
+    assert capsys.readouterr().err.startswith("llmprops: note: espeak-ng is not installed")
+    assert main([*command, "es"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
