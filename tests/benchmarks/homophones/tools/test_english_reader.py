@@ -6,7 +6,6 @@ import subprocess
 
 import pytest
 
-from pytest_llmprops.benchmarks.homophones.tools import english_reader
 from pytest_llmprops.benchmarks.homophones.tools.english_reader import (
     TRAINED_ON,
     DictionaryReader,
@@ -101,6 +100,6 @@ def test_missing_and_broken_espeak(monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(*args: object, **kwargs: object) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess((), 0, stdout="pˈɛɹ\n")
 
-    monkeypatch.setattr(english_reader.subprocess, "run", silent)
+    monkeypatch.setattr(subprocess, "run", silent)
     with pytest.raises(DataError, match="returned 1 lines for 2 words"):
         espeak_phonemes(["pear", "pier"])
