@@ -330,8 +330,9 @@ class Poller:
                 f"batch {state.id} was cancelled; run the same command to submit its open lines again"
             )
         if state.status == "expired" and not state.done:
-            text = f"batch {state.id} expired before one of its lines was run; run the same command to submit its lines again"
-            raise self._calls.stop(text)
+            raise self._calls.stop(
+                f"batch {state.id} expired before one of its lines was run; run the same command to submit them again"
+            )
         return True
 
     def _end_failed(self, entry: Entry, state: BatchState) -> None:
