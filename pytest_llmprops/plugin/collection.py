@@ -232,12 +232,12 @@ class Collection:
             name = selection.benchmark.name
             has_no_files = name in self._cases.without_files and not selection.not_served
             if has_no_files:
-                _skip(metafunc, f"not served: no files of {name}")
+                _skip(metafunc, f"no files of {name}")
             elif self._settings.shard is not None and not selection.not_served:
                 _skip(metafunc, f"shard {self._settings.shard} has no items of {name}")
             else:
                 names, kinds = ", ".join(selection.not_served), "/".join(selection.kinds_not_served)
-                _skip(metafunc, f"not served: {names} serves no {kinds}")
+                _skip(metafunc, f"not served: {names} cannot answer {kinds} requests")
         elif is_search:
             self._has_searches = True
             try:
