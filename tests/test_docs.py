@@ -308,7 +308,7 @@ def test_benchmark_of_the_page_is_measured(
     assert main(["report", str(done.folder), "--out", str(folder / "report")]) == 0
     page = (folder / "report" / "report.html").read_text(encoding="utf-8")
     assert "Letter counts" in page
-    assert 'aria-label="Off by one, table"' in page
+    assert 'aria-label="Off by one, table' in page
     assert (folder / "report" / "figures" / "letters-off-by-one.svg").is_file()
 
 

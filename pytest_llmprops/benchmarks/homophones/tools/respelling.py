@@ -378,8 +378,8 @@ def _respelled(answer: str, word: str, sentence: str, language: Language, rng: r
             and one not in sentence.lower()
             and len(one) <= _longest(answer, lang)
             and spelling_distance(one, answer) >= MINIMUM_SPELLING_DISTANCE
-            and measure(one, answer).distance == 0
             and language.likelihood(one, answer) > 0
+            and (lang != "es" or measure(one, answer).distance == 0)
             and (lang != "es" or set(dialect(one, answer).split()) <= mergers | {"general"})
         )
         if is_usable:
