@@ -100,7 +100,8 @@ def _papers(options: argparse.Namespace) -> int:
             raise UsageError("papers: name one table: llmprops papers htest/table-6")
         return _list([table for table in load_tables() if name in ("", table.paper)], chosen)
     (table,) = (table for table in load_tables() if table.id == name)
-    runs, missing = [recorded(run) for run in chosen.run], []
+    runs = [recorded(run) for run in chosen.run]
+    missing: list[str] = []
     if chosen.model:
         status, folders, missing = _measure(table, chosen.model, others)
         if status or not folders:
