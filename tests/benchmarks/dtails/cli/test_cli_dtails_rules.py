@@ -101,7 +101,9 @@ def test_built_in_train_rows_of_every_language(
         assert written(file).language == code
         assert len(counts(file)) == len({r.concept for r in expert_rows(builtin, code)})
         # Fewer sentences than rows would mean that a test sentence is among them.
-        assert sum(sum(numbers.values()) for numbers in counts(file).values()) == len(train_rows(builtin, code))
+        assert sum(sum(numbers.values()) for numbers in counts(file).values()) == len(
+            train_rows(builtin, code)
+        )
         assert min(number for numbers in counts(file).values() for number in numbers.values()) >= 3
 
 
