@@ -337,8 +337,8 @@ def _positions_panel(axes: Axes, panel: Positions, rows: Sequence[Row]) -> None:
 
 # The paper's form of figures 2, 5 and 6: bars whose colour is the model and whose pattern is the source of rules.
 
-#: Patterns of bars: no rules, then other rules in order.
-_PATTERNS = ("", "//", "..", "xx", "--", "oo")
+#: Patterns of bars: no rules, then other rules in order. Patterns of dots would make an SVG of 800 kB.
+_PATTERNS = ("", "//", "--", "xx", "||", "++")
 #: Height of a panel of bars, and space above and below it, in inches.
 _BARS, _BARS_ABOVE, _BARS_BELOW = 1.35, 0.32, 0.34
 

@@ -399,8 +399,9 @@ def test_wordnet_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Monke
     with monkeypatch.context() as patch:
         patch.setattr("pytest_llmprops.benchmarks.dtails.tools.mining.senses.find_wordnet", lambda: None)
         assert word_senses("auto") is None
-        with pytest.raises(UsageError, match="wordnet-base"):
-            word_senses("wordnet")
+        for choice, encoder in (("wordnet", None), ("gloss", (token_vectors, {}))):
+            with pytest.raises(UsageError, match=f"--senses {choice}: .*wordnet-base"):
+                word_senses(choice, encoder)
     folder = wordnet(tmp_path)
     monkeypatch.setenv("WNSEARCHDIR", str(folder))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
