@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytest_llmprops.benchmarks.dtails.context import (
+    HELPER,
     Context,
     DtailsSettings,
     check_rules,
@@ -68,6 +69,7 @@ class Dtails(EditedBenchmark):
     edited_tasks = frozenset({SELECT})
     judges_filtered = True
     kinds = frozenset({"chat", "likelihood", "translate"})
+    roles = frozenset({"parse", "rules"})
     limit_per_cluster = True
     # About one item of each concept; standard has all items.
     sizes = {"small": {"select": 8, "translate": 8}}
@@ -95,6 +97,9 @@ class Dtails(EditedBenchmark):
         if task != SELECT:
             return frozenset({"translate", "chat"})
         return frozenset({"likelihood" if settings.answer == "likelihood" else "chat"})
+
+    def helpers(self, settings: DtailsSettings) -> tuple[str, ...]:
+        return ("rules",) if settings.rules == HELPER else ()
 
     async def evaluate(
         self, item: Item, context: Context, ask: Ask, protocol: Protocol[DtailsSettings]

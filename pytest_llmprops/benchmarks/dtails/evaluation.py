@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_llmprops.benchmarks.dtails.context import NONE, SELF, Context, DtailsSettings
+from pytest_llmprops.benchmarks.dtails.context import HELPER, NONE, SELF, Context, DtailsSettings
 from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence, TranslationEvidence
 from pytest_llmprops.benchmarks.dtails.items import TRANSLATE
 from pytest_llmprops.benchmarks.dtails.positions import run_values
@@ -34,7 +34,7 @@ from pytest_llmprops.benchmarks.dtails.reading import (
 from pytest_llmprops.benchmarks.dtails.rule_making import RulesOutcome, make_rules
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules
 from pytest_llmprops.core.benchmark import Ask
-from pytest_llmprops.core.errors import RunStopped
+from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Likelihood, Parse, Reply, Scores, Translate, is_base
 from pytest_llmprops.core.searches import Edits
@@ -50,7 +50,8 @@ from pytest_llmprops.core.verdicts import (
 
 # Have a sentence translated and judge which variation the translation uses (Barua et al., appendix B.2).
 
-PARSE = "parse"
+#: Helper roles: splits translations into words; writes rules for every model under test.
+PARSE, RULES = "parse", "rules"
 #: The reading of a reply by each value of the setting ``match``.
 Readings = Mapping[Literal["paper", "word"], Reading]
 #: ``tokenizer`` in a verdict's values: words not needed, split by Unicode rules, split by the helper ``parse``.
@@ -382,10 +383,18 @@ async def edits_of(
 
 
 async def _rules(item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:
-    if settings.rules != SELF:
+    """Return the rules of a file, or have the model under test or the helper write them.
+
+    :raises BackendError: The helper's rules cannot be read, which is no fault of the model under test.
+    """
+    if settings.rules not in (SELF, HELPER):
         return RulesOutcome(context.rules_of(item))
-    return await make_rules(
-        ask,
+
+    async def writer(request: Chat) -> Reply:
+        return await ask(request, role=RULES) if settings.rules == HELPER else await ask(request)
+
+    outcome = await make_rules(
+        writer,
         item["concept"],
         item["pos"],
         item["variations"],
@@ -394,6 +403,13 @@ async def _rules(item: Item, context: Context, ask: Ask, settings: DtailsSetting
         temperature=settings.temperature,
         max_tokens=settings.rule_max_tokens,
     )
+    if outcome.rules is None and settings.rules == HELPER:
+        raise BackendError(
+            f"the helper 'rules' wrote no rules for {item['concept']!r} that can be read ({outcome.problem}); give"
+            " another model with --llm-helper rules=SPEC",
+            kind="rules",
+        )
+    return outcome
 
 
 def _without_rules(item: Item, outcome: RulesOutcome, more: dict[str, float], runs: int) -> Verdict:
