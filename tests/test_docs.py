@@ -48,7 +48,8 @@ PAGES = [
 
 #: pages that name no llmprops command
 WITHOUT_COMMANDS = {
-    "allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "report-kit.md", "write-model.md",
+    "allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "record-evidence.md",
+    "report-kit.md", "write-model.md",
 }  # fmt: skip
 
 
