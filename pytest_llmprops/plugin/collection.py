@@ -226,7 +226,7 @@ class Collection:
                 _skip(metafunc, f"shard {self._settings.shard} has no items of {name}")
             else:
                 names, kinds = ", ".join(selection.not_served), "/".join(selection.kinds_not_served)
-                _skip(metafunc, f"not served: {names} serves no {kinds}")
+                _skip(metafunc, f"not served: {names} cannot answer {kinds} requests")
         elif "verdict" not in metafunc.fixturenames:
             self._has_searches = True
             try:

@@ -149,7 +149,7 @@ def test_skip_names_the_missing_kinds(run: Runner) -> None:
     """If a model serves no task, the skipped case names the kinds that the tasks need."""
     run.write("test_two.py", TASKS.replace('("cut", "talk")', '("talk",)'))
     done = run("test_two.py", "-rs", "--model", write_cuts(run))
-    assert "serves no chat/sentiment" in done.output
+    assert "cannot answer chat/sentiment requests" in done.output
 
 
 @pytest.mark.parametrize(
