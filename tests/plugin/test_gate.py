@@ -418,7 +418,7 @@ def test_selection_other_than_the_baselines_is_refused(
         (
             "no_regression = true\ndetect = 0.05\nmin_items = 20",
             ("--llm-limit", "20"),
-            "with about 32 pairs an unchanged model passes in 90% of runs; all items of the benchmark would do",
+            "with about 32 pairs an unchanged model passes in 90% of runs; all items of the benchmark are enough",
         ),
         (
             "max_refused = 0.5",
