@@ -236,7 +236,7 @@ class RunRecord:
             raw = "".join(record.to_line() for record in kept).encode("utf-8", "replace")
             with replacing(folder / VERDICTS, sync=True) as draft:
                 draft.write_bytes(raw)
-            self._note([record.key for record in kept], raw)
+            self._note_all(kept, raw)
         self._verdicts = open_record_file(folder / VERDICTS, "a+b", buffering=0)
         _lock(self._verdicts)
 
@@ -263,14 +263,15 @@ class RunRecord:
 
         :raises OSError: on a full disk; earlier lines are complete.
         """
-        line = record.to_line().encode("utf-8", "replace")
-        before = self._latest(record.key)
+        line, key = record.to_line().encode("utf-8", "replace"), record.key
+        before = self._latest(key)
         if before is not None:
             if before == VerdictRecord.from_json(json.loads(line)):
                 return
             self.replaced.append(before)
         self._append(line)
-        self._note([record.key], line, again=before is not None)
+        self._note(key, line)
+        self.count += before is None
 
     def add_lines(self, lines: str, records: Sequence[VerdictRecord] | None = None) -> None:
         """Append the verdicts of a case that has many.
@@ -287,11 +288,12 @@ class RunRecord:
             return
         raw = lines.encode("utf-8", "replace")
         self._append(raw)
-        self._note([record.key for record in records], raw)
+        self._note_all(records, raw)
 
     def _latest(self, key: VerdictKey) -> VerdictRecord | None:
         """Return the last verdict with this key; None if there is none, or if it cannot be read any more."""
-        for place in sorted(self._places.of(key), reverse=True):
+        places = list(self._places.of(key))
+        for place in sorted(places, reverse=True) if places else ():
             with suppress(ValueError):
                 record = VerdictRecord.from_json(json.loads(self._line_at(place)))
                 if record.key == key:
@@ -306,26 +308,26 @@ class RunRecord:
         return line.partition(b"\n")[0]
 
     def _append(self, raw: bytes) -> None:
-        left = memoryview(raw)
         try:
-            while left:
-                left = left[self._verdicts.write(left) :]
+            # A disk that is nearly full takes a part.
+            while (written := self._verdicts.write(raw)) < len(raw):
+                raw = raw[written:]
         except OSError:
             # A part of a line would be damage once another line follows it.
             with suppress(OSError):
                 self._verdicts.truncate(self._size)
             raise
 
-    def _note(self, keys: Sequence[VerdictKey], raw: bytes, *, again: bool = False) -> None:
-        """Note the lines that were written.
+    def _note_all(self, records: Sequence[VerdictRecord], raw: bytes) -> None:
+        for record, line in zip(records, raw.splitlines(keepends=True), strict=True):
+            self._note(record.key, line)
+        self.count += len(records)
 
-        :param again: the key has an earlier line.
-        """
-        for key, line in zip(keys, raw.splitlines(keepends=True), strict=True):
-            self._places.add(key, self._size)
-            self._size += len(line)
-        self._digest.update(raw)
-        self.count += 0 if again else len(keys)
+    def _note(self, key: VerdictKey, line: bytes) -> None:
+        """Note a line that was written."""
+        self._places.add(key, self._size)
+        self._size += len(line)
+        self._digest.update(line)
 
     def finished(self, facts: RunMetadata) -> RunMetadata:
         """Return ``facts`` with the current time and the hashes of the record's files, which no one writes any more.
