@@ -60,7 +60,7 @@ def _section(section: Section) -> Iterator[str]:
 def _block(block: Block) -> Iterator[str]:
     match block:
         case Table():
-            yield from _table(block)
+            yield from table_lines(block)
         case Figure():
             yield f"### {plain(block.title)}"
             yield ""
@@ -79,7 +79,8 @@ def _block(block: Block) -> Iterator[str]:
     yield ""
 
 
-def _table(table: Table) -> Iterator[str]:
+def table_lines(table: Table) -> Iterator[str]:
+    """Yield the lines of a table, with its title above and its note below."""
     yield f"### {plain(table.title)}"
     yield ""
     yield "| " + " | ".join(plain(name) for name, _ in table.columns) + " |"

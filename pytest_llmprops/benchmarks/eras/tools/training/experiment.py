@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import csv
-import ctypes
 import gc
 import io
 import json
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,18 +19,19 @@ from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS, by_paradigm, co
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT
 from pytest_llmprops.benchmarks.eras.judging import facts_of, pair_result, paradigm_name
 from pytest_llmprops.benchmarks.eras.metrics import AuthorsCounts, authors_counts
-from pytest_llmprops.benchmarks.eras.tools.training.checkpoints import RECORD, begin, write_record
 from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SegmenterOptions, train_segmenter
 from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentOptions, train_sentiment
-from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
-from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
+from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.core.strict_json import JSON, parsed_json
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.models.registry import parse_spec
-from pytest_llmprops.runs.reader import read_facts, read_run
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.training.checkpoints import RECORD, begin, write_record
+from pytest_llmprops.training.run import is_measured, measure_suite
+from pytest_llmprops.training.task import Settings
 
 
 class Estimate(NamedTuple):
@@ -397,41 +393,8 @@ def _file(folder: Path, *names: str) -> Path:
 
 
 def measure(model: Path, run: Path, arguments: Sequence[str]) -> None:
-    """Measure a model on ERAS with pytest in a process of its own, or complete a run that was stopped.
-
-    :raises LLMPropsError: if pytest does not measure it, with pytest's last line.
-    """
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "pytest.ini", "--pyargs"]
-    command += ["pytest_llmprops.suites.test_eras", "--model", f"hf:{model.resolve()}"]
-    command += ["--llm-run", str(run.resolve()), *(["--llm-resume"] if (run / "run.json").is_file() else [])]
-    # Neither the settings nor the conftest.py of the folder in which the command is run may change the measurement.
-    with tempfile.TemporaryDirectory() as empty:
-        (Path(empty) / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-        done = subprocess.run(
-            [*command, *arguments], cwd=empty, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-            preexec_fn=_ending_with_parent(),
-        )  # fmt: skip
-    # Status 1: some pairs are wrong.
-    if done.returncode not in (0, 1) or not is_measured(run):
-        lines = [line for line in done.stdout.splitlines() if line.strip()]
-        line = next(
-            (line for line in lines if line.startswith("ERROR: ")), lines[-1] if lines else "no output"
-        )
-        raise LLMPropsError(f"{run}: pytest ended with status {done.returncode}: {line.strip()[:300]}")
-
-
-def _ending_with_parent() -> Callable[[], object] | None:
-    """Return what a new process calls to get SIGTERM when this one ends, even if it is killed; only Linux has that."""
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl
-    set_signal_of_parents_death = 1
-    return lambda: prctl(set_signal_of_parents_death, signal.SIGTERM)
-
-
-def is_measured(run: Path) -> bool:
-    """Return True if a run is recorded completely."""
-    return (run / "run.json").is_file() and read_facts(run).complete
+    """Measure a model on ERAS, or complete a run that was stopped."""
+    measure_suite("eras", f"hf:{model.resolve()}", run, arguments)
 
 
 def run_experiment(

@@ -27,10 +27,10 @@ from pytest_llmprops.benchmarks.eras.tools.training.segmenter import (
     segmented,
     train_segmenter,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment
+from pytest_llmprops.training.task import Settings
 from tests.support.runs import ROOT, Runner
 from tests.support.training import (
     lines_said,
@@ -48,7 +48,7 @@ pytestmark = [needs_train, pytest.mark.filterwarnings("ignore::DeprecationWarnin
 
 def train(*arguments: Any, **options: Any) -> Any:
     """Train a task; the module imports torch."""
-    from pytest_llmprops.benchmarks.eras.tools.training import trainer
+    from pytest_llmprops.training import trainer
 
     return trainer.train(*arguments, **options)
 
@@ -185,7 +185,7 @@ def test_a_whole_training(tmp_path: Path) -> None:
     assert "".join(reply.value) == "１９９８年的书"
     train_segmenter(options, settings, out, say=say)
     assert "nothing to do" in said[-1]
-    with pytest.raises(UsageError, match="a training with another settings"):
+    with pytest.raises(UsageError, match=r"a training with other options \(settings\); give"):
         train_segmenter(options, replace(settings, seed=1), out, say=silent)
     with pytest.raises(UsageError, match="there are other files"):
         train_segmenter(options, settings, tmp_path / "base", say=silent)

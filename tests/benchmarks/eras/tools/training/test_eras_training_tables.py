@@ -29,10 +29,10 @@ from pytest_llmprops.benchmarks.eras.tools.training.experiment import (
     table1_numbers,
     table2_numbers,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.training.task import Settings
 from tests.support.eras_records import explicit, implicit, write
 from tests.support.training import lines_said, needs_train, save_base, sentences, silent, write_corpus
 
@@ -191,7 +191,7 @@ def test_experiment_goes_on_where_it_stopped(tmp_path: Path, table: int) -> None
     assert said[-1] == (out / "table.md").read_text(encoding="utf-8")
     if table == 2:
         assert (out / "runs" / "wwm-seed1" / "sentiment_accuracy.json").is_file()
-    with pytest.raises(UsageError, match="another arguments"):
+    with pytest.raises(UsageError, match=r"other options \(arguments\);"):
         run_experiment(replace(experiment, arguments=[]), Settings(), out, say=silent, measured_by=measure)
     run_experiment(experiment, Settings(), out, plan=True, say=silent)
     assert trained[-2:] == ["plan", "plan"]

@@ -15,6 +15,8 @@ from pytest_llmprops.data.whole_files import write_text
 #: the file of the folder that says what is trained, and whether the training is complete
 RECORD = "training.json"
 _STATE = "trainer_state.json"
+#: longer values of a setting are left out of messages
+_SHORT = 40
 
 
 def checkpoint_folder(out: Path) -> Path:
@@ -68,13 +70,22 @@ def begin(out: Path, description: Mapping[str, object], *, is_main: bool = True)
     # Through JSON, because it turns tuples into lists.
     stated = json.loads(json.dumps(dict(description)))
     changed = [key for key in stated if earlier.get(key) != stated[key]]
-    if changed or set(earlier) - set(stated):
-        names = changed or sorted(set(earlier) - set(stated))
+    changed += sorted(set(earlier) - set(stated))
+    if changed:
+        names = "; ".join(_difference(name, earlier.get(name), stated.get(name)) for name in changed)
         raise UsageError(
-            f"--out {out}: it has a training with another {' and '.join(names)}; give a new folder,"
+            f"--out {out}: it has a training with other options ({names}); give a new folder,"
             " or the earlier options to continue it"
         )
     return complete
+
+
+def _difference(name: str, earlier: object, stated: object) -> str:
+    """Return the name of a setting, with both values if they are short."""
+    values = (earlier, stated)
+    if all(isinstance(value, int | float | str) and len(str(value)) <= _SHORT for value in values):
+        return f"{name} {earlier}, not {stated}"
+    return name
 
 
 def write_record(
