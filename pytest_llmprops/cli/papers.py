@@ -225,16 +225,18 @@ def _show(table: PaperTable, runs: Sequence[Run], as_csv: bool, out: Path | None
     notes += [note for run in runs for note in _run_notes(table, run)]
     shown = [("", rows)] if rows else []
     shown += [(block.title, _texts(block)) for block in tables]
+    # If the paper's form has no figures of the runs, the report's table has them.
+    in_csv = _texts(tables[0]) if tables and not own else shown[0][1] if shown else []
     if not shown:
         shown = [("", [("name", "state"), (table.id, f"{table.state}: {table.reason or table.shows}")])]
     if out is not None:
         markdown = [f"# {table.id}: {table.title}", ""]
         for title, part in shown:
             markdown += [*([f"## {title}", ""] if title else []), _markdown(part), ""]
-        files = _write(out, "\n".join([*markdown, *(f"{note}\n" for note in notes)]), shown[0][1])
+        files = _write(out, "\n".join([*markdown, *(f"{note}\n" for note in notes)]), in_csv or shown[0][1])
         return wrote([*files, *_draw(out, figures)])
     if as_csv:
-        print(_csv(shown[0][1]), end="")
+        print(_csv(in_csv or shown[0][1]), end="")
         return 0
     print(f"{table.id}: {table.title} ({table.shows}) · {table.state}")
     for title, part in shown:
