@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import ctypes
+import gc
 import importlib.metadata
 import io
 import os
@@ -256,6 +257,14 @@ def measure_suite(benchmark: str, spec: str, run: Path, arguments: Sequence[str]
             (line for line in lines if line.startswith("ERROR: ")), lines[-1] if lines else "no output"
         )
         raise LLMPropsError(f"{run}: pytest ended with status {done.returncode}: {line.strip()[:300]}")
+
+
+def free_memory() -> None:
+    """Free the weights of a training that has ended, also those on a GPU, for the process that measures the model."""
+    gc.collect()
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.cuda.empty_cache()
 
 
 def _ending_with_parent() -> Callable[[], object] | None:

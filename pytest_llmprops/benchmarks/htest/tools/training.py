@@ -7,7 +7,6 @@ trains an adapter (LoRA, Hu et al. 2021) of a local model.
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import importlib
 import warnings
@@ -29,7 +28,7 @@ from pytest_llmprops.models.local.sampling import common_prefix
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.training.checkpoints import begin, write_record
-from pytest_llmprops.training.run import is_measured, measure_suite, run_training
+from pytest_llmprops.training.run import free_memory, is_measured, measure_suite, run_training
 from pytest_llmprops.training.task import (
     IGNORED,
     CardFacts,
@@ -298,7 +297,6 @@ def run_experiment(
             if not is_measured(out / "runs" / place):
                 say(f"{place}: training")
                 train_task(options, task, replace(settings, seed=seed), folder, say=say)
-                # The weights of a training must be freed before the next one starts.
-                gc.collect()
+                free_memory()
             measure(place, spec_text(base, str(folder.resolve()), "revision"))
     write_record(out, description, complete=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gc
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +29,7 @@ from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.training.checkpoints import RECORD, begin, write_record
-from pytest_llmprops.training.run import is_measured, measure_suite
+from pytest_llmprops.training.run import free_memory, is_measured, measure_suite
 from pytest_llmprops.training.task import Settings
 
 
@@ -436,8 +435,7 @@ def run_experiment(
             if not is_measured(run):
                 say(f"{model.name}, seed {seed}: training")
                 model.train(replace(settings, seed=seed), folder, False, say)
-                # The weights of a training must be freed before the next one starts.
-                gc.collect()
+                free_memory()
                 say(f"{model.name}, seed {seed}: measuring on ERAS")
                 measured_by(folder, run, _arguments(experiment, model))
             if experiment.table == 2:
