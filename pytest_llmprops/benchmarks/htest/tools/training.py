@@ -264,6 +264,9 @@ def run_experiment(
         if getattr(options, name) < 1:
             raise UsageError(f"--{name} must be at least 1, not {getattr(options, name)}")
     base = base_of(options.model)
+    # Too many items must stop the experiment before its first measurement; generating them takes two seconds.
+    for task in tasks:
+        training_rows(task, n=options.items, seed=settings.seed, exclude=options.exclude)
     if plan:
         say(f"{len(tasks) * options.seeds} trainings; the first one:")
         train_task(options, tasks[0], settings, out, plan=True, say=say)

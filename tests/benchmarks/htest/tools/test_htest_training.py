@@ -74,8 +74,9 @@ def test_only_the_answer_is_trained_on(kind: str, chat: Path) -> None:
 
 
 @needs_peft
-def test_a_trained_model_writes_labels(chat: Path, tmp_path: Path) -> None:
+def test_a_trained_model_writes_labels(chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The base writes no label, its adapter one for each question; resumed after a stop, it has the same weights."""
+    monkeypatch.setattr(training, "HELD_OUT", 8)
     options = FineTuning(f"hf:{chat}", items=16, rank=4)
 
     def train(folder: Path, say: Callable[[str], object]) -> bytes:
@@ -223,6 +224,7 @@ def test_the_plan_writes_nothing(chat: Path, tmp_path: Path) -> None:
         ),
         (["--model", "hf:x", "--task", "rime"], "unknown H-TEST task 'rime'"),
         (["--model", "hf:x", "--items", "0"], "--items must be at least 1, not 0"),
+        (["--model", "hf:x", "--items", "41"], "n is 41; choose an even number of at least 2"),
         (["--model", "hf:x", "--epochs", "0"], "--epochs must be above 0"),
         (["--model", "hf:x", "--data", "."], "no items to exclude"),
     ],
