@@ -48,6 +48,7 @@ class Condition:
 
     :param base: The model before training. :param trained_on: The task; empty for the base itself.
     :param how: Seed, items and epochs of the training, in this order; ``–`` where there is none.
+    :param held_out: Accuracy on further items of the task, without examples; None if it is not known.
     :param shares: Accuracy by task, with ``average``.
     :param p_values: Of the change from the base by task, two-sided, adjusted over all cells of the base.
     :param series: Its index in the report; -1 for the paper's.
@@ -59,6 +60,7 @@ class Condition:
     shares: Mapping[str, Share]
     p_values: Mapping[str, float] = field(default_factory=dict)
     series: int = -1
+    held_out: float | None = None
 
 
 def conditions(measured: Measured) -> list[Condition]:
@@ -78,7 +80,10 @@ def conditions(measured: Measured) -> list[Condition]:
         for (s, training), change in zip(tuned, changes, strict=True):
             p_values = dict(zip(change, adjusted, strict=False))
             task = visible(str(training.options["task"]))
-            rows.append(Condition(label, task, _how(training), _shares(measured, s), p_values, s.index))
+            # The only scored file of such a training is its held-out part.
+            held_out = training.scores[0][1].get("accuracy") if training.scores else None
+            shares = _shares(measured, s)
+            rows.append(Condition(label, task, _how(training), shares, p_values, s.index, held_out))
     return rows
 
 
@@ -144,18 +149,22 @@ def training_blocks(measured: Measured) -> list[Block]:
 def training_table(rows: Sequence[Condition]) -> Table:
     """Return the table of these rows and the paper's."""
     columns = [("Model", False), ("Fine-tuned on", False), ("Seed", True), ("Items", True), ("Epochs", True)]
-    columns += [(words(task), True) for task in (*TASKS, AVERAGE)]
+    columns += [("Held out", True), *((words(task), True) for task in (*TASKS, AVERAGE))]
     cells = tuple(
         (
             Cell(row.base if row.series >= 0 else f"{row.base} (paper)"),
             Cell(words(row.trained_on) or ORIGINAL),
             *map(Cell, row.how),
+            Cell("–") if row.held_out is None else Cell(f"{100 * row.held_out:.1f}", row.held_out),
             *(_cell(row, task) for task in (*TASKS, AVERAGE)),
         )
         for row in (*rows, *printed())
     )
     tests = sum(len(row.p_values) for row in rows)
-    note = "Accuracy in percent; guessing gets 50. In parentheses: measured on the task that the model was trained on."
+    note = (
+        "Accuracy in percent; guessing gets 50. In parentheses: measured on the task that the model was trained on."
+        " Held out: further items of that task, without examples in the prompt."
+    )
     if tests:
         changed = sum(p < ALPHA for row in rows for p in row.p_values.values())
         note += (
@@ -181,7 +190,8 @@ def _cell(row: Condition, task: str) -> Cell:
 
 
 CSV_COLUMNS = (
-    "model", "fine_tuned_on", "seed", "items", "epochs", "task", "accuracy", "ci_low", "ci_high", "n", "p_value"
+    "model", "fine_tuned_on", "seed", "items", "epochs", "held_out", "task", "accuracy", "ci_low", "ci_high", "n",
+    "p_value",
 )  # fmt: skip
 
 
@@ -199,9 +209,9 @@ def training_csv(rows: Sequence[Condition]) -> str:
         for task, share in row.shares.items():
             interval = [share.low, share.high] if share.low < share.high else ["", ""]
             p_value = row.p_values.get(task, "")
-            writer.writerow(
-                [name, row.trained_on or ORIGINAL, *how, task, share.value, *interval, share.n, p_value]
-            )
+            held_out = "" if row.held_out is None else row.held_out
+            who = [name, row.trained_on or ORIGINAL, *how, held_out]
+            writer.writerow([*who, task, share.value, *interval, share.n, p_value])
     return text.getvalue()
 
 

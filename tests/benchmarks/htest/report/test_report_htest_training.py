@@ -45,7 +45,10 @@ def trained_on(folder: Path, task: str, base: str, seed: int = 0) -> str:
     description = {
         "title": task, "base": base, "settings": {"seed": seed, "epochs": 3.0}, "options": {"task": task, "items": 1000}
     }  # fmt: skip
-    (folder / "training.json").write_text(json.dumps({"description": description}), "utf-8")
+    (folder / "training.json").write_text(
+        json.dumps({"description": description, "scores": [{"file": "held-out part", "accuracy": 0.9}]}),
+        "utf-8",
+    )
     (folder / "curve.csv").write_text("step,loss\n1,0.5\n", "utf-8")
     return f"hf:{folder}?dtype=float32"
 
@@ -72,7 +75,8 @@ def test_rows_name_base_task_seed_items_and_epochs(runs: list[Path]) -> None:
     table = training_table(conditions(measured([runs[1], runs[0], runs[2]])))
     heads = [name for name, _ in table.columns]
     rows = [[cell.text for cell in row] for row in table.rows]
-    assert heads[:5] == ["Model", "Fine-tuned on", "Seed", "Items", "Epochs"]
+    assert heads[:6] == ["Model", "Fine-tuned on", "Seed", "Items", "Epochs", "Held out"]
+    assert [row[5] for row in rows[:4]] == ["–", "90.0", "90.0", "–"]
     assert [row[1:5] for row in rows[:3]] == [
         ["original", "–", "–", "–"], ["rhyme", "4", "1,000", "3"], ["end ly", "5", "1,000", "3"]
     ]  # fmt: skip
@@ -86,7 +90,7 @@ def test_all_printed_figures_are_in_the_table(runs: list[Path]) -> None:
     """The 121 figures of Table 8 are printed with their digits."""
     results = find(paper="htest", table="8")
     table = training_table([])
-    texts = [cell.text.strip("()") for row in table.rows for cell in row[5:]]
+    texts = [cell.text.strip("()") for row in table.rows for cell in row[6:]]
     assert sorted(float(text) for text in texts) == pytest.approx(sorted(100 * r.value for r in results))
     assert len(texts) == len(results) == 121
     assert [row[-1].text for row in table.rows[:3]] == ["52.3", "50.0", "47.65"]
@@ -126,6 +130,7 @@ def test_csv_has_fractions_intervals_and_the_paper(runs: list[Path]) -> None:
     assert len(rows) == 3 * 11 + 121
     [rhyme] = [r for r in rows if (r["fine_tuned_on"], r["task"], r["seed"]) == ("rhyme", "rhyme", "4")]
     assert (rhyme["items"], rhyme["epochs"], rhyme["accuracy"], rhyme["n"]) == ("1000", "3", "0.95", "40")
+    assert rhyme["held_out"] == "0.9"
     assert 0.8 < float(rhyme["ci_low"]) < 0.95 < float(rhyme["ci_high"])
     assert float(rhyme["p_value"]) < 0.001
     assert [r["accuracy"] for r in rows if r["model"].endswith("(paper)")][:2] == ["0.495", "0.515"]
