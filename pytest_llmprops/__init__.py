@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.oracle.checker_benchmark import CheckerBenchmark
     from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Checker, Oracle
     from pytest_llmprops.core.benchmark import Ask, Benchmark, Counterexample, DataFiles, Loaded, Searched
-    from pytest_llmprops.core.errors import BackendError, DataError, UsageError
+    from pytest_llmprops.core.errors import BackendError, DataError, RunStopped, UsageError
     from pytest_llmprops.core.items import Item
     from pytest_llmprops.core.metrics import Metric, by_place, rate
     from pytest_llmprops.core.protocols import NamedSettings, Protocol
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_llmprops.models.fake import FakeModel
     from pytest_llmprops.models.registry import Backend, register_model
     from pytest_llmprops.models.spec import ModelSpec
+    from pytest_llmprops.notebook import Comparison, Decision, Run, compare, decide, measure, read_run
 
 __version__ = "0.1.0"
 #: the variable that ``llmprops run`` sets to 1, so that pytest refuses to start without a model
@@ -49,9 +50,11 @@ _MODULES = {
     "Checker": "benchmarks.oracle.scheme",
     "CheckerBenchmark": "benchmarks.oracle.checker_benchmark",
     "Command": "core.registration",
+    "Comparison": "notebook",
     "Counterexample": "core.benchmark",
     "DataError": "core.errors",
     "DataFiles": "core.benchmark",
+    "Decision": "notebook",
     "FakeModel": "models.fake",
     "Item": "core.items",
     "Loaded": "core.benchmark",
@@ -63,13 +66,19 @@ _MODULES = {
     "Protocol": "core.protocols",
     "Registration": "core.registration",
     "Reply": "core.requests",
+    "Run": "notebook",
+    "RunStopped": "core.errors",
     "Searched": "core.benchmark",
     "Usage": "core.requests",
     "UsageError": "core.errors",
     "Verdict": "core.verdicts",
     "VerdictRecord": "core.records",
     "by_place": "core.metrics",
+    "compare": "notebook",
+    "decide": "notebook",
+    "measure": "notebook",
     "rate": "core.metrics",
+    "read_run": "notebook",
     "register_benchmark": "benchmark_registry",
     "register_model": "models.registry",
 }
@@ -87,9 +96,11 @@ __all__ = [
     "Checker",
     "CheckerBenchmark",
     "Command",
+    "Comparison",
     "Counterexample",
     "DataError",
     "DataFiles",
+    "Decision",
     "FakeModel",
     "Item",
     "Loaded",
@@ -101,6 +112,8 @@ __all__ = [
     "Protocol",
     "Registration",
     "Reply",
+    "Run",
+    "RunStopped",
     "Searched",
     "Usage",
     "UsageError",
@@ -108,7 +121,11 @@ __all__ = [
     "VerdictRecord",
     "__version__",
     "by_place",
+    "compare",
+    "decide",
+    "measure",
     "rate",
+    "read_run",
     "register_benchmark",
     "register_model",
 ]

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
+from pytest_llmprops.core.texts import did_you_mean
 
 ENTRY_POINTS = "pytest_llmprops.benchmarks"
 registered: dict[str, Registration] = {}
@@ -39,7 +40,7 @@ def find_registration(name: str) -> Registration:
         raise UsageError(
             f"unknown benchmark '{name}': no entry point of the group {ENTRY_POINTS} has this name."
             + (
-                f" Known names: {', '.join(known)}"
+                f" Known names: {', '.join(known)}{did_you_mean(name, known)}"
                 if known
                 else " No benchmark is installed: reinstall pytest-llmprops"
             )
@@ -53,6 +54,20 @@ def registrations() -> list[Registration]:
     :raises UsageError: if an entry point is not a registration.
     """
     return [find_registration(name) for name in benchmark_names()]
+
+
+def suites_of(names: Iterable[str] = ()) -> list[str]:
+    """Return the suites of benchmarks, or of all that have one if none is named, as arguments of pytest.
+
+    :raises UsageError: if a benchmark is unknown or has no suite.
+    """
+    chosen = list(map(find_registration, dict.fromkeys(names)))
+    for one in chosen:
+        if not one.suite:
+            raise UsageError(
+                f"benchmark {one.name} has no suite: its registration does not name one; run its test file with pytest"
+            )
+    return [one.suite for one in chosen or registrations() if one.suite]
 
 
 def find_benchmark(name: str) -> Benchmark:

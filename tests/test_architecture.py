@@ -29,6 +29,7 @@ ALLOWED = {
     "tools": {"core", "registry", "models", "data", "runs", "training", "benchmark"},
     "report": {"core", "data", "runs", "reports", "benchmark"},
     "report_kit": {"core", "reports"},
+    "notebook": {"core", "registry", "models", "data", "runs", "reports"},
     "plugin": {"core", "registry", "models", "engine", "data", "runs", "reports", "public"},
     "cli": {
         "core", "registry", "models", "engine", "data", "runs", "training", "reports", "public", "tools", "report",
@@ -36,7 +37,8 @@ ALLOWED = {
     },
 }  # fmt: skip
 #: The parts that do no input or output, and what they may import from outside the package.
-PURE = {"core": {"numpy", "scipy"}, "benchmark": {"numpy", "scipy", "rapidfuzz"}}
+#: Type checkers know typing_extensions without the package.
+PURE = {"core": {"numpy", "scipy", "typing_extensions"}, "benchmark": {"numpy", "scipy", "rapidfuzz"}}
 IMPURE_MODULES = {
     "os", "io", "pathlib", "subprocess", "socket", "time", "datetime", "tempfile", "sqlite3", "urllib"
 }  # fmt: skip
@@ -131,6 +133,12 @@ def test_core_and_benchmarks_do_no_io() -> None:
             calls = [node.func for node in ast.walk(_tree(name)) if isinstance(node, ast.Call)]
             called = {function.id for function in calls if isinstance(function, ast.Name)}
             assert not IMPURE_FUNCTIONS & called, name
+
+
+def test_only_type_checkers_need_typing_extensions() -> None:
+    """The package does not declare it, so importing a protocol must work without it."""
+    code = "import sys; sys.modules['typing_extensions'] = None; import pytest_llmprops.core.protocols"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_every_part_is_listed() -> None:

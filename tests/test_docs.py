@@ -47,7 +47,9 @@ PAGES = [
 
 
 #: pages that name no llmprops command
-WITHOUT_COMMANDS = {"allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "report-kit.md"}
+WITHOUT_COMMANDS = {
+    "allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "report-kit.md",
+}  # fmt: skip
 
 
 #: the page whose blocks are all files or TOML
@@ -70,6 +72,12 @@ def test_options_exist(page: Path) -> None:
     """Every --llm option on a page is one of the plugin's."""
     named = set(re.findall(r"--(llm-[a-z-]+[a-z])", page.read_text("utf-8")))
     assert named <= {option.name for option in OPTIONS}
+
+
+def test_the_page_of_options_has_all() -> None:
+    """Every option of the plugin has its row."""
+    named = set(re.findall(r"--([a-z-]+)", (ROOT / "docs" / "options.md").read_text("utf-8")))
+    assert {option.name for option in OPTIONS} - {"llm-model"} <= named
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)

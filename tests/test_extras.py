@@ -17,6 +17,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from pytest_llmprops import __version__
+from pytest_llmprops.benchmark_registry import benchmark_names
 from tests.support.runs import ROOT
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -40,6 +42,13 @@ def test_claimed_versions_are_tested() -> None:
     for job in ("test", "extra"):
         assert JOBS[job]["strategy"]["matrix"]["python"] == claimed
     assert PROJECT["requires-python"] == f">={claimed[0]}"
+
+
+def test_citation_is_of_this_version() -> None:
+    """CITATION.cff has the version of the package, and one paper per benchmark."""
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert (citation["version"], citation["license"]) == (__version__, PROJECT["license"])
+    assert sorted(paper["notes"] for paper in citation["references"]) == sorted(benchmark_names())
 
 
 def test_ci_checks_every_extra() -> None:

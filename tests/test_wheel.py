@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from bench.stub_server import RunningStub
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import benchmark_names
 from tests.support.installed import Environment
+from tests.support.runs import ROOT
 
 PLAIN = ("-p", "no:cacheprovider", "-p", "no:allure_pytest", "-q")
 
@@ -47,6 +49,21 @@ def test_wheel_has_all_suites_and_their_data(installed: Environment) -> None:
     lines = installed("-m", "pytest", *PLAIN, "--pyargs", "pytest_llmprops.suites", *options).splitlines()
     files = {line.partition("::")[0] for line in lines if "::" in line}
     assert files == {f"suites/test_{name}.py" for name in benchmark_names()}
+
+
+def test_wheel_has_licences_and_no_labelled_replies(installed: Environment) -> None:
+    """The licence of the table of prices is in the metadata; replies that only tests read stay in the checkout."""
+    [information] = installed.packages.glob("pytest_llmprops-*.dist-info")
+    licences = {
+        path.name: path.read_text(encoding="utf-8")
+        for path in information.glob("licenses/**/*")
+        if path.is_file()
+    }
+    assert set(licences) == {"LICENSE", "prices.json.license"}
+    assert "Copyright (c) 2023 Berri AI" in licences["prices.json.license"]
+    package = installed.packages / "pytest_llmprops"
+    assert {path.name for path in (package / "fixtures").glob("*.*")} == {"__init__.py", "strategies.py"}
+    assert [path for path in package.rglob("*") if "labelled" in path.name or path.name == "replies"] == []
 
 
 def test_run_prints_and_runs_the_command(installed: Environment) -> None:
@@ -87,22 +104,22 @@ def test_new_project_is_measured(installed: Environment, project: Path) -> None:
     assert (rows["cities"]["correct"], rows["cities"]["wrong"], rows["htest"]["items"]) == (1, 2, 3)
 
 
-def workflow_steps(project: Path) -> dict[str, str]:
-    """Return the shell commands of the project's CI workflow by step."""
-    text = (project / ".github" / "workflows" / "model-upgrade.yml").read_text(encoding="utf-8")
-    return {
-        step["name"]: step["run"] for step in yaml.safe_load(text)["jobs"]["gate"]["steps"] if "run" in step
-    }
+def shell_steps(steps: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the commands of the steps of a job or an action by their names."""
+    return {step["name"]: step["run"] for step in steps if "run" in step}
 
 
 def test_workflow_commands_run(
     installed: Environment, project: Path, start_stub: Callable[..., RunningStub]
 ) -> None:
-    """The CI workflow's own commands measure a model on a server, decide, and write the job summary."""
-    steps = workflow_steps(project)
-    assert list(steps) == ["Install", "Measure and decide", "Job summary", "Allure report"]
+    """The commands of the workflow and of the action measure the model of model.txt, decide, and write the summary."""
+    workflow = (project / ".github" / "workflows" / "model-upgrade.yml").read_text(encoding="utf-8")
+    steps = shell_steps(yaml.safe_load(workflow)["jobs"]["gate"]["steps"])
+    assert list(steps) == ["Install", "Measure and decide", "Job summary", "Report", "Allure report"]
+    assert steps["Install"] == f"pip install 'pytest-llmprops[allure,report]=={__version__}'"
+    assert (project / "model.txt").read_text(encoding="utf-8") == "gpt-4o\n"
     stub = start_stub(delay=0.0)
-    env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": stub.url, "MODEL": "gpt-4o"}
+    env = {"OPENAI_API_KEY": "sk-test", "OPENAI_BASE_URL": stub.url, "MODEL": ""}
     env |= {"GITHUB_STEP_SUMMARY": str(project / "summary.md"), "PYTEST_ADDOPTS": "--llm-limit 10"}
     python = str(installed.python)
     baseline = ("suites/test_homophones.py", "suites/test_htest.py", "--llm-run", "reports/runs/old")
@@ -123,8 +140,21 @@ def test_workflow_commands_run(
     assert candidate["models"]["gpt-4o"]["price"]["source"].startswith("table of 20")
     assert record(project / "reports" / "runs" / "old")["calls"]["cost_usd"] > 0
     assert "--llm-max-cost" in measure
-    installed.run("bash", "-e", "-c", steps["Job summary"], folder=project, env=env)
-    assert "## PASS: gpt-4o" in (project / "summary.md").read_text(encoding="utf-8")
+    for name in ("Job summary", "Report"):
+        installed.run("bash", "-e", "-c", steps[name], folder=project, env=env)
+    summary = (project / "summary.md").read_text(encoding="utf-8")
+    assert "## PASS: gpt-4o" in summary
+    assert "### Before and after" in summary
+    assert (project / "reports" / "decision.md").read_text(encoding="utf-8") == summary
     assert (project / "reports" / "report" / "report.html").is_file()
     assert (project / "reports" / "junit.xml").is_file()
     assert any((project / "reports" / "allure-results").iterdir())
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    shutil.rmtree(project / "reports")
+    env |= {name.upper(): value["default"] for name, value in action["inputs"].items()}
+    env["OPTIONS"] += " -n 0"
+    for name in ("Measure and decide", "Job summary", "Report"):
+        script = shell_steps(action["runs"]["steps"])[name]
+        installed.run("bash", "-e", "-o", "pipefail", "-c", script, folder=project, env=env)
+    assert "## PASS: gpt-4o" in (project / "reports" / "decision.md").read_text(encoding="utf-8")
+    assert (project / "reports" / "report" / "report.html").is_file()

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = (
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "action.yml",
     "data/dtails/README.md",
     "data/oracle/README.md",
     "pytest_llmprops/cli/project/model-upgrade.yml",

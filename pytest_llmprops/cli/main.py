@@ -6,17 +6,29 @@ import argparse
 import importlib
 import importlib.util
 import io
+import re
 import sys
 from collections.abc import Sequence
 from functools import partial
+from typing import NoReturn
 
 from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import registrations
 from pytest_llmprops.cli import models, papers, reports, run, runs, store
 from pytest_llmprops.cli.kit import Command, add_registered
 from pytest_llmprops.core.errors import LLMPropsError, MissingExtra
-from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.core.texts import did_you_mean, terminal_line
 from pytest_llmprops.models.dotenv_file import read_dotenv
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser, also of each command, whose error on an unknown command or value names the nearest known one."""
+
+    def error(self, message: str) -> NoReturn:
+        choice = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)$", message)
+        if choice is not None:
+            message += did_you_mean(choice[1], (name.strip("' ") for name in choice[2].split(",")))
+        super().error(message)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -24,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
 
     :raises UsageError: if a benchmark's registration or command cannot be imported.
     """
-    top = argparse.ArgumentParser(
+    top: argparse.ArgumentParser = Parser(
         prog="llmprops",
         description="Measure models, and manage the data, runs and reports of pytest-llmprops.",
     )

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from pytest_llmprops.runs.reader import Run
 
 _RUN = ("llmprops", "run")
+#: the word of a further command that stands for the folder of each run, such as ``--run RUN``
+_FOLDER = "RUN"
 #: the fields of a printed figure that tell rows and columns apart; those after a table's ``rows`` make its columns
 _FIELDS = ("model", "k", "language", "task", "setting", "metric")
 #: Figures that are printed as they are. All others are shares, which are shown in percent.
@@ -52,7 +54,8 @@ def add_papers(groups: Groups) -> None:
         " each and whether it can be measured here. With the name of a paper, list its own; with the name of a table,"
         " print its figures. --model SPEC (repeatable) prints the plan, runs the suite with the protocol paper, and"
         " prints your figures next to the paper's; repeat the command to resume. --run RUN (repeatable) takes"
-        " recorded runs instead. --csv prints CSV. --out DIR writes table.md, table.csv and the figures of the report."
+        " recorded runs instead. --csv prints CSV. --out DIR writes table.md, table.csv (a second table is table-2.csv)"
+        " and the figures of the report."
         " Every other option is pytest's.",
         usage="llmprops papers [PAPER | PAPER/TABLE] [--model SPEC ... [PYTEST OPTION ...] | --run RUN ...] [--csv]"
         " [--out DIR]",
@@ -141,12 +144,16 @@ def list_markdown(tables: Iterable[PaperTable]) -> str:
     return "\n".join(lines)
 
 
+def _commands(table: PaperTable) -> list[list[str]]:
+    return [shlex.split(command) for command in table.command.split(" && ")]
+
+
 def suite_runs(table: PaperTable) -> list[list[str]]:
     """Return the words after ``llmprops run`` of each command, without its ``--model SPEC``.
 
     :raises UsageError: if the table is not made from runs of a suite.
     """
-    commands = [shlex.split(command) for command in table.command.split(" && ")]
+    commands = [words for words in _commands(table) if _FOLDER not in words]
     if any(tuple(words[:2]) != _RUN for words in commands) or table.state == "cannot":
         how = f"; use {table.command}" if table.command else ""
         reason = f" {table.reason.rstrip('.')}" if table.reason else " it is not measured by one suite"
@@ -165,7 +172,8 @@ def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) ->
 
     runs_of_suites = suite_runs(table)
     given = {word.partition("=")[0] for word in others}
-    if not given & {"--llm-source", "--llm-data"} and not os.environ.get("LLMPROPS_DATA"):
+    has_data = given & {"--llm-source", "--llm-data"} or os.environ.get("LLMPROPS_DATA")
+    if not has_data and any("builtin" not in words for words in runs_of_suites):
         raise UsageError(
             f"{table.id}: the paper's items are not here; download them with `llmprops data pull --dest DIR` and pass"
             " --llm-data DIR, or pass --llm-source builtin for this project's items"
@@ -203,14 +211,39 @@ def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) ->
         # Wrong answers are failures of pytest, with status 1.
         if (status := _pytest(arguments)) not in (0, 1):
             return status, []
+    for words in _commands(table):
+        for folder, _ in commands if _FOLDER in words else ():
+            # In a process of its own, as the runs: both may load a large model.
+            more = [
+                "-m",
+                "pytest_llmprops.cli.main",
+                *(str(folder) if w == _FOLDER else w for w in words[1:]),
+            ]
+            if status := _process([sys.executable, *more], data=_value(others, "--llm-data")):
+                return status, []
     return 0, [find_run(str(folder)) for folder, _ in commands]
 
 
 def _pytest(arguments: Sequence[str]) -> int:
     """Run pytest and return its exit status. An interrupt reaches it as well, and it ends with its summary."""
-    command = [sys.executable, "-m", "pytest", *arguments]
+    return _process([sys.executable, "-m", "pytest", *arguments])
+
+
+def _value(words: Sequence[str], option: str) -> str:
+    """Return the value of an option among arguments, ``--option VALUE`` or ``--option=VALUE``; empty without it."""
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    own.add_argument(option, dest="value", default="")
+    return str(own.parse_known_args(list(words))[0].value)
+
+
+def _process(command: Sequence[str], *, data: str = "") -> int:
+    """Print a command, run it, and return its exit status.
+
+    :param data: the folder of published data, if it is not that of ``LLMPROPS_DATA``.
+    """
     print(shlex.join(command), flush=True)
-    with subprocess.Popen(command, env=os.environ | {NEEDS_MODEL: "1"}) as process:
+    changes = {NEEDS_MODEL: "1"} | ({"LLMPROPS_DATA": data} if data else {})
+    with subprocess.Popen(command, env=os.environ | changes) as process:
         while True:
             try:
                 return process.wait()
@@ -225,18 +258,22 @@ def _show(table: PaperTable, runs: Sequence[Run], as_csv: bool, out: Path | None
     notes += [note for run in runs for note in _run_notes(table, run)]
     shown = [("", rows)] if rows else []
     shown += [(block.title, _texts(block)) for block in tables]
-    # If the paper's form has no figures of the runs, the report's table has them.
-    in_csv = _texts(tables[0]) if tables and not own else shown[0][1] if shown else []
     if not shown:
-        shown = [("", [("name", "state"), (table.id, f"{table.state}: {table.reason or table.shows}")])]
+        state = f"{table.state}: {table.reason or table.shows}"
+        if runs:
+            names = ", ".join(figure.name for figure in figures)
+            state = f"a figure; --out DIR writes it: {names}" if names else "no case in these runs"
+        shown = [("", [("name", "state"), (table.id, state)])]
+    # If the rows of the paper's table are not models, your figures are in the report's tables, next to the paper's.
+    parts = [_texts(block) for block in tables] if tables and not own else [shown[0][1]]
     if out is not None:
         markdown = [f"# {table.id}: {table.title}", ""]
         for title, part in shown:
             markdown += [*([f"## {title}", ""] if title else []), _markdown(part), ""]
-        files = _write(out, "\n".join([*markdown, *(f"{note}\n" for note in notes)]), in_csv or shown[0][1])
+        files = _write(out, "\n".join([*markdown, *(f"{note}\n" for note in notes)]), *parts)
         return wrote([*files, *_draw(out, figures)])
     if as_csv:
-        print(_csv(in_csv or shown[0][1]), end="")
+        print("\n".join(map(_csv, parts)), end="")
         return 0
     print(f"{table.id}: {table.title} ({table.shows}) · {table.state}")
     for title, part in shown:
@@ -431,9 +468,11 @@ def _draw(out: Path, figures: Sequence[Figure]) -> list[Path]:
     return list(files)
 
 
-def _write(out: Path, markdown: str, rows: Rows) -> list[Path]:
+def _write(out: Path, markdown: str, *parts: Rows) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
-    files = {out / "table.md": markdown, out / "table.csv": _csv(rows)}
+    names = ["table.csv", *(f"table-{number}.csv" for number in range(2, len(parts) + 1))]
+    files = {out / "table.md": markdown}
+    files |= {out / name: _csv(rows) for name, rows in zip(names, parts, strict=True)}
     for path, text in files.items():
         write_text(path, text)
     return list(files)

@@ -14,8 +14,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops import NEEDS_MODEL
-from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations
+from pytest_llmprops import NEEDS_MODEL, __version__
+from pytest_llmprops.benchmark_registry import benchmark_names, find_registration, registrations, suites_of
 from pytest_llmprops.cli.kit import RUN, Groups, Suggested, add_group, add_registered, print_table, wrote
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.benchmark_checks import loaded
@@ -31,7 +31,9 @@ from pytest_llmprops.engine.planning import plan
 
 #: path in the new project -> file in ``project/``; .txt, because tools read a .py file as part of this package
 FILES = {
+    "pytest.ini": "pytest.ini",
     "gate.toml": "gate.toml",
+    "model.txt": "model.txt",
     ".github/workflows/model-upgrade.yml": "model-upgrade.yml",
     "example/test_capitals.py": "test_capitals.py.txt",
     "example/capitals.jsonl": "capitals.jsonl",
@@ -39,16 +41,17 @@ FILES = {
 NEXT = """\
 Try the files without a key:  pytest suites/ example/ --model fake:echo --llm-limit 2
 Measure a model:              pytest suites/ --model gpt-4o -n 8
-Keep it as the baseline:      llmprops runs promote RUN current"""
+Keep it as the baseline:      llmprops runs promote RUN current
+Let CI decide on another one: change model.txt in a pull request"""
 
 
 def add_init(groups: Groups) -> None:
     """Add ``init``."""
     init = groups.add_parser(
         "init",
-        help="write suites, a gate, a CI workflow and an example benchmark",
-        description="Write the suites of this package, a gate file, a GitHub Actions workflow that gates a model"
-        " upgrade, and a small benchmark to start from.",
+        help="write suites, pytest.ini, a gate, a CI workflow and an example benchmark",
+        description="Write the suites of this package, a pytest.ini, a gate file, a file that names the model, a GitHub"
+        " Actions workflow that gates a change of it, and a small benchmark to start from.",
     )
     init.add_argument(
         "folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder"
@@ -77,11 +80,15 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def project_files() -> dict[str, bytes]:
-    """Return the content of each file of a new project, by its path."""
+    """Return the content of each file of a new project, by its path.
+
+    The workflow installs the version of this package, so that an upgrade of the package is a change of the project.
+    """
     suites, project = files("pytest_llmprops.suites"), files("pytest_llmprops.cli") / "project"
     copied = sorted(file.name for file in suites.iterdir() if re.fullmatch(r"test_\w+\.py", file.name))
     return {f"suites/{name}": (suites / name).read_bytes() for name in copied} | {
-        path: (project / name).read_bytes() for path, name in FILES.items()
+        path: (project / name).read_bytes().replace(b"{version}", __version__.encode())
+        for path, name in FILES.items()
     }
 
 
@@ -162,7 +169,10 @@ def add_data(groups: Groups) -> None:
     commands = add_group(groups, "data", "download the published data")
     pull = commands.add_parser("pull", help="download the authors' files and check them against the manifest")
     pull.add_argument(
-        "files", nargs="*", metavar="FILE", help="file, folder or pattern from the manifest (default: all)"
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="file, folder or pattern from the manifest (default: all except the folder training)",
     )
     pull.add_argument("--dest", type=Path, required=True, metavar="DIR", help="folder to download into")
     pull.add_argument(
@@ -284,10 +294,4 @@ def pytest_arguments(words: Sequence[str]) -> list[str]:
     :raises UsageError: if a benchmark is unknown or has no suite.
     """
     names = list(takewhile(lambda word: not word.startswith("-"), words))
-    for name in names:
-        if not find_registration(name).suite:
-            raise UsageError(
-                f"benchmark {name} has no suite: its registration does not name one; run its test file with pytest"
-            )
-    chosen = map(find_registration, dict.fromkeys(names)) if names else registrations()
-    return [*(one.suite for one in chosen if one.suite), *words[len(names) :]]
+    return [*suites_of(names), *words[len(names) :]]

@@ -92,7 +92,8 @@ def add_gate(groups: Groups) -> None:
         "--markdown",
         type=Path,
         metavar="FILE",
-        help="append the decision as Markdown to FILE, for example $GITHUB_STEP_SUMMARY",
+        help="append the decision, and each task's accuracy before and after, as Markdown to FILE, for example"
+        " $GITHUB_STEP_SUMMARY",
     )
     gate.add_argument(
         "--churn",
@@ -136,7 +137,9 @@ def _gate(options: argparse.Namespace) -> int:
         return _plan(options)
     if options.run is None:
         raise UsageError("llmprops gate --gate FILE needs the RUN to decide on")
+    from pytest_llmprops.reports.compare import accuracies_markdown
     from pytest_llmprops.reports.gate import gate_lines, gate_markdown
+    from pytest_llmprops.runs.compare import compare
     from pytest_llmprops.runs.gate.decide import decide, with_computed_metrics
     from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, read_gate
 
@@ -147,8 +150,11 @@ def _gate(options: argparse.Namespace) -> int:
         raise UsageError(f"{options.gate}: {NEEDS_BASELINE} --baseline RUN")
     result = decide(gate, run.facts, run.records, baseline, problems=run.problems)
     if options.markdown is not None:
+        text = gate_markdown(result)
+        if baseline is not None:
+            text += accuracies_markdown(compare([baseline, run]))
         with open(options.markdown, "a", encoding="utf-8") as file:
-            file.write(gate_markdown(result))
+            file.write(text)
     if options.json:
         # An escape of the console would not be JSON.
         is_unicode = sys.stdout.encoding.lower().startswith("utf")

@@ -323,6 +323,10 @@ class Benchmark:
         """
         return None
 
+    def caption(self, item: Item) -> str:
+        """Return what a person recognises the item by, such as its sentence, for titles of cases. Default: nothing."""
+        return ""
+
     def case_names(self, items: Sequence[Item], settings: Any) -> Sequence[str] | None:
         """Return the name of the pytest case that reports each item. None, the default, means one case per item.
 

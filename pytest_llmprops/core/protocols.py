@@ -10,9 +10,21 @@ import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
 from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.texts import did_you_mean
+
+if TYPE_CHECKING:
+    # Type checkers know this module without the package. Before Python 3.13, typing has no default.
+    from typing_extensions import TypeVar
+
+    #: The type of a benchmark's settings. ``Protocol`` alone is ``Protocol[Any]``, also for ``mypy --strict``.
+    S = TypeVar("S", default=Any)
+else:
+    from typing import TypeVar
+
+    S = TypeVar("S")
 
 
 def generator(*key: int | str) -> random.Random:
@@ -22,9 +34,6 @@ def generator(*key: int | str) -> random.Random:
     """
     digest = hashlib.sha256("\0".join(map(str, key)).encode()).digest()
     return random.Random(int.from_bytes(digest[:16], "big"))
-
-
-S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +106,10 @@ def resolve(
     for field_name, text in overrides.items():
         where = f"--llm-set {benchmark}.{field_name}={text}"
         if field_name not in fields:
-            raise UsageError(f"{where}: {benchmark} has the settings {', '.join(fields) or '(none)'}")
+            known = ", ".join(fields) or "(none)"
+            raise UsageError(
+                f"{where}: {benchmark} has the settings {known}{did_you_mean(field_name, fields)}"
+            )
         changed[field_name] = _typed(text, fields[field_name], where)
     try:
         settings = dataclasses.replace(settings, **changed)

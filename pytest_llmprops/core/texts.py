@@ -157,6 +157,15 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def did_you_mean(text: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean NAME?`` with the nearest of the known names; empty if none is near."""
+    import difflib
+
+    names = {name.casefold(): name for name in known}
+    near = difflib.get_close_matches(text.casefold(), names, n=1, cutoff=0.7)
+    return f"; did you mean {names[near[0]]}?" if near else ""
+
+
 def first_names(names: Iterable[str], most: int = 3) -> str:
     """Return the first ``most`` names, with an ellipsis if there are more."""
     listed = list(names)

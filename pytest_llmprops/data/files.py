@@ -20,6 +20,8 @@ from pytest_llmprops.core.registration import Reference, Registration, load_refe
 from pytest_llmprops.core.strict_json import is_unicode, problem_of, short
 from pytest_llmprops.core.texts import utf8
 
+#: start of a digest in the manifest that is the id of a git object
+_GIT = "git:"
 #: a file that every copy of the data folder has
 _MARKER = "manifest.tsv"
 
@@ -56,8 +58,9 @@ class ManifestEntry:
     :param repository: ``owner/name`` of the authors' repository.
     :param commit: the pinned commit, 40 hexadecimal digits.
     :param upstream_path: path inside the repository.
-    :param bytes: size of the file.
-    :param sha256: hash of the file's bytes, 64 hexadecimal digits.
+    :param bytes: size of the file; 0 if it is not known.
+    :param sha256: hash of the file's bytes, 64 hexadecimal digits; or ``git:`` and the id of git's object of the file,
+        40 hexadecimal digits, for a file whose sha256 is not known.
     :param licence: the licence that the repository states.
     """
 
@@ -73,6 +76,17 @@ class ManifestEntry:
     def benchmark(self) -> str:
         """The benchmark's name, which is the first folder of ``file``."""
         return self.file.partition("/")[0]
+
+    def digest(self, path: Path) -> str:
+        """Return the digest of a file in the form of ``sha256``."""
+        with path.open("rb") as file:
+            if not self.sha256.startswith(_GIT):
+                return hashlib.file_digest(file, "sha256").hexdigest()
+            # SHA-1 is what git has; the size before the content makes a forged file harder.
+            digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+            while block := file.read(1 << 20):
+                digest.update(block)
+            return _GIT + digest.hexdigest()
 
 
 def _refuse_constant(name: str) -> NoReturn:
@@ -278,7 +292,9 @@ class DataFolder:
             entry = known.get(path)
             if entry is None:
                 warnings.append(f"{path}: not checked, because it is not in the manifest of published data")
-            elif entry.sha256 != digest:
+            elif entry.sha256 != (
+                entry.digest(self.root / path) if entry.sha256.startswith(_GIT) else digest
+            ):
                 self._fail(
                     path,
                     f"sha256 {digest[:12]}… differs from the manifest's {entry.sha256[:12]}…",
@@ -400,8 +416,8 @@ COLUMNS = ("file", "repository", "commit", "upstream_path", "bytes", "sha256", "
 _SHAPES = {
     "repository": (re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/(?!\.{1,2}$)[A-Za-z0-9_.-]+"), "owner/name"),
     "commit": (re.compile(r"[0-9a-f]{40}"), "40 hexadecimal digits"),
-    "sha256": (re.compile(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
-    "bytes": (re.compile(r"[0-9]{1,15}"), "a whole number of at most 15 digits"),
+    "sha256": (re.compile(r"[0-9a-f]{64}|git:[0-9a-f]{40}"), "64 hexadecimal digits, or git: and 40"),
+    "bytes": (re.compile(r"[0-9]{0,15}"), "a whole number of at most 15 digits"),
 }
 
 
@@ -439,7 +455,7 @@ def _entry(row: dict[str, str], where: str) -> ManifestEntry:
         repository=row["repository"],
         commit=row["commit"],
         upstream_path=row["upstream_path"],
-        bytes=int(row["bytes"]),
+        bytes=int(row["bytes"] or 0),
         sha256=row["sha256"],
         licence=row["licence"],
     )

@@ -40,7 +40,7 @@ class PaperTable:
     :param stored: the ``table`` of its printed figures (:class:`PublishedResult`); empty if none are stored.
     :param shows: what it shows.
     :param command: the command that measures it. Several are separated by ``&&``; ``llmprops papers`` runs those that
-        are all ``llmprops run``.
+        are all ``llmprops run``, and after them those with the word ``RUN``, which stands for the folder of each run.
     :param rows: the fields of a printed figure that make the rows of its table, separated by spaces.
     :param report: titles of report tables and names of report figures, separated by semicolons; ``*`` matches any text.
     :param needs: data, people, hardware or services that the command needs.

@@ -1,12 +1,11 @@
 """Download the published data from the authors' repositories.
 
 Each file is downloaded from its repository at the pinned commit, under a temporary name. It is renamed after its size
-and sha256 are checked. Existing files with the right content are skipped, so an interrupted download can be resumed.
+and digest are checked. Existing files with the right content are skipped, so an interrupted download can be resumed.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,7 +18,11 @@ from pytest_llmprops.data.whole_files import replacing
 
 BASE_URL = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 
+#: Folder of corpora to train models on. They are large, and only a command that names them downloads them.
+TRAINING = "training"
+
 _BLOCK = 1 << 16
+_MOST_BYTES = 200_000_000  # of a file whose size the manifest does not state
 _TIMEOUT = 30.0  # seconds without any byte from the server
 _LONGEST_WAIT = 60.0  # seconds; if a server asks for a longer wait, it is better to fail
 
@@ -63,7 +66,8 @@ def pull(
     After a wrong file, the download continues with the next one. If the host stays unreachable or the folder cannot be
     written, it stops, because the other files would fail in the same way.
 
-    :param files: paths, folders (``htest``) or patterns (``htest/*_test.jsonl``) of the manifest; all by default.
+    :param files: paths, folders (``htest``) or patterns (``htest/*_test.jsonl``) of the manifest; by default all except
+        those of the folder ``training``.
     :param base_url: template with ``{repository}``, ``{commit}`` and ``{path}``.
     :param opener: function from a URL to a :class:`Response`; by default ``urllib`` with a timeout. It raises
         ``OSError``; ``urllib.error.HTTPError`` has a status and headers.
@@ -86,6 +90,8 @@ def pull(
         return 1
     opener = opener or _urlopen
     failed = 0
+    for origin in dict.fromkeys((e.repository, e.licence) for e in entries if e.benchmark == TRAINING):
+        out("terms of {}: {}".format(*origin))
     for entry in entries:
         target = folder / entry.file
         try:
@@ -95,7 +101,7 @@ def pull(
                 continue
             _fetch(entry, target, _url(base_url, entry), opener, attempts, sleep)
             action = "replaced, because its content differed" if existed else "pulled"
-            out(f"{entry.file}: {action} ({entry.bytes} bytes)")
+            out(f"{entry.file}: {action} ({target.stat().st_size} bytes)")
         except _WrongFileError as error:
             failed += 1
             out(f"error: {entry.file}: {error}")
@@ -113,7 +119,7 @@ def pull(
 
 def _select(entries: tuple[ManifestEntry, ...], files: Sequence[str] | None) -> tuple[ManifestEntry, ...]:
     if files is None:
-        return entries
+        return tuple(entry for entry in entries if entry.benchmark != TRAINING)
     chosen: set[str] = set()
     for pattern in files:
         matches = [
@@ -138,10 +144,7 @@ def _url(base_url: str, entry: ManifestEntry) -> str:
 
 
 def _verifies(path: Path, entry: ManifestEntry) -> bool:
-    if path.stat().st_size != entry.bytes:
-        return False
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest() == entry.sha256
+    return path.stat().st_size == (entry.bytes or path.stat().st_size) and entry.digest(path) == entry.sha256
 
 
 def _fetch(
@@ -179,23 +182,22 @@ def _download(entry: ManifestEntry, target: Path, url: str, opener: Opener) -> N
     target.parent.mkdir(parents=True, exist_ok=True)
     with replacing(target) as draft:
         with draft.open("wb") as file:
-            size, digest = _stream(entry, url, opener, file.write)
+            size = _stream(entry, url, opener, file.write)
         if size < entry.bytes:
             raise _TransientError(f"{url}: cut off after {size} of {entry.bytes} bytes")
-        if digest != entry.sha256:
+        if (digest := entry.digest(draft)) != entry.sha256:
             raise _WrongFileError(
                 f"{url}: wrong sha256 {digest[:12]}… instead of {entry.sha256[:12]}…; nothing was kept, "
                 "the file in the repository is not that of the manifest"
+                + ("" if entry.bytes else ", or the download was cut off: repeat the command")
             )
 
 
-def _stream(
-    entry: ManifestEntry, url: str, opener: Opener, write: Callable[[bytes], object]
-) -> tuple[int, str]:
-    """Read the response in blocks; stop if it is longer than the manifest says. Return (size, sha256)."""
+def _stream(entry: ManifestEntry, url: str, opener: Opener, write: Callable[[bytes], object]) -> int:
+    """Read the response in blocks and return its size; stop if it is longer than the manifest says."""
     from http.client import HTTPException
 
-    digest = hashlib.sha256()
+    most = entry.bytes or _MOST_BYTES
     size = 0
     try:
         response = opener(url)
@@ -209,13 +211,10 @@ def _stream(
             except (OSError, HTTPException) as error:
                 raise _TransientError(f"{url}: {_reason(error)}") from None
             if not block:
-                return size, digest.hexdigest()
+                return size
             size += len(block)
-            if size > entry.bytes:
-                raise _WrongFileError(
-                    f"{url}: larger than the manifest's {entry.bytes} bytes; nothing was kept"
-                )
-            digest.update(block)
+            if size > most:
+                raise _WrongFileError(f"{url}: larger than the manifest's {most} bytes; nothing was kept")
             write(block)
 
 

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops.core.records import KeyPlaces
 from pytest_llmprops.core.request_records import chat_line, line_of
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Request
 from pytest_llmprops.core.strict_json import encoded
@@ -29,8 +30,7 @@ class RequestLog:
 
     def __init__(self, folder: Path) -> None:
         self._file = open(folder / "requests.jsonl", "a", encoding="utf-8", errors="replace")
-        #: hashes of the keys, which take a third of the memory of the keys
-        self._written: set[int] = set()
+        self._written = KeyPlaces()
         #: (id, text) of the prefixes that the next request may have, the latest used first
         self._prefixes: list[tuple[str, str]] = []
         self._last = ""
@@ -43,10 +43,10 @@ class RequestLog:
         :param kept: write the reply; otherwise write a note in its place.
         :raises OSError: on a full disk.
         """
-        digest = hash(reply.key)
-        if digest in self._written:
+        # Two keys with the same hash are less likely than a damaged disk.
+        if any(True for _ in self._written.of(reply.key)):
             return
-        self._written.add(digest)
+        self._written.add(reply.key, 0)
         note = "" if kept else NOT_KEPT
         if isinstance(request, Chat):
             line = chat_line(role, request, reply, self._contents(request), note=note)

@@ -31,7 +31,7 @@ from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Usage
-from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.core.texts import did_you_mean, one_line
 from pytest_llmprops.models.api.prices import Price, price
 from pytest_llmprops.models.base import BackendOptions, Result, scored
 from pytest_llmprops.models.registry import Backend, Maker
@@ -319,6 +319,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     if spec.name not in _PARAMS:
         raise UsageError(
             f"--model {spec.text}: unknown fake model '{spec.name}'; choose from {', '.join(_PARAMS)}"
+            + did_you_mean(spec.name, _PARAMS)
         )
     spec.only(*_PARAMS[spec.name], *_COMMON)
     _kinds(spec)

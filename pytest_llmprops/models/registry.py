@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import KINDS, Kind
+from pytest_llmprops.core.texts import did_you_mean
 from pytest_llmprops.models.base import BackendOptions, Model, checked_model
 from pytest_llmprops.models.spec import ModelSpec, split, without_secrets
 
@@ -308,16 +309,19 @@ def parse_spec(text: str, *, base_url: str | None = None) -> ModelSpec:
     if colon:
         raise UsageError(
             f"--model {text}: unknown backend '{head}'; choose from"
-            f" {', '.join(sorted({*backend_names(), *ALIASES}))}"
+            f" {', '.join(sorted({*backend_names(), *ALIASES}))}{did_you_mean(head, (*backend_names(), *ALIASES))}"
         )
     if "/" in name or _known_to_litellm(name):
         return ModelSpec(text, "litellm", name, params)
     if suggestion := suggested(name):
         raise UsageError(f"--model {text}: unknown model; write {suggestion}")
+    from pytest_llmprops.models.api.prices import shipped_names
+
     raise UsageError(
         f"--model {text}: unknown model; write openai:{name} with --llm-base-url URL for an"
         f" OpenAI-compatible server, litellm:PROVIDER/{name}, hf:{name}, llamacpp:FILE.gguf,"
         f" or one of {', '.join(backend_names())}; 'llmprops models' lists what each needs"
+        + did_you_mean(name, (*backend_names(), *shipped_names()))
     )
 
 

@@ -32,6 +32,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     add_options(parser)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
+    """Name the option that is meant by one that is misspelled; the options of all plugins are known here.
+
+    :raises pytest.UsageError: with both.
+    """
+    from pytest_llmprops.plugin.options import OPTIONS
+
+    own = ("--model", *(f"--{option.name}" for option in OPTIONS))
+    similar = [
+        name
+        for word in args
+        if word.startswith(("--l", "--m")) and (name := word.partition("=")[0]) not in own
+    ]
+    if not similar:
+        return
+    from pytest_llmprops.core.texts import did_you_mean
+
+    unknown = {word.partition("=")[0] for word in parser.parse_known_and_unknown_args(args)[1]}
+    for name in similar:
+        if name in unknown and (near := did_you_mean(name, own)):
+            raise pytest.UsageError(f"{name}: unknown option{near}")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",

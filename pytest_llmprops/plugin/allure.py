@@ -113,7 +113,8 @@ class AllureCases:
         if current.is_expected:
             result.status = Status.SKIPPED
         models = self._session.cases.models
-        result.name = name if len(models) == 1 else f"{name} · {case.model}"
+        title = name if isinstance(unit, CaseGroup) else allure_case.title(case.benchmark, case.item, name)
+        result.name = title if len(models) == 1 else f"{title} · {case.model}"
         # Allure's history identifies a case by these and the function's name, so they do not hold the item's text.
         result.parameters = [Parameter("item", name), Parameter("model", case.model)]
         if self._session.settings.allure_identity == "item":
@@ -123,8 +124,15 @@ class AllureCases:
         result.labels = _labels(result.labels, allure_case.labels(case.benchmark, case.item, case.model))
         doc = getattr(getattr(current.item, "function", None), "__doc__", None) or ""
         result.description = None
-        expected = "" if record is None else record.expected
-        result.descriptionHtml = allure_case.description(case.benchmark, case.item, doc, expected)
+        calls = (
+            ()
+            if isinstance(outcome, GroupOutcome) or self._session.settings.attach == "none"
+            else outcome.calls
+        )
+        asked = (call.request for call in calls if call.role == "subject")
+        result.descriptionHtml = allure_case.description(
+            case.benchmark, case.item, doc, record, next(asked, None)
+        )
         _set_message(result, outcome)
         if isinstance(outcome, GroupOutcome):
             if outcome.failures and self._session.settings.attach != "none":
@@ -294,7 +302,11 @@ class AllureRun:
 
     def _write(self, record: RunRecord) -> None:
         files = run.run_files(
-            record.facts, record.records, record.folder, notes=self._recording.notes, earlier=self._earlier
+            record.facts,
+            self._recording.in_order,
+            record.folder,
+            notes=self._recording.notes,
+            earlier=self._earlier,
         )
         try:
             for name in (run.GATE, run.GATE_TEXT):

@@ -31,6 +31,7 @@ from pytest_llmprops.core.protocols import Protocol, resolve
 from pytest_llmprops.core.registration import BenchmarkMetadata, Registration
 from pytest_llmprops.core.requests import Kind
 from pytest_llmprops.core.run_metadata import NOT_MEASURED
+from pytest_llmprops.core.texts import did_you_mean
 from pytest_llmprops.data.files import DataFolder, data_folder, read_manifest
 from pytest_llmprops.engine.evaluator import Case, CaseGroup
 from pytest_llmprops.models.registry import available_default, find_backend, parse_spec
@@ -438,6 +439,7 @@ class Cases:
             if name not in known:
                 raise UsageError(
                     f"--llm-set {name}.…: unknown benchmark '{name}'; known are {', '.join(sorted(known))}"
+                    + did_you_mean(name, known)
                 )
 
     def check_all_helpers_used(self) -> None:

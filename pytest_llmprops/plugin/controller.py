@@ -334,7 +334,7 @@ class Controller:
     def _status_of_kept(self) -> pytest.ExitCode:
         """Return the status of a resumed run in which no test failed now: that of the verdicts before."""
         assert self.recording.record is not None
-        failed = any(record.status != "correct" for record in self.recording.record.records)
+        failed = any(record.status != "correct" for record in self.recording.in_order)
         is_counted = self.recording.record.facts.gate is None and self.session.settings.failures == "fail"
         return pytest.ExitCode.TESTS_FAILED if failed and is_counted else pytest.ExitCode.OK
 

@@ -154,8 +154,8 @@ class Gating:
             raise UsageError(f"{self.gate.file}: {problem}")
         self._check_sequential(cases)
         self._check_comparable(selected, cases)
-        self._check_possible(selected, cases)
         self.gate.check_metrics({name: self._directions(s.benchmark) for name, s in cases.selections.items()})
+        self._check_possible(selected, cases)
 
     def _check_possible(self, selected: Sequence[Case], cases: Cases) -> None:
         """Check that each rule can be met by some answers to the selected items.

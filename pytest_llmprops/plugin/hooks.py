@@ -72,6 +72,8 @@ class CaseHooks:
         result = yield
         # After the trial call: the modules of the SDK, which stay, are ignored in the collections at the end.
         freeze_objects()
+        if self._session.is_worker and len(session.items) >= MANY_CASES:
+            ForgottenReports.of(session.config)
         self._session.begin(session)
         return result
 
@@ -140,6 +142,29 @@ class CaseHooks:
         if reason:
             self._session.verdicts.stop_workers(str(reason))
         output[MESSAGES] = self._session.summary().to_json()
+
+
+class ForgottenReports(dict[str, list[Any]]):
+    """In a worker, the lists of reports of pytest's terminal reporter, which prints nothing there: always empty.
+
+    It keeps each report, which takes a kilobyte.
+    """
+
+    def setdefault(self, key: str, default: list[Any] | None = None) -> list[Any]:
+        return []
+
+    @classmethod
+    def of(cls, config: pytest.Config) -> None:
+        """Let the reporter keep nothing from here on."""
+        reporter = config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.stats = cls(reporter.stats)
+            config.pluginmanager.register(cls(), "llmprops-forgotten-reports")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_report_teststatus(self) -> tuple[str, str, str]:
+        # Without a letter and a word, the reporter does not keep the id. Pytest's hook for subtests keeps it, too.
+        return "", "", ""
 
 
 def start(config: pytest.Config) -> LLMSession:

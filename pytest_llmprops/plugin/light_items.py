@@ -189,7 +189,16 @@ class LightItem(pytest.Function):
     because the attributes of an ordinary item take 1.2 kB.
     """
 
-    __slots__ = ("_verdict", "index", "outcome", "param", "source", "unit")
+    __slots__ = (
+        "_own_markers",
+        "_user_properties",
+        "_verdict",
+        "index",
+        "outcome",
+        "param",
+        "source",
+        "unit",
+    )
 
     def __init__(self, *, parent: Any, source: Source, param: str, index: int, unit: Unit) -> None:
         # Without that of pytest.Function, which sets all attributes; properties stand in for it.
@@ -197,6 +206,8 @@ class LightItem(pytest.Function):
         #: set while the item runs
         self.outcome: Outcome | GroupOutcome | None = None
         self._verdict: Any = None
+        self._own_markers: list[pytest.Mark] | None = None
+        self._user_properties: list[tuple[str, object]] | None = None
 
     # Attributes that pytest sets for each item, made when they are first used. A __getattr__ for them would also be
     # called for what an item does not have, such as the parameters of fixtures, for which pytest asks each item.
@@ -229,27 +240,46 @@ class LightItem(pytest.Function):
         keywords[self.param] = True
         return keywords
 
-    @cached_property
-    def own_markers(self) -> list[pytest.Mark]:  # type: ignore[override]
-        return list(self.source.marks)
+    # Not cached properties: looking into __dict__ for them would make a dictionary for each item, which stays.
+
+    @property
+    def own_markers(self) -> list[pytest.Mark]:
+        if self._own_markers is None:
+            self._own_markers = list(self.source.marks)
+        return self._own_markers
+
+    @own_markers.setter
+    def own_markers(self, markers: list[pytest.Mark]) -> None:
+        self._own_markers = markers
+
+    @property
+    def user_properties(self) -> list[tuple[str, object]]:
+        if self._user_properties is None:
+            self._user_properties = []
+        return self._user_properties
+
+    @user_properties.setter
+    def user_properties(self, properties: list[tuple[str, object]]) -> None:
+        self._user_properties = properties
+
+    @property
+    def reported_properties(self) -> list[tuple[str, object]]:
+        """The properties for a report; an empty list that all items share if there are none."""
+        return self._user_properties or self.source.empty
 
     @cached_property
     def stash(self) -> pytest.Stash:  # type: ignore[override]
         return pytest.Stash()
 
-    @cached_property
-    def user_properties(self) -> list[tuple[str, object]]:  # type: ignore[override]
-        return []
-
     @property
     def has_own_marks(self) -> bool:
         """True if another plugin added a mark."""
-        markers = self.__dict__.get("own_markers")
+        markers = self._own_markers
         return markers is not None and len(markers) != len(self.source.marks)
 
     def iter_markers_with_node(self, name: str | None = None) -> Iterator[tuple[Any, pytest.Mark]]:
         # Pytest looks at the marks of each case, which would make its list.
-        for mark in self.__dict__.get("own_markers", self.source.marks):
+        for mark in self.source.marks if self._own_markers is None else self._own_markers:
             if name is None or mark.name == name:
                 yield self, mark
         for node in reversed(self.source.above):
@@ -367,8 +397,7 @@ class LightItem(pytest.Function):
             )
 
     def teardown(self) -> None:
-        self._verdict = self.outcome = None
-        self.__dict__.pop("user_properties", None)
+        self._verdict = self.outcome = self._user_properties = None
 
     def _traceback_filter(self, excinfo: pytest.ExceptionInfo[BaseException]) -> Any:
         # As for a function: without the frames of pytest and this plugin above those of the test file.

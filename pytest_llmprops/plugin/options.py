@@ -662,6 +662,15 @@ def resolve_options(config: pytest.Config) -> RunOptions:
     return RunOptions(**values)
 
 
+def project_folder(config: pytest.Config) -> Path:
+    """Return the folder of ``reports/`` and ``baselines/``: pytest's root folder, or that of the command.
+
+    Without an ini file, pytest's root folder is the common folder of all paths on the command line, also of
+    ``--llm-data /data``.
+    """
+    return Path(config.rootpath if config.inipath is not None else config.invocation_params.dir)
+
+
 def _value(config: pytest.Config, option: Option) -> Any:
     value = config.getoption(option.dest)
     origin = f"--{option.name}"

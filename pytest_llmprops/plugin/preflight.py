@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +17,7 @@ from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.estimate import price_note, prices_of
+from pytest_llmprops.plugin.options import project_folder
 from pytest_llmprops.plugin.terminal import under_ci
 from pytest_llmprops.runs.record import check_run_folder
 
@@ -54,7 +54,7 @@ class Preflight:
             return
         try:
             if self._session.earlier is None:
-                check_run_folder(settings.run, Path(self._config.rootpath))
+                check_run_folder(settings.run, project_folder(self._config))
             if settings.max_cost is not None:
                 self._check_prices()
             self._check_keys()

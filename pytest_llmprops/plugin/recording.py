@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata, PriceFacts, RunMetadata
 from pytest_llmprops.core.worker_messages import (
@@ -25,9 +25,10 @@ from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.collection import remove_reports
-from pytest_llmprops.plugin.options import recorded_command, recorded_options
+from pytest_llmprops.plugin.options import project_folder, recorded_command, recorded_options
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
+from pytest_llmprops.runs.integrity import VERDICTS
 from pytest_llmprops.runs.record import (
     RunRecord,
     SearchLog,
@@ -204,7 +205,7 @@ class Recording:
             try:
                 session.evaluation.run_dir = (
                     new_run_folder(
-                        session.settings.run, list(session.cases.models), Path(self._config.rootpath)
+                        session.settings.run, list(session.cases.models), project_folder(self._config)
                     )
                     if session.earlier is None
                     else self._resumed(session.earlier.run.folder)
@@ -265,7 +266,7 @@ class Recording:
             models={label: self._model(spec) for label, spec in cases.models.items()},
             helpers={role: self._model(spec) for role, spec in cases.helpers.specs.items()},
             options=options,
-            git=git_state(Path(self._config.rootpath)),
+            git=git_state(project_folder(self._config)),
         )
 
     def _model(self, spec: ModelSpec) -> ModelMetadata:
@@ -303,7 +304,7 @@ class Recording:
             assert self.record is not None
             self.stopped = (
                 f"run record {self.record.folder}: {error.strerror or error}; the record has"
-                f" {len(self.record.records)} verdicts; free disk space and run again"
+                f" {self.record.count} verdicts; free disk space and run again"
             )
             if self._session.settings.cache in ("reuse", "only"):
                 # Not "all replies": the store may be on the same disk.
@@ -315,7 +316,7 @@ class Recording:
         """True if the run ended early, without a verdict, search or call."""
         assert self.record is not None
         calls, ended_early = self.record.facts.calls, self.is_interrupted or self.stopped is not None
-        measured = self.record.records or (self.searches is not None and self.searches.records)
+        measured = self.record.count or (self.searches is not None and self.searches.records)
         asked = calls.sent or calls.cache_hits or calls.adopted or calls.in_process
         if self.waits_for_batches:
             # The replies so far are in the store. The same command goes on with this record if it names its folder,
@@ -360,7 +361,14 @@ class Recording:
         self.waits_for_batches = report.batches is not None and report.batches.is_unfinished
         late = (note for summary in summaries for note in summary.notes)
         self.notes += [*report.notes, *dict.fromkeys([*collection.notes, *late])]
-        self.in_order = in_order(record.records, collection)
+        try:
+            self.in_order = in_order(record.records, collection)
+        except DataError as error:
+            self.stopped = self.stopped or str(error)
+        if record.is_changed:
+            self.notes.append(
+                f"{record.folder / VERDICTS} was changed by another program during the run; measure again"
+            )
         facts, more_problems = final_facts(
             record,
             self.in_order,
@@ -379,7 +387,7 @@ class Recording:
         self.notes += [*problems, *more_problems]
         facts = replace(facts, stopped=self.stopped, notes=tuple(self.notes))
         if session.gating is not None:
-            problems = record.problems(record.finished(facts))
+            problems = record.problems(record.finished(facts), self.in_order)
             facts = replace(facts, gate=session.gating.decide(facts, self.in_order, problems))
         try:
             record.finish(facts)

@@ -303,7 +303,7 @@ def _test_report(
     duration: float,
     line: str | None = None,
 ) -> pytest.TestReport:
-    properties = item.__dict__.get("user_properties", item.source.empty)
+    properties = item.reported_properties
     report = pytest.TestReport(
         # pytest 9.2 parses a text again, and keeps the result of each case, 300 bytes.
         nodeid=item.nodeid if item.source.id is None else item.id,

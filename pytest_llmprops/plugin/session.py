@@ -29,7 +29,7 @@ from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collection import Collection, report_collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
 from pytest_llmprops.plugin.light_items import phases_read
-from pytest_llmprops.plugin.options import RunOptions
+from pytest_llmprops.plugin.options import RunOptions, project_folder
 from pytest_llmprops.runs.reader import read_facts
 
 if TYPE_CHECKING:
@@ -461,4 +461,4 @@ def _gating(config: pytest.Config, settings: RunOptions, *, read: bool) -> Gatin
         return None
     from pytest_llmprops.plugin.gating import Gating
 
-    return Gating(settings, Path(config.rootpath), read=read)
+    return Gating(settings, project_folder(config), read=read)

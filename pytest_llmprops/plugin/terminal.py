@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import shutil
 import threading
 import time
@@ -16,7 +18,7 @@ import pytest
 from pytest_llmprops.core.numbers import count, counted, duration, usd
 from pytest_llmprops.core.records import RECORD_STATUSES
 from pytest_llmprops.core.run_metadata import CallFacts
-from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.core.texts import did_you_mean, terminal_line
 from pytest_llmprops.core.worker_messages import BrokerReport, CaseReport, CollectionMetadata, OpenBatches
 from pytest_llmprops.models.registry import hint
 from pytest_llmprops.models.spec import without_secrets
@@ -326,6 +328,14 @@ def write_not_served(reporter: Any, session: LLMSession, collection: CollectionM
     for name, numbers in not_served.items():
         for model, items in numbers.items():
             reporter.write_line(f"llmprops: not served: {items} {name} items (by {model})")
+    chosen, names = session.config.option.keyword, {*selections, *collection.selection}
+    if chosen and names and not collection.items and not any(not_served.values()):
+        # With workers, only they know the tasks.
+        tasks = sorted({item.task for one in selections.values() for item in one.available})
+        words = [word for word in re.findall(r"[\w/]+", chosen) if word not in ("and", "or", "not")]
+        near = next(filter(None, (did_you_mean(word, (*names, *tasks)) for word in words)), "")
+        known = f"; the tasks are {', '.join(tasks)}{near}" if tasks else ""
+        reporter.write_line(terminal_line(f"llmprops: no item matches -k {shlex.quote(chosen)}{known}"))
 
 
 def write_summary(reporter: Any, recording: Recording) -> None:

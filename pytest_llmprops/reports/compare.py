@@ -70,8 +70,7 @@ def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> 
     parts = ["# Comparison", ""]
     parts += [f"- {escaped(' · '.join(_column(c)))}" for c in comparison.columns]
     parts += [f"- note: {escaped(note)}" for note in comparison.notes]
-    for benchmark, task_keys in _by_benchmark(comparison.task_keys):
-        parts += ["", f"## {escaped(benchmark)}", "", *_table(_accuracies(comparison.columns, task_keys))]
+    parts += _accuracy_sections(comparison, "##")
     for contrast in comparison.contrasts:
         parts += ["", f"## {escaped(_title(contrast))}", ""]
         if contrast.differences:
@@ -96,6 +95,29 @@ def markdown(comparison: Comparison, *, limit: int = 20, full: bool = False) -> 
                 ]
                 parts += _table([head, *rows])
     return "\n".join(parts) + "\n"
+
+
+def accuracies_markdown(comparison: Comparison) -> str:
+    """Return the accuracy of each task in each run as Markdown, to append to the section of a gate."""
+    parts = ["", "### Before and after", ""]
+    parts += [f"- {escaped(' · '.join(_column(c)))}" for c in comparison.columns]
+    return "\n".join([*parts, *_accuracy_sections(comparison, "####")]) + "\n"
+
+
+def _accuracy_sections(comparison: Comparison, heading: str) -> list[str]:
+    """Return one section per benchmark.
+
+    :param heading: its number signs.
+    """
+    lines: list[str] = []
+    for benchmark, task_keys in _by_benchmark(comparison.task_keys):
+        lines += [
+            "",
+            f"{heading} {escaped(benchmark)}",
+            "",
+            *_table(_accuracies(comparison.columns, task_keys)),
+        ]
+    return lines
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:

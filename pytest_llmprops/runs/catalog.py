@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.texts import did_you_mean
 from pytest_llmprops.runs.integrity import (
     AGAIN,
     NO_HASHES_IN_SCHEMA_1,
@@ -70,6 +71,7 @@ def find_run(text: str, root: Path = Path()) -> Path:
     known = f"the newest are {', '.join(newest)}" if newest else "no run is recorded here yet"
     raise UsageError(
         f"no run '{text}': RUN is a folder with a run.json, or a name under {DEFAULT_ROOT} or {BASELINES}; {known}"
+        + did_you_mean(text, (folder.name for folder in _folders(root)))
     )
 
 

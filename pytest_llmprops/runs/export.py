@@ -67,7 +67,7 @@ def tables(runs: Sequence[Run], name: Table = "verdicts") -> Iterator[pd.DataFra
     try:
         import pandas as pd
     except ImportError:
-        raise MissingExtra("exporting runs", package="pandas", extra="report") from None
+        raise MissingExtra("a table of runs", package="pandas", extra="report") from None
     ids = [run.run_id for run in runs]
     repeated = next((i for i in ids if ids.count(i) > 1), None)
     if repeated is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import errno
 import hashlib
@@ -15,19 +14,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.record_schema import FILES
-from pytest_llmprops.core.records import SearchCounts, SearchRecord, VerdictKey, VerdictRecord
+from pytest_llmprops.core.records import KeyPlaces, SearchCounts, SearchRecord, VerdictKey, VerdictRecord
 from pytest_llmprops.core.run_metadata import GitState, RunMetadata
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.runs.integrity import REQUESTS, VERDICTS, file_hashes, problems, run_json
-from pytest_llmprops.runs.json_lines import open_record_file
+from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 
 FILE = "searches.jsonl"
+#: bytes that are read at once to find a line again
+_BLOCK = 1 << 14
 #: remark on a counterexample that more calls might have made smaller
 CUT_SHORT = "; the calls were spent before it was shrunk further"
 
@@ -180,7 +182,7 @@ def check_no_links(folder: Path) -> None:
 
     :raises UsageError: with the first link, pipe or device.
     """
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+    with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         for entry in entries:
             is_own = entry.name.startswith((*FILES, "replies.sqlite", "."))
             mode = entry.stat(follow_symlinks=False).st_mode
@@ -208,7 +210,10 @@ def unusable(folder: Path, error: OSError) -> UsageError:
 
 
 class RunRecord:
-    """The record of a run in progress. Verdicts are flushed one by one; ``run.json`` is replaced atomically."""
+    """The record of a run in progress. Verdicts are flushed one by one; ``run.json`` is replaced atomically.
+
+    The verdicts are not kept in memory: a run of a million cases would need gigabytes.
+    """
 
     def __init__(self, folder: Path, facts: RunMetadata, kept: Sequence[VerdictRecord] | None = None) -> None:
         """Begin the record.
@@ -219,32 +224,53 @@ class RunRecord:
         self.facts = facts
         #: verdicts that a later one on the same item and sample replaced; a gate does not judge such a record
         self.replaced: list[VerdictRecord] = []
-        self._latest: dict[VerdictKey, VerdictRecord] = {}
+        #: number of items and samples that have a verdict
+        self.count = 0
+        self._places = KeyPlaces(facts.expected or 0)
         self._digest = hashlib.sha256()
+        #: bytes of the file that have complete lines
+        self._size = 0
         # First, so that a resumed run that is killed here leaves a record that can be resumed again.
         self.write_facts()
         if kept is not None:
             raw = "".join(record.to_line() for record in kept).encode("utf-8", "replace")
             with replacing(folder / VERDICTS, sync=True) as draft:
                 draft.write_bytes(raw)
-            self._digest.update(raw)
-            self._latest.update((record.key, record) for record in kept)
-        self._verdicts = open_record_file(folder / VERDICTS, "ab")
+            self._note([record.key for record in kept], raw)
+        self._verdicts = open_record_file(folder / VERDICTS, "a+b", buffering=0)
         _lock(self._verdicts)
 
     @property
     def records(self) -> list[VerdictRecord]:
-        """The verdicts so far; of several on the same item and sample, the last."""
-        return list(self._latest.values())
+        """The verdicts so far, read from the file; of several on the same item and sample, the last.
+
+        :raises DataError: if another process has changed the file.
+        """
+        lines = JsonLines(self.folder / VERDICTS, VerdictRecord.from_json)
+        return list({record.key: record for record in lines}.values())
+
+    @property
+    def is_changed(self) -> bool:
+        """True if the file has other lines than those that were added."""
+        try:
+            with open_record_file(self.folder / VERDICTS) as file:
+                return hashlib.file_digest(file, "sha256").digest() != self._digest.digest()
+        except OSError:
+            return True
 
     def add(self, record: VerdictRecord) -> None:
         """Append a verdict. A case that is reported again with the same verdict is not repeated.
 
         :raises OSError: on a full disk; earlier lines are complete.
         """
-        if self._is_new(record):
-            self._append(record.to_line())
-            self._latest[record.key] = record
+        line = record.to_line().encode("utf-8", "replace")
+        before = self._latest(record.key)
+        if before is not None:
+            if before == VerdictRecord.from_json(json.loads(line)):
+                return
+            self.replaced.append(before)
+        self._append(line)
+        self._note([record.key], line, again=before is not None)
 
     def add_lines(self, lines: str, records: Sequence[VerdictRecord] | None = None) -> None:
         """Append the verdicts of a case that has many.
@@ -255,26 +281,51 @@ class RunRecord:
         if records is None:
             rows = json.loads("[" + lines.rstrip("\n").replace("\n", ",") + "]")
             records = [VerdictRecord.from_json(row) for row in rows]
-        if any(record.key in self._latest for record in records):
+        if any(self._latest(record.key) is not None for record in records):
             for record in records:
                 self.add(record)
             return
-        self._append(lines)
-        self._latest.update((record.key, record) for record in records)
-
-    def _is_new(self, record: VerdictRecord) -> bool:
-        before = self._latest.get(record.key)
-        if before == record:
-            return False
-        if before is not None:
-            self.replaced.append(before)
-        return True
-
-    def _append(self, lines: str) -> None:
         raw = lines.encode("utf-8", "replace")
-        self._verdicts.write(raw)
-        self._verdicts.flush()
+        self._append(raw)
+        self._note([record.key for record in records], raw)
+
+    def _latest(self, key: VerdictKey) -> VerdictRecord | None:
+        """Return the last verdict with this key; None if there is none, or if it cannot be read any more."""
+        for place in sorted(self._places.of(key), reverse=True):
+            with suppress(ValueError):
+                record = VerdictRecord.from_json(json.loads(self._line_at(place)))
+                if record.key == key:
+                    return record
+        return None
+
+    def _line_at(self, place: int) -> bytes:
+        line = b""
+        self._verdicts.seek(place)
+        while b"\n" not in line and (more := self._verdicts.read(_BLOCK)):
+            line += more
+        return line.partition(b"\n")[0]
+
+    def _append(self, raw: bytes) -> None:
+        left = memoryview(raw)
+        try:
+            while left:
+                left = left[self._verdicts.write(left) :]
+        except OSError:
+            # A part of a line would be damage once another line follows it.
+            with suppress(OSError):
+                self._verdicts.truncate(self._size)
+            raise
+
+    def _note(self, keys: Sequence[VerdictKey], raw: bytes, *, again: bool = False) -> None:
+        """Note the lines that were written.
+
+        :param again: the key has an earlier line.
+        """
+        for key, line in zip(keys, raw.splitlines(keepends=True), strict=True):
+            self._places.add(key, self._size)
+            self._size += len(line)
         self._digest.update(raw)
+        self.count += 0 if again else len(keys)
 
     def finished(self, facts: RunMetadata) -> RunMetadata:
         """Return ``facts`` with the current time and the hashes of the record's files, which no one writes any more.
@@ -285,9 +336,8 @@ class RunRecord:
         # The clock may have been set back during the run.
         return replace(facts, finished=max(utc_now(), facts.started or ""), files=files)
 
-    def problems(self, facts: RunMetadata) -> list[str]:
-        """Return what is inconsistent in the record of these :meth:`finished` facts, one line each."""
-        records = self.records
+    def problems(self, facts: RunMetadata, records: Sequence[VerdictRecord]) -> list[str]:
+        """Return what is inconsistent in the record of these :meth:`finished` facts and :attr:`records`."""
         return problems(facts, [*self.replaced, *records], records, file_hashes(self.folder))
 
     def write_facts(self) -> None:
@@ -319,7 +369,7 @@ def _lock(file: IO[bytes]) -> None:
         import fcntl
     except ImportError:
         return
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         _take_lock(file, fcntl)
 
 
@@ -342,7 +392,7 @@ def remove_record(folder: Path) -> None:
     """Delete the files of a run that did not begin, and the folder if it is then empty."""
     for name in RECORD_FILES:
         (folder / name).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         folder.rmdir()
 
 
@@ -399,7 +449,7 @@ def versions() -> dict[str, str]:
         "transformers",
         "xllamacpp",
     ):
-        with contextlib.suppress(PackageNotFoundError):
+        with suppress(PackageNotFoundError):
             result[package] = version(package)
     return result
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.strict_json import parsed_json
+from pytest_llmprops.core.strict_json import JSON, parsed_json
 from pytest_llmprops.data.whole_files import write_text
 
 #: the file of the folder that says what is trained, and whether the training is complete
 RECORD = "training.json"
 _STATE = "trainer_state.json"
-#: longer values of a setting are left out of messages
-_SHORT = 40
 
 
 def checkpoint_folder(out: Path) -> Path:
@@ -64,28 +62,43 @@ def begin(out: Path, description: Mapping[str, object], *, is_main: bool = True)
         raise UsageError(f"--out {out}: {error.strerror or error}; give a new folder") from None
     try:
         record = parsed_json(text)
-        earlier, complete = record["description"], record["complete"] is True
+        recorded, complete = dict(_named(record["description"])), record["complete"] is True
     except (ValueError, TypeError, KeyError):
         raise UsageError(f"{out / RECORD} is damaged; delete {out} to train again") from None
     # Through JSON, because it turns tuples into lists.
-    stated = json.loads(json.dumps(dict(description)))
-    changed = [key for key in stated if earlier.get(key) != stated[key]]
-    changed += sorted(set(earlier) - set(stated))
-    if changed:
-        names = "; ".join(_difference(name, earlier.get(name), stated.get(name)) for name in changed)
+    given = dict(_named(json.loads(json.dumps(dict(description)))))
+    if changes := list(_changes(recorded, given)):
         raise UsageError(
-            f"--out {out}: it has a training with other options ({names}); give a new folder,"
-            " or the earlier options to continue it"
+            f"--out {out}: the folder was begun with other settings: {'; '.join(changes)}. Repeat the command with the"
+            " recorded values to continue, or give a new folder"
         )
     return complete
 
 
-def _difference(name: str, earlier: object, stated: object) -> str:
-    """Return the name of a setting, with both values if they are short."""
-    values = (earlier, stated)
-    if all(isinstance(value, int | float | str) and len(str(value)) <= _SHORT for value in values):
-        return f"{name} {earlier}, not {stated}"
-    return name
+def _named(value: JSON, name: str = "") -> Iterator[tuple[str, JSON]]:
+    """Yield the values of a description by the names that a person knows: of a setting, or of a data file."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            # The title follows from the data.
+            yield from () if key == "title" else _named(part, key.replace("_", "-"))
+    elif name == "data" and isinstance(value, list):
+        for row in value:
+            role, file, digest, *_ = row if isinstance(row, list) and len(row) > 2 else ("", str(row), "")
+            yield f"{role} file {file}", f"sha256 {str(digest)[:12]}"
+    else:
+        yield name, value
+
+
+def _changes(recorded: Mapping[str, JSON], given: Mapping[str, JSON]) -> Iterator[str]:
+    for name in dict.fromkeys([*recorded, *given]):
+        if recorded.get(name) != given.get(name):
+            yield f"{name}: recorded {_shown(recorded.get(name))}, given {_shown(given.get(name))}"
+
+
+def _shown(value: JSON) -> str:
+    if value is None or value in ("", []):
+        return "none"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def write_record(

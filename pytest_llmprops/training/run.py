@@ -215,6 +215,7 @@ def run_training(
         "steps": outcome.steps,
         "epochs": outcome.epochs,
         "seconds": round(outcome.seconds, 1),
+        "lines": facts.lines,
         "rows": len(task.rows),
         "parameters": sum(weights.numel() for weights in outcome.network.parameters()),
         "device": str(outcome.network.device),

@@ -275,6 +275,7 @@ class CardFacts:
     :param title: the card's heading.
     :param base: the model that the training starts from; empty if it starts from random weights.
     :param use: how to measure it, as shell commands.
+    :param lines: number of lines, parts of lines, reviews or items that are trained on.
     :param assumed: choices that neither the paper nor the authors' code states.
     :param notes: sentences about the data, such as lines that were left out.
     :param library: the library that reads the folder.
@@ -286,6 +287,7 @@ class CardFacts:
     base: str
     use: Sequence[str]
     files: Sequence[DataFile]
+    lines: int
     assumed: Sequence[str]
     notes: Sequence[str] = ()
     options: Mapping[str, object] = field(default_factory=dict)

@@ -26,6 +26,7 @@ from tests.support.commands import one_error, output
 from tests.support.fork_server import run_pytest
 from tests.support.records import recorded, verdicts
 from tests.support.runs import ROOT
+from tests.support.training import write_reviews
 
 Capture = pytest.CaptureFixture[str]
 STORED = [table for table in load_tables() if table.stored]
@@ -314,7 +315,10 @@ def test_every_htest_table_is_measured_and_resumed(
 
 
 def test_table_8_of_recorded_runs(capsys: Capture, tmp_path: Path) -> None:
-    """With runs of the base and a trained model, the table, its CSV and the figure have both and the paper's."""
+    """With runs of the base and a trained model, the table, its CSV and the figure have both and the paper's.
+
+    Figure 6 of H-TEST is this figure.
+    """
     (tmp_path / "trained").mkdir()
     settings, options = {"seed": 3, "epochs": 2.0}, {"task": "rhyme", "items": 9}
     description = {"title": "t", "base": "org/base", "settings": settings, "options": options}
@@ -331,6 +335,8 @@ def test_table_8_of_recorded_runs(capsys: Capture, tmp_path: Path) -> None:
     output(capsys, *words, "--out", tmp_path / "out")
     assert cells((tmp_path / "out" / "table.csv").read_text("utf-8")) == rows
     assert (tmp_path / "out" / "figures" / "htest-fine-tuning.svg").is_file()
+    output(capsys, "papers", "htest/figure-6", *words[2:], "--out", tmp_path / "plot")
+    assert (tmp_path / "plot" / "figures" / "htest-fine-tuning.svg").is_file()
 
 
 def test_own_figures_are_those_of_the_record(capfd: Capture, tmp_path: Path) -> None:
@@ -358,6 +364,27 @@ def test_report_table_is_shown_with_the_papers_rows(capfd: Capture) -> None:
     text = capfd.readouterr().out
     assert "Segmenters (Table 1)" in text
     assert "fake-echo (yours)" in text
+
+
+def test_figure_5_of_eras_is_one_command(
+    capfd: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ERAS Figure 5 measures the pairs, then the labelled files, and shows both next to the paper's models."""
+    words = ["papers", "eras/figure-5", "--model", "fake:constant?text=A", *HTEST[:2], "--llm-limit", "1"]
+    words += [*HTEST[4:], "--llm-set", "eras.samples=1", "-k", "eras/implicit and 01"]
+    assert main(words) == 2
+    assert "llmprops data pull training" in capfd.readouterr().err
+    write_reviews(tmp_path / "data/training/chnsenticorp/test.tsv", ("很好", 1), ("不好", 0), ("不错", 1))
+    monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path / "data"))
+    out = tmp_path / "out"
+    assert main([*words, "--out", str(out)]) == 0
+    assert "already measured" in capfd.readouterr().out
+    heads, own, *printed = cells((out / "table.csv").read_text("utf-8"))
+    numbers = dict(zip(heads, own, strict=True))
+    assert [numbers[name] for name in ("Ties", "ChnSentiCorp", "ASAP")] == ["100.0", "66.7", "–"]
+    assert ["Megatron-1.3B", "the paper", "41.8"] in [row[:3] for row in printed]
+    svg = (out / "figures" / "eras-figure-5-0.svg").read_text("utf-8")
+    assert "Accuracy on ChnSentiCorp" in svg
 
 
 def test_plan_only(capfd: Capture, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_init_writes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     assert main(["init"]) == 0
     names = project_files()
     suites = {f"suites/test_{name}.py" for name in benchmark_names()}
-    assert set(names) > {"gate.toml", "example/test_capitals.py"} | suites
+    assert set(names) > {"gate.toml", "model.txt", "example/test_capitals.py"} | suites
     assert {p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file()} == set(names)
     assert set(names) < set(capsys.readouterr().out.splitlines())
     gate, suite = tmp_path / "gate.toml", tmp_path / "suites" / "test_htest.py"
@@ -203,6 +203,20 @@ def test_version_and_help(words: list[str], printed: str, capsys: Capture) -> No
         main(words)
     assert ended.value.code == 0
     assert capsys.readouterr().out.startswith(printed)
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [("comapre a", "compare"), ("runs lst", "list"), ("generate htst", "htest"), ("xyzzy", "")],
+)
+def test_a_misspelled_command_is_answered_with_the_nearest(words: str, near: str, capsys: Capture) -> None:
+    """Commands of commands, too."""
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+    assert ended.value.code == 2
+    said = capsys.readouterr().err.strip().splitlines()[-1]
+    assert said.endswith(f"); did you mean {near}?" if near else ")")
+    assert "did you mean htest?" in one_error(capsys, "suites", "htst")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])

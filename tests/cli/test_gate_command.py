@@ -65,14 +65,20 @@ def test_json_is_the_gate_of_run_json(capsys: Capture) -> None:
 
 
 def test_markdown_is_appended(tmp_path: Path) -> None:
-    """``--markdown`` appends, because all steps of a CI job share one summary file."""
+    """``--markdown`` appends, because all steps of a CI job share one file: decision, lost tasks, before and after."""
     page = tmp_path / "summary.md"
     page.write_text("# Before\n")
     gate("better", "--markdown", str(page))
     gate("worse", "--markdown", str(page))
     text = page.read_text()
     assert text.startswith("# Before\n")
-    assert text.index("## PASS: new may replace old") < text.index("## FAIL: new loses 20 points on add")
+    better, worse = (
+        text.index("## PASS: new may replace old"),
+        text.index("## FAIL: new loses 20 points on add"),
+    )
+    assert better < text.index("| add | en | builtin | 200 | 95.0%") < text.index("| 100.0%") < worse
+    lost, row = text.index("Lost:", worse), text.index("| add | en | builtin | 200 | 95.0%", worse)
+    assert worse < lost < row < text.index("| 75.0%", row)
 
 
 @pytest.mark.parametrize(

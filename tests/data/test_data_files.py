@@ -387,16 +387,19 @@ def write_manifest(path: Path, *rows: dict[str, str]) -> Path:
 
 
 def test_committed_manifest() -> None:
-    """The committed manifest pins 64 files in seven benchmarks' folders to eight commits."""
+    """The committed manifest pins 78 files in eight folders to ten commits; large ones by the id of git's object."""
     entries = read_manifest()
     assert dict(Counter(entry.benchmark for entry in entries)) == {
-        "dtails": 20, "eras": 2, "homophones": 3, "htest": 22, "icwb2": 12, "msrp": 2, "redocred": 3,
+        "dtails": 20, "eras": 2, "homophones": 3, "htest": 22, "icwb2": 12, "msrp": 2, "redocred": 3, "training": 14,
     }  # fmt: skip
-    assert len({entry.repository for entry in entries}) == 7
-    assert len({entry.commit for entry in entries}) == 8
+    assert len({entry.repository for entry in entries}) == 9
+    assert len({entry.commit for entry in entries}) == 10
     rhyme = next(entry for entry in entries if entry.file == "htest/rhyme_test.jsonl")
     assert (rhyme.repository, rhyme.bytes) == ("brucewlee/h-test", 15428)
     assert rhyme.sha256.startswith("4919f888d0527d86")
+    without_size = {entry.file for entry in entries if not entry.bytes}
+    assert without_size == {entry.file for entry in entries if entry.sha256.startswith("git:")}
+    assert {file.partition("/")[0] for file in without_size} == {"training"}
 
 
 @pytest.mark.parametrize(

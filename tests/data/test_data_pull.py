@@ -7,13 +7,15 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from unittest.mock import MagicMock
 
 import pytest
 
-from pytest_llmprops.data.files import ManifestEntry
+from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.data.files import DataFolder, ManifestEntry
 from pytest_llmprops.data.pull import BASE_URL, pull
 
 COMMIT = "c0ffee" + "0" * 34
@@ -173,6 +175,32 @@ def test_wrong_content(tmp_path: Path, upstream: Upstream) -> None:
     assert run() == 1
     assert "larger than the manifest's 5 bytes" in run.lines[0]
     assert (tmp_path / "htest/wrong.txt").read_bytes() == b"older"
+
+
+def test_corpora_to_train_on(tmp_path: Path, upstream: Upstream) -> None:
+    """Corpora are downloaded only if they are named, with their terms, and checked by the id of git's object."""
+    items = upstream.add("eras/a.json", b"{}")
+    corpus = upstream.add("training/asap/train.csv", b"hello\n")
+    # `printf 'hello\n' | git hash-object --stdin`
+    identity = "git:ce013625030ba8dba906f756967f9e9ca394464a"
+    corpus = replace(corpus, bytes=0, sha256=identity, licence="Apache-2.0")
+    run = Pull(tmp_path, upstream, items, corpus)
+    assert run() == 0
+    assert run.left() == ["eras/a.json"]
+    assert run("training") == 0
+    assert run.lines == ["terms of owner/name: Apache-2.0", "training/asap/train.csv: pulled (6 bytes)"]
+    assert run("training") == 0
+    assert run.lines[1:] == ["training/asap/train.csv: already there"]
+    upstream.files[upstream.address("data/training/asap/train.csv")] = b"hello!\n"
+    (tmp_path / corpus.file).write_bytes(b"hello?\n")
+    assert run("training") == 1
+    assert "wrong sha256 git:" in run.lines[1]
+    assert (tmp_path / corpus.file).read_bytes() == b"hello?\n"
+    folder = DataFolder(tmp_path, "published")
+    with pytest.raises(DataError, match="differs from the manifest's git:"):
+        folder.verify([corpus], everything=True)
+    (tmp_path / corpus.file).write_bytes(b"hello\n")
+    assert DataFolder(tmp_path, "published").verify([corpus], everything=True) == []
 
 
 def test_transient_failures_are_retried(tmp_path: Path, upstream: Upstream) -> None:

@@ -207,15 +207,17 @@ def test_doubtful_htest_figures_have_a_note() -> None:
 def test_homophones_figures() -> None:
     """Each printed error is the binomial standard error of its accuracy over 100 items, rounded.
 
-    The two Chinese figures that the published verdict columns contradict have a note with the columns' counts.
+    The two Chinese figures that the published verdicts contradict have a note with the verdicts' counts, which have the
+    same sum.
     """
     errors = find(paper="homophones", metric="standard_error")
     assert len(errors) == 10
     for error in errors:
         p = one(paper="homophones", metric="accuracy", model=error.model, language=error.language).value
         assert abs(math.sqrt(p * (1 - p) / 100) - error.value) <= 0.00051
-    noted = [r for r in find(paper="homophones", metric="accuracy") if "verdict column" in r.note]
-    assert {(r.model, r.value, r.note.partition("counts ")[2][:10]) for r in noted} == {
+    noted = [r for r in find(paper="homophones", metric="accuracy") if "the verdicts in" in r.note]
+    assert sum(r.value for r in noted) == pytest.approx((20 + 68) / 100)
+    assert {(r.model, r.value, r.note.partition("count ")[2][:10]) for r in noted} == {
         ("GPT-3.5", 0.28, "20 correct"),
         ("GPT-4", 0.6, "68 correct"),
     }

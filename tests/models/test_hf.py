@@ -525,7 +525,7 @@ def save_adapter(base: Path, folder: Path) -> list[str]:
     config = peft.LoraConfig(
         task_type="CAUSAL_LM", r=4, lora_alpha=64, target_modules="all-linear", init_lora_weights=False
     )
-    adapted = peft.get_peft_model(network, config).eval()
+    adapted: Any = peft.get_peft_model(network, config).eval()
     adapted.save_pretrained(folder, save_embedding_layers=False)
     tokenizer = AutoTokenizer.from_pretrained(base)
     replies = []

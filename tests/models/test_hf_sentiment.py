@@ -156,6 +156,16 @@ def test_overlong_text_is_an_error(model: Any) -> None:
     error(empty, "empty")
 
 
+def test_text_of_unknown_tokens_is_an_error(model: Any) -> None:
+    """A text whose tokens are mostly unknown is an error; half of them, a short text and the others are scored."""
+    half = "学生留心机友天地玄黄"
+    mostly, *others = ask(model, "学生天地玄黄宇宙", half, "天地", "很好")
+    assert error(mostly).message.endswith(
+        "6 of the text's 10 tokens are unknown to its tokenizer; give a model for the language and script of the text"
+    )
+    assert len([reply(other) for other in others]) == 3
+
+
 def test_weights_that_are_missing_are_an_error(tmp_path: Path) -> None:
     """A model without a trained classifier is an error instead of getting random weights."""
     from transformers import BertModel

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from pytest_llmprops.reports.allure import case
 from pytest_llmprops.reports.allure import run as allure_run
 from tests.support.allure import MIXED, MIXED_MODEL, category, results, texts
-from tests.support.runs import Finished, Runner
+from tests.support.runs import ROOT, Finished, Runner
 
 pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
 
@@ -306,3 +307,49 @@ def test_run_continues_without_the_results_folder(run: Runner) -> None:
     assert done.run["complete"] is True
     assert f"Allure: {folder}: No such file or directory; some results are missing" in done.output
     assert "INTERNALERROR" not in done.output
+
+
+def test_a_case_is_titled_by_what_a_person_recognises(run: Runner) -> None:
+    """The swapped word or the sentence, with the id beside it; the description begins with question and answers."""
+    folder = run.folder / "allure"
+    files = [
+        str(ROOT / "suites" / f"test_{name}.py")
+        for name in ("homophones", "htest", "eras", "dtails", "oracle")
+    ]
+    chosen = "(0001 or 0200 or eras/explicit or dtails/af or oracle/pair) and not search"
+    run(
+        *files,
+        "--model",
+        "fake:constant?text=A",
+        "--llm-limit",
+        "1",
+        "-k",
+        chosen,
+        "--alluredir",
+        str(folder),
+        "-n",
+        "0",
+    )
+    by_title = results(folder)
+    assert "phrydge → fridge (homophones/en/0001)" in by_title
+    titles = " ".join(by_title)
+    assert re.search(r"play → \w+: Ons speel", titles) or re.search(r"\w+ → \w+: .* \(dtails/af/", titles)
+    assert re.search(r"[\u4e00-\u9fff]{6,}[^ ]* \(eras/explicit/", titles)
+    names = {title: result["parameters"][0]["value"] for title, result in by_title.items()}
+    assert [t for t, name in names.items() if not t.endswith(f" ({name})")] == []
+    page = by_title["phrydge → fridge (homophones/en/0001)"]["descriptionHtml"]
+    assert page.startswith("<p>Question: ")
+    assert "phrydge" in page.partition("<p>Expected answer: fridge</p><p>Answer: A</p>")[0]
+    hidden = run.folder / "hidden"
+    run(
+        files[0],
+        "--model",
+        "fake:constant?text=A",
+        "-k",
+        "0001",
+        "--alluredir",
+        str(hidden),
+        "--llm-attach",
+        "none",
+    )
+    assert all("Question: " not in result["descriptionHtml"] for result in results(hidden).values())

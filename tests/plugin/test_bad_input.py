@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -321,3 +323,45 @@ def test_fixture_without_marker_is_one_line(run: Runner, options: tuple[str, ...
         assert f"above {function}" in done.output
     assert "Error: " not in done.output
     assert "/plugin/" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--modle gpt-4o", "--modle: unknown option; did you mean --model?"),
+        ("--llm-limt=3 --model fake:echo", "--llm-limt: unknown option; did you mean --llm-limit?"),
+        ("--model gtp-4o", "did you mean gpt-4o?"),
+        ("--model fake:eco", "did you mean echo?"),
+        ("--model olama:llama3.2", "did you mean ollama?"),
+        ("--model fake:echo --llm-set htst.k=3", "did you mean htest?"),
+        ("--model fake:echo --llm-set htest.matc=exact", "did you mean match?"),
+    ],
+)
+def test_a_misspelled_name_is_answered_with_the_nearest(run: Runner, words: str, said: str) -> None:
+    """Options, models and settings; what is near to nothing gets no suggestion."""
+    assert _one_line(run(HTEST, *words.split(), "--collect-only", "-q"), said).count("did you mean") == 1
+    assert "did you mean" not in run(HTEST, "--zzz", "-q").output
+
+
+def test_a_keyword_that_matches_no_task_names_the_tasks(run: Runner) -> None:
+    """Pytest's status 5 alone does not say what is wrong."""
+    done = run(HTEST, "--model", "fake:echo", "-k", "palindrom3", "-q", "-n", "0")
+    assert done.code == 5
+    line = _one_line(done, "no item matches -k palindrom3; the tasks are end_ly, ", codes=(5,))
+    assert line.endswith("uppercase; did you mean palindrome?")
+
+
+def test_records_are_in_the_folder_of_the_command(run: Runner, tmp_path: Path) -> None:
+    """Without an ini file, pytest's root folder would be the common folder of all paths on the command line."""
+    run.sums()
+    (run.folder / "pytest.ini").unlink()
+    far = tmp_path / "far"
+    far.mkdir()
+    command = run.command(
+        "test_sums.py", "--model", run.adder, "--llm-source", "all", "--llm-data", str(far), "-q"
+    )
+    place = command.index("--llm-run")
+    del command[place : place + 2]
+    done = subprocess.run(command, cwd=run.folder, env=run.environment(), capture_output=True, timeout=120)
+    assert done.returncode == 1
+    assert len(list(run.folder.glob("reports/runs/*/run.json"))) == 1

@@ -211,12 +211,25 @@ def test_long_texts_keep_beginning_and_end() -> None:
 
 def test_description_escapes_every_text() -> None:
     """The description consists of paragraphs of escaped text."""
-    html = case.description(Demo(), ITEM, "Doc\n  string & <b>.", RECORD.expected)
+    html = case.description(Demo(), ITEM, "Doc\n  string & <b>.", RECORD, None)
     assert "<p>Is &lt;it&gt; so? Doc string &amp; &lt;b&gt;.</p>" in html
     assert "<p>word only: Only the *word*.</p>" in html
     assert "control" in html
     assert html.replace("<p>", "").replace("</p>", "").count("<") == 0
-    assert case.description(Benchmark(), ITEM, "", "") == ""
+    assert case.description(Benchmark(), ITEM, "", None, None) == ""
+
+
+def test_title_has_caption_and_id() -> None:
+    """One line, cut; a caption that cannot be made leaves the id."""
+
+    class Captioned(Demo):
+        def caption(self, item: Item) -> str:
+            return {"a": "What is\n" + "x" * 100}[item.task]
+
+    shown = case.title(Captioned(), replace(ITEM, task="a"), "demo/1")
+    assert shown == "What is " + "x" * 71 + "… (demo/1)"
+    assert case.title(Captioned(), replace(ITEM, task="b"), "demo/1") == "demo/1"
+    assert case.title(Demo(), ITEM, "demo/1") == "demo/1"
 
 
 def test_labels_name_benchmark_task_language_and_severity() -> None:

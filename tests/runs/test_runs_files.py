@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +18,11 @@ from pytest_llmprops.core.requests import Chat, Reply, Segment
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.verdicts import Verdict, record_of
 from pytest_llmprops.engine.request_log import RequestLog
-from pytest_llmprops.runs import record as record_module
 from pytest_llmprops.runs.json_lines import AppendedLines
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, check_run_folder, new_run_folder
 from pytest_llmprops.runs.replies import read_requests, reply_of
+from pytest_llmprops.runs.summary import summary_rows
 from tests.support.recorded import verdict
 
 
@@ -211,15 +213,38 @@ def test_answer_is_shown_without_a_request(tmp_path: Path) -> None:
 ONE = VerdictRecord("m", "b", "t", "en", "given", "1", "1", 0, "correct", 1.0, "a", "a", "as expected")
 
 
-def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a full disk, the record has only what was written before."""
-    monkeypatch.setattr(record_module, "open_record_file", lambda path, mode: open("/dev/full", mode))
+def test_verdicts_that_were_not_written_do_not_count(tmp_path: Path) -> None:
+    """On a full disk, the record has only what was written before: no part of a line, and nothing in memory."""
+    record = RunRecord(tmp_path, RunMetadata("run", expected=3))
+    record.add(ONE)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = (tmp_path / "verdicts.jsonl").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 50, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            record.add(replace(ONE, id="2"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (record.records, record.count) == ([ONE], 1)
+    record.add(replace(ONE, id="3"))
+    record.finish(replace(record.facts, complete=True, summary=summary_rows(record.records)))
+    assert [one.id for one in read_run(tmp_path).records] == ["1", "3"]
+
+
+def test_a_verdict_that_is_reported_again_is_found_in_the_file(tmp_path: Path) -> None:
+    """The same one is not repeated, another one is the latest, whatever else has a key with the same hash."""
     record = RunRecord(tmp_path, RunMetadata("run"))
-    with pytest.raises(OSError, match="No space left"):
-        record.add(ONE)
-    assert record.records == []
-    with pytest.raises(OSError, match="No space left"):
-        record.close()
+    many = [replace(ONE, id=str(n), reason="x" * 40 * n) for n in range(3000)]
+    for one in many:
+        record.add(one)
+    for one in many[::-100]:
+        record.add(one)
+    changed = replace(ONE, id="2999", status="wrong", score=0.0)
+    record.add(changed)
+    record.add(changed)
+    assert record.records == [*many[:-1], changed]
+    assert (record.count, record.replaced) == (3000, [many[-1]])
+    record.close()
 
 
 def test_a_folder_without_run_json_is_free_if_its_files_are_empty(tmp_path: Path) -> None:

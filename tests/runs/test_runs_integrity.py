@@ -113,7 +113,7 @@ def test_hash_is_that_of_the_lines_that_were_added(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"wrong"', b'"refused"'))
     record.add(verdict("0002"))
     facts = replace(record.facts, complete=True, expected=2, summary=summary_rows(record.records))
-    (line,) = record.problems(record.finished(facts))
+    (line,) = record.problems(record.finished(facts), record.records)
     assert line.startswith("verdicts.jsonl was changed after the run")
     record.finish(facts)
     assert "verdicts.jsonl was changed" in read_run(tmp_path).problems[-1]
@@ -302,7 +302,7 @@ def test_same_verdict_twice_is_written_once(tmp_path: Path) -> None:
     record.add(verdict("0002", "wrong"))
     assert [r.status for r in record.records] == ["correct", "wrong"]
     facts = replace(record.facts, complete=True, expected=2, summary=summary_rows(record.records))
-    (line,) = record.problems(record.finished(facts))
+    (line,) = record.problems(record.finished(facts), record.records)
     record.finish(facts)
     assert line.startswith("verdicts.jsonl has several verdicts on 1 items or samples (sums/0002)")
     assert read_run(tmp_path).problems == (line,)

@@ -100,6 +100,9 @@ class Dtails(Benchmark):
 
         return await evaluate(item, context, ask, protocol.settings, seed=protocol.seed)
 
+    def caption(self, item: Item) -> str:
+        return f"{item['concept']} → {item['label'][0]}: {item['target'] or item['sentence']}"
+
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Yield positions chosen, baselines, means over runs, and how translations were read."""
         from pytest_llmprops.benchmarks.dtails.metrics import metric_rows

@@ -111,6 +111,9 @@ class Eras(Benchmark):
 
         return evaluate_all(items, context, serve, protocol.settings)
 
+    def caption(self, item: Item) -> str:
+        return str(item["pair"].test)
+
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Yield tables 1 and 2 as rows: means over paradigms, computed from the records' values alone."""
         from pytest_llmprops.benchmarks.eras.metrics import metric_rows

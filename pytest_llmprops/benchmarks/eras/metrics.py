@@ -164,7 +164,7 @@ def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:
 
 #: With more degenerate segmentations than this, a remark says that the accuracy means nothing.
 MAX_DEGENERATE = 0.05
-#: With more undecided sites than this, a remark says how many there are. Segmenters leave up to 41% undecided.
+#: With more undecided sites than this, a remark says how many there are. Segmenters leave up to 38% undecided.
 MAX_UNDECIDED = 0.5
 #: With fewer paradigms than this, the mean number of words is that of a few frames.
 MIN_PARADIGMS = 20

@@ -119,6 +119,9 @@ class Homophones(Benchmark):
             verdict = judge(item, reply, context, settings.match, asks=number)
         return replace(verdict, values={**verdict.values, "first_correct": float(first.status == "correct")})
 
+    def caption(self, item: Item) -> str:
+        return f"{item['word']} → {item['answers'][0]}"
+
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Yield ``several_answers_rate``, first-ask accuracy, and the accuracy on groups of items."""
         for place, members in by_place(records).items():

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 from pytest_llmprops.cli.kit import add_seed_and_number, wrote
-from pytest_llmprops.core.errors import LLMPropsError
 
 
 def add_generate(command: argparse.ArgumentParser) -> None:
@@ -26,7 +25,10 @@ def add_generate(command: argparse.ArgumentParser) -> None:
 def add_import(command: argparse.ArgumentParser) -> None:
     """Add the arguments of ``runs import-homophones``."""
     command.add_argument(
-        "--data", type=Path, metavar="DIR", help="folder of published data (default: $LLMPROPS_DATA)"
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder of published data (default: $LLMPROPS_DATA, or the verdicts in this package, without texts)",
     )
     command.add_argument(
         "--out",
@@ -50,9 +52,7 @@ def _generate(options: argparse.Namespace) -> int:
 def _import(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
 
-    data = options.data or os.environ.get("LLMPROPS_DATA")
-    if not data:
-        raise LLMPropsError("no folder of published data: give it with --data DIR or LLMPROPS_DATA")
-    for folder, row in import_homophones(Path(data), options.out):
+    given = options.data or os.environ.get("LLMPROPS_DATA")
+    for folder, row in import_homophones(Path(given) if given else None, options.out):
         print(f"{folder}: {row}")
     return 0

@@ -305,6 +305,9 @@ class HTest(Benchmark):
         reply = await ask(question, role="reader")
         return _judge(item, reply, settings, {"chain_of_thought": _end(thought.text)})
 
+    def caption(self, item: Item) -> str:
+        return f"{item['text']} → {item['options'][item['answer']]}"
+
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Yield ``adjusted_accuracy`` (without unreadable replies, appendix D) and ``format_rate`` per task.
 

@@ -143,16 +143,16 @@ def _add_train(commands: Groups) -> None:
 def _train(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.htest.tools.training import DEFAULTS, FineTuning, run_experiment
 
-    arguments = ["--llm-protocol", "paper", "--llm-set", f"htest.k={options.k}", "-k", "not letter_geometry"]
-    if options.data is None:
-        arguments += ["--llm-source", "builtin"]
-    else:
-        arguments += ["--llm-source", "published", "--llm-data", str(options.data.resolve())]
-    if options.limit is not None:
-        arguments += ["--llm-limit", str(options.limit)]
-    exclude = _excluded([options.data] if options.data else [])
     experiment = FineTuning(
-        options.model, options.task or (), options.seeds, options.items, options.rank, exclude, arguments
+        options.model,
+        options.task or (),
+        options.seeds,
+        options.items,
+        options.rank,
+        exclude=_excluded([options.data] if options.data else []),
+        data=str(options.data.resolve()) if options.data else "",
+        limit=options.limit,
+        k=options.k,
     )
     settings = training_settings(options, DEFAULTS)
 

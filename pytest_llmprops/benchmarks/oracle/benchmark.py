@@ -141,6 +141,9 @@ class OracleChecker(Benchmark):
         if settings.linearity().target is not None:
             yield plan_remark(settings.linearity(), sentences)
 
+    def caption(self, item: Item) -> str:
+        return str(item["text"] if item.task == LINEARITY else item["first"])
+
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
         """Return the metrics of figure 6 and tables 1 to 5."""
         from pytest_llmprops.benchmarks.oracle.metrics import metric_rows

@@ -47,7 +47,7 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
     align = Aligner(ask, settings.alignment, settings.whole)
     if item.task == OWN:
         acceptance = await own_paraphrase(
-            item["first"], oracle, ParaphraseChecker(settings.pairs(), align), settings.askings
+            item["first"], oracle, ParaphraseChecker(settings.pairs(), align), rng, settings.askings
         )
         return _verdict(acceptance)
     pair = Pair(item["first"], item["second"], item["label"], item.fields.get("phrases"))

@@ -367,7 +367,7 @@ def sentences_of(tests: Iterable[OneTest], rule: Rule) -> list[tuple[int, Sample
 #                         tested sentence is changed
 # entities                entities of the answer, #E
 # tested                  those in the vectors, m
-# named                   tested entities that are named
+# named, named_by_vote    tested entities that are named; those about which no rule decided (appendix A.2)
 # not_literal             not in the sentence as the model writes them; left out of the vectors
 # contained               only inside longer entities; left out
 # no_synonym              without a valid replacement; left out
@@ -413,6 +413,7 @@ def answer_values(
         "entities": len(subject.answer),
         "tested": subject.m,
         "named": sum(bool(entity.named) for entity in subject.tested),
+        "named_by_vote": sum(synonym.is_voted for synonym in subject.synonyms),
         "not_literal": states.count("not_literal"),
         "contained": states.count("contained"),
         "no_synonym": candidates - subject.m if candidates <= MOST_ENTITIES else 0,

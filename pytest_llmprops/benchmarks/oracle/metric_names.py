@@ -21,6 +21,7 @@ DIRECTIONS = {
     "no_informative_test_rate": "none",
     "tests_per_sentence": "none", "document_acceptance_rate": "higher", "document_bound": "lower",
     "document_epsilon": "lower", "no_entities_rate": "none", "unmeasurable_rate": "none", "named_share": "none",
+    "named_by_vote_rate": "none",
     "decided_acceptance_rate": "higher", "null_decided_rate": "none", "label_overlap": "higher",
     "labelled_entity_acceptance_rate": "higher", "spearman": "none",
     "label_agreement": "higher", "yes_rate": "none", "provable_rate": "none", "acceptance_rate_paper": "higher",

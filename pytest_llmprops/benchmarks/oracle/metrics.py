@@ -422,7 +422,7 @@ def _no_bound(no: Sequence[Values], pairs: Pairs) -> Iterator[str]:
 
 
 def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
-    """Yield the metrics of a sanity check, and table 4."""
+    """Yield the metrics of a sanity check, table 4 and appendix B.3.3."""
     said = [v for v in values if v.get("said_yes", -1) >= 0]
     if place[0] == RANDOM:
         no = [v for v in said if v["said_yes"] == 0]
@@ -444,6 +444,12 @@ def sanity_metrics(place: Place, values: Sequence[Values]) -> Iterator[Metric]:
             for phi in PHIS:
                 hits = _hits(members, f"phi_{phi}")
                 yield rate(place, "provable_rate", hits, "none", group=f"{phi}, answer {answer}")
+        for phi in PHIS:
+            tested = [v for v in said if v.get(f"trust_{phi}") not in (None, *NOT_JUDGED)]
+            if tested:
+                for name, key in (("acceptance_rate", "trust"), ("acceptance_rate_paper", "trust_paper")):
+                    hits = [v[f"{key}_{phi}"] == 1 for v in tested]
+                    yield rate(place, name, hits, "higher", group=f"{phi}, answer no")
 
 
 # The lines of the summary about sentences: what an acceptance means, and what is accepted of null extractors.

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair, holds
+from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair, PairEvidence, holds
 from pytest_llmprops.benchmarks.oracle.paraphrase import Align, ParaphraseChecker, prove
 from pytest_llmprops.benchmarks.oracle.replies import (
     PARAPHRASES,
@@ -93,9 +93,15 @@ def _read_by(answers: Sequence[Answer]) -> str:
 
 
 async def own_paraphrase(
-    sentence: str, oracle: Oracle, checker: ParaphraseChecker, askings: int = ASKINGS
+    sentence: str,
+    oracle: Oracle,
+    checker: ParaphraseChecker,
+    rng: random.Random,
+    askings: int = ASKINGS,
 ) -> Acceptance:
     """Check whether the oracle always calls its own paraphrase equivalent, and try to prove it (second check).
+
+    If its first answer is no, that answer is also tested like that on any pair (appendix B.3.3).
 
     The paraphrase is the first one from prompt 7 that differs from the sentence. Outcomes:
 
@@ -105,7 +111,8 @@ async def own_paraphrase(
     - ``untested``: no paraphrase exists
 
     Values: those of :func:`self_consistency` (``consistent`` is also 1 for ``denied``, as in the paper), ``said_yes``
-    of the first answer, and those of ``Proof.values`` (table 4).
+    of the first answer, those of ``Proof.values`` (table 4), and if the first answer is no, those of its test, except
+    ``accepted`` and ``accepted_paper``.
 
     :raises BackendError: if a call could not be made.
     """
@@ -121,15 +128,21 @@ async def own_paraphrase(
     said = answers[0].said
     denied = acceptance.accepted and said is False
     words: list[JSON] = [answer.word for answer in answers]
-    evidence = {"sentence": sentence, "paraphrase": texts[0], "answers": words}
-    evidence[READ_BY] = _read_by(answers)
+    evidence: dict[str, JSON] = {"sentence": sentence, "paraphrase": texts[0], "answers": words}
+    evidence |= {READ_BY: _read_by(answers), "proof": proof.evidence.to_json()}
+    values = {**acceptance.values, "said_yes": -1.0 if said is None else float(said), **proof.values}
+    if said is False:
+        shown = PairEvidence(explanation=answers[0].explanation)
+        test = await checker.check_no(Pair(sentence, texts[0]), oracle, rng, {}, shown, proof)
+        evidence |= test.evidence
+        values |= {name: n for name, n in test.values.items() if not name.startswith("accepted")}
     return replace(
         acceptance,
         accepted=acceptance.accepted and not denied,
         outcome="denied" if denied else acceptance.outcome,
         why=f"{acceptance.why}: it denies its own paraphrase" if denied else acceptance.why,
-        evidence={**evidence, "proof": proof.evidence.to_json()},
-        values={**acceptance.values, "said_yes": -1.0 if said is None else float(said), **proof.values},
+        evidence=evidence,
+        values=values,
     )
 
 

@@ -218,7 +218,7 @@ class ParaphraseChecker:
             return Acceptance(False, outcome, why, evidence.to_json(), None, values)
         if answer.said:
             return await self._yes(x, oracle, values, evidence)
-        return await self._no(x, oracle, rng, values, evidence)
+        return await self.check_no(x, oracle, rng, values, evidence)
 
     async def proof(self, first: str, second: str, oracle: Oracle) -> Proof:
         """Try to prove that two sentences are equivalent, whatever the oracle answered."""
@@ -249,15 +249,29 @@ class ParaphraseChecker:
         shown = replace(evidence, proof=proof.evidence).to_json()
         return Acceptance(accepted, outcome, why, shown, None, values)
 
-    async def _no(
-        self, x: Pair, oracle: Oracle, rng: random.Random, values: dict[str, float], evidence: PairEvidence
+    async def check_no(
+        self,
+        x: Pair,
+        oracle: Oracle,
+        rng: random.Random,
+        values: Mapping[str, float],
+        evidence: PairEvidence,
+        proof: Proof | None = None,
     ) -> Acceptance:
+        """Test the answer that the sentences of ``x`` are not equivalent.
+
+        :param values, evidence: what is known before the test; the result has both, too.
+        :param proof: given if the second sentence is the oracle's own paraphrase of the first one: the attempt to prove
+            that they are equivalent. That paraphrase is not drawn for a test, which would compare it with itself.
+        :raises BackendError: if a call could not be made.
+        """
+        values = dict(values)
         (rho, alignment_values), paraphrases = await asyncio.gather(
-            self._own_alignment(x, oracle),
+            self._own_alignment(x, oracle, proof),
             asyncio.gather(*(self._paraphrases(sentence, oracle) for sentence in x.sentences)),
         )
         values |= alignment_values
-        candidates = await self._candidates(x, paraphrases, oracle)
+        candidates = await self._candidates(x, paraphrases, oracle, x.second if proof is not None else "")
         values |= candidate_values(candidates, paraphrases, self.settings.paraphrases)
         evidence = replace(
             evidence,
@@ -277,11 +291,14 @@ class ParaphraseChecker:
             accepted, _outcome_no(trust, paraphrases), why_no(trust, problem), shown, bound, values
         )
 
-    async def _own_alignment(self, x: Pair, oracle: Oracle) -> tuple[Rho, dict[str, float]]:
+    async def _own_alignment(
+        self, x: Pair, oracle: Oracle, proof: Proof | None
+    ) -> tuple[Rho, dict[str, float]]:
         """Return the alignment of the two sentences (category A), as the settings define it, and its values."""
         how = self.settings.indifferentiable
-        if self.settings.reference or how == "asked":
+        if proof is None and (self.settings.reference or how == "asked"):
             proof = await self.proof(x.first, x.second, oracle)
+        if proof is not None:
             return (proof.potential.rho if how == "potential" else proof.rho), proof.values
         if how == "random":
             return Rho(), {}
@@ -305,13 +322,17 @@ class ParaphraseChecker:
         return usable(reply, sentence, self.settings.paraphrases, self.settings.distance)
 
     async def _candidates(
-        self, x: Pair, paraphrases: Sequence[Paraphrases], oracle: Oracle
+        self, x: Pair, paraphrases: Sequence[Paraphrases], oracle: Oracle, left_out: str
     ) -> list[Candidate]:
-        """Return the paraphrases that can be drawn, and whether each can be aligned with the other sentence."""
+        """Return the paraphrases that can be drawn, and whether each can be aligned with the other sentence.
+
+        :param left_out: a paraphrase that is not drawn; empty if all can be.
+        """
         texts = [
             (text, source)
             for source in (1, 2)
             for text in self._usable(paraphrases[source - 1], x.sentences[source - 1])
+            if text != left_out
         ]
         if self.settings.indifferentiable == "random":
             return [Candidate(text, source) for text, source in texts]

@@ -227,6 +227,8 @@ def _tested(place: Place, group: str, records: Sequence[VerdictRecord]) -> Itera
         name = f"{outcome}_entity_rate"
         yield from _share(place, name, decided, _value(outcome), _value("tested"), group)
     yield from _share(place, "named_share", records, _value("named"), _value("tested"), group)
+    voted = [r for r in records if "named_by_vote" in r.values]
+    yield from _share(place, "named_by_vote_rate", voted, _value("named_by_vote"), _value("tested"), group)
     yield from _share(place, "lost_rate", records, _value("lost"), _slots, group)
     yield from _share(place, "both_rate", records, _value("both"), _slots, group)
     if sentences := math.fsum(r.values["sentences"] for r in records):

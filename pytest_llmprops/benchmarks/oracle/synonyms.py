@@ -30,6 +30,8 @@ _LABEL = re.compile(r"(?:synonym|entity|replacement)\s*\d*\s*:\s*", re.I)
 _REMARK = re.compile(r"\s*[(\[].*|\s+[-–—]+\s.*|:\s.*")
 _MARKS = " \t*_`\"“”„'‘’"
 _ARTICLE = re.compile(r"an?\s+(?=\S)", re.I)
+#: how ``Synonym.decided_by`` begins if the oracle voted
+_VOTE = "vote: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,11 @@ class Synonym:
     def key(self) -> str:
         """The normalised replacement."""
         return normalised(self.text)
+
+    @property
+    def is_voted(self) -> bool:
+        """True if no rule decided whether the entity is named, so that the oracle voted."""
+        return self.decided_by.startswith(_VOTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +118,7 @@ class Generator:
         prompt = fill(self.rules.prompts["named"], entity=entity.name, text=self.sentence)
         replies = await self.oracle.samples(prompt, range(self.named_votes))
         said = [answer for answer in map(read_named, replies) if answer is not None]
-        return 2 * sum(said) > len(said), f"vote: {sum(said)} of {len(said)} say named"
+        return 2 * sum(said) > len(said), f"{_VOTE}{sum(said)} of {len(said)} say named"
 
     async def _ask(self, entity: Entity, how: Literal["replace", "synonyms"], decided_by: str) -> _Offer:
         prompt = fill(

@@ -80,12 +80,17 @@ def probability(log_odds: float) -> float:
     return math.exp(log_odds) / (1 + math.exp(log_odds))
 
 
+#: Texts with fewer tokens are not checked for unknown ones.
+_LEAST_CHECKED = 8
+
+
 class HfSentimentModel(HfEncoder):
     """A binary classifier with two logits, or with one logit for the positive class.
 
     ``Reply.value`` is ``{"positive": p, "log_odds": x}`` with x = ln(p / (1 - p)), computed in 64 bits from the
     logits: close to 0 or 1, p can no longer order two sentences, but x can. ``[MASK]`` in a text is replaced
-    by the model's own mask token. A text that is too long for the model is an error.
+    by the model's own mask token. A text that is too long for the model is an error, and so is one whose tokens are
+    mostly unknown.
 
     :param positive: Index of the positive class, from :func:`positive_index`.
     """
@@ -106,7 +111,7 @@ class HfSentimentModel(HfEncoder):
             rows: dict[int, list[int]] = {}
             for index, request in enumerate(requests):
                 try:
-                    rows[index] = self._ids(request.text)
+                    rows[index] = self._known_ids(request.text)
                 except BackendError as error:
                     results[index] = error
             try:
@@ -118,6 +123,22 @@ class HfSentimentModel(HfEncoder):
             for index, score in zip(rows, scores, strict=False):
                 results[index] = self._reply(score, len(rows[index]), seconds)
             return [results[i] for i in range(len(requests))]
+
+    def _known_ids(self, text: str) -> list[int]:
+        """Return the token ids of a text; a text whose tokens are mostly unknown is an error.
+
+        A model that knows no token gives every text of one length the same score, which would pass for a measurement.
+        """
+        ids = self._ids(text)
+        unknown = 0 if self.tokenizer.unk_token_id is None else ids.count(self.tokenizer.unk_token_id)
+        # A few emoji are no sign of the wrong language.
+        if len(ids) >= _LEAST_CHECKED and 2 * unknown > len(ids):
+            raise BackendError(
+                f"{self._name}: {unknown} of the text's {len(ids)} tokens are unknown to its tokenizer; give a model"
+                " for the language and script of the text",
+                kind="request",
+            )
+        return ids
 
     def _log_odds(self, logits: Any, indices: list[int]) -> list[float]:
         wide = logits.double().cpu()

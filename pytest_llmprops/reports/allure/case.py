@@ -17,12 +17,14 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.registration import title_of
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Request, request_to_json
-from pytest_llmprops.core.texts import shortened, visible
+from pytest_llmprops.core.texts import one_line, shortened, visible
 from pytest_llmprops.core.verdicts import evidence_texts
 
 #: maximum characters of an attachment; a longer text keeps its beginning and end
 MOST = 60_000
 _HEAD = 10_000
+#: characters of a question in a description
+_QUESTION = 600
 #: one in this many passed cases has attachments
 SAMPLE = 20
 LANGUAGES = {"en": "English", "zh": "Chinese", "es": "Spanish"}
@@ -85,20 +87,41 @@ def labels(benchmark: Benchmark, item: Item, model: str) -> list[tuple[str, str]
     return [*pairs, ("tag", "control")] if control else pairs
 
 
-def description(benchmark: Benchmark, item: Item, doc: str, expected: str) -> str:
-    """Return what the case tests, as HTML paragraphs with escaped text.
+def title(benchmark: Benchmark, item: Item, name: str) -> str:
+    """Return the title of a case: what a person recognises the item by, and its id."""
+    try:
+        caption = one_line(benchmark.caption(item), 80)
+    except Exception:
+        # A mistake in a benchmark costs the title, not the result.
+        caption = ""
+    return f"{caption} ({name})" if caption else name
 
-    :param doc: the test function's docstring. :param expected: the expected answer; may be empty.
+
+def description(
+    benchmark: Benchmark, item: Item, doc: str, record: VerdictRecord | None, request: Request | None
+) -> str:
+    """Return the question, the expected and the given answer, and what the case tests, as escaped HTML paragraphs.
+
+    :param doc: the test function's docstring. :param record: the verdict; None for a case of several items.
+    :param request: the first request to the model; its end is the question, after examples and instructions. None
+        leaves out the question and the answer, of a case without calls or with ``--llm-attach none``.
     """
+    question = "" if request is None else prompt_text(request).strip()
+    if len(question) > _QUESTION:
+        question = "…" + question[-_QUESTION:]
+    parts = [_paragraph(f"Question: {question}")] if question else []
+    if record is not None and record.expected:
+        parts.append(_paragraph(f"Expected answer: {shortened(record.expected, 300)}"))
+    if record is not None and record.given and request is not None:
+        parts.append(_paragraph(f"Answer: {shortened(record.given, 300)}"))
     about = " ".join(filter(None, (benchmark.about, " ".join(doc.split()))))
     task = benchmark.task_about.get(item.task, "")
-    parts = [_paragraph(about)] if about else []
+    if about:
+        parts.append(_paragraph(about))
     if task:
         parts.append(_paragraph(f"{item.task.replace('_', ' ')}: {task}"))
     if item.task in benchmark.controls:
         parts.append(_paragraph("A control: it shows what the other clues alone are worth."))
-    if expected:
-        parts.append(_paragraph(f"Expected answer: {shortened(expected, 300)}"))
     return "".join(parts)
 
 

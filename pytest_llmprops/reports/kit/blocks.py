@@ -220,6 +220,7 @@ class Report:
     :param gates: the gates' results as recorded, with the run's id.
     :param warnings: problems of the runs: incomplete, damaged, errors.
     :param runs: (title, rows of facts) of each run.
+    :param changes: the tasks by change between two models, worst first: the first ones, and the others.
     """
 
     title: str
@@ -233,6 +234,15 @@ class Report:
     runs: tuple[tuple[str, Sequence[tuple[str, str]]], ...]
     items: ItemData
     upgrade: Upgrade | None = None
+    changes: tuple[Table, ...] = ()
+
+    @property
+    def tab(self) -> str:
+        """The title of the browser's tab, which shows its first words: the decision and the models."""
+        if len(self.gates) != 1 or self.upgrade is None:
+            return self.title
+        old, new = self.upgrade.names
+        return f"{self.gates[0][1].decision.upper()} · {new} over {old}"
 
     def items_of(self, loss: Loss) -> dict[str, str]:
         """Return the filter of the page's list that shows the lost items (see :class:`Cell`)."""

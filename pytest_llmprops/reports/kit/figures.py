@@ -11,17 +11,19 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import linear_regression
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_llmprops.core.contracts import fault_text
 from pytest_llmprops.core.texts import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Plot
 
+T = TypeVar("T")
 
 #: colour -> CSS variable
 INK = {
@@ -160,18 +162,33 @@ def legend(
 
 def draw(plot: Any) -> tuple[str, bytes]:
     """Return a plot as SVG text and as PNG; ``plot`` is called with this module's style."""
-    with _styled():
-        figure = plot()
+
+    def files(figure: Plot) -> tuple[str, bytes]:
         raster = io.BytesIO()
-        svg = _svg(figure)
         figure.savefig(raster, format="png", dpi=160, metadata={"Software": None})
-    return svg, raster.getvalue()
+        return _svg(figure), raster.getvalue()
+
+    return _drawn(plot, files)
 
 
 def draw_svg(plot: Any) -> str:
     """Return a plot as SVG text, as :func:`draw` does."""
+    return _drawn(plot, _svg)
+
+
+def _drawn(plot: Callable[[], Plot], write: Callable[[Plot], T]) -> T:
+    """Return the files of a plot; of one that cannot be drawn from the values of a record, of a plot that says so."""
     with _styled():
-        return _svg(plot())
+        try:
+            return write(plot())
+        except Exception as error:
+            from matplotlib.figure import Figure
+
+            empty = Figure(figsize=(7, 0.6))
+            empty.text(
+                0, 0.5, shortened(f"This figure cannot be drawn: {fault_text(error)}", 110), va="center"
+            )
+            return write(empty)
 
 
 @contextlib.contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.contracts import fault_text
+from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import counted, ruled_out
 from pytest_llmprops.core.records import MetricRow, SummaryRow, VerdictRecord
@@ -142,7 +143,7 @@ def place_label(place: Place, places: list[Place]) -> str:
 
 def tables(measured: Measured) -> list[Block]:
     """Return the table of results; with several series, a comparison and the collapsed counts."""
-    counts = _counts(measured)
+    counts = counts_table(measured)
     if len(measured.series) == 1:
         return [counts]
     return [_comparison(measured), Fold("Counts of every run", (counts,))]
@@ -159,7 +160,8 @@ def detailed(measured: Measured) -> list[Block]:
     return [Fold("Counts" if len(measured.series) == 1 else "Task by task", tuple(blocks))]
 
 
-def _counts(measured: Measured) -> Table:
+def counts_table(measured: Measured) -> Table:
+    """Return a table with the counts and the accuracy of each task and series."""
     several = len(measured.series) > 1
     sizes, others = columns_of("page", [row for s in measured.series for row in measured.rows(s)])
     columns = [("Task", False), ("Language", False), ("Items from", False)]
@@ -242,11 +244,13 @@ def metric_cell(measured: Measured, series: Series, row: MetricRow | None) -> Ce
     return replace(cell, items=item_link(measured, place_of(row), series))
 
 
-def change_cells(measured: Measured, place: Place) -> list[Cell]:
+def change_cells(measured: Measured, place: Place, *, is_brief: bool = False) -> list[Cell]:
     """Return three cells on the common items of two series on a place.
 
     The first has the difference in points, with interval and conclusion. The others have the numbers of items that
     the second series lost and gained, and open them.
+
+    :param is_brief: leave out which drop is ruled out.
     """
     first, second = measured.series
     # The first series' records have the tasks of the second: a task may depend on the answer.
@@ -260,7 +264,8 @@ def change_cells(measured: Measured, place: Place) -> list[Cell]:
         change = Cell("no common items")
     else:
         numbers = f"{points(result.difference)} ({point_range(result.low, result.high)})"
-        change = Cell(f"{numbers}, {described(result)}", result.difference)
+        conclusion = result.conclusion if is_brief else described(result)
+        change = Cell(f"{numbers}, {conclusion}", result.difference)
     sides = {"baseline": str(first.index), "candidate": str(second.index)}
     lost = sum(pair.candidate < pair.baseline for pair in pairs)
     gained = sum(pair.candidate > pair.baseline for pair in pairs)
@@ -271,6 +276,42 @@ def change_cells(measured: Measured, place: Place) -> list[Cell]:
             for tab, n in (("lost", lost), ("gained", gained))
         ),
     ]
+
+
+#: tasks in the first table of :func:`changes_by_task`
+FIRST = 8
+
+
+def changes_by_task(parts: Sequence[Measured]) -> tuple[Table, ...]:
+    """Return the headline tasks that two models have in common, by change, worst first: a table, and one of the others.
+
+    Tasks whose accuracy ranks no models, or is best at another value than 1, are left out.
+    """
+    rows = []
+    parts = [measured for measured in parts if len(measured.series) == 2]
+    for measured in parts:
+        facts = measured.facts
+        for place in measured.places:
+            task = place[0]
+            if task in measured.headline_tasks and task not in (*facts.unranked, *facts.accuracy_targets):
+                change, lost, gained = change_cells(measured, place, is_brief=True)
+                if change.value is not None:
+                    cells = (Cell(f"{facts.title}: {words(task)}"), Cell(language(place[1])))
+                    sides = (place_cell(measured, place, s) for s in measured.series)
+                    rows.append(
+                        (*cells, change, lost, gained, *(replace(c, low=None, high=None) for c in sides))
+                    )
+    rows.sort(key=lambda row: row[2].value or 0.0)
+    if not rows:
+        return ()
+    first, second = (s.starred for s in parts[0].series)
+    names = ("Change", "Lost", "Gained", first, second)
+    columns = (("Task", False), ("Language", False), *((name, True) for name in names))
+    note = f"Change: {second} minus {first} in points, with its 95% interval."
+    tables = [Table("Change by task", columns, tuple(rows[:FIRST]), note)]
+    if rows[FIRST:]:
+        tables.append(Table(f"{counted(len(rows) - FIRST, 'further task')}", columns, tuple(rows[FIRST:])))
+    return tuple(tables)
 
 
 def _comparison(measured: Measured) -> Table:
@@ -375,13 +416,23 @@ def _metrics(measured: Measured) -> Table:
 
 
 def section_of(measured: Measured) -> Section:
-    """Return a benchmark's section with its title.
+    """Return a benchmark's section with its title: the common one with a warning if its own cannot be made.
 
     :raises UsageError: if the registration's section is not a function that returns a :class:`Section`.
     """
     name = measured.benchmark
     make = find_registration(name).load("section") if name in benchmark_names() else None
-    made = (make or section)(measured)
+    try:
+        made = (make or section)(measured)
+    except LLMPropsError:
+        raise
+    except Exception as error:
+        # The verdicts may be of another version or person, and lack what the code expects.
+        if make is None:
+            raise
+        made = section(measured)
+        why = f"The tables and figures of {name} cannot be made from this record: {fault_text(error)}"
+        made = replace(made, blocks=(Note(why, "warn"), *made.blocks))
     if not isinstance(made, Section):
         raise UsageError(f"benchmark {name}, section: returns {made!r}, not a Section")
     return replace(made, key=name, title=measured.facts.title, about=measured.facts.about)

@@ -26,7 +26,7 @@ from pytest_llmprops.reports.kit.blocks import (
     joined,
     words,
 )
-from pytest_llmprops.reports.kit.generic import section_of
+from pytest_llmprops.reports.kit.generic import changes_by_task, section_of
 from pytest_llmprops.reports.kit.series import Measured, Series, Share, series_of
 from pytest_llmprops.reports.page.findings import findings
 from pytest_llmprops.reports.page.items import Spent, TaskOfSeries, items_of, upgrade_of
@@ -210,6 +210,7 @@ def report_on(
         runs=tuple((run.run_id, run_facts(run)) for run in runs),
         items=items,
         upgrade=upgrade_of(series),
+        changes=changes_by_task(parts) if len(series) == 2 else (),
     )
 
 

@@ -27,6 +27,8 @@ def to_markdown(report: Report) -> str:
     """Return the whole report; figures are linked as ``figures/NAME.svg``."""
     lines = [f"# {plain(report.title)}", ""]
     lines += [f"- {plain(text)}" for text in report.findings]
+    for changes in report.changes:
+        lines += ["", *table_lines(changes)]
     lines += ["", " · ".join(f"**{plain(name)}** {plain(value)}" for name, value in report.facts), ""]
     lines += [f"> **Note** {plain(text)}\n" for text in report.warnings]
     for run_id, gate in report.gates:

@@ -27,6 +27,7 @@ from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.registration import BenchmarkMetadata
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.strict_json import problem_of
+from pytest_llmprops.core.texts import did_you_mean
 from pytest_llmprops.runs.benchmark_metadata import facts_of
 
 PLACE = ("benchmark", "task", "language", "source")
@@ -182,9 +183,10 @@ class Gate:
                 if problem:
                     raise UsageError(f"{self.file}: rule '{rule.name}': {problem}")
             if not named and matching and all(matching.values()):
-                known = ", ".join(sorted({n for names in matching.values() for n in names}))
+                known = sorted({n for names in matching.values() for n in names})
                 raise UsageError(
-                    f"{self.file}: rule '{rule.name}': no metric '{rule.metric}'; there are {known}"
+                    f"{self.file}: rule '{rule.name}': no metric '{rule.metric}'; there are {', '.join(known)}"
+                    + did_you_mean(rule.metric, known)
                 )
 
 
@@ -214,7 +216,7 @@ def _there(rule: Rule, places: Sequence[ItemPlace]) -> str:
     for name, pattern in rule.where.items():
         values = sorted({getattr(p, name) for p in places})
         if not any(fnmatchcase(v, pattern) for v in values):
-            return f"{name} is one of {', '.join(values) or '(nothing)'}"
+            return f"{name} is one of {', '.join(values) or '(nothing)'}{did_you_mean(pattern, values)}"
     more = ", …" if len(places) > 12 else ""
     return "there are " + ", ".join("/".join(p[:4]) for p in places[:12]) + more
 
@@ -347,7 +349,9 @@ def _parsed(
     values = {}
     for key, value in table.items():
         if key not in known:
-            raise UsageError(f"{where}: unknown key {key!r}; there are {', '.join(known)}")
+            raise UsageError(
+                f"{where}: unknown key {key!r}; there are {', '.join(known)}{did_you_mean(key, known)}"
+            )
         try:
             values[key] = known[key](value)
         except ValueError as error:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fixtures.replies import homophone_replies
+from fixtures.replies import homophone_replies, labelled_replies
 from pytest_llmprops.benchmarks.homophones.answer_forms import forms_of
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, ask_about
 from pytest_llmprops.benchmarks.homophones.items import masked
@@ -34,13 +34,7 @@ LANGUAGES = ("en", "zh", "es")
 #: whether the replies offer the answer
 OFFERS = homophone_replies()
 #: whether the replies refuse, and whether they offer several answers
-LABELLED = [
-    json.loads(line)
-    for line in (builtin_data() / "homophones" / "labelled_replies.jsonl")
-    .read_text(encoding="utf-8")
-    .split("\n")
-    if line
-]
+LABELLED = labelled_replies("homophones/labelled_replies")
 
 
 def read(row: dict[str, Any], match: str = "word") -> Reading:

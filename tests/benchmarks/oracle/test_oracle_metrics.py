@@ -22,12 +22,13 @@ GOOD: dict[str, float] = {
     "no_synonym": 0, "con_o": 10, "con_rs": 8, "samples": 10, "unread": 0, "tests": 5, "tests_passed": 5,
     "combinations": 5000, "combinations_passed": 4000, "changed": 16, "sentences": 15, "identity": 12, "lost": 3,
     "both": 1, "extra": 2, "labelled": 4, "labelled_extracted": 3, "labelled_tested": 2,
+    "named_by_vote": 1,
 }  # fmt: skip
 #: a rejected sentence
 BAD = {
     **GOOD, "accepted": 0, "entities": 2, "tested": 1, "named": 1, "con_o": 5, "con_rs": 2, "tests_passed": 2,
     "combinations_passed": 500, "changed": 8, "sentences": 5, "identity": 0, "lost": 5, "both": 0, "extra": 8,
-    "labelled": 2, "labelled_extracted": 1, "labelled_tested": 1,
+    "labelled": 2, "labelled_extracted": 1, "labelled_tested": 1, "named_by_vote": 0,
 }  # fmt: skip
 EMPTY = {
     "accepted": 0, "no_entities": 1, "entities": 0, "tested": 0, "labelled": 2, "labelled_extracted": 0,
@@ -82,6 +83,7 @@ def test_linearity_by_hand() -> None:
         "label_overlap": (3 + 1 + 0 + 4) / (4 + 2 + 2 + 4),
         "a_rate": (0.8 + 0.1) / 2, "a_rate/accepted": 0.8, "a_test": (1 + 0.4) / 2, "con_o": 0.75, "con_rs": 0.5,
         "entities": 3.0, "linear_not_faithful_rate": 0.0, "identity_rate": 12 / 24, "named_share": 4 / 5,
+        "named_by_vote_rate": 1 / 5,
         "faithful_acceptance_rate": 1 / 2, "informative_acceptance_rate": 1 / 2,
         "lost_rate": 8 / 65, "both_rate": 1 / 65, "extra_per_sentence": 10 / 20,
     }  # fmt: skip
@@ -365,9 +367,14 @@ def test_sanity_checks_by_hand() -> None:
     asked = [record("consistency", n, result, "pair") for n, result in enumerate(many)]
     assert values(asked, "consistency") == {"consistency_rate": 3 / 4, "unreadable_rate": 2 / 6}
     assert rows(asked)["consistency", "consistency_rate", ""].n == 4
+    # By "or", the no is triangular evidence; by "and", it is not tested.
+    tested = {"trust_or": 2, "trust_paper_or": 0, "trust_and": 5, "trust_paper_and": 0}
     own = [
         record(
-            "own_paraphrase", n, {**result, "said_yes": said, "phi_or": phi_or, "phi_and": phi_and}, "pair"
+            "own_paraphrase",
+            n,
+            {**result, "said_yes": said, "phi_or": phi_or, "phi_and": phi_and, **({} if said else tested)},
+            "pair",
         )
         for n, (result, said, phi_or, phi_and) in enumerate(
             [
@@ -384,6 +391,7 @@ def test_sanity_checks_by_hand() -> None:
         "consistency_rate": 2 / 3, "unreadable_rate": 2 / 5, "yes_rate": 2 / 3,
         "provable_rate/or, answer yes": 1 / 2, "provable_rate/and, answer yes": 0.0,
         "provable_rate/or, answer no": 1.0, "provable_rate/and, answer no": 1.0,
+        "acceptance_rate/or, answer no": 0.0, "acceptance_rate_paper/or, answer no": 0.0,
     })  # fmt: skip
     drawn = [
         record("random_pair", 0, {"said_yes": 0, "accepted": 1, "phi_or": 0, "phi_and": 0}, "random"),

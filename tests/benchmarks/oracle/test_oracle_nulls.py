@@ -257,14 +257,15 @@ PAPER = ParaphraseSettings()
 
 
 def saying(*answers: bool | str) -> FakeOracle:
-    """Return an oracle that gives these answers in turn."""
+    """Return an oracle that gives these answers in turn, then no."""
     said = iter(answers)
-    return FakeOracle(lambda *_: next(said), paraphrases=lambda _: OF_DOG)
+    return FakeOracle(lambda *_: next(said, False), paraphrases=lambda _: OF_DOG)
 
 
 def own(fake: FakeOracle, table: Any = None) -> Acceptance:
     """Return the decision on the oracle's own paraphrase."""
-    return asyncio.run(own_paraphrase(DOG, fake.oracle, ParaphraseChecker(PAPER, Stub(table))))
+    checker = ParaphraseChecker(PAPER, Stub(table))
+    return asyncio.run(own_paraphrase(DOG, fake.oracle, checker, generator(0)))
 
 
 def test_self_consistency() -> None:
@@ -313,6 +314,38 @@ def test_a_denied_paraphrase_is_not_accepted(
     assert (acceptance.outcome, acceptance.accepted) == (outcome, outcome == "consistent")
     assert acceptance.values["consistent"] == consistent
     assert ("denies its own paraphrase" in acceptance.why) == (outcome == "denied")
+
+
+def test_a_no_about_an_own_paraphrase_is_tested() -> None:
+    """The answer of no is tested like that on any pair, with another paraphrase (appendix B.3.3); a yes is not."""
+    denied, other = OF_DOG
+
+    def says(first: str, second: str) -> bool:
+        return {first, second} != {DOG, denied}
+
+    fake = FakeOracle(says, paraphrases=lambda _: OF_DOG)
+    acceptance = own(fake, {(DOG, denied): "and", (other, denied): "or"})
+    assert acceptance.outcome == "denied"
+    asked = fake.asked("sentences")
+    assert asked[:7] == [(DOG, denied)] * 5 + [(other, denied), (other, DOG)]
+    assert (denied, denied) not in asked, "the paraphrase is not compared with itself"
+    assert acceptance.evidence["tests"] == [
+        {"outcome": "triangular", "source": 1, "paraphrase": other, "other": "yes", "own": "yes"}
+    ]
+    assert (acceptance.evidence["trust"], acceptance.evidence["explanation"]) == ("triangular", "as it is")
+    tested = {
+        "said_yes": 0,
+        "phi_and": 1,
+        "trust_or": 2,
+        "trust_paper_or": 0,
+        "category_or": 1,
+        "category_and": 3,
+    }
+    assert tested.items() <= acceptance.values.items()
+    assert "accepted" not in acceptance.values
+    said_yes = own(FakeOracle(perfect, paraphrases=lambda _: OF_DOG))
+    assert "trust_or" not in said_yes.values
+    assert "tests" not in said_yes.evidence
 
 
 def test_random_pairs() -> None:

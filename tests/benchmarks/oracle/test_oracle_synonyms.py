@@ -107,6 +107,8 @@ def test_named_by_vote() -> None:
     result, asked = synonyms(sentence, [("RV32E", "instruction set")], answer)
     assert (result[0].entity.named, result[0].decided_by) == (True, "vote: 6 of 10 say named")
     assert (result[0].text, result[0].how, result[0].votes) == ("RV64I", "replace", 7)
+    assert result[0].is_voted
+    assert not synonyms("Bella left.", [("Bella", "person")], answer)[0][0].is_voted
     questions = [chat.prompt for chat in asked]
     assert len(asked) == 18
     assert sorted(chat.sample for chat in asked[:11]) == list(range(11))

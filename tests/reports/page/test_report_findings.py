@@ -175,3 +175,26 @@ def test_a_gate_comes_first(tmp_path: Path, decision: str, passed: bool, words: 
     """If a gate decided, its decision is the heading."""
     gate = {"decision": decision, "passed": passed, "line": f"{decision}: all is met"}
     assert words == title(tmp_path, verdicts("asked", 9, 1, **HOMOPHONES), gate=gate)
+
+
+def test_tasks_by_change_worst_first(tmp_path: Path) -> None:
+    """The lost task is the first row, whatever its place in the run; controls are not in the table."""
+    tasks = ("uppercase", "start_vowel", "end_punctuation", "palindrome", "end_ly", "spelled_math", "rhyme",
+             "repeated_word", "hyphenated_word")  # fmt: skip
+    lost, gained = {"palindrome": 40}, {"rhyme": 90}
+    old = [r for task in tasks for r in verdicts(task, 80, 20, **HTEST, model="old")]
+    right = dict.fromkeys(tasks, 80) | lost | gained
+    new = [r for task in tasks for r in verdicts(task, right[task], 100 - right[task], **HTEST, model="new")]
+    controls = [verdicts("word_only", 90, 10, **HOMOPHONES, model=m) for m in ("old", "new")]
+    runs = [recorded(tmp_path / m, [*rows, *c, *asked(9, 1, model=m)]) for m, rows, c in
+            zip(("old", "new"), (old, new), controls, strict=True)]  # fmt: skip
+    report = report_on([read_run(folder) for folder in runs], {})
+    first, more = report.changes
+    rows = [[cell.text for cell in row] for table in (first, more) for row in table.rows]
+    assert rows[0][0] == "H-TEST: palindrome"
+    assert rows[0][2].startswith("−40.0 (")
+    assert [rows[0][3], rows[0][4], rows[0][5][:5], rows[0][6][:5]] == ["40", "0", "80.0%", "40.0%"]
+    assert rows[-1][0] == "H-TEST: rhyme"
+    assert len(first.rows) == 8
+    assert len(rows) == len(tasks) + 1
+    assert report_on([read_run(runs[0])], {}).changes == ()

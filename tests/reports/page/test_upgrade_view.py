@@ -150,9 +150,23 @@ def test_a_number_in_a_table_opens_its_tab(show: Open) -> None:
     assert listed(page) == ["sums/en/rhyme/0000"]
     assert page.get_by_role("tab", selected=True).inner_text() == "Lost 1"
     assert page.locator("#panel").get_attribute("aria-labelledby") == "tab-lost"
+    # The list is on the screen, and each row shows the end of the question.
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#tabs, #list tbody tr')].every(part => {"
+        " const { top, bottom } = part.getBoundingClientRect(); return top > 0 && bottom < innerHeight; })"
+    )
+    assert page.locator("#list tbody th .excerpt").inner_text() == "Which word rhymes with 0?"
     page.go_back()
     count(page, 8)
     assert page.get_by_role("tab", selected=True).inner_text() == "All 8"
+
+
+def test_search_by_a_regular_expression(show: Open) -> None:
+    """Between slashes; without them, and if it is not one, it is a text."""
+    page = show()
+    for text, found in (("/rhyme.0000$/", 2), ("rhyme.0000", 0), ("/rhyme[/", 0), ("RHYME/0000", 2)):
+        page.locator("#search").fill(text)
+        count(page, found)
 
 
 def test_two_replies_side_by_side_with_their_different_words(show: Open) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from pytest_llmprops.runs.export import write_whole
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.implicit import Score
+    from pytest_llmprops.benchmarks.eras.tools.sentiment_files import LabelledFile
     from pytest_llmprops.engine.session import OneModel
     from pytest_llmprops.models.spec import ModelSpec
 
@@ -90,10 +93,20 @@ def add_sentiment_accuracy(commands: Groups) -> None:
         "sentiment-accuracy",
         help="measure accuracy on labelled sentiment files (figure 5, and the test-set columns of table 2)",
         description="Files are tab- or comma-separated UTF-8, with the columns text and label (as in"
-        " ChnSentiCorp) or review and star (as in ASAP).",
+        " ChnSentiCorp) or reviewbody and star (as in ASAP). A classifier reads at most 512 tokens of a text.",
     )
-    command.add_argument("files", type=Path, nargs="+", metavar="FILE")
-    command.add_argument("--model", required=True, metavar="SPEC", help="hf:FOLDER, or a chat model")
+    command.add_argument(
+        "files",
+        type=Path,
+        nargs="*",
+        metavar="FILE",
+        help="labelled files (default: the test files of `data pull training` in LLMPROPS_DATA)",
+    )
+    models = command.add_mutually_exclusive_group(required=True)
+    models.add_argument("--model", metavar="SPEC", help="hf:FOLDER, or a chat model")
+    models.add_argument(
+        "--run", metavar="RUN", help="measure all models of a run, and write the rows into its folder"
+    )
     command.add_argument("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
     command.add_argument(
         "--out", type=Path, metavar="JSON", help="also write the rows to this file, for the report"
@@ -102,40 +115,92 @@ def add_sentiment_accuracy(commands: Groups) -> None:
 
 
 def _accuracy(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.eras.tools.sentiment_files import parse_labelled, sentiment_accuracy
-    from pytest_llmprops.core.errors import LLMPropsError, UsageError
+    from pytest_llmprops.benchmarks.eras.report.sentiment import NAME
+    from pytest_llmprops.cli.kit import recorded
+
+    specs, out, rows = {"": options.model}, options.out, list[dict[str, Any]]()
+    if options.run is not None:
+        run = recorded(options.run)
+        specs = {label: facts.spec for label, facts in run.facts.models.items() if not facts.imported}
+        out = out or run.folder / NAME
+    # Read all files before the first call, so that a malformed file costs nothing.
+    files = [_labelled(file) for file in options.files or _test_files()]
+    for label, text in specs.items():
+        rows += _measured(text, label, files, options.base_url)
+    if out is not None:
+        lines = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
+        write_whole(out, lambda draft: draft.write_text(lines, encoding="utf-8"))
+    return 0
+
+
+def _test_files() -> list[Path]:
+    """Return the test files of both corpora in ``LLMPROPS_DATA``.
+
+    :raises UsageError: if there is none.
+    """
+    from pytest_llmprops.core.errors import UsageError
+
+    data = os.environ.get("LLMPROPS_DATA", "")
+    names = ("asap/test.csv", "chnsenticorp/test.tsv")
+    files = [path for name in names if (path := Path(data) / "training" / name).is_file()]
+    if not data or not files:
+        raise UsageError(
+            "no labelled files: give FILE, or download some with `llmprops data pull training --dest DIR` and set"
+            " LLMPROPS_DATA=DIR"
+        )
+    return files
+
+
+def _labelled(file: Path) -> tuple[str, LabelledFile]:
+    """Return a labelled file with its name, which has that of the corpus if the folder has it."""
+    from pytest_llmprops.benchmarks.eras.report.sentiment import CORPORA
+    from pytest_llmprops.benchmarks.eras.tools.sentiment_files import parse_labelled
     from pytest_llmprops.data.files import DataFolder
+
+    name = file.name
+    if file.parent.name.casefold() in CORPORA and file.parent.name.casefold() not in name.casefold():
+        name = f"{file.parent.name}/{name}"
+    return name, parse_labelled(DataFolder(file.parent, "given").text(file.name), str(file))
+
+
+def _measured(
+    text: str, label: str, files: Sequence[tuple[str, LabelledFile]], base_url: str | None
+) -> list[dict[str, Any]]:
+    """Return a model's accuracy on each file, and print it.
+
+    :param text: its specification. :param label: its name in the rows; that of the specification if empty.
+    """
+    from pytest_llmprops.benchmarks.eras.tools.sentiment_files import sentiment_accuracy
+    from pytest_llmprops.core.errors import LLMPropsError, UsageError
     from pytest_llmprops.models.registry import find_backend, parse_spec
 
-    spec = parse_spec(options.model, base_url=options.base_url)
+    spec = parse_spec(text, base_url=base_url)
     kinds = find_backend(spec.backend).kinds(spec)
     if not kinds & {"sentiment", "chat"}:
-        raise UsageError(f"--model {options.model}: give a sentiment classifier (hf:FOLDER) or a chat model")
-    # Read all files before the first call, so that a malformed file costs nothing.
-    files = []
-    for file in options.files:
-        text = DataFolder(file.parent, "given").text(file.name)
-        files.append((file, parse_labelled(text, str(file))))
+        raise UsageError(f"--model {text}: give a sentiment classifier (hf:FOLDER) or a chat model")
+    is_chat = "sentiment" not in kinds
     rows: list[dict[str, Any]] = []
-    for file, labelled in files:
+    for name, labelled in files:
         texts = [row.text for row in labelled.rows]
-        scored, errors = asyncio.run(_scores(texts, spec, options.base_url, chat="sentiment" not in kinds))
+        texts, cut = (texts, 0) if is_chat or spec.backend != "hf" else _fitting(texts, spec.name)
+        scored, errors = asyncio.run(_scores(texts, spec, base_url, chat=is_chat))
         scores = [score for score, _ in scored]
         kept = [(row, s) for row, s in zip(labelled.rows, scores, strict=True) if s is not None]
         if not kept:
             raise LLMPropsError(
-                f"{file}: no text could be scored: {errors[0] if errors else 'no answer was read'}"
+                f"{name}: no text could be scored: {errors[0] if errors else 'no answer was read'}"
             )
         accuracy = sentiment_accuracy([row for row, _ in kept], [score for _, score in kept])
         rows.append(
             {
-                "model": spec.label,
-                "file": file.name,
+                "model": label or spec.label,
+                "file": name,
                 "accuracy": accuracy.value,
                 "ci_low": accuracy.ci_low,
                 "ci_high": accuracy.ci_high,
                 "correct": accuracy.correct,
                 "n": accuracy.n,
+                "cut": cut,
                 "errors": len(errors),
                 "no_answer": len(texts) - len(kept) - len(errors),
                 "left_out": labelled.left_out,
@@ -143,13 +208,26 @@ def _accuracy(options: argparse.Namespace) -> int:
                 "note": labelled.note,
             }
         )
-        print(_line(rows[-1]))
+        print((f"{label}, " if label else "") + _line(rows[-1]))
         for error in dict.fromkeys(errors[:3]):
             print(f"  not scored: {error}")
-    if options.out is not None:
-        text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
-        write_whole(options.out, lambda draft: draft.write_text(text, encoding="utf-8"))
-    return 0
+    return rows
+
+
+#: Tokens of a review that a classifier reads, as in training (`--window`).
+_WINDOW = 512
+
+
+def _fitting(texts: Sequence[str], model: str) -> tuple[list[str], int]:
+    """Return texts cut at their end to the tokens that a classifier takes, and how many were cut.
+
+    Without it, a long review would be an error, and the accuracy that of short reviews.
+    """
+    from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
+
+    encoder = Encoder(model, window=_WINDOW, option="--model hf:")
+    fitting = [encoder.fitting(text) for text in texts]
+    return fitting, sum(a != b for a, b in zip(texts, fitting, strict=True))
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -157,7 +235,12 @@ def _line(row: dict[str, Any]) -> str:
         f"{row['file']}: {100 * row['accuracy']:.1f} [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
     )
     text += f" on {row['n']} texts by {' and '.join(row['scored_by'])}"
-    labels = {"errors": "errors", "no_answer": "without an answer", "left_out": "left out"}
+    labels = {
+        "cut": f"cut to {_WINDOW} tokens",
+        "errors": "errors",
+        "no_answer": "without an answer",
+        "left_out": "left out",
+    }
     counted = [f"{row[key]} {name}" for key, name in labels.items() if row[key]]
     return (
         text + (f" ({', '.join(counted)})" if counted else "") + (f"; {row['note']}" if row["note"] else "")

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_llmprops.cli.kit import Groups, add_group
 from pytest_llmprops.cli.training import add_training_options, training_settings
 from pytest_llmprops.core.strict_json import JSON
 
 if TYPE_CHECKING:
-    pass
+    from pytest_llmprops.benchmarks.eras.tools.training.experiment import Experiment, Model
+    from pytest_llmprops.benchmarks.eras.tools.training.tables import TableRow
 
 What = TypeVar("What")
 _BASE = "google-bert/bert-base-chinese"
@@ -86,7 +88,7 @@ def _add_segmenter(group: Groups) -> None:
 def _chosen(options: argparse.Namespace, kind: Callable[..., What]) -> What:
     """Return the options of a training, whose fields have the names of the command's options."""
     names = inspect.signature(kind).parameters
-    return kind(**{name: getattr(options, name) for name in names})
+    return kind(**{name: getattr(options, name) for name in names if hasattr(options, name)})
 
 
 def _segmenter(options: argparse.Namespace) -> int:
@@ -300,48 +302,121 @@ def _add_options(command: argparse.ArgumentParser, data: str) -> None:
     )
     command.add_argument(
         "--eras",
-        type=Path,
-        metavar="DIR",
-        help="ERAS items: published data or a generated set (default: the built-in items)",
+        metavar="DIR|builtin",
+        help="ERAS items: a folder with published data or a generated set, or builtin (default: the published templates"
+        " in LLMPROPS_DATA, without them builtin)",
     )
     command.add_argument("--limit", type=int, metavar="N", help="measure N pairs per paradigm (default: all)")
     add_training_options(command)
 
 
-def _arguments(options: argparse.Namespace) -> list[str]:
-    words = []
-    if options.eras is not None:
-        words += ["--llm-source", "published", "--llm-data", str(options.eras.resolve())]
-    return words if options.limit is None else [*words, "--llm-limit", str(options.limit)]
+def _experiment(
+    options: argparse.Namespace, table: int, models: Callable[[str], Sequence[Model]], *names: str
+) -> Experiment:
+    """Return the experiment of the options of ``table1`` and ``table2``.
+
+    :param models: returns the models, given the items. :param names: the options that a later command must repeat.
+    """
+    from pytest_llmprops.benchmarks.eras.tools.training.experiment import (
+        Experiment,
+        chosen_items,
+        item_arguments,
+    )
+
+    items = chosen_items(options.eras, print)
+    arguments = item_arguments(items)
+    if options.limit is not None:
+        arguments += ["--llm-limit", str(options.limit)]
+    named: dict[str, JSON] = {name: str(getattr(options, name)) for name in names}
+    named |= {"eras": items, "limit": options.limit}
+    return Experiment(table, models(items), options.seeds, named, arguments, figures_in(options.out))
+
+
+def figures_in(out: Path) -> Callable[[int, Sequence[TableRow]], None]:
+    """Return a function that writes the figures of a table into a folder; notes say what each row is based on.
+
+    Table 1 has a figure by branching. Table 2 has figure 5, one plot per corpus, and its numbers as ``figure-5.csv``.
+    """
+    from pytest_llmprops.benchmarks.eras.tools.training.tables import figure5_csv
+    from pytest_llmprops.data.whole_files import write_text
+    from pytest_llmprops.reports.kit.figures import draw
+    from pytest_llmprops.reports.page.build import figure_files, write_file
+
+    def write(table: int, rows: Sequence[TableRow]) -> None:
+        plots = _branching(rows) if table == 1 else _figure5(rows)
+        for path, content in figure_files(out, {name: draw(plot) for name, plot in plots.items()}).items():
+            write_file(path, content)
+        if table == 2:
+            write_text(out / "figure-5.csv", figure5_csv(rows))
+
+    return write
+
+
+def _branching(rows: Sequence[TableRow]) -> dict[str, Callable[[], Any]]:
+    from pytest_llmprops.benchmarks.eras.report.segmenters import (
+        PANELS,
+        Accuracies,
+        BranchingRow,
+        branching_plot,
+    )
+
+    shown = []
+    for index, row in enumerate(rows):
+        values = {}
+        for group in PANELS:
+            test, control = (row.numbers.get((f"{part}_accuracy", group)) for part in ("test", "control"))
+            if test is not None and control is not None:
+                values[group] = Accuracies(test.value, control.value, test.low, test.high)
+        heading = "Trained here" if row.is_own else "The paper"
+        shown.append(BranchingRow(row.model, index if row.is_own else -1, heading, values))
+    return {"table-1": lambda: branching_plot(shown, _notes(rows))} if shown else {}
+
+
+def _figure5(rows: Sequence[TableRow]) -> dict[str, Callable[[], Any]]:
+    from pytest_llmprops.benchmarks.eras.report.sentiment import CorpusSpot, corpus_plot
+    from pytest_llmprops.benchmarks.eras.tools.training.tables import CORPORA, PAPER_ITEMS, figure5_rows
+
+    plots: dict[str, Callable[[], Any]] = {}
+    for corpus in CORPORA:
+        spots, own = [], []
+        for index, row in enumerate(figure5_rows(rows, corpus)):
+            accuracy, gper, eras = (
+                row.numbers.get(key)
+                for key in (("sentiment_accuracy", corpus), ("gper", ""), ("pair_accuracy", ""))
+            )
+            assert accuracy is not None
+            numbers = accuracy.value, gper and gper.value, eras and eras.value
+            spots.append(CorpusSpot(row.model, index if row.is_own else -1, *numbers))
+            own += [row] * row.is_own
+        if own:
+            labels = {spot.series: spot.label for spot in spots if spot.series >= 0}
+            notes = [*_notes(own), f"published: {PAPER_ITEMS.words()}"]
+            plots[f"figure-5-{corpus.casefold()}"] = partial(corpus_plot, spots, corpus, labels, notes)
+    return plots
+
+
+def _notes(rows: Sequence[TableRow]) -> list[str]:
+    return [f"{row.model}, {row.origin.source}: {row.origin.words()}" for row in rows]
 
 
 def _table1(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.eras.tools.training.experiment import (
-        Experiment,
-        run_experiment,
-        segmenters,
-    )
+    from pytest_llmprops.benchmarks.eras.tools.training.experiment import run_experiment, segmenters
     from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SMALL, SMALL_SETTINGS
 
     settings = training_settings(options, SMALL_SETTINGS if options.base == SMALL else None)
-    models = segmenters(options.data, options.base, options.only)
-    named: dict[str, JSON] = {"data": str(options.data), "base": options.base}
-    experiment = Experiment(1, models, options.seeds, named, _arguments(options))
+    experiment = _experiment(
+        options, 1, lambda items: segmenters(options.data, options.base, options.only, items), "data", "base"
+    )
     run_experiment(experiment, settings, options.out, plan=options.plan)
     return 0
 
 
 def _table2(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.eras.tools.training.experiment import (
-        Experiment,
-        classifiers,
-        run_experiment,
-    )
+    from pytest_llmprops.benchmarks.eras.tools.training.experiment import classifiers, run_experiment
 
-    models = classifiers(options.data, options.base, options.wwm_base, options.cws, options.only)
-    named: dict[str, JSON] = {
-        name: str(getattr(options, name)) for name in ("data", "base", "wwm_base", "cws")
-    }
-    experiment = Experiment(2, models, options.seeds, named, _arguments(options))
+    def models(items: str) -> Sequence[Model]:
+        return classifiers(options.data, options.base, options.wwm_base, options.cws, options.only, items)
+
+    experiment = _experiment(options, 2, models, "data", "base", "wwm_base", "cws")
     run_experiment(experiment, training_settings(options), options.out, plan=options.plan)
     return 0

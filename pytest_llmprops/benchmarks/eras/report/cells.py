@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import interval as limits
+from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.data.published_results import find
 from pytest_llmprops.reports.kit.blocks import Cell, visible
+from pytest_llmprops.reports.kit.figures import MUTED
 from pytest_llmprops.reports.kit.generic import item_link
 from pytest_llmprops.reports.kit.series import Measured, Series
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
 
 GROUPS = ("overall", "left", "right")
 PAPER = "the paper"
@@ -92,3 +98,15 @@ def published_cell(model: str, metric: str, *settings: str) -> Cell:
         if results:
             return percent_cell(results[0].value)
     return Cell("–")
+
+
+#: Height of a note below a plot, in inches.
+NOTE = 0.16
+
+
+def add_notes(figure: Plot, notes: Sequence[str]) -> None:
+    """Write notes at the bottom of a plot, one per line; it must leave :data:`NOTE` for each."""
+    width, height = figure.get_size_inches()
+    for line, note in enumerate(reversed(notes)):
+        place = (0.08 / width, (0.07 + NOTE * line) / height)
+        figure.text(*place, shortened(note, 125), fontsize=7, color=MUTED, va="bottom")

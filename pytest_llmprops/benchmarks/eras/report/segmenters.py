@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT
 from pytest_llmprops.benchmarks.eras.report.cells import (
     GROUPS,
+    NOTE,
+    add_notes,
     grouped_columns,
     grouped_rows,
     leading_cells,
@@ -64,14 +66,15 @@ class BranchingRow:
     values: Mapping[str, Accuracies]
 
 
-def branching_plot(rows: Sequence[BranchingRow]) -> Plot:
+def branching_plot(rows: Sequence[BranchingRow], notes: Sequence[str] = ()) -> Plot:
     """Return a plot with a panel per branching: one line per model, from its control to its test accuracy.
 
-    :param rows: in the order shown; rows with one heading are neighbours.
+    :param rows: in the order shown; rows with one heading are neighbours. :param notes: lines below the panels.
     """
     headings = dict.fromkeys(row.heading for row in rows)
     names = [shortened(row.label, 28) for row in rows]
     left, right, gap, top, bottom = room([*names, *headings]), 0.15, 0.3, 0.62, 0.36
+    bottom += NOTE * len(notes)
     height = _ROW * (len(rows) + _HEADING * len(headings))
     figure = new_figure(WIDTH, top + height + bottom)
     width = (WIDTH - left - right - gap) / len(PANELS)
@@ -100,6 +103,7 @@ def branching_plot(rows: Sequence[BranchingRow]) -> Plot:
         axes.set_ylim(at + 0.2, 0)
         axes.set_title(title, loc="left", fontsize=9.5, pad=5, color=TEXT)
     _legend(figure)
+    add_notes(figure, notes)
     return figure
 
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS
 from pytest_llmprops.benchmarks.eras.report.cells import (
+    NOTE,
     Row,
+    add_notes,
     grouped_columns,
     grouped_rows,
     leading_cells,
@@ -96,14 +98,24 @@ class CorpusSpot:
     accuracy: float | None
 
 
-def corpus_plot(spots: Sequence[CorpusSpot], corpus: str, labels: Mapping[int, str]) -> Plot:
-    """Return a plot of two panels, GPER and ERAS accuracy; hollow diamonds are the paper's models."""
-    figure = new_figure(WIDTH, 3.6)
+def corpus_plot(
+    spots: Sequence[CorpusSpot], corpus: str, labels: Mapping[int, str], notes: Sequence[str] = ()
+) -> Plot:
+    """Return a plot of two panels, GPER and ERAS accuracy; hollow diamonds are the paper's models.
+
+    :param notes: lines below the panels.
+    """
+    more = NOTE * len(notes)
+    height = 3.6 + more
+    figure = new_figure(WIDTH, height)
     left, right = figure.subplots(1, 2, sharex=True)
-    figure.subplots_adjust(left=0.09, right=0.98, top=0.86, bottom=0.15, wspace=0.28)
+    figure.subplots_adjust(
+        left=0.09, right=0.98, top=1 - 0.5 / height, bottom=(0.54 + more) / height, wspace=0.28
+    )
     _panel(left, [(s, s.gper) for s in spots], corpus, "GPER", None)
     _panel(right, [(s, s.accuracy) for s in spots], corpus, "ERAS accuracy", 0.5)
     legend(figure, labels, any(s.series < 0 for s in spots), chance=False)
+    add_notes(figure, notes)
     return figure
 
 
@@ -167,6 +179,7 @@ def _sentiment(measured: Measured, places: list[Place]) -> Table:
     rows: list[Row] = []
     for s, place, cells in leading_cells(measured, places):
         cells += [measured_cell(measured, s, name, place, "overall", interval=True) for name in SCORED]
+        cells += [measured_cell(measured, s, "tie_rate", place, "")]
         cells += [measured_cell(measured, s, "sentiment_difference", place, group) for group in SENTIMENTS]
         cells += [
             percent_cell(accuracies[s.index][c]["accuracy"]) if c in accuracies[s.index] else Cell("–")
@@ -177,19 +190,23 @@ def _sentiment(measured: Measured, places: list[Place]) -> Table:
         "2",
         lambda model: [
             *(published_cell(model, name, "overall", "") for name, _ in SCORED.values()),
+            Cell("–"),
             *(published_cell(model, "difference", group) for group in SENTIMENTS),
             *(published_cell(model, "sentiment_accuracy", corpus) for corpus in corpora),
         ],
     )
     columns = [("Model", False), ("Items from", False), *((heading, True) for _, heading in SCORED.values())]
-    columns += [(f"Diff. {group}", True) for group in SENTIMENTS] + [(visible(c), True) for c in corpora]
+    columns += [(name, True) for name in ("Ties", *(f"Diff. {group}" for group in SENTIMENTS))]
+    columns += [(visible(c), True) for c in corpora]
     return Table(
         "Sentiment (Table 2)",
         tuple(columns),
         tuple(rows),
         "All values are on a scale of 0 to 100. The best accuracy is 50. Lower GPER, necessity and sufficiency are"
-        " better; they are computed as in the authors' code, over all pairs. Diff.: control minus test probability of"
-        " the positive class, best at 0. Intervals are over"
+        " better; they are computed as in the authors' code, over all pairs. Ties: pairs with equal scores; a tie is"
+        " correct for the accuracy, and an error for necessity and sufficiency. With 100 ties, the other values say"
+        " nothing."
+        " Diff.: control minus test probability of the positive class, best at 0. Intervals are over"
         " paradigms (95%). Humans: derived from the paper's ranking study (section 4.1). The last columns are"
         " accuracies on labelled files (`llmprops eras sentiment-accuracy`).",
     )
@@ -244,7 +261,7 @@ def _figures(measured: Measured, places: list[Place]) -> list[Block]:
         spots += _published_spots(corpus)
         blocks.append(
             Figure(
-                f"eras-{len(blocks)}",
+                f"eras-figure-5-{len(blocks)}",
                 f"Accuracy on {visible(corpus)} against ERAS (figure 5)",
                 f"Accuracy on {visible(corpus)} against GPER and ERAS accuracy of "
                 f"{', '.join(spot.label for spot in spots)}; the numbers are in the table above.",

@@ -19,7 +19,7 @@ from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.core.texts import utf8
 from pytest_llmprops.training.task import DataFile
 
-_TEXT = ("text", "text_a", "review", "sentence", "content")
+_TEXT = ("text", "text_a", "review", "reviewbody", "sentence", "content")
 _LABEL = ("label", "labels", "sentiment", "y")
 #: ASAP has a column of stars instead of labels.
 _STARS = "star"
@@ -61,8 +61,8 @@ class SentimentAccuracy:
 def parse_labelled(text: str, name: str) -> LabelledFile:
     """Parse a labelled file: tab- or comma-separated, with or without a header.
 
-    A header names a text column (text, text_a, review, sentence, content) and a label column: label, labels,
-    sentiment or y, as in ChnSentiCorp's files, or ``star`` (1 to 5), as in ASAP's. Other columns are ignored.
+    A header names a text column (text, text_a, review, reviewbody, sentence, content) and a label column: label,
+    labels, sentiment or y, as in ChnSentiCorp's files, or ``star`` (1 to 5), as in ASAP's. Other columns are ignored.
     Without a header a row is label and text, in either order. Labels are 1/0, positive/negative, pos/neg, 1/-1,
     正面/负面 and others. Tab-separated files have no quoting.
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_llmprops.benchmark_registry import find_registration
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones, read_rules
 from pytest_llmprops.benchmarks.homophones.items import ASKED, EDITIONS, items
 from pytest_llmprops.core.errors import DataError, UsageError
@@ -17,7 +18,7 @@ from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, ProtocolMetadata
 from pytest_llmprops.core.verdicts import Verdict, record_of
-from pytest_llmprops.data.files import DataFolder, read_manifest
+from pytest_llmprops.data.files import DataFolder, data_folder, read_manifest
 from pytest_llmprops.runs.record import RunRecord, first_facts, new_run_folder
 from pytest_llmprops.runs.summary import metric_rows, summary_rows
 
@@ -31,16 +32,50 @@ _NOT_MODELS = {
     "id",
     "function_word",
 }
+#: the authors' verdicts on their items, by id
+SHIPPED = "homophones/published_verdicts.csv"
 NOTE = "verdicts imported from the authors' file; no reply was published, and refusals count as wrong"
 
 
-def import_homophones(data: Path, out: Path) -> Iterator[tuple[Path, str]]:
+def import_homophones(data: Path | None, out: Path) -> Iterator[tuple[Path, str]]:
     """Write one run per model under ``out``; yield each run's folder and its scores as text.
 
-    :param data: The folder of published data.
+    :param data: The folder of published data; None for the authors' verdicts that this package has, without the texts.
     :raises DataError: for a cell that is neither Y nor N, or if no file has a model's column.
     """
-    folder = DataFolder(data, "published")
+    folder = (
+        DataFolder(data_folder(find_registration(Homophones.name)), "builtin")
+        if data is None
+        else DataFolder(data, "published")
+    )
+    verdicts = _shipped(folder) if data is None else _published(folder)
+    if not verdicts:
+        raise DataError(f"{data}/homophones: no file has a column of verdicts (GPT-3.5, GPT-4, …)")
+    if data is not None:
+        folder.verify(read_manifest())
+    targets = {model: out / _run_name(model) for model in verdicts}
+    for target in targets.values():
+        if (target / "run.json").exists():
+            raise UsageError(f"{target}: already holds a run; give a new folder with --out DIR")
+    for model, judged in verdicts.items():
+        yield _write(model, judged, folder, targets[model])
+
+
+def _shipped(folder: DataFolder) -> dict[str, list[tuple[Item, bool]]]:
+    """Return the verdicts of the file of this package, whose items have ids but no texts."""
+    verdicts: dict[str, list[tuple[Item, bool]]] = {}
+    for number, row in enumerate(folder.csv(SHIPPED), 1):
+        _, language, _ = row["id"].split("/")
+        fields = {"answers": ("",), "function_word": row["function_word"] == "1"}
+        item = Item(row["id"], ASKED, language, "published", fields=fields)
+        for column, cell in row.items():
+            if column not in _NOT_MODELS:
+                verdicts.setdefault(column, []).append((item, _yes(cell, SHIPPED, number, column)))
+    return verdicts
+
+
+def _published(folder: DataFolder) -> dict[str, list[tuple[Item, bool]]]:
+    """Return the verdicts of the authors' files."""
     by_language: dict[str, list[Item]] = {}
     for item in items(folder, read_rules(folder).words):
         if item.task == ASKED:
@@ -56,15 +91,7 @@ def import_homophones(data: Path, out: Path) -> Iterator[tuple[Path, str]]:
                 if column.strip().lower() in _NOT_MODELS:
                     continue
                 verdicts.setdefault(column.strip(), []).append((item, _yes(cell, path, number, column)))
-    if not verdicts:
-        raise DataError(f"{data}/homophones: no file has a column of verdicts (GPT-3.5, GPT-4, …)")
-    folder.verify(read_manifest())
-    targets = {model: out / _run_name(model) for model in verdicts}
-    for target in targets.values():
-        if (target / "run.json").exists():
-            raise UsageError(f"{target}: already holds a run; give a new folder with --out DIR")
-    for model, judged in verdicts.items():
-        yield _write(model, judged, folder, targets[model])
+    return verdicts
 
 
 def _run_name(model: str) -> str:

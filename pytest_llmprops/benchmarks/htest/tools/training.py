@@ -64,7 +64,9 @@ class FineTuning:
     :param items: Training items of a task, half of them A.
     :param rank: Rank of the adapter's matrices.
     :param exclude: Texts that no training item may have, besides those of the built-in items.
-    :param arguments: Arguments of pytest, which choose the items and settings of the measurements.
+    :param data: Folder with published data to measure; empty for the built-in items.
+    :param limit: Measured items of a task; None for all.
+    :param k: Number of examples in the prompts that measure.
     """
 
     model: str
@@ -73,7 +75,16 @@ class FineTuning:
     items: int = 1000
     rank: int = 16
     exclude: Collection[str] = ()
-    arguments: Sequence[str] = ()
+    data: str = ""
+    limit: int | None = None
+    k: int = 50
+
+    @property
+    def arguments(self) -> list[str]:
+        """The arguments of pytest that choose the items and settings of the measurements."""
+        words = ["--llm-protocol", "paper", "--llm-set", f"htest.k={self.k}", "-k", "not letter_geometry"]
+        words += ["--llm-source", *(("published", "--llm-data", self.data) if self.data else ("builtin",))]
+        return words if self.limit is None else [*words, "--llm-limit", str(self.limit)]
 
 
 def base_of(model: str) -> ModelSpec:
@@ -212,6 +223,7 @@ def train_task(
         base=spec.name,
         use=[f"pytest --pyargs pytest_llmprops.suites.test_htest --model hf:{out}"],
         files=[_file("training", task, rows), _file("held out", task, held_out)],
+        lines=len(rows),
         assumed=[
             "an adapter (LoRA) instead of a training of all weights on OpenAI's platform",
             f"its rank ({options.rank}), its scale (twice the rank), its dropout ({_DROPOUT}), and all linear layers",
@@ -278,7 +290,9 @@ def run_experiment(
         "seeds": options.seeds,
         "items": options.items,
         "rank": options.rank,
-        "arguments": list(options.arguments),
+        "data": options.data,
+        "limit": options.limit,
+        "k": options.k,
         **asdict(settings),
     }
     begin(out, description)

@@ -177,7 +177,7 @@ def provable_table(measured: Measured) -> Table:
 
 
 def own_table(measured: Measured) -> Table:
-    """Return table 4: the model's own paraphrases."""
+    """Return table 4, and what is accepted of the answers of no (appendix B.3.3): the model's own paraphrases."""
     rows: list[Row] = []
     for s, place in _each(measured, OWN, "yes_rate"):
         said = measured.metric(s, "yes_rate", place)
@@ -188,6 +188,7 @@ def own_table(measured: Measured) -> Table:
             for answer in ("yes", "no")
             for phi in PHI
         ]
+        cells += [own(measured, s, "acceptance_rate_paper", place, f"{phi}, answer no") for phi in PHI]
         rows.append(tuple(cells))
     [yes] = find(paper="oracle", table="4", metric="yes_count")
     assert yes.n is not None
@@ -197,14 +198,17 @@ def own_table(measured: Measured) -> Table:
         for answer in ("yes", "no")
         for phi in PHI
     ]
+    cells += [printed("appendix B.3.3", "acceptance_rate", "own paraphrases")] * len(PHI)
     rows.append(
         (Cell(yes.model), Cell(PAPER), Cell(f"{yes.n:,}", yes.n), Cell(as_printed(share), share), *cells)
     )
     names = [f"Says {answer}: provable, {phi}" for answer in ("yes", "no") for phi in PHI.values()]
+    names += [f"Says no: accepted, {phi}" for phi in PHI.values()]
     return Table(
         "Own paraphrases (Table 4)",
         headings(("Model", "Sentences from"), ("Paraphrases", "Says yes", *names)),
         tuple(rows),
+        "Answers of no are accepted by the paper's rule: unless there is triangular evidence (appendix B.3.3).",
     )
 
 

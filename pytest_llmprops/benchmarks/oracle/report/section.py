@@ -7,7 +7,11 @@ from typing import Any
 
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, RULES, YES
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
-from pytest_llmprops.benchmarks.oracle.report.cases import linearity_cases, pair_cases
+from pytest_llmprops.benchmarks.oracle.report.cases import (
+    denied_paraphrases,
+    linearity_cases,
+    pair_cases,
+)
 from pytest_llmprops.benchmarks.oracle.report.figures import (
     MOST_DRAWN,
     Bar,
@@ -82,7 +86,7 @@ def section(measured: Measured) -> Section:
             *pair_search_blocks(measured),
         ]
     if OWN in tasks:
-        blocks.append(own_table(measured))
+        blocks += [own_table(measured), *denied_paraphrases(measured)]
     if tasks & {CONSISTENCY, OWN, RANDOM}:
         blocks.append(sanity_table(measured))
     return Section((*blocks, *detailed(measured), *fine_print(measured)))

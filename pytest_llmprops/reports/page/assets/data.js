@@ -77,6 +77,13 @@ function replyOf(text) {
   return (last && last[2]) || text[TEXT.given];
 }
 
+// The end of the first prompt, after examples and instructions.
+function questionOf(text) {
+  const own = text[TEXT.calls].find((call) => call[0] === "subject") || text[TEXT.calls][0];
+  const end = own ? own[1].at(-1)[1][1].trim() : "";
+  return end.length > 160 ? `…${end.slice(-160)}` : end;
+}
+
 // Tokens, seconds and USD of all calls of a row; USD is null if a price is unknown.
 function usageOf(text) {
   return text[TEXT.calls].reduce(([sent, received, seconds, cost], [, , , , used]) => [

@@ -110,12 +110,15 @@ async function items() {
 
   async function find(query, alive) {
     if (hits.query === query) return true;
+    // A text between slashes is a regular expression. One that is not finished yet is a text.
+    let pattern = null;
+    if (/^\/.+\/$/.test(query)) try { pattern = new RegExp(query.slice(1, -1), "im"); } catch { /* a text */ }
     const rows = new Uint8Array(data.count);
     const complete = await eachText(data, (row, text) => {
       // The lower-case text of a row is kept with its chunk.
       text.haystack ??= [data.id(row), text[TEXT.expected], text[TEXT.given], text[TEXT.reason],
         ...text[TEXT.calls].flatMap((call) => [call[2], ...call[1].map(([, held]) => held[1])])].join("\n").toLowerCase();
-      if (text.haystack.includes(query)) rows[row] = 1;
+      if (pattern ? pattern.test(text.haystack) : text.haystack.includes(query)) rows[row] = 1;
     }, alive, progress);
     if (complete) hits = { query, rows };
     return complete;
@@ -229,6 +232,11 @@ async function items() {
   function line(entry, texts, isOpen) {
     const row = rowOf(entry);
     const clip = (text) => foreign("span", text.slice(0, 300), { class: "text clip" });
+    // The answer that was read, and the reply if it has more.
+    const answered = (text) => {
+      const reply = replyOf(text).trim();
+      return reply === text[TEXT.given].trim() ? [clip(reply)] : [clip(text[TEXT.given]), foreign("span", reply.slice(0, 200), { class: "text clip excerpt" })];
+    };
     // The sides of a pair that have a row, in order.
     const [before, after] = isPaired() ? [pairs.shown[0][entry], pairs.shown[1][entry]] : [-1, row];
     const cell = {
@@ -236,8 +244,8 @@ async function items() {
         ? [before >= 0 ? mark(data.name(before, "status")) : "–", " → ", after >= 0 ? mark(data.name(after, "status")) : "–"]
         : [mark(data.name(row, "status"))]),
       expected: () => [clip(texts.at(-1)[TEXT.expected])],
-      before: () => (before >= 0 ? [clip(texts[0][TEXT.given])] : []),
-      given: () => (after >= 0 ? [clip(texts.at(-1)[TEXT.given])] : []),
+      before: () => (before >= 0 ? answered(texts[0]) : []),
+      given: () => (after >= 0 ? answered(texts.at(-1)) : []),
       series: () => [data.name(row, "series")],
       task: () => [words(data.task[number(entry, "task")])],
       language: () => [words(data.name(row, "language"))],
@@ -246,7 +254,8 @@ async function items() {
       const attributes = { class: optional.has(column) ? `optional ${column}` : column };
       if (column !== "id") return element("td", attributes, ...cell[column]());
       return element("th", { ...attributes, scope: "row" },
-        element("button", { type: "button", "aria-expanded": String(isOpen), class: "open" }, ...breakable(idOf(entry))), reviews.badge(rowsOf(entry)));
+        element("button", { type: "button", "aria-expanded": String(isOpen), class: "open" }, ...breakable(idOf(entry))), reviews.badge(rowsOf(entry)),
+        foreign("span", questionOf(texts.at(-1)), { class: "text clip excerpt" }));
     });
     const made = element("tr", {}, ...cells);
     made.querySelector(".open").addEventListener("click", () => open(isOpen ? "" : entry));
@@ -391,9 +400,9 @@ async function items() {
       if (old in wanted) found[name] = Number(wanted[old]) + 1;
     }
     restore(found);
-    refresh({ push: true });
-    document.getElementById("items").scrollIntoView();
     document.getElementById("items-title").focus({ preventScroll: true });
+    // The height of the page depends on the list.
+    refresh({ push: true }).then(() => document.getElementById(isPaired() ? "tabs" : "panel").scrollIntoView({ behavior: "instant" }));
   }
   document.querySelectorAll("[data-filter]").forEach((button) => button.addEventListener("click", () => reveal(JSON.parse(button.dataset.filter))));
 

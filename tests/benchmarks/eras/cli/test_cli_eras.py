@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,17 @@ import pytest
 from pytest_llmprops.benchmarks.eras import cli as command
 from pytest_llmprops.benchmarks.eras.cli import add_generate
 from pytest_llmprops.benchmarks.eras.paradigms import Paradigm
+from pytest_llmprops.benchmarks.eras.report.sentiment import accuracies_by_corpus
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair, threshold
 from pytest_llmprops.benchmarks.eras.tools import generation as generate_eras
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, read_set, write_set
+from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
 from pytest_llmprops.cli.kit import Command
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder, read_manifest
-from tests.support.training import needs_train, write_reviews
+from tests.support.eras_records import implicit, write
+from tests.support.training import needs_train, save_base, write_reviews
 
 
 def call(*arguments: str) -> int:
@@ -282,6 +286,46 @@ def test_sentiment_accuracy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "3 texts by sampling" in line
     [row] = json.loads(out.read_text(encoding="utf-8"))
     assert (row["correct"], row["n"], row["errors"], row["scored_by"]) == (2, 3, 0, ["sampling"])
+
+
+def test_sentiment_accuracy_of_a_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--run` measures all models of a run on the downloaded test files, and the report finds the rows."""
+    models = {name: {"spec": f"fake:constant?text={name}"} for name in "AB"}
+    folder = write(
+        tmp_path / "run", [replace(implicit(1, 0.4, 0.6), model=name) for name in "AB"], models=models
+    )
+    monkeypatch.delenv("LLMPROPS_DATA", raising=False)
+    assert run("eras", "sentiment-accuracy", "--run", folder) == 2
+    assert "`llmprops data pull training --dest DIR` and set LLMPROPS_DATA=DIR" in one_error(capsys)
+    write_reviews(tmp_path / "training" / "chnsenticorp" / "test.tsv", ("很好", 1), ("不好", 0), ("不错", 1))
+    monkeypatch.setenv("LLMPROPS_DATA", str(tmp_path))
+    assert run("eras", "sentiment-accuracy", "--run", folder) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(" [")[0] for line in lines] == [
+        "A, chnsenticorp/test.tsv: 66.7", "B, chnsenticorp/test.tsv: 33.3",
+    ]  # fmt: skip
+    found = {name: accuracies_by_corpus(folder, name) for name in "AB"}
+    assert {name: rows["ChnSentiCorp"]["accuracy"] for name, rows in found.items()} == {
+        "A": pytest.approx(2 / 3), "B": pytest.approx(1 / 3),
+    }  # fmt: skip
+
+
+@needs_train
+def test_long_reviews_are_cut(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A classifier reads the start of a review that is too long for it; the line says how many were cut."""
+    from transformers import BertForSequenceClassification
+
+    folder = save_base(tmp_path / "base", positions=16)
+    names = {0: "negative", 1: "positive"}
+    network = BertForSequenceClassification.from_pretrained(folder, id2label=names)
+    network.save_pretrained(folder)
+    file = write_reviews(tmp_path / "reviews.tsv", ("老师有信心", 1), ("学生的书" * 9, 0), ("的" * 14, 0))
+    assert run("eras", "sentiment-accuracy", file, "--model", f"hf:{folder}") == 0
+    assert "on 3 texts by classifier (1 cut to 512 tokens)" in capsys.readouterr().out
+    encoder = Encoder(str(folder), window=512)
+    assert encoder.fitting("学生的书" * 9) == "学生的书学生的书学生的书学生"
 
 
 def test_model_without_answers_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,13 +146,14 @@ def test_table_2_has_the_papers_rows(tmp_path: Path) -> None:
     accuracies(folder)
     rows = table(section(folder), "Sentiment (Table 2)")
     assert rows["model"]["Accuracy"].startswith("33.3 (")
+    assert rows["model"]["Ties"] == "0.0"
     assert (rows["model"]["Diff. +/-"], rows["model"]["Diff. -/+"]) == ("40.0", "-20.0")
     assert (rows["model"]["ChnSentiCorp"], rows["model"]["ASAP"]) == ("90.0", "–")
     assert [rows["Humans"][n] for n in ("Accuracy", "GPER", "Necessity")] == ["50.6", "8.7", "–"]
     assert rows["RoBERTa-110M"] == {
         "Model": "RoBERTa-110M", "Items from": "the paper", "GPER": "45.4", "Accuracy": "41.7", "Necessity": "77.9",
-        "Sufficiency": "89.4", "Diff. +/-": "6.3", "Diff. +/0": "4.9", "Diff. -/0": "2.3", "Diff. -/+": "-18.7",
-        "ASAP": "97.8", "ChnSentiCorp": "96.6",
+        "Sufficiency": "89.4", "Ties": "–", "Diff. +/-": "6.3", "Diff. +/0": "4.9", "Diff. -/0": "2.3",
+        "Diff. -/+": "-18.7", "ASAP": "97.8", "ChnSentiCorp": "96.6",
     }  # fmt: skip
 
 

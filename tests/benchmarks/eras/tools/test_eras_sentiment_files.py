@@ -37,7 +37,7 @@ def test_formats(text: str) -> None:
 
 def test_stars() -> None:
     """Of ASAP's stars, 4 and 5 are positive, 1 and 2 negative; 3 is left out, counted and noted."""
-    text = "id,review,star,Location#Transportation\n" + "".join(
+    text = "index,reviewbody,star,location_traffic\n" + "".join(
         f"{i},第{i}家,{stars},1\n" for i, stars in enumerate(["5.0", "4", "3", "2", "1.0"])
     )
     result = parse_labelled(text, "asap.csv")

@@ -7,15 +7,18 @@ import csv
 import hashlib
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_llmprops.benchmarks.homophones.benchmark import Homophones
+from pytest_llmprops.benchmarks.homophones.tools.import_verdicts import import_homophones
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
+from tests.support.runs import ROOT
 
 ENGLISH = [
     ["sentence", "word", "answer", "GPT-4", "My Model"],
@@ -201,18 +204,51 @@ def test_nothing_to_import_is_one_line(
     assert not (tmp_path / "runs").exists()
 
 
-def test_no_folder_is_one_line(
+def test_without_a_folder_the_verdicts_of_the_package_are_imported(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """LLMPROPS_DATA is the default of --data; without both, the error names both."""
+    """Table 2's four models on 200 items, without texts; LLMPROPS_DATA is the default of --data."""
     monkeypatch.delenv("LLMPROPS_DATA", raising=False)
-    assert main(["runs", "import-homophones", "--out", str(tmp_path / "runs")]) == 2
-    line = one_error(capsys)
-    assert "--data" in line
-    assert "LLMPROPS_DATA" in line
+    assert main(["runs", "import-homophones", "--out", str(tmp_path / "shipped")]) == 0
+    lines = [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert lines == [
+        "en 63/100, zh 20/100",
+        "en 90/100, zh 68/100",
+        "en 62/100, zh 50/100",
+        "en 83/100, zh 63/100",
+    ]
+    assert {
+        row["expected"] + row["given"] for row in verdicts(tmp_path / "shipped" / "imported-homophones-GPT-4")
+    } == {""}
+    gate = tmp_path / "gate.toml"
+    gate.write_text(
+        "[[rule]]\nbenchmark = 'homophones'\nlanguage = 'en'\nno_regression = true\n", encoding="utf-8"
+    )
+    runs = [str(tmp_path / "shipped" / f"imported-homophones-{model}") for model in ("GPT-3.5", "GPT-4")]
+    assert main(["gate", runs[1], "--baseline", runs[0], "--gate", str(gate)]) == 0
+    decision = capsys.readouterr().out.replace(runs[0], "imported-homophones-GPT-3.5").strip()
+    for page in ("README.md", "docs/gate.md"):
+        assert decision in (ROOT / page).read_text(encoding="utf-8")
+    assert main(["gate", runs[0], "--baseline", runs[1], "--gate", str(gate)]) == 1
+    assert "FAIL: " in capsys.readouterr().out
     monkeypatch.setenv("LLMPROPS_DATA", str(data))
     assert main(["runs", "import-homophones", "--out", str(tmp_path / "runs")]) == 0
     assert len(list((tmp_path / "runs").iterdir())) == 2
+
+
+@pytest.mark.skipif(
+    "LLMPROPS_DATA" not in os.environ, reason="needs the authors' data: LLMPROPS_DATA names its folder"
+)
+def test_the_verdicts_of_the_package_are_the_authors(tmp_path: Path) -> None:
+    """The same runs, except for the texts."""
+    folders = [tmp_path / "published", tmp_path / "shipped"]
+    for folder, given in zip(folders, (Path(os.environ["LLMPROPS_DATA"]), None), strict=True):
+        list(import_homophones(given, folder))
+    for model in ("GPT-3.5", "GPT-4", "Ernie-3.5", "Ernie-4.0"):
+        own, authors = (verdicts(folder / f"imported-homophones-{model}") for folder in folders)
+        assert [(r["id"], r["status"], r["values"]) for r in own] == [
+            (r["id"], r["status"], r["values"]) for r in authors
+        ]
 
 
 def test_importing_twice_is_one_line(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

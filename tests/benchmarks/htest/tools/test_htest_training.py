@@ -154,7 +154,8 @@ def test_experiment_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest
     assert steps.specs[0] == "hf:org/base?revision=abc&dtype=float32"
     assert steps.specs[1] == f"hf:{out / 'models' / 'rhyme-seed3'}?dtype=float32"
     assert written == [1, 2, 1, 2, 3, 4, 5]
-    with pytest.raises(UsageError, match=r"other options \(items 1000, not 8; epochs 3.0, not 2.0\); give"):
+    changes = r"other settings: items: recorded 1000, given 8; epochs: recorded 3\.0, given 2\.0\. Repeat"
+    with pytest.raises(UsageError, match=changes):
         run(replace(options, items=8), replace(settings, epochs=2.0))
     run()
     assert len(steps.done) == 10
@@ -199,7 +200,8 @@ def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.C
     again = capsys.readouterr().out
     assert "measuring" not in again
     assert again.strip() in first
-    assert "items 8, not 10" in one_error(capsys, *words, "--items", 10)
+    other = one_error(capsys, *words, "--items", 10, "--k", 14)
+    assert "items: recorded 8, given 10; k: recorded 4, given 14. Repeat" in other
 
 
 @needs_peft

@@ -12,7 +12,9 @@ import pytest
 
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
+from pytest_llmprops.benchmarks.oracle.items import MSRP, items
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
+from pytest_llmprops.benchmarks.oracle.report.cases import adds_words
 from pytest_llmprops.benchmarks.oracle.report.figures import (
     MOST_DRAWN,
     Bar,
@@ -25,6 +27,7 @@ from pytest_llmprops.benchmarks.oracle.report.figures import (
 from pytest_llmprops.benchmarks.oracle.trees import Parsed
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Report, Table
 from pytest_llmprops.reports.kit.figures import STYLE, draw
 from pytest_llmprops.reports.page.content import report_on
@@ -276,14 +279,65 @@ def test_documents_are_shown_with_their_bounds(tmp_path: Path, towns: Shown) -> 
 
 
 def test_culprits_are_counted_and_named(tmp_path: Path) -> None:
-    """A rejected sentence is shown with its text and culprits, and the kinds of culprits are counted."""
+    """A rejected sentence is in the tables of its culprits' kinds, and the kinds of culprits are counted."""
     page = shown(tmp_path / "run", TWO, tests=20)
-    [row] = page.table("Rejected sentences")
-    assert (row["Item"], row["Sentence"]) == ("oracle/general/001", TOWNS)
-    assert "culprits: " in row["Why"]
-    assert '"Lima"' in row["Why"]
+    [row] = page.table("Synonyms that cause a failure (Table 6)")
+    assert (row["Item"], row["Sentence"], row["Entity"]) == ("oracle/general/001", TOWNS, "Lima")
+    [culprit] = SentenceEvidence.from_json(page.records[0].evidence).culprits
+    assert (row["Replacement"], row["Why"]) == (culprit.synonym, culprit.why)
+    assert row["Why"].startswith("always extracted itself, its synonym in 0 of ")
     [kinds] = page.table("Why sentences are rejected")
     assert [kinds[name] for name in ("Rejected sentences", "Synonym fault", "Multi-form")] == ["1", "1", "0"]
+    assert not page.titles & {
+        "Other rejected sentences",
+        *BY_CAUSE - {"Synonyms that cause a failure (Table 6)"},
+    }
+
+
+BY_CAUSE = {
+    "Forms of an entity (figure 8, Table 8)", "Weak entities (figure 9)", "Synonyms that cause a failure (Table 6)",
+    "Assumed knowledge (Table 7)",
+}  # fmt: skip
+
+
+def test_rejected_sentences_are_sorted_by_cause(tmp_path: Path) -> None:
+    """Each kind of entity has its table, and a sentence that is rejected for another reason is listed apart."""
+    texts = {
+        "forms": "Then Oslo wrote to Lima about Quito.",
+        "weak": "Once Oslo wrote to Lima about Quito.",
+        "assumed": "Soon Oslo wrote to Lima about Quito and Bonn near Cairo.",
+        "empty": "None of Oslo is here.",
+    }
+
+    def extract(text: str, sample: int) -> list[str]:
+        names = capitalised(text)
+        # What is always lost together with its own replacement breaks nothing.
+        both_replaced = "Oslo" not in text and "Lima" not in text
+        if text.startswith("Then") and both_replaced:
+            return [f"{names[0]} wrote", *names[1:]]
+        if text.startswith("Once") and both_replaced:
+            return names if sample % 2 else names[1:]
+        if text.startswith("Soon") and "Oslo" not in text:
+            return names[:1] + names[2:]
+        return [] if text.startswith("None") else names
+
+    asked = [sentence(text, number, ["Oslo"]) for number, text in enumerate(texts.values(), 1)]
+    page = shown(tmp_path / "run", asked, Subject(extract), tests=30, samples=9)
+    [forms] = page.table("Forms of an entity (figure 8, Table 8)")
+    assert (forms["Item"], forms["Entity"]) == ("oracle/general/001", "Oslo")
+    assert forms["Why"].startswith(f'as "{forms["Replacement"].lower()} wrote" in 9 of 9 replies')
+    [weak] = page.table("Weak entities (figure 9)")
+    assert (weak["Sentence"], weak["Entity"]) == (texts["weak"], "Oslo")
+    [assumed] = page.table("Assumed knowledge (Table 7)")
+    assert assumed["Entity"] == "Lima"
+    with_it, without_it = assumed["Sentences and entities"].split(" / ")
+    assert "Oslo" in with_it
+    assert "lima" in with_it.partition(" → ")[2]
+    assert "Oslo" not in without_it
+    assert "Lima" in without_it
+    assert "lima" not in without_it.partition(" → ")[2]
+    [other] = page.table("Other rejected sentences")
+    assert (other["Sentence"], other["Why"]) == (texts["empty"], 'no entities, but labelled: "Oslo"')
 
 
 def test_model_is_shown_between_null_extractors(towns: Shown) -> None:
@@ -387,7 +441,9 @@ def test_sanity_checks_and_table_4(tmp_path: Path) -> None:
     assert own["Says yes"].startswith("100.0%")
     assert own["Says yes: provable, φ_or"].startswith("100.0%")
     assert own["Says no: provable, φ_or"] == "–"
-    assert list(printed.values())[2:] == ["500", "99%", "62.5%", "45.34%", "60%", "60%"]
+    assert own["Says no: accepted, φ_or"] == "–"
+    assert list(printed.values())[2:] == ["500", "99%", "62.5%", "45.34%", "60%", "60%", "0%", "0%"]
+    assert "Own paraphrases that the model denies (Table 14)" not in page.titles
     own, printed = page.table("Sanity checks (section 5.2.1)")
     assert [own[n].split(" ")[0] for n in list(own)[2:]] == ["0.0%", "0.0%", "100.0%", "0.0%", "0.0%"]
     assert list(printed.values())[2:] == ["11.8%", "0.8%", "100%", "0%", "100%"]
@@ -403,6 +459,30 @@ def test_a_denied_paraphrase_in_the_report(tmp_path: Path) -> None:
     own = page.table("Own paraphrases (Table 4)")[0]
     assert own["Says yes"].startswith("0.0%")
     assert own["Paraphrases"] == "1"
+
+
+def test_denied_paraphrases_are_listed_with_their_proofs(tmp_path: Path) -> None:
+    """Table 14 has the proof or the leftover words, the test of the answer of no, and the model's explanation."""
+    asked = [control(item, "own_paraphrase") for item in (PROVED, pair(CATS, DOGS, 5), pair(MOVED, DOGS, 6))]
+    # The paraphrase of CATS has other words; the no about it is not tested, because there is no other paraphrase.
+    known = {DOGS: [TURNED, MOVED], CATS: ["quite another thing is said."]}
+    model = Subject(
+        same=lambda first, second: (first, second) not in [(DOGS, TURNED), (CATS, known[CATS][0])],
+        paraphrases=lambda text: known.get(text, [DOGS] if text == MOVED else []),
+    )
+    page = shown(tmp_path / "run", asked, model, ask_identical=True, alignment="printed", whole="allow")
+    proved, unproved = page.table("Own paraphrases that the model denies (Table 14)")
+    assert (proved["Sentence"], proved["The model's paraphrase"]) == (DOGS, TURNED)
+    assert proved["Proof that they are equivalent"] == "proved: φ_or, φ_and"
+    assert proved["Answer of no"] == (
+        f"rejected: triangular evidence; “{MOVED}”: yes to the other sentence, yes to its own"
+    )
+    assert proved["Explanation"] == "because"
+    assert unproved["Item"] == "oracle/pair/005+own_paraphrase"
+    assert unproved["Proof that they are equivalent"].startswith("not proved: s1: { ")
+    assert unproved["Answer of no"] == "no paraphrase to test it with"
+    own = page.table("Own paraphrases (Table 4)")[0]
+    assert own["Says no: accepted, φ_or"].startswith("0.0% (")
 
 
 def test_what_is_right_of_the_accepted_answers_is_shown_next_to_other_oracles(pairs: Shown) -> None:
@@ -530,8 +610,48 @@ def test_a_sentence_that_looks_like_the_prompt_is_shown(tmp_path: Path, place: i
     assert [row["Sentence 1"], row["Sentence 2"]] == texts
 
 
+def test_disagreements_with_the_label_are_sorted(tmp_path: Path) -> None:
+    """Answers that differ from the label are counted and listed, by answer and by the words of each sentence."""
+    long = "red dogs barked loudly near cats and two white ducks last night."
+    asked = [
+        pair(DOGS, long, 1, label=False), pair(DOGS, CATS, 2, label=False), pair(MOVED, CATS, 3),
+        pair(DOGS, MOVED, 4),
+    ]  # fmt: skip
+    page = shown(tmp_path / "run", asked, SURE)
+    [counts] = page.table("Answers that differ from the label (Tables 9 to 11)")
+    assert list(counts.values()) == ["m", "1", "1", "0", "1"]
+    [adds] = page.table("Yes, labelled no: one sentence adds words (Table 9)")
+    assert (adds["Item"], adds["Sentence 2"]) == ("oracle/pair/001", long)
+    assert adds["Words of one sentence only"] == "s2: { near cats and two white ducks }"
+    assert adds["The model's explanation"] == "because"
+    [both] = page.table("Yes, labelled no: both sentences differ (Table 11)")
+    assert (both["Item"], both["Checker"]) == ("oracle/pair/002", "rejected")
+    assert both["Words of one sentence only"] == "s1: { last night }, s2: { near cats }"
+    [no] = page.table("No, labelled yes (Table 10)")
+    assert (no["Item"], no["Sentence 1"]) == ("oracle/pair/003", MOVED)
+    agreeing = shown(tmp_path / "agreeing", [PROVED], SURE)
+    assert not any("label" in title and "Tables 9" in title for title in agreeing.titles)
+
+
+#: the pairs of tables 9 to 11 in MSRP -> whether one sentence adds words, as the paper says
+PRINTED = {
+    "3131772-3131625": True, "1563874-1563853": True, "3119349-3119343": True, "1330381-1330521": False,
+    "1284150-1284173": False, "1041293-1041421": False, "3334905-3334946": False,
+}  # fmt: skip
+
+
+def test_the_papers_examples_are_sorted_as_in_the_paper(published: Path) -> None:
+    """The rule for added words puts each pair of tables 9 to 11 where the paper has it."""
+    if not (published / MSRP[0]).is_file():
+        pytest.skip("MSRP is not in the folder")
+    found = {item.id.rpartition("/")[2]: item for item in items(DataFolder(published, "published"))}
+    pairs = {name: found[name] for name in PRINTED}
+    assert {name: adds_words(item["first"], item["second"]) for name, item in pairs.items()} == PRINTED
+
+
 CASES = {
-    "Proofs (Table 13)", "Leftover words (Table 12)", "Triangular evidence (Table 15)", "Rejected sentences",
+    "Proofs (Table 13)", "Leftover words (Table 12)", "Triangular evidence (Table 15)",
+    "Synonyms that cause a failure (Table 6)",
 }  # fmt: skip
 
 
@@ -552,8 +672,8 @@ def test_cases_are_shown_without_requests(tmp_path: Path) -> None:
         assert first.table(title) == second.table(title)
     old = Shown(as_schema_1(folders[True]))
     assert any(text.startswith("m: the record lacks the evidence of 3 pairs") for text in old.notes)
-    assert not old.titles & (CASES - {"Rejected sentences"})
-    [row] = old.table("Rejected sentences")
+    assert not old.titles & CASES
+    [row] = old.table("Other rejected sentences")
     assert row["Sentence"] == "–"
     assert "culprits: " in row["Why"]
     [kinds] = old.table("Why sentences are rejected")
@@ -581,9 +701,11 @@ def test_a_whole_run_of_pytest(run: Runner, workers: str) -> None:
         assert evidence.sentence
         assert len(evidence.tests) == record.values.get("tests", 0)
         assert bool(evidence.culprits) == ("culprits: " in record.reason)
-    rows = page.table("Rejected sentences")
-    assert rows
-    assert all(row["Sentence"] == records[row["Item"]].evidence["sentence"] for row in rows)
+    rows = [
+        row for title in page.titles & {*BY_CAUSE, "Other rejected sentences"} for row in page.table(title)
+    ]
+    assert {row["Item"] for row in rows} <= {name for name, r in records.items() if r.status == "wrong"}
+    assert any(row.get("Sentence") == records[row["Item"]].evidence["sentence"] for row in rows)
 
 
 # ---- the whole page

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -208,24 +209,46 @@ def fitting(text: str, characters: CharacterTokens, *, window: int) -> Iterator[
 MOST = 0.05
 
 
-def check_characters(corpus: Corpus, characters: CharacterTokens, base: str) -> None:
-    """Check that few characters of a file are unknown to the tokenizer.
+def check_characters(
+    name: str,
+    texts: Iterable[str],
+    characters: CharacterTokens,
+    base: str,
+    *,
+    numbers: Iterable[int] | None = None,
+    unit: str = "line",
+) -> None:
+    """Check that few characters of some texts are unknown to the tokenizer; whitespace does not count.
 
-    :param base: what the characters are unknown to, for the message.
+    A network that knows none of the characters gives every text of one length the same score.
+
+    :param name: the texts, and :param base: what their characters are unknown to, for the message.
+    :param numbers: the number of each text, from 1 by default. :param unit: what a text is.
     :raises DataError: if more than :data:`MOST` are. The message names the first one.
     """
-    counts = Counter(character for words in corpus.lines for word in words for character in word)
-    unknown = {character for character in counts if characters.is_unknown(character)}
-    share = sum(counts[character] for character in unknown) / max(1, counts.total())
-    if share <= MOST:
-        return
-    place, first = next(
-        (number, character)
-        for number, words in zip(corpus.numbers, corpus.lines, strict=True)
-        for character in "".join(words)
-        if character in unknown
-    )
-    raise DataError(
-        f"{corpus.name}, line {place}: {first} and {share:.0%} of the file's characters are unknown to {base};"
-        " convert the file to the script of the base (opencc -c t2s or s2t), or choose a base of its script"
-    )
+    counts: Counter[str] = Counter()
+    places: dict[str, int] = {}
+    for number, text in zip(itertools.count(1) if numbers is None else numbers, texts, strict=False):
+        counts.update(text)
+        for character in dict.fromkeys(text):
+            places.setdefault(character, number)
+    visible = [character for character in places if not character.isspace()]
+    unknown = [character for character in visible if characters.is_unknown(character)]
+    share = sum(counts[c] for c in unknown) / max(1, sum(counts[c] for c in visible))
+    if share > MOST:
+        raise DataError(
+            f"{name}, {unit} {places[unknown[0]]}: {unknown[0]} and {share:.0%} of all characters are unknown to"
+            f" {base}; choose a base for Chinese that knows them, or convert the data to its script"
+            " (opencc -c t2s or s2t)"
+        )
+
+
+def check_corpus(corpus: Corpus, characters: CharacterTokens, base: str) -> None:
+    """Check the characters of a segmented file; see :func:`check_characters`."""
+    lines = ("".join(words) for words in corpus.lines)
+    check_characters(corpus.name, lines, characters, base, numbers=corpus.numbers)
+
+
+def check_measured(sentences: Sequence[str], characters: CharacterTokens, base: str) -> None:
+    """Check the characters of the ERAS sentences that a model is measured on; see :func:`check_characters`."""
+    check_characters("the ERAS sentences", sentences, characters, base, unit="sentence")

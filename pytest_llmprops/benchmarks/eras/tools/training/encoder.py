@@ -26,11 +26,12 @@ class Encoder:
     """The configuration and the tokenizer of a pre-trained encoder of transformers.
 
     :param name: a folder or a repository of the hub.
-    :param window: maximum number of tokens of a row; less if the encoder has fewer positions.
+    :param window: maximum number of tokens of a row; less if the encoder takes fewer.
+    :param option: the option that names it, for messages.
     :raises UsageError: if it cannot be loaded, or the window is too small.
     """
 
-    def __init__(self, name: str, *, window: int) -> None:
+    def __init__(self, name: str, *, window: int, option: str = "--base ") -> None:
         check_window(window)
         transformers: Any = _transformers()
         self.name = name
@@ -40,13 +41,19 @@ class Encoder:
         except Exception as error:
             line = " ".join(str(error).split())[:200]
             raise UsageError(
-                f"--base {name}: cannot be loaded: {line}; give the folder of a downloaded model"
+                f"{option}{name}: cannot be loaded: {line}; give the folder of a downloaded model"
             ) from None
         positions = int(getattr(self.config, "max_position_embeddings", 0) or window)
         if "roberta" in str(self.config.model_type):
             # RoBERTa models count positions from the padding token's index + 1.
             positions -= int(self.config.pad_token_id or 0) + 1
-        self.window = min(window, positions)
+        self.window = min(window, positions, int(self.tokenizer.model_max_length or window))
+
+    def fitting(self, text: str) -> str:
+        """Return a text without its end, if it has too many tokens."""
+        while (more := len(self.tokenizer(text)["input_ids"]) - self.window) > 0:
+            text = text[:-more]
+        return text
 
     def load(self, network: Any, **changes: Any) -> Any:
         """Return the pre-trained network with a new last layer.

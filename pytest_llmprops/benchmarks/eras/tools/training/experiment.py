@@ -2,283 +2,42 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from statistics import fmean
+from typing import Any
 
-import numpy as np
-from scipy import stats
-
-from pytest_llmprops.benchmarks.eras.explicit import paradigm_scores
-from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS, by_paradigm, count
-from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT
-from pytest_llmprops.benchmarks.eras.judging import facts_of, pair_result, paradigm_name
-from pytest_llmprops.benchmarks.eras.metrics import AuthorsCounts, authors_counts
-from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SegmenterOptions, train_segmenter
+from pytest_llmprops.benchmark_registry import find_registration
+from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT, load_items, sentences_in_script
+from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SMALL, SegmenterOptions, train_segmenter
 from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentOptions, train_sentiment
-from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.benchmarks.eras.tools.training.tables import (
+    CORPORA,
+    Estimate,
+    Key,
+    Origin,
+    TableRow,
+    as_csv,
+    markdown,
+    printed_rows,
+    seeds_mean,
+    table1_numbers,
+    table2_numbers,
+)
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.core.strict_json import JSON, parsed_json
-from pytest_llmprops.data.published_results import find
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.models.registry import parse_spec
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.training.checkpoints import RECORD, begin, write_record
 from pytest_llmprops.training.run import free_memory, is_measured, measure_suite
 from pytest_llmprops.training.task import Settings
-
-
-class Estimate(NamedTuple):
-    """A mean with its 95% interval; no interval if it cannot be estimated."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-def crossed_mean(
-    values: Sequence[Sequence[float]],
-    *,
-    least: float = 0.0,
-    most: float = 1.0,
-    bounded: bool = True,
-    level: float = 0.95,
-) -> Estimate:
-    """Return the mean over seeds and paradigms; its interval is for other seeds and other paradigms.
-
-    Both are random factors of a two-way layout with one value per cell. The variance of the mean is that of Cornfield
-    and Tukey (1956), ``(MS seeds + MS paradigms - MS residual) / cells``, but not below what one factor alone gives;
-    its degrees of freedom are Satterthwaite's. With one seed, only paradigms vary, and the other way round.
-
-    :param values: one row per seed, one column per paradigm.
-    :param least: the smallest possible mean. :param most: the largest possible mean.
-    :param bounded: the values themselves are in these limits. Then the interval is at least as wide as that of the mean
-        over paradigms of bounded values (``core/bounded_mean.py``), so that equal values do not give width 0.
-    """
-    table = np.asarray(values, dtype=float)
-    seeds, paradigms = table.shape
-    mean = float(table.mean())
-    by_seed, by_paradigm = table.mean(1), table.mean(0)
-    low = high = None
-    if table.size > 1 and (seeds > 1 or paradigms > 1):
-        error, freedom = _error(table, by_seed, by_paradigm)
-        width = float(stats.t.ppf((1 + level) / 2, freedom)) * error if error > 0 else 0.0
-        low, high = max(least, mean - width), min(most, mean + width)
-    if bounded and paradigms > 1:
-        names = [str(number) for number in range(paradigms)]
-        # Rounding may put a mean of values at a limit slightly beyond it.
-        wide = mean_interval(list(np.clip(by_paradigm, least, most)), names, level, least=least, most=most)
-        low = wide.low if low is None else min(low, wide.low)
-        high = wide.high if high is None else max(high, wide.high)
-    return Estimate(mean, low, high)
-
-
-def _error(table: np.ndarray, by_seed: np.ndarray, by_paradigm: np.ndarray) -> tuple[float, float]:
-    """Return the standard error of the mean, and its degrees of freedom."""
-    seeds, paradigms = table.shape
-    mean = table.mean()
-    squares = {}
-    if seeds > 1:
-        squares["seeds"] = (paradigms * float(((by_seed - mean) ** 2).sum()) / (seeds - 1), seeds - 1)
-    if paradigms > 1:
-        squares["paradigms"] = (
-            seeds * float(((by_paradigm - mean) ** 2).sum()) / (paradigms - 1),
-            paradigms - 1,
-        )
-    if len(squares) == 1:
-        [(square, freedom)] = squares.values()
-        return (square / table.size) ** 0.5, freedom
-    free = (seeds - 1) * (paradigms - 1)
-    rest = float(((table - by_seed[:, None] - by_paradigm + mean) ** 2).sum()) / free
-    largest, freedom = max(squares.values())
-    total = sum(square for square, _ in squares.values()) - rest
-    if total <= largest:
-        return (largest / table.size) ** 0.5, freedom
-    parts = sum(square**2 / df for square, df in (*squares.values(), (rest, free)))
-    return (total / table.size) ** 0.5, max(1.0, total**2 / parts)
-
-
-#: Name and group of a number, as in the printed results: ("test_accuracy", "left").
-Key = tuple[str, str]
-Records = Sequence[VerdictRecord]
-_GROUPS = ("overall", "left", "right")
-_ACCURACIES = ("test_accuracy", "control_accuracy", "difference")
-_RATES = ("gper", "pair_accuracy", "necessity", "sufficiency")
-CORPORA = ("ASAP", "ChnSentiCorp")
-#: Columns of each table.
-COLUMNS: Mapping[int, Sequence[tuple[str, Key]]] = {
-    1: (
-        *((f"{group} {name.partition('_')[0]}", (name, group)) for group in _GROUPS for name in _ACCURACIES),
-        ("F1", ("word_f1", "")),
-    ),
-    2: (
-        *(
-            zip(
-                ("GPER", "accuracy", "necessity", "sufficiency"), ((name, "") for name in _RATES), strict=True
-            )
-        ),
-        *((f"diff. {group}", ("difference", group)) for group in SENTIMENTS),
-        *((corpus, ("sentiment_accuracy", corpus)) for corpus in CORPORA),
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class TableRow:
-    """A row: the model's name, where its numbers are from, and the numbers."""
-
-    model: str
-    source: str
-    numbers: Mapping[Key, Estimate]
-
-
-def table1_numbers(runs: Sequence[Records]) -> dict[Key, Estimate]:
-    """Return the numbers of Table 1 of a segmenter.
-
-    :param runs: the explicit verdicts of each seed.
-    :raises DataError: if the runs have no paradigm in common.
-    """
-    scores = []
-    branching: dict[str, str] = {}
-    for records in runs:
-        values = [r.values for r in records if "test" in r.values]
-        branching |= {paradigm_name(v): facts_of(v).branching for v in values}
-        outcomes = ((paradigm_name(v), bool(v["test"]), bool(v["control"])) for v in values)
-        scores.append(
-            {s.paradigm: (s.test, s.control, s.control - s.test) for s in paradigm_scores(outcomes)}
-        )
-    names = _common(scores)
-    numbers = {}
-    for group in _GROUPS:
-        members = [name for name in names if group in ("overall", branching[name])]
-        for place, metric in enumerate(_ACCURACIES if members else ()):
-            table = [[seed[name][place] for name in members] for seed in scores]
-            numbers[metric, group] = crossed_mean(table, least=-1.0 if metric == "difference" else 0.0)
-    return numbers
-
-
-def table2_numbers(runs: Sequence[Records]) -> dict[Key, Estimate]:
-    """Return the numbers of Table 2 of a sentiment classifier, as the authors' code computes them.
-
-    Necessity, sufficiency and GPER are ratios of counts over all pairs. Their intervals are those of their linear
-    approximations (the delta method), which have one value per seed and paradigm.
-
-    :param runs: the implicit verdicts of each seed.
-    :raises DataError: if the runs have no paradigm in common.
-    """
-    seeds = []
-    sentiments: dict[str, str] = {}
-    for records in runs:
-        pairs = by_paradigm(pair_result(r.values) for r in records if "test" in r.values)
-        sentiments |= {name: members[0].sentiment for name, members in pairs.items()}
-        seeds.append(
-            {
-                name: (authors_counts(members), count(members).difference / 100)
-                for name, members in pairs.items()
-            }
-        )
-    names = _common(seeds)
-
-    def counted(read: Callable[[AuthorsCounts], float]) -> np.ndarray:
-        return np.array([[read(seed[name][0]) for name in names] for seed in seeds], dtype=float)
-
-    accuracy = counted(lambda c: c.correct / c.pairs)
-    numbers = {("pair_accuracy", ""): crossed_mean(accuracy.tolist())}
-    hits, errors = counted(lambda c: c.error_hits), counted(lambda c: c.errors)
-    necessity = _ratio(hits, errors)
-    for name, linear in (
-        ("necessity", necessity),
-        ("sufficiency", _ratio(hits, counted(lambda c: c.hits))),
-        ("gper", None if necessity is None else _product(1 - accuracy, necessity)),
-    ):
-        if linear is not None:
-            numbers[name, ""] = crossed_mean(linear.tolist(), bounded=False)
-    for group in SENTIMENTS:
-        members = [name for name in names if sentiments[name] == group]
-        if members:
-            table = [[seed[name][1] for name in members] for seed in seeds]
-            numbers["difference", group] = crossed_mean(table, least=-1.0)
-    return numbers
-
-
-def _common(seeds: Sequence[Mapping[str, object]]) -> list[str]:
-    names = sorted(set(seeds[0]).intersection(*seeds[1:])) if seeds else []
-    if not names:
-        raise DataError("the runs have no paradigm in common; delete the folder runs and repeat the command")
-    return names
-
-
-def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray | None:
-    """Return a table with the mean sum(above) / sum(below), and the variance of this ratio."""
-    if not below.sum():
-        return None
-    ratio = above.sum() / below.sum()
-    return np.asarray(ratio + (above - ratio * below) / below.mean())
-
-
-def _product(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Return a table with the product of two tables' means as mean, and the variance of this product."""
-    a, b = first.mean(), second.mean()
-    return np.asarray(a * b + b * (first - a) + a * (second - b))
-
-
-def seeds_mean(values: Sequence[float]) -> Estimate:
-    """Return the mean over seeds of a score on a test file, with the interval over seeds if there are several."""
-    return crossed_mean([[value] for value in values], bounded=False)
-
-
-def printed_rows(table: int, models: Sequence[str]) -> list[TableRow]:
-    """Return the paper's rows of these models."""
-    rows = []
-    for model in models:
-        numbers: dict[Key, Estimate] = {}
-        for result in find(paper="eras", model=model):
-            setting = (
-                "" if (result.metric, result.setting) == ("pair_accuracy", "overall") else result.setting
-            )
-            key = (result.metric, "") if result.metric == "word_f1" else (result.metric, setting)
-            if key in dict.fromkeys(key for _, key in COLUMNS[table]):
-                numbers[key] = Estimate(result.value)
-        rows.append(TableRow(model, "the paper", numbers))
-    return rows
-
-
-def markdown(table: int, rows: Sequence[TableRow]) -> str:
-    """Return a table as Markdown, on the paper's scale of 0 to 100."""
-    headings = ["model", "from", *(heading for heading, _ in COLUMNS[table])]
-    lines = [headings, ["---"] * len(headings)]
-    lines += [
-        [row.model, row.source, *(_cell(row.numbers.get(key)) for _, key in COLUMNS[table])] for row in rows
-    ]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _cell(number: Estimate | None) -> str:
-    if number is None:
-        return "–"
-    text = f"{100 * number.value:.1f}"
-    if number.low is None or number.high is None:
-        return text
-    return f"{text} ({100 * number.low:.1f} to {100 * number.high:.1f})"
-
-
-def as_csv(table: int, rows: Sequence[TableRow]) -> str:
-    """Return a table as CSV: one line per number, as fractions."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["model", "from", "metric", "group", "value", "ci_low", "ci_high"])
-    for row in rows:
-        for _, key in COLUMNS[table]:
-            if key in row.numbers:
-                number = row.numbers[key]
-                writer.writerow([row.model, row.source, *key, *("" if x is None else x for x in number)])
-    return text.getvalue()
-
 
 Say = Callable[[str], object]
 #: Function from the folder of a model, that of its run and the arguments of pytest; it measures the model.
@@ -291,12 +50,14 @@ class Model:
 
     :param name: as in the printed table. :param slug: part of folder names.
     :param train: train it with settings into a folder, or continue there; ``plan`` only prints.
+    :param base: what the training starts from.
     :param script: the ERAS setting ``script`` that it is measured with.
     """
 
     name: str
     slug: str
     train: Callable[[Settings, Path, bool, Say], None]
+    base: str = ""
     script: str = "simplified"
 
 
@@ -305,8 +66,9 @@ class Experiment:
     """A table of the paper to reproduce.
 
     :param table: 1 or 2. :param models: its rows. :param seeds: number of trainings of each model.
-    :param options: the data and bases of the models, which a later command must repeat.
+    :param options: data, bases and items of the models, which a later command must repeat.
     :param arguments: further arguments of pytest, which choose the ERAS items.
+    :param show: gets the table's number and rows whenever the table is written, for figures.
     """
 
     table: int
@@ -314,6 +76,69 @@ class Experiment:
     seeds: int
     options: Mapping[str, JSON] = field(default_factory=dict)
     arguments: Sequence[str] = ()
+    show: Callable[[int, Sequence[TableRow]], object] | None = None
+
+
+#: ``--eras`` for the items of this package
+BUILTIN = "builtin"
+_TEMPLATES = ("eras/templates.json", "eras/key_word_locations.json")
+
+
+def chosen_items(given: str | None, say: Say) -> str:
+    """Return the folder of the ERAS items, or :data:`BUILTIN`, and say which ones are measured.
+
+    By default, these are the published templates of the folder in ``LLMPROPS_DATA``. Without them, they are the
+    built-in frames.
+
+    :param given: the value of ``--eras``; None without it.
+    :raises UsageError: if the given folder does not exist.
+    """
+    if given == BUILTIN:
+        return BUILTIN
+    if given is not None:
+        if not Path(given).is_dir():
+            raise UsageError(
+                f"--eras {given}: no such folder; `llmprops data pull eras --dest DIR` makes one"
+            )
+        return str(Path(given).resolve())
+    data = os.environ.get("LLMPROPS_DATA", "")
+    if data and all((Path(data) / name).is_file() for name in _TEMPLATES):
+        say(f"items: the published templates in {data}")
+        return str(Path(data).resolve())
+    where = f"LLMPROPS_DATA={data} has none" if data else "LLMPROPS_DATA is not set"
+    say(
+        f"items: this project's built-in frames, because there are no published templates: {where}."
+        " `llmprops data pull eras --dest DIR` downloads them; then give --eras DIR"
+    )
+    return BUILTIN
+
+
+def item_arguments(items: str) -> list[str]:
+    """Return the arguments of pytest for the items of :func:`chosen_items`."""
+    if items == BUILTIN:
+        return ["--llm-source", "builtin"]
+    return ["--llm-source", "published", "--llm-data", items]
+
+
+#: Sentences of a large set whose characters are checked.
+_MOST_CHECKED = 4000
+
+
+def measured_sentences(items: str, script: str) -> list[str]:
+    """Return the ERAS sentences that a model is measured on, to check that it knows their characters.
+
+    :param items: see :func:`chosen_items`. :param script: the ERAS setting ``script``.
+    :raises DataError: if the items cannot be read. :raises UsageError: if the converter is missing.
+    """
+    tools = find_registration("eras").tools
+    if items == BUILTIN:
+        folder = DataFolder(builtin_data(), BUILTIN, tools)
+    else:
+        folder = DataFolder(items, DataFolder(items, "published").source_for("eras"), tools)
+    loaded = load_items(folder)
+    pairs = (item.fields["pair"] for item in loaded.items if item.task == EXPLICIT)
+    sentences = (text for pair in pairs for text in sentences_in_script(pair, script, loaded.context))
+    return list(islice(sentences, _MOST_CHECKED))
 
 
 #: Table 1's corpora: name in the table, start of the files' names, script of the test sentences (section 3.1).
@@ -325,39 +150,52 @@ _SEGMENTERS = (
 )
 
 
-def segmenters(data: Path, base: str, only: Sequence[str] = ()) -> list[Model]:
+def segmenters(data: Path, base: str, only: Sequence[str] = (), items: str = BUILTIN) -> list[Model]:
     """Return the models of Table 1.
 
     :param data: a folder with the files of SIGHAN 2005, at any depth.
     :param only: starts of the files' names (``pku``); empty for all four.
+    :param items: the items to measure on, see :func:`chosen_items`.
     :raises UsageError: if a file is missing.
     """
     unknown = set(only) - {prefix for _, prefix, _ in _SEGMENTERS}
     if unknown:
         raise UsageError(f"--only {', '.join(sorted(unknown))}: give as, cityu, pku or msr")
     return [
-        Model(name, prefix, _segmenter(data, base, prefix), script)
+        Model(name, prefix, _segmenter(data, base, prefix, (items, script)), base, script)
         for name, prefix, script in _SEGMENTERS
         if not only or prefix in only
     ]
 
 
-def _segmenter(data: Path, base: str, prefix: str) -> Callable[[Settings, Path, bool, Say], None]:
+def _segmenter(
+    data: Path, base: str, prefix: str, measured: tuple[str, str]
+) -> Callable[[Settings, Path, bool, Say], None]:
     training = _file(data, f"{prefix}_training.utf8")
     # The AS file is named as_testing_gold.utf8.
     gold = _file(data, f"{prefix}_test_gold.utf8", f"{prefix}_testing_gold.utf8")
     options = SegmenterOptions(data=str(training), base=base, tests=[gold])
-    return lambda settings, out, plan, say: train_segmenter(options, settings, out, plan=plan, say=say)
+
+    def train(settings: Settings, out: Path, plan: bool, say: Say) -> None:
+        checked = replace(options, measured=measured_sentences(*measured))
+        train_segmenter(checked, settings, out, plan=plan, say=say)
+
+    return train
 
 
-def classifiers(data: Path, base: str, wwm_base: str, cws: str = "", only: Sequence[str] = ()) -> list[Model]:
+def classifiers(
+    data: Path, base: str, wwm_base: str, cws: str = "", only: Sequence[str] = (), items: str = BUILTIN
+) -> list[Model]:
     """Return the four models of Table 2.
 
     :param data: a folder with labelled files and ``msr_training.utf8``, at any depth.
     :param cws: segmented file for joint training, if not ``msr_training.utf8``.
-    :param only: names of models such as ``wwm+cws``; empty for all four.
+    :param only: names of models such as ``wwm-cws``; empty for all four.
+    :param items: the items to measure on, see :func:`chosen_items`.
     :raises UsageError: if a file is missing.
     """
+    if SMALL in (base, wwm_base):
+        raise UsageError("--base small: only segmenters have it; give a pre-trained encoder")
     models = []
     for name, model_base, joint in (
         ("Sentiment Only", base, False),
@@ -369,16 +207,19 @@ def classifiers(data: Path, base: str, wwm_base: str, cws: str = "", only: Seque
         if only and slug not in only:
             continue
         segmented = (cws or str(_file(data, "msr_training.utf8"))) if joint else ""
-        models.append(
-            Model(name, slug, _classifier(SentimentOptions([data], base=model_base, cws=segmented)))
-        )
+        options = SentimentOptions([data], base=model_base, cws=segmented)
+        models.append(Model(name, slug, _classifier(options, items), model_base))
     if not models:
         raise UsageError(f"--only {', '.join(only)}: give sentiment-only, wwm, cws or wwm-cws")
     return models
 
 
-def _classifier(options: SentimentOptions) -> Callable[[Settings, Path, bool, Say], None]:
-    return lambda settings, out, plan, say: train_sentiment(options, settings, out, plan=plan, say=say)
+def _classifier(options: SentimentOptions, items: str) -> Callable[[Settings, Path, bool, Say], None]:
+    def train(settings: Settings, out: Path, plan: bool, say: Say) -> None:
+        checked = replace(options, measured=measured_sentences(items, "simplified"))
+        train_sentiment(checked, settings, out, plan=plan, say=say)
+
+    return train
 
 
 def _file(folder: Path, *names: str) -> Path:
@@ -408,7 +249,7 @@ def run_experiment(
     """Train and measure all models of a table, or go on where an earlier command was stopped, and write the table.
 
     ``out`` gets ``models/``, ``runs/`` (for ``llmprops report``), and after each model ``table.md`` and ``table.csv``
-    with the models that are measured with all seeds.
+    with the models that are measured with all seeds, and what ``experiment.show`` makes of the same rows.
 
     :param plan: print the plan of each model's training, and train nothing.
     :raises UsageError: if the folder has another experiment.
@@ -424,7 +265,6 @@ def run_experiment(
         "table": experiment.table,
         "models": [model.name for model in experiment.models],
         "seeds": experiment.seeds,
-        "arguments": list(experiment.arguments),
         **experiment.options,
     }
     begin(out, {**description, "settings": asdict(settings)})
@@ -451,7 +291,8 @@ def _seeds(experiment: Experiment, settings: Settings) -> range:
 
 def _arguments(experiment: Experiment, model: Model) -> list[str]:
     task = EXPLICIT if experiment.table == 1 else IMPLICIT
-    return ["-k", task, "--llm-set", f"eras.script={model.script}", *experiment.arguments]
+    fixed = ["-k", task, "--llm-protocol", "paper", "--llm-set", f"eras.script={model.script}"]
+    return [*fixed, *experiment.arguments]
 
 
 def _write_tables(experiment: Experiment, settings: Settings, out: Path) -> None:
@@ -464,8 +305,9 @@ def _write_tables(experiment: Experiment, settings: Settings, out: Path) -> None
         if not all(is_measured(out / "runs" / place) for place in places):
             continue
         records = [[r for r in read_run(out / "runs" / p).records if r.task == task] for p in places]
-        numbers = numbers_of(records) | _scores(experiment.table, [out / "models" / p for p in places])
-        rows.append(TableRow(model.name, f"here, {len(places)} seed{'s' * (len(places) > 1)}", numbers))
+        folders = [out / "models" / place for place in places]
+        numbers = numbers_of(records) | _scores(experiment.table, folders)
+        rows.append(TableRow(model.name, _origin(model, records, folders), numbers))
         done.append(model.name)
     rows += printed_rows(experiment.table, done)
     intervals = (
@@ -473,9 +315,42 @@ def _write_tables(experiment: Experiment, settings: Settings, out: Path) -> None
         if experiment.seeds > 1
         else "Intervals (95%) are for other paradigms; with one seed, they leave out how trainings differ."
     )
-    notes = f"\nPercent. {intervals} The models' folders have cards with data, settings and versions.\n"
+    notes = f"\nPercent. {intervals} {_NOTES[experiment.table]}\n"
     write_text(out / "table.md", markdown(experiment.table, rows) + notes)
     write_text(out / "table.csv", as_csv(experiment.table, rows))
+    if experiment.show is not None:
+        experiment.show(experiment.table, rows)
+
+
+_CARDS = (
+    "Lines: lines and reviews trained on, without those that were held out or left out. The models' folders have cards"
+    " with data, settings and versions."
+)
+_NOTES = {
+    1: _CARDS,
+    2: "Ties: pairs whose two sentences have equal scores. As in the authors' code, a tie is correct for the accuracy,"
+    " and an error for necessity and sufficiency. If all pairs of a seed are ties, the scores do not depend on the"
+    f" sentence, and the other numbers are left out. {_CARDS}",
+}
+
+
+def _origin(model: Model, runs: Sequence[Sequence[VerdictRecord]], folders: Sequence[Path]) -> Origin:
+    """Return what the numbers of a model are based on.
+
+    :param runs: the verdicts of each seed. :param folders: the folder of each trained model.
+    """
+    sources = "; ".join(dict.fromkeys(record.source for records in runs for record in records))
+    script = "" if model.script == "simplified" else f", traditional ({model.script})"
+    trained = [_record(folder).get("training") for folder in folders]
+    lines = [t["lines"] for t in trained if isinstance(t, dict) and isinstance(t.get("lines"), int)]
+    return Origin(
+        source="here",
+        items=sources + script,
+        pairs=min(sum("test" in record.values for record in records) for records in runs),
+        base=model.base,
+        lines=round(fmean(lines)) if len(lines) == len(folders) else None,
+        seeds=len(runs),
+    )
 
 
 def _scores(table: int, folders: Sequence[Path]) -> dict[Key, Estimate]:
@@ -493,8 +368,13 @@ def _scores(table: int, folders: Sequence[Path]) -> dict[Key, Estimate]:
 
 
 def _scored_files(folder: Path) -> Iterable[Mapping[str, JSON]]:
-    record = parsed_json((folder / RECORD).read_text(encoding="utf-8"))
-    return [row for row in record.get("scores", []) if isinstance(row, dict)]
+    return [row for row in _record(folder).get("scores", []) if isinstance(row, dict)]
+
+
+def _record(folder: Path) -> Mapping[str, Any]:
+    """Return the record of a training."""
+    record: Mapping[str, Any] = parsed_json((folder / RECORD).read_text(encoding="utf-8"))
+    return record
 
 
 def _write_accuracies(folder: Path, run: Path) -> None:

@@ -17,7 +17,8 @@ from pytest_llmprops.benchmarks.eras.tools.training.corpus import (
     LABELS,
     Corpus,
     Words,
-    check_characters,
+    check_corpus,
+    check_measured,
     fitting,
     labelled_rows,
     read_data,
@@ -257,6 +258,7 @@ class SegmenterOptions:
     :param leave_out: segmented files whose lines are left out of the training data.
     :param held_out: share of the lines that choose the best checkpoint.
     :param window: maximum number of tokens of a row; longer lines are divided after punctuation.
+    :param measured: sentences that the model will be measured on. It must know their characters.
     """
 
     data: str
@@ -266,6 +268,7 @@ class SegmenterOptions:
     leave_out: Sequence[Path] = ()
     held_out: float = 0.05
     window: int | None = None
+    measured: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,9 +300,10 @@ def train_segmenter(
     lines = _read(options, settings.seed)
     base = _base(options, lines.training)
     task = SegmenterTask(base, lines.training, lines.held_out)
+    base_name = "the training data" if options.base == SMALL else f"--base {options.base}"
     for corpus in (*lines.data, *lines.tests):
-        base_name = "the training data" if options.base == SMALL else f"--base {options.base}"
-        check_characters(corpus, task.characters, base_name)
+        check_corpus(corpus, task.characters, base_name)
+    check_measured(options.measured, task.characters, base_name)
     known = frozenset(word for line in lines.training for word in line)
 
     def score(folder: Path) -> Sequence[Mapping[str, object]]:
@@ -403,6 +407,7 @@ def _facts(options: SegmenterOptions, lines: _Lines, base: Base, out: Path) -> C
         base="" if options.base == SMALL else options.base,
         use=[f"pytest --pyargs pytest_llmprops.suites.test_eras --model hf:{out}"],
         files=lines.files,
+        lines=len(lines.training),
         assumed=assumed,
         notes=lines.notes,
         options={

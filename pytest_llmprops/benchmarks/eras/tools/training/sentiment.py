@@ -18,7 +18,15 @@ from pytest_llmprops.benchmarks.eras.tools.sentiment_files import (
     read_reviews,
     sentiment_accuracy,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.corpus import LABELS, Words, labelled_rows, read_data
+from pytest_llmprops.benchmarks.eras.tools.training.corpus import (
+    LABELS,
+    Words,
+    check_characters,
+    check_corpus,
+    check_measured,
+    labelled_rows,
+    read_data,
+)
 from pytest_llmprops.benchmarks.eras.tools.training.encoder import DEFAULT_BASE, Encoder
 from pytest_llmprops.benchmarks.eras.tools.training.segmenter import segment_model, segmented
 from pytest_llmprops.core.errors import UsageError
@@ -181,6 +189,7 @@ class SentimentOptions:
     :param tests: further labelled files to score. Their reviews are left out of the training data.
     :param held_out: share of the reviews that choose the best checkpoint if there is no dev file.
     :param window: maximum number of tokens of a review; a longer one is cut at its end.
+    :param measured: sentences that the model will be measured on. It must know their characters.
     """
 
     data: Sequence[Path]
@@ -190,6 +199,7 @@ class SentimentOptions:
     tests: Sequence[Path] = ()
     held_out: float = 0.05
     window: int = 512
+    measured: Sequence[str] = ()
 
 
 def train_sentiment(
@@ -212,8 +222,9 @@ def train_sentiment(
             f"--cws-weight must be above 0, not {options.cws_weight}; leave out --cws to train without it"
         )
     reviews = read_reviews(options.data, options.tests, held_out=options.held_out, seed=settings.seed)
-    segmentation, files = _segmentation(options, settings.seed)
     encoder = Encoder(options.base, window=options.window)
+    segmentation, files = _segmentation(options, settings.seed, encoder)
+    _check_characters(options, reviews, encoder)
     task = SentimentTask(encoder, reviews.training, reviews.held_out, segmentation)
 
     def score(folder: Path) -> Sequence[Mapping[str, object]]:
@@ -237,8 +248,19 @@ def train_sentiment(
             )
         return rows
 
-    facts = _facts(options, reviews, files, encoder, out)
+    lines = len(reviews.training) + (0 if segmentation is None else len(segmentation.lines))
+    facts = _facts(options, reviews, files, lines, encoder, out)
     run_training(task, settings, out, facts, score=score, plan=plan, say=say, clock=clock)
+
+
+def _check_characters(options: SentimentOptions, reviews: Reviews, encoder: Encoder) -> None:
+    """Check that the base knows the characters of all reviews, and of what the model is measured on."""
+    base = f"--base {options.base}"
+    characters = CharacterTokens(encoder.tokenizer, name="--base")
+    parts = {"the training reviews": [*reviews.training, *reviews.held_out]}
+    for name, rows in (parts | {test.name: list(test.rows) for test in reviews.tests}).items():
+        check_characters(name, (row.text for row in rows), characters, base, unit="review")
+    check_measured(options.measured, characters, base)
 
 
 def load_classifier(folder: Path) -> Any:
@@ -250,10 +272,15 @@ def load_classifier(folder: Path) -> Any:
     return network.to("cuda" if torch.cuda.is_available() else "cpu").eval()
 
 
-def _segmentation(options: SentimentOptions, seed: int) -> tuple[Segmentation | None, list[DataFile]]:
+def _segmentation(
+    options: SentimentOptions, seed: int, encoder: Encoder
+) -> tuple[Segmentation | None, list[DataFile]]:
     if not options.cws:
         return None, []
     corpora = read_data(options.cws)
+    characters = CharacterTokens(encoder.tokenizer, name="--base", fold=True)
+    for corpus in corpora:
+        check_corpus(corpus, characters, f"--base {options.base}")
     lines = [line for corpus in corpora for line in corpus.lines]
     if len(lines) < 2:
         raise UsageError(f"--cws {options.cws}: {len(lines)} line to train on; give more data")
@@ -264,7 +291,12 @@ def _segmentation(options: SentimentOptions, seed: int) -> tuple[Segmentation | 
 
 
 def _facts(
-    options: SentimentOptions, reviews: Reviews, segmented: Sequence[DataFile], encoder: Encoder, out: Path
+    options: SentimentOptions,
+    reviews: Reviews,
+    segmented: Sequence[DataFile],
+    lines: int,
+    encoder: Encoder,
+    out: Path,
 ) -> CardFacts:
     names = [file.name for file in reviews.files if file.role == "training"]
     title = f"Sentiment classifier trained on {', '.join(names)}"
@@ -290,6 +322,7 @@ def _facts(
         base=options.base,
         use=[f"pytest --pyargs pytest_llmprops.suites.test_eras --model hf:{out}"],
         files=[*reviews.files, *segmented],
+        lines=lines,
         assumed=assumed,
         notes=reviews.notes,
         options={

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_llmprops.benchmarks.eras.tools.training.corpus import Words, parts
+from pytest_llmprops.benchmarks.eras.tools.training.corpus import Words, check_characters, parts
 from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
 from pytest_llmprops.core.errors import BackendError, DataError, UsageError
 from pytest_llmprops.core.requests import Segment
 from pytest_llmprops.core.texts import utf8
 from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.training.run import run_training
 from pytest_llmprops.training.task import (
@@ -244,6 +245,8 @@ def train_wwm(
             raise UsageError(f"{name} must be between 0 and 1, not {value}")
     encoder = Encoder(options.base, window=options.window)
     texts, digest = _read(options.corpus, encoder.window - 2)
+    characters = CharacterTokens(encoder.tokenizer, name="--base")
+    check_characters(str(options.corpus), texts, characters, f"--base {options.base}", unit="part")
     lines = segmented_lines(options.segmenter, texts)
     random.Random(f"held out text {settings.seed}").shuffle(lines)
     held = min(_MOST_HELD_OUT, max(1, round(options.held_out * len(lines))))
@@ -297,6 +300,7 @@ def _facts(options: WwmOptions, encoder: Encoder, file: DataFile, held: int, out
         base=options.base,
         use=[f"llmprops eras train sentiment --data reviews --base {out} --out DIR"],
         files=[file],
+        lines=file.lines - held,
         assumed=[
             f"{options.rate:.0%} of the tokens are masked: 80% become the mask, 10% a random token, 10% stay",
             "no next-sentence prediction; the pooled output of the base is not kept",
