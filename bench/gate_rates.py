@@ -1,4 +1,4 @@
-"""Measure how often gates pass, and how often their rules accept at the limit: the tables of docs/gate.md.
+"""Measure how often gates pass, and how often their rules accept at the limit: tables of docs/gate-statistics.md.
 
     python -m bench.gate_rates                      # about ten minutes on one core
     python -m bench.gate_rates --upgrades 500       # a quick look

@@ -1,4 +1,4 @@
-"""Measure the calls that a sequential gate saves, and how often it decides wrongly: the tables of docs/gate.md.
+"""Measure the calls that a sequential gate saves, and how often it decides wrongly: tables of docs/gate-statistics.md.
 
     python -m bench.sequential_gate                     # a few minutes on two cores
     python -m bench.sequential_gate --upgrades 50       # a quick look

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pytest_llmprops.core.records import VerdictRecord
     from pytest_llmprops.core.registration import BenchmarkMetadata, Command, Registration
     from pytest_llmprops.core.requests import Chat, Message, Reply, Usage
+    from pytest_llmprops.core.searches import EditedBenchmark, Edits, EditSettings, Variant
     from pytest_llmprops.core.verdicts import Verdict
     from pytest_llmprops.models.base import BackendOptions
     from pytest_llmprops.models.fake import FakeModel
@@ -55,6 +56,9 @@ _MODULES = {
     "DataError": "core.errors",
     "DataFiles": "core.benchmark",
     "Decision": "notebook",
+    "EditSettings": "core.searches",
+    "EditedBenchmark": "core.searches",
+    "Edits": "core.searches",
     "FakeModel": "models.fake",
     "Item": "core.items",
     "Loaded": "core.benchmark",
@@ -71,6 +75,7 @@ _MODULES = {
     "Searched": "core.benchmark",
     "Usage": "core.requests",
     "UsageError": "core.errors",
+    "Variant": "core.searches",
     "Verdict": "core.verdicts",
     "VerdictRecord": "core.records",
     "by_place": "core.metrics",
@@ -101,6 +106,9 @@ __all__ = [
     "DataError",
     "DataFiles",
     "Decision",
+    "EditSettings",
+    "EditedBenchmark",
+    "Edits",
     "FakeModel",
     "Item",
     "Loaded",
@@ -117,6 +125,7 @@ __all__ = [
     "Searched",
     "Usage",
     "UsageError",
+    "Variant",
     "Verdict",
     "VerdictRecord",
     "__version__",

@@ -48,7 +48,8 @@ PAGES = [
 
 #: pages that name no llmprops command
 WITHOUT_COMMANDS = {
-    "allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "report-kit.md",
+    "allure.md", "api.md", "glossary.md", "performance.md", "protocols.md", "record-evidence.md",
+    "report-kit.md", "searches.md", "write-model.md",
 }  # fmt: skip
 
 
@@ -193,7 +194,7 @@ def test_commands_are_accepted(page: Path) -> None:
             parser().parse_args(words)
 
 
-# ---- the code in README.md and docs/models.md
+# ---- the code in README.md and docs/write-model.md
 
 
 def _blocks(path: Path, language: str) -> list[str]:
@@ -237,8 +238,8 @@ def test_options_work_with_the_benchmark_of_the_readme(capitals: Runner) -> None
 
 
 def test_model_example_of_the_docs_runs(run: Runner, workers: str) -> None:
-    """The model registered in docs/models.md answers, in one process and with workers."""
-    code, _ = _blocks(ROOT / "docs" / "models.md", "python")
+    """The model registered in docs/write-model.md answers, in one process and with workers."""
+    code, _ = _blocks(ROOT / "docs" / "write-model.md", "python")
     run.sums(3)
     run.write("conftest.py", code)
     done = run("--model", "shout:any", "-n", workers)
@@ -246,10 +247,10 @@ def test_model_example_of_the_docs_runs(run: Runner, workers: str) -> None:
 
 
 def test_packaged_backend_of_the_docs_checks_its_package() -> None:
-    """The backend in docs/models.md refuses a missing package and an unknown parameter."""
-    _, code = _blocks(ROOT / "docs" / "models.md", "python")
+    """The backend in docs/write-model.md refuses a missing package and an unknown parameter."""
+    _, code = _blocks(ROOT / "docs" / "write-model.md", "python")
     module = types.ModuleType("packaged")
-    exec(compile(code, "docs/models.md", "exec"), module.__dict__)
+    exec(compile(code, "docs/write-model.md", "exec"), module.__dict__)
     for name, said in (("voice", "needs the package 'shouting'"), ("pitch", "pitch")):
         with pytest.raises(UsageError, match=said):
             module.BACKEND.check(
@@ -308,6 +309,7 @@ def test_benchmark_of_the_page_is_measured(
     assert main(["report", str(done.folder), "--out", str(folder / "report")]) == 0
     page = (folder / "report" / "report.html").read_text(encoding="utf-8")
     assert "Letter counts" in page
+    assert 'aria-label="Off by one, table' in page
     assert (folder / "report" / "figures" / "letters-off-by-one.svg").is_file()
 
 

@@ -89,7 +89,7 @@ def add_models(groups: Groups) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="with --prices: write them into FILE, newly taken from litellm",
+        help="with --prices: write the prices of the installed litellm to FILE",
     )
     models.set_defaults(command=_models)
 

@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from statistics import fmean
@@ -27,6 +27,8 @@ from pytest_llmprops.data.published_results import TABLE_COLUMNS, PaperTable, Pu
 from pytest_llmprops.data.whole_files import write_text
 
 if TYPE_CHECKING:
+    from pytest_llmprops.core.records import SummaryRow
+    from pytest_llmprops.core.run_metadata import RunMetadata
     from pytest_llmprops.reports.kit.blocks import Figure, Table
     from pytest_llmprops.runs.reader import Run
 
@@ -40,6 +42,8 @@ _NOT_SHARES = re.compile(
     r"(_count|_kappa|pabak|_correlation|_probability|calls_per_sentence|variations_per_concept)$"
 )
 _AT_LEAST = "_lower_bound"
+#: a setting of a listed command whose value the user gives
+_SETTING = re.compile(r"(\w+\.\w+)=[A-Z]+")
 #: number of A/B tasks of H-TEST, which an average needs
 _TASKS = 10
 Rows = list[tuple[str, ...]]
@@ -100,12 +104,13 @@ def _papers(options: argparse.Namespace) -> int:
         return _list([table for table in load_tables() if name in ("", table.paper)], chosen)
     (table,) = (table for table in load_tables() if table.id == name)
     runs = [recorded(run) for run in chosen.run]
+    missing: list[str] = []
     if chosen.model:
-        status, folders = _measure(table, chosen.model, others)
+        status, folders, missing = _measure(table, chosen.model, others)
         if status or not folders:
             return status
         runs = [recorded(str(folder)) for folder in folders]
-    return _show(table, runs, chosen.csv, chosen.out)
+    return _show(table, runs, chosen.csv, chosen.out, missing)
 
 
 def _list(tables: Sequence[PaperTable], chosen: argparse.Namespace) -> int:
@@ -149,7 +154,10 @@ def _commands(table: PaperTable) -> list[list[str]]:
 
 
 def suite_runs(table: PaperTable) -> list[list[str]]:
-    """Return the words after ``llmprops run`` of each command, without its ``--model SPEC``.
+    """Return the words after ``llmprops run`` of each command.
+
+    The word after ``--model`` is a placeholder: ``SPEC`` for all models, or ``KIND_SPEC`` (``CHAT_SPEC``) for those
+    that serve this kind of request. A value in capitals after ``--llm-set`` is one, too: the user gives it.
 
     :raises UsageError: if the table is not made from runs of a suite.
     """
@@ -158,11 +166,59 @@ def suite_runs(table: PaperTable) -> list[list[str]]:
         how = f"; use {table.command}" if table.command else ""
         reason = f" {table.reason.rstrip('.')}" if table.reason else " it is not measured by one suite"
         raise UsageError(f"{table.id}: no command here measures it for a model:{reason}{how}")
-    return [words[2 : words.index("--model")] for words in commands]
+    return [words[2:] for words in commands]
 
 
-def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) -> tuple[int, list[Path]]:
-    """Print the plan of each command, then run them; return the exit status, and the folders of the runs.
+def _filled(
+    runs: Sequence[Sequence[str]], models: Sequence[str], others: Sequence[str]
+) -> tuple[list[list[str]], list[str]]:
+    """Return the words of each run with the user's models and options, and what is missing for the other runs.
+
+    :param others: the user's other options. A setting for which a run has a placeholder goes to this run alone.
+    """
+    from pytest_llmprops.models.registry import find_backend, parse_spec
+
+    own = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    own.add_argument("--llm-set", action="append", default=[])
+    own.add_argument("--llm-base-url")
+    known, rest = own.parse_known_args(list(others))
+    rest += ["--llm-base-url", known.llm_base_url] if known.llm_base_url else []
+    names = {match[1] for words in runs for word in words if (match := _SETTING.fullmatch(word))}
+    values: dict[str, str] = {}
+    for word in known.llm_set:
+        name = word.partition("=")[0]
+        if name in names:
+            values[name] = word
+        else:
+            rest += ["--llm-set", word]
+    filled, missing = [], []
+    for run in runs:
+        words, unset = list(run), ""
+        for place, word in enumerate(words):
+            if match := _SETTING.fullmatch(word):
+                words[place] = values.get(match[1], word)
+                unset = "" if match[1] in values else f"--llm-set {word}"
+        place = words.index("--model")
+        kind = words[place + 1].removesuffix("SPEC").removesuffix("_").lower()
+        chosen = []
+        for model in models:
+            spec = parse_spec(model, base_url=known.llm_base_url)
+            if not kind or kind in find_backend(spec.backend).kinds(spec):
+                chosen += ["--model", model]
+        if unset or not chosen:
+            needs = unset or f"a --model that serves requests of the kind {kind!r}"
+            missing.append(f"not measured without {needs}: llmprops run {shlex.join(run)}")
+        else:
+            filled.append([*words[:place], *chosen, *words[place + 2 :], *rest])
+    return filled, missing
+
+
+def _measure(
+    table: PaperTable, models: Sequence[str], others: Sequence[str]
+) -> tuple[int, list[Path], list[str]]:
+    """Print the plan of each command, then run them.
+
+    Return the exit status, the folders of the runs, and what is missing for commands that were left out.
 
     :raises UsageError: if the table cannot be measured, or the authors' items are missing.
     """
@@ -181,15 +237,19 @@ def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) ->
     for word in ("--llm-run", "--llm-resume"):
         if word in given:
             raise UsageError(f"papers: {word} is set by this command; repeat the command to resume")
-    specs = [word for model in models for word in ("--model", model)]
-    commands: list[tuple[Path, list[str]]] = []
-    for number, words in enumerate(runs_of_suites, start=1):
+    for words in runs_of_suites:
         if "--llm-source" not in words:
             words += ["--llm-source", "published"]
         if "--llm-source" in given:
             place = words.index("--llm-source")
             del words[place : place + 2]
-        arguments = ["--pyargs", *pytest_arguments([*words, *specs, *others]), "-q"]
+    filled, missing = _filled(runs_of_suites, models, others)
+    if not filled:
+        raise UsageError(f"{table.id}: {missing[0]}")
+    print("".join(f"{line}\n" for line in missing), end="")
+    commands: list[tuple[Path, list[str]]] = []
+    for number, words in enumerate(filled, start=1):
+        arguments = ["--pyargs", *pytest_arguments(words), "-q"]
         digest = hashlib.sha256("\0".join(arguments).encode()).hexdigest()[:8]
         folder = DEFAULT_ROOT / f"{table.id.replace('/', '-')}-{number}-{digest}"
         commands.append((folder, arguments))
@@ -203,14 +263,14 @@ def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) ->
                 continue
             resume = ["--llm-resume"]
         if status := _pytest([*arguments, "--llm-plan"]):
-            return status, []
+            return status, [], missing
         pending.append([*arguments, "--llm-run", str(folder), *resume])
     if "--llm-plan" in given:
-        return 0, []
+        return 0, [], missing
     for arguments in pending:
         # Wrong answers are failures of pytest, with status 1.
         if (status := _pytest(arguments)) not in (0, 1):
-            return status, []
+            return status, [], missing
     for words in _commands(table):
         for folder, _ in commands if _FOLDER in words else ():
             # In a process of its own, as the runs: both may load a large model.
@@ -220,8 +280,8 @@ def _measure(table: PaperTable, models: Sequence[str], others: Sequence[str]) ->
                 *(str(folder) if w == _FOLDER else w for w in words[1:]),
             ]
             if status := _process([sys.executable, *more], data=_value(others, "--llm-data")):
-                return status, []
-    return 0, [find_run(str(folder)) for folder, _ in commands]
+                return status, [], missing
+    return 0, [find_run(str(folder)) for folder, _ in commands], missing
 
 
 def _pytest(arguments: Sequence[str]) -> int:
@@ -251,11 +311,13 @@ def _process(command: Sequence[str], *, data: str = "") -> int:
                 continue
 
 
-def _show(table: PaperTable, runs: Sequence[Run], as_csv: bool, out: Path | None) -> int:
+def _show(
+    table: PaperTable, runs: Sequence[Run], as_csv: bool, out: Path | None, missing: Sequence[str]
+) -> int:
     tables, figures = _report_blocks(table, runs)
     own = [result for run in runs for result in own_results(table, run)]
     rows, notes = paper_rows(table, own)
-    notes += [note for run in runs for note in _run_notes(table, run)]
+    notes += [*(note for run in runs for note in _run_notes(table, run)), *missing]
     shown = [("", rows)] if rows else []
     shown += [(block.title, _texts(block)) for block in tables]
     if not shown:
@@ -374,6 +436,8 @@ def _own_value(
     else:
         rows = [row for row in rows if row.task == task]
     name = metric.replace(_AT_LEAST, "")
+    if name in ("accuracy_min", "accuracy_max"):
+        return _extreme_accuracy(facts, rows, max if name == "accuracy_max" else min)
     measured = [row for row in rows if row.accuracy is not None]
     if name in ("accuracy", "standard_error", "unparsed_rate") and not setting:
         if not measured or len({row.source for row in measured}) > 1:
@@ -399,6 +463,27 @@ def _own_value(
     ]
     metrics.sort(key=lambda row: names.index(row.name))
     return (metrics[0].value, metrics[0].n) if metrics else (None, None)
+
+
+def _extreme_accuracy(
+    facts: RunMetadata, rows: Sequence[SummaryRow], choose: Callable[[list[float]], float]
+) -> tuple[float | None, int | None]:
+    """Return the lowest or highest accuracy of a model's languages, and the number of items.
+
+    The accuracy of a language is its mean over runs, if items had several runs.
+    """
+    means = {
+        (m.model, m.benchmark, m.task, m.language, m.source): m.value
+        for m in facts.metrics
+        if m.name == "accuracy_mean"
+    }
+    values = [
+        value
+        for row in rows
+        if (value := means.get((row.model, row.benchmark, row.task, row.language, row.source), row.accuracy))
+        is not None
+    ]
+    return (choose(values), sum(row.answered for row in rows)) if values else (None, None)
 
 
 def _run_notes(table: PaperTable, run: Run) -> Iterator[str]:

@@ -235,7 +235,7 @@ def add_run(groups: Groups) -> None:
 
 
 def retry_arguments(words: Sequence[str]) -> list[str]:
-    """Return the arguments of pytest that go on with the run in the first of ``words``; the others are added.
+    """Return the arguments of pytest that resume the run in the first of ``words``; the others are added.
 
     :raises UsageError: if no run is named, its record has no command, or it was merged from shards.
     """

@@ -228,7 +228,7 @@ class Benchmark:
     #: What counts once in accuracies, comparisons and gates: each ``item``, or each ``cluster``, as in papers that
     #: average over groups of items. A cluster then has the mean score of its items.
     weighting: ClassVar[Weighting] = "item"
-    #: Settings that change only how cases are shown. Runs that differ in them are comparable.
+    #: Settings that change no verdict, such as how cases are shown. Runs that differ in them are comparable.
     presentation: ClassVar[frozenset[str]] = frozenset()
     #: Whether ``--llm-limit`` counts per cluster instead of per task and language.
     limit_per_cluster: ClassVar[bool] = False

@@ -266,9 +266,7 @@ class Broker:
             claims = self.waves is None or not self.waves.takes(model, request)
             reply = await self._known.find(model, key, claims=claims)
         except StoreError as error:
-            raise self.stop(
-                f"{error}; the replies so far are kept, and llmprops retry goes on with them"
-            ) from None
+            raise self.stop(f"{error}; the replies so far are kept; llmprops retry resumes the run") from None
         if self._is_closed:
             raise asyncio.CancelledError
         if reply is None or not isinstance(request, Chat):

@@ -208,9 +208,7 @@ def checked_model(model: Any) -> Model:
     """
     problem = _model_problem(model)
     if problem:
-        raise ContractError(
-            f"the model that its factory returned {problem}; see 'Write a model' in docs/models.md"
-        )
+        raise ContractError(f"the model that its factory returned {problem}; see docs/write-model.md")
     checked: Model = model
     return checked
 

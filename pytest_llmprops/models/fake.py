@@ -9,7 +9,8 @@ From Python::
 As a model specification: ``fake:echo``, ``fake:constant?text=A``, ``fake:random?choices=A,B&seed=1``,
 ``fake:list?file=PATH``, ``fake:rule?file=PATH.json``, ``fake:call?file=PATH.py&function=NAME``. Each also
 takes ``delay=SECONDS``, ``fail=RATE`` (the share of prompts whose first call fails and is retried),
-``price_in``/``price_out`` (USD per million tokens) and ``kinds=completion,likelihood`` (default: chat).
+``price_in``/``price_out`` (USD per million tokens) and ``kinds=completion,likelihood`` or ``kinds=translate``
+(default: chat).
 
 Its calls use the broker and the reply store like those of any other backend.
 """
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
-from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Usage
+from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Translate, Usage
 from pytest_llmprops.core.texts import did_you_mean, one_line
 from pytest_llmprops.models.api.prices import Price, price
 from pytest_llmprops.models.base import BackendOptions, Result, scored
@@ -38,7 +39,7 @@ from pytest_llmprops.models.registry import Backend, Maker
 from pytest_llmprops.models.spec import ModelSpec
 
 FakeReply = str | Reply | Exception
-Asked = Chat | Completion | Likelihood
+Asked = Chat | Completion | Likelihood | Translate
 Respond = Callable[[Any], FakeReply | Awaitable[FakeReply]]
 
 _PARAMS: Mapping[str, tuple[str, ...]] = {
@@ -50,13 +51,13 @@ _PARAMS: Mapping[str, tuple[str, ...]] = {
     "call": ("file", "function"),
 }
 _COMMON = ("delay", "fail", "price_in", "price_out", "kinds")
-_SERVED: tuple[Kind, ...] = ("chat", "completion", "likelihood")
+_SERVED: tuple[Kind, ...] = ("chat", "completion", "likelihood", "translate")
 #: the log-likelihood of the option that a fake model replies with, and of the others
 _LIKELY, _UNLIKELY = -0.125, -4.0
 
 
 class FakeModel:
-    """A model for tests, with fixed replies to chats, and to the texts of a base model.
+    """A model for tests, with fixed replies to chats, to the texts of a base model, and to sentences to translate.
 
     To a :class:`Likelihood`, the option that equals its reply is the most likely.
 
@@ -113,6 +114,10 @@ class FakeModel:
         results = await self._answers(requests)
         return [_scores(request, result) for request, result in zip(requests, results, strict=True)]
 
+    async def translate(self, requests: Sequence[Translate]) -> list[Result]:
+        """Return one result per request, in order."""
+        return await self._answers(requests)
+
     async def _answers(self, requests: Sequence[Asked]) -> list[Result]:
         started = time.perf_counter()
         # Recorded before the wait, so that the order is the order of the calls.
@@ -123,7 +128,7 @@ class FakeModel:
 
     async def _answer(self, request: Asked, started: float) -> Result:
         if self._fail:
-            key = (request.prompt, _sample(request))
+            key = (_prompt(request), _sample(request))
             if key not in self._failed and _draw("fail", *key) < self._fail:
                 self._failed.add(key)
                 return BackendError(
@@ -141,7 +146,7 @@ class FakeModel:
         if isinstance(reply, Exception):
             return BackendError(f"{type(reply).__name__}: {one_line(str(reply), 200)}", kind="fake")
         if isinstance(reply, str):
-            usage = Usage(len(request.prompt) // 4, len(reply.split()))
+            usage = Usage(len(_prompt(request)) // 4, len(reply.split()))
             cost = self._price.of(usage) if self._price else None
             seconds = time.perf_counter() - started
             return Reply(reply, usage=usage, served_model=self._name, seconds=seconds, cost_usd=cost)
@@ -169,7 +174,11 @@ def _scores(request: Likelihood, result: Result) -> Result:
 
 
 def _sample(request: Asked) -> int:
-    return 0 if isinstance(request, Likelihood) else request.sample
+    return 0 if isinstance(request, (Likelihood, Translate)) else request.sample
+
+
+def _prompt(request: Asked) -> str:
+    return request.text if isinstance(request, Translate) else request.prompt
 
 
 def _last(request: Asked) -> str:
@@ -212,7 +221,7 @@ def _echo(request: Asked) -> FakeReply:
 
 def _at_random(choices: Sequence[str], seed: str) -> Respond:
     def respond(request: Asked) -> FakeReply:
-        return choices[int(_draw(seed, request.prompt, _sample(request)) * len(choices))]
+        return choices[int(_draw(seed, _prompt(request), _sample(request)) * len(choices))]
 
     return respond
 

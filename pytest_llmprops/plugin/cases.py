@@ -374,7 +374,7 @@ class Cases:
                 if not _is_of_others(folder, benchmark.name):
                     raise
                 self.without_files[benchmark.name] = str(error)
-                self.notes.append(f"{benchmark.name}: not served, {folder.root} has no files of it")
+                self.notes.append(f"{benchmark.name}: skipped, {folder.root} has no files of it")
                 continue
             if folder.source == "published" and registration.manifest:
                 manifest = read_manifest(data_folder(registration) / registration.manifest)

@@ -180,6 +180,10 @@ class Collection:
         self._is_worker = hasattr(config, "workerinput")
         #: node id of a function with light items -> names of its cases
         self._light: dict[str, list[str]] = {}
+        #: node ids of functions that search nothing and get no item
+        self._left_out: set[str] = set()
+        #: benchmarks that a function of the session measures
+        self._with_verdicts: set[str] = set()
         #: why functions with many cases have ordinary items; empty if they have light ones
         self._ordinary = ""
         #: the selected cases in pytest's order, known after :meth:`settle`
@@ -213,6 +217,13 @@ class Collection:
         except UsageError as error:
             # With the name of the function: pytest-xdist shows equal errors of several files once.
             raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None
+        is_search = "verdict" not in metafunc.fixturenames
+        if is_search and self._is_left_out(metafunc, marker, selection):
+            self._left_out.add(metafunc.definition.nodeid)
+            parametrize_skipped(metafunc, "search", "not-searched", "")
+            return
+        if not is_search:
+            self._with_verdicts.add(name_of(benchmark))
         if isinstance(selection, Unreadable):
             # An error of collection would end the session, also for benchmarks whose data can be read.
             parametrize_unreadable(metafunc, selection)
@@ -221,13 +232,13 @@ class Collection:
             name = selection.benchmark.name
             has_no_files = name in self._cases.without_files and not selection.not_served
             if has_no_files:
-                _skip(metafunc, f"not served: no files of {name}")
+                _skip(metafunc, f"no files of {name}")
             elif self._settings.shard is not None and not selection.not_served:
                 _skip(metafunc, f"shard {self._settings.shard} has no items of {name}")
             else:
                 names, kinds = ", ".join(selection.not_served), "/".join(selection.kinds_not_served)
-                _skip(metafunc, f"not served: {names} serves no {kinds}")
-        elif "verdict" not in metafunc.fixturenames:
+                _skip(metafunc, f"not served: {names} cannot answer {kinds} requests")
+        elif is_search:
             self._has_searches = True
             try:
                 self._searching().parametrize(metafunc, marker, selection)
@@ -236,6 +247,29 @@ class Collection:
         else:
             params = self._params(metafunc, selection)
             metafunc.parametrize("verdict", params, indirect=True, ids=params)
+
+    def _is_left_out(
+        self, metafunc: pytest.Metafunc, marker: pytest.Mark, selection: Selection | Unreadable
+    ) -> bool:
+        """Return True if a function would search nothing, and neither its name nor ``-k`` asks for the reason.
+
+        By default most benchmarks search nothing, and a skipped case in every run would say so.
+        """
+        name = metafunc.function.__name__
+        asked = "search" in (self._config.getoption("keyword") or "")
+        if asked or any(name in arg for arg in self._config.args):
+            return False
+        if isinstance(selection, Unreadable):
+            # The function that measures the benchmark fails.
+            return selection.benchmark in self._with_verdicts
+        searched, settings = str(marker.kwargs.get("search", "")), selection.protocol.settings
+        cases = [case for unit in selection.cases.values() for case in cases_in(unit)]
+        try:
+            is_searched = any(selection.benchmark.searches(case.item, settings, searched) for case in cases)
+        except Exception:
+            # The part that searches reports it.
+            return False
+        return not is_searched and selection.benchmark.name in self._with_verdicts
 
     def _limits_late(self) -> bool:
         """Return True if the limit applies to what pytest selects. If that is all, fewer pytest items are created."""
@@ -276,6 +310,8 @@ class Collection:
 
         :param verdict: waits for an item's verdict. :param phases: what other plugins may need.
         """
+        if nodeid in self._left_out:
+            return []
         params = self._light.pop(nodeid, None)
         if params is None:
             return items

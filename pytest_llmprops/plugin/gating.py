@@ -177,7 +177,7 @@ class Gating:
         selection = {name: {"items": n, "of": n} for name, n in counts.items()}
         never = impossible_rules(self.gate, whole, replace(facts, selection=selection))
         name, why = next(iter(impossible.items()))
-        which, more = "the selected items", "; all items of the benchmark would do (--llm-size full)"
+        which, more = "the selected items", "; all items of the benchmark are enough (--llm-size full)"
         if name in never:
             which, why, more = "the items of the benchmark", never[name], ""
         raise UsageError(

@@ -441,7 +441,7 @@ OPTIONS: tuple[Option, ...] = (
         "llm-resume",
         bool,
         False,
-        "go on with the run in --llm-run: run the cases without a verdict and those that ended in an error",
+        "resume the run in --llm-run: run the cases without a verdict and those that ended in an error",
         flag=True,
     ),
     Option(

@@ -227,4 +227,4 @@ class Preflight:
 
 
 def _stored(calls: int) -> str:
-    return f"{calls:,} more are stored" if calls else "none stored yet"
+    return f"{calls:,} already stored" if calls else "none stored yet"

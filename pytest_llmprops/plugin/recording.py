@@ -319,7 +319,7 @@ class Recording:
         measured = self.record.count or (self.searches is not None and self.searches.records)
         asked = calls.sent or calls.cache_hits or calls.adopted or calls.in_process
         if self.waits_for_batches:
-            # The replies so far are in the store. The same command goes on with this record if it names its folder,
+            # The replies so far are in the store. The same command continues this record if it names its folder,
             # and otherwise with a new one.
             asked = self._session.settings.run is not None
         return ended_early and not (measured or asked or self.record.facts.gate)

@@ -35,7 +35,7 @@ RESUMED = "resumed at "
 
 @dataclass(frozen=True)
 class PreviousRun:
-    """The record that a session goes on with.
+    """The record that a session resumes.
 
     :param lock: the open file that keeps other processes from writing the record.
     """
@@ -137,7 +137,7 @@ def read_earlier(settings: RunOptions, models: Mapping[str, str], helpers: Mappi
     :raises DataError: if the record is damaged.
     """
     if settings.run is None:
-        raise UsageError("--llm-resume: name the run to go on with: --llm-run DIR")
+        raise UsageError("--llm-resume: name the run to resume: --llm-run DIR")
     folder = Path(settings.run)
     where = _where(folder)
     if not os.path.lexists(folder / "run.json"):

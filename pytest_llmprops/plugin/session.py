@@ -186,7 +186,7 @@ def prepare_process() -> Callable[[], None]:
     return restore
 
 
-# ``--llm-engine batch``: what it cannot serve, and the record that the same command goes on with.
+# ``--llm-engine batch``: what it cannot serve, and the record that the same command continues.
 
 
 def check_engine(settings: RunOptions, *, is_sequential: bool) -> None:
@@ -207,7 +207,7 @@ def check_engine(settings: RunOptions, *, is_sequential: bool) -> None:
         )
     if settings.cache in ("refresh", "off"):
         raise UsageError(
-            f"--llm-engine batch: needs the reply store to go on where an earlier run ended; leave out --llm-cache"
+            f"--llm-engine batch: needs the reply store to continue an earlier run; leave out --llm-cache"
             f" {settings.cache}, or name a new store with --llm-store FILE"
         )
 
@@ -215,7 +215,7 @@ def check_engine(settings: RunOptions, *, is_sequential: bool) -> None:
 def resumed(config: pytest.Config, settings: RunOptions) -> RunOptions:
     """Return the settings, with ``--llm-resume`` if the folder of ``--llm-run`` has a run that waits for batches.
 
-    The same command then goes on with the same record. Workers get the option from ``config``.
+    The same command then continues the same record. Workers get the option from ``config``.
     """
     if settings.engine != "batch" or settings.run is None or settings.resume:
         return settings
@@ -260,7 +260,7 @@ class LLMSession:
         self.evaluation = Evaluation(settings, self.cases, setup)
         self.evaluation.keeps_calls = bool(config.getoption("allure_report_dir", None))
         self.gating = _gating(config, settings, read=not self.is_worker)
-        #: the record that a resumed run goes on with; None in workers and for a new run
+        #: the record of a resumed run; None in workers and for a new run
         self.earlier: PreviousRun | None = None
         if settings.resume and setup is None:
             self.earlier = _earlier(settings, self.cases)

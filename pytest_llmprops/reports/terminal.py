@@ -163,14 +163,16 @@ def _benchmark(
     rows = [r for r in facts.summary if (r.model, r.benchmark) == (model, benchmark)]
     protocol = facts.protocols.get(benchmark, ProtocolMetadata())
     star = "*" if facts.deviations.get(model) else ""
-    settings = ", ".join(f"{k} {v}" for k, v in protocol.settings.items())
+    known = facts_of(benchmark, facts)
+    # Settings that change no verdict are in the record.
+    unseen = known.presentation if known is not None else ()
+    settings = ", ".join(f"{k} {v}" for k, v in protocol.settings.items() if k not in unseen)
     old = "".join(f" · {phrase}" for phrase in old_replies(facts.models[model].old_replies))
     remarks = [row for row in facts.remarks if (row.model, row.benchmark) == (model, benchmark)]
     # The first warning belongs to the headline: the numbers below may not mean what they seem to.
     warnings = [f"  WARNING: {row.text}" for row in remarks if row.warning]
     lines = ["", f"{benchmark} · {model}{star} · protocol {protocol.name} ({settings}){old}", *warnings]
     published = [beside(row, protocol) for row in rows]
-    known = facts_of(benchmark, facts)
     # If all tasks are controls, they are the headline of other reports, but no mean of the benchmark.
     averaged = [row for row in headline(rows, facts) if known is None or row.task not in known.controls]
     shown = _fitted(_results(rows, averaged), published, width)

@@ -405,7 +405,7 @@ def age(baseline: RunMetadata, candidate: RunMetadata) -> str:
     name = f"baseline {baseline.run_id}"
     if baseline.started and baseline.started < candidate.started:
         return f"{name} of {baseline.started[:10]} is older than"
-    return f"{name} is not of"
+    return f"{name} was not measured with"
 
 
 def _protocol(baseline: RunMetadata, candidate: RunMetadata, benchmark: str) -> list[str]:

@@ -11,7 +11,7 @@ from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, OldRepli
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import first_names
 
-#: the entry of a merged run's options that names the shards to measure and to go on with
+#: the entry of a merged run's options that names the shards to measure and to resume
 MERGED = "merged"
 
 

@@ -1,4 +1,4 @@
-"""Every key of every benchmark's evidence is documented in ``docs/record.md``."""
+"""Every key of every benchmark's evidence is documented in ``docs/record-evidence.md``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.support import dtails_runs, oracle_runs
 from tests.support.runs import Runner
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "record-evidence.md").read_text(encoding="utf-8")
+RECORD = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
 
 
 def keys(value: JSON) -> Iterator[str]:
@@ -30,9 +31,9 @@ def keys(value: JSON) -> Iterator[str]:
             yield from keys(part)
 
 
-def documented(heading: str) -> set[str]:
-    """Return the keys that the page lists under ``heading``."""
-    section = re.split(r"^#{2,3} ", PAGE.split(f"# {heading}\n")[1], flags=re.M)[0]
+def documented(heading: str, page: str = PAGE) -> set[str]:
+    """Return the keys that a page lists under ``heading``."""
+    section = re.split(r"^## ", page.split(f"# {heading}\n")[1], flags=re.M)[0]
     return set(re.findall(r"`([^`]+)`", section))
 
 
@@ -51,8 +52,8 @@ def test_common_keys_are_documented() -> None:
 
 
 def test_fields_of_a_verdict_are_documented() -> None:
-    """Every field of a line of ``verdicts.jsonl`` is on the page."""
-    assert {field.name for field in fields(VerdictRecord)} <= documented("verdicts.jsonl")
+    """Every field of a line of ``verdicts.jsonl`` is in ``docs/record.md``."""
+    assert {field.name for field in fields(VerdictRecord)} <= documented("verdicts.jsonl", RECORD)
 
 
 def test_htest_homophones_and_eras(run: Runner) -> None:
@@ -71,6 +72,28 @@ def test_htest_homophones_and_eras(run: Runner) -> None:
         assert own, done.output
         assert written(own) == names
         assert names <= documented(name)
+
+
+def test_edited_items(run: Runner) -> None:
+    """An edited item has the keys of its benchmark in the table of the page, and no other."""
+    names = ("htest", "homophones", "dtails", "eras")
+    suites = [str(ROOT / "suites" / f"test_{name}.py") for name in names]
+    run.write("says_a.py", "def reply(chat):\n    return 'A'\n")
+    edits = [part for name in names for part in ("--llm-set", f"{name}.edits=true")]
+    done = run(
+        *suites, "--rootdir", str(run.folder), "--model", f"fake:call?file={run.folder / 'says_a.py'}", *edits,
+        "--llm-limit", "1", "-k", "uppercase or (en and asked) or (af/know and not translate) or explicit/01",
+    )  # fmt: skip
+    section = PAGE.split("# Evidence\n")[1].split("\n### ")[0]
+    rows = {
+        name: set(re.findall(r"`(\w+)`", row)) for name, row in re.findall(r"\| `(\w+)` \|(.+)\|", section)
+    }
+    assert {*rows} == {*names}
+    assert {"edited", "edits", "status", "given"} <= documented("Evidence")
+    for record in read_run(done.folder).records:
+        edited = record.evidence["edited"]
+        assert isinstance(edited, Mapping)
+        assert {*edited} - {"edits", "status", "given"} == rows[record.benchmark]
 
 
 def test_dtails(tmp_path: Path) -> None:
@@ -120,4 +143,4 @@ def test_oracle(tmp_path: Path) -> None:
 
 def test_every_built_in_benchmark_has_a_heading() -> None:
     """The page has a heading for every benchmark of this package."""
-    assert all(f"\n### {name}\n" in PAGE for name in benchmark_names())
+    assert all(f"\n## {name}\n" in PAGE for name in benchmark_names())

@@ -133,7 +133,7 @@ def test_a_batch_without_an_output_file_has_only_errors(start_batch_server: Star
     ("ends", "reason"),
     [
         ("failed", "failed: The file is not valid."),
-        ("cancelled", "was cancelled; run again to submit its open"),
+        ("cancelled", "was cancelled; run the same command to submit its open"),
     ],
 )
 def test_a_batch_that_failed_or_was_cancelled_stops_the_run(
@@ -226,7 +226,7 @@ def test_replies_of_a_run_that_has_ended_are_counted(start_any: Start, tmp_path:
     """Each request of a run that goes on with the batches of another one is in exactly one count."""
     server = start_any(polls=8)
     first = BatchRun(server, tmp_path, sums(40), batch_wait=0.0)
-    assert "run the same command again to go on" in first.stopped
+    assert "run the same command again to continue" in first.stopped
     assert [first.report["counters"][name] for name in ("sent", "adopted", "answered")] == [40, 0, 1]
     again = BatchRun(server, tmp_path, sums(50))
     assert again.texts == right(50)

@@ -67,7 +67,7 @@ def test_unusable_model_is_one_line(model: object, said: str) -> None:
     message = str(caught.value)
     assert said in message
     assert message.startswith("the model that its factory returned ")
-    assert message.endswith("; see 'Write a model' in docs/models.md")
+    assert message.endswith("; see docs/write-model.md")
     assert "\n" not in message
 
 

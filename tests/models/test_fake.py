@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply
+from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Translate
 from pytest_llmprops.models.base import Result, kinds_of
 from pytest_llmprops.models.fake import BACKEND, FakeModel
 from pytest_llmprops.models.registry import parse_spec
@@ -86,10 +86,24 @@ def test_fake_serves_chat_through_the_broker() -> None:
     model = make("fake:echo")
     assert BACKEND.kinds(parse_spec("fake:echo")) == {"chat"}
     served = BACKEND.kinds(parse_spec("fake:echo?kinds=completion,likelihood"))
-    assert kinds_of(model) - {"chat"} == served == {"completion", "likelihood"}
+    assert kinds_of(model) - {"chat", "translate"} == served == {"completion", "likelihood"}
     refuse("fake:echo?kinds=parse", "kinds must be a list of chat, completion, likelihood")
     assert not BACKEND.in_worker
     assert not model.blocking
+
+
+def test_fake_translates() -> None:
+    """A fake translation system is asked with the sentence, and fails on purpose like other fakes."""
+    assert BACKEND.kinds(parse_spec("fake:echo?kinds=translate")) == {"translate"}
+    sentence = Translate("Rain fell.", "en", "af")
+    for fake, text in (
+        ("echo", "Rain fell."),
+        ("constant?text=Dit", "Dit"),
+        ("random?choices=A&seed=2", "A"),
+    ):
+        assert texts(asyncio.run(make(f"fake:{fake}").translate([sentence]))) == [text]
+    (first,) = asyncio.run(make("fake:echo?fail=1").translate([sentence]))
+    assert error(first).transient
 
 
 def test_echo_and_constant() -> None:

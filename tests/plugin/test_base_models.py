@@ -107,7 +107,7 @@ def test_long_prefixes_are_recorded_once(run: Runner) -> None:
 def test_models_that_score_nothing_are_not_served(run: Runner) -> None:
     """With answer = likelihood, a chat model without likelihoods is not served, with one line that says why."""
     skipped = run(HTEST, "--model", "fake:echo", *BY_LIKELIHOOD, *FEW)
-    assert "not served: fake-echo serves no likelihood" in skipped.output
+    assert "not served: fake-echo cannot answer likelihood requests" in skipped.output
     homophones = str(ROOT / "suites" / "test_homophones.py")
     done = run(HTEST, homophones, "--model", "fake:echo", *BY_LIKELIHOOD, *FEW)
     assert done.run["not_served"]["htest"]

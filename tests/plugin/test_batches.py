@@ -80,7 +80,7 @@ def test_a_run_that_does_not_wait_ends_with_status_2(run: Runner, start_batch_se
     done = batch(run, server, *command)
     assert done.code == 2
     assert "1 batch open, 0 of 11 lines done, expires " in done.output
-    assert "run the same command again to go on" in done.output
+    assert "run the same command again to continue" in done.output
     assert server.sizes == [11]
     server.polls = 0
     done = batch(run, server, *command)

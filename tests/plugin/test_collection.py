@@ -72,15 +72,15 @@ def _on(run: Runner, folder: Path, *args: str, source: str = "published") -> Fin
     return run(*options, "--llm-source", source, "--llm-data", str(folder), *args)
 
 
-def test_suites_without_files_are_not_served(run: Runner, fresh: Path, workers: str) -> None:
+def test_suites_without_files_are_skipped(run: Runner, fresh: Path, workers: str) -> None:
     """All suites run on a folder with items of one benchmark: it is measured, the others are named and skipped."""
     done = _on(run, fresh, *SUITES, "-n", workers, "-rs")
     assert done.code == 0, done.output
     assert {verdict["benchmark"] for verdict in done.verdicts.values()} == {"htest"}
     assert len(done.verdicts) == 4
     for name in ("dtails", "homophones"):
-        assert f"note: {name}: not served, {fresh} has no files of it" in done.output
-        assert f"not served: no files of {name}" in done.output
+        assert f"note: {name}: skipped, {fresh} has no files of it" in done.output
+        assert f": no files of {name}" in done.output
 
 
 def test_items_of_both_sources_need_no_files_of_every_benchmark(run: Runner, fresh: Path) -> None:
@@ -149,7 +149,7 @@ def test_skip_names_the_missing_kinds(run: Runner) -> None:
     """If a model serves no task, the skipped case names the kinds that the tasks need."""
     run.write("test_two.py", TASKS.replace('("cut", "talk")', '("talk",)'))
     done = run("test_two.py", "-rs", "--model", write_cuts(run))
-    assert "serves no chat/sentiment" in done.output
+    assert "cannot answer chat/sentiment requests" in done.output
 
 
 @pytest.mark.parametrize(

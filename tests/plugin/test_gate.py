@@ -418,7 +418,7 @@ def test_selection_other_than_the_baselines_is_refused(
         (
             "no_regression = true\ndetect = 0.05\nmin_items = 20",
             ("--llm-limit", "20"),
-            "with about 32 pairs an unchanged model passes in 90% of runs; all items of the benchmark would do",
+            "with about 32 pairs an unchanged model passes in 90% of runs; all items of the benchmark are enough",
         ),
         (
             "max_refused = 0.5",
@@ -461,7 +461,10 @@ def test_baseline_with_another_protocol_is_refused(run: Runner) -> None:
     spec, limit = "fake:constant?text=A", ("--llm-limit", "1", "-k", "rhyme")
     done = run("--model", spec, *limit, "--llm-gate", str(file), "--llm-baseline", "base", suite)
     assert done.code == 4, done.output
-    assert "the gate would be invalid: baseline base is not of this run's protocol of htest" in done.output
+    assert (
+        "the gate would be invalid: baseline base was not measured with this run's protocol of htest"
+        in done.output
+    )
     assert all(change in done.output for change in ("seed 7 → 0", "k 50 → 14"))
     assert not (done.folder / "run.json").exists()
 

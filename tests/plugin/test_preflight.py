@@ -139,7 +139,7 @@ def test_stored_replies_need_no_first_call(project: Runner, workers: str) -> Non
     assert _calls(project) == ["0 + 1 =", "1 + 1 ="]
     project("--model", "api:m")
     done = project("--model", "api:m", env=refused)
-    assert _plan(done) == "llmprops: plan: 0 calls (12 more are stored), about 0.00 USD"
+    assert _plan(done) == "llmprops: plan: 0 calls (12 already stored), about 0.00 USD"
     assert len(done.verdicts) == 12
     assert "llmprops: plan" not in project("--model", "api:m", "--llm-cache", "only", env=refused).output
 

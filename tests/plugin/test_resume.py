@@ -1,4 +1,4 @@
-"""``--llm-resume`` goes on with a run that was killed, interrupted or stopped, or that has errors."""
+"""``--llm-resume`` continues a run that was killed, interrupted or stopped, or that has errors."""
 
 from __future__ import annotations
 

@@ -106,7 +106,9 @@ def test_an_older_baseline_is_named_as_such() -> None:
         "baseline run-old of 2026-01-01 is older than this run's protocol of sums",
         "baseline run-old of 2026-01-01 is older than this run's data",
     ]
-    assert [r.partition(" this run's")[0] for r in younger.reasons] == ["baseline run-old is not of"] * 2
+    assert [r.partition(" this run's")[0] for r in younger.reasons] == [
+        "baseline run-old was not measured with"
+    ] * 2
 
 
 def test_only_benchmarks_of_the_rules_are_compared() -> None:

@@ -170,7 +170,7 @@ def test_missing_and_incomplete_shards_make_the_run_incomplete(tmp_path: Path) -
 def test_an_incomplete_merged_run_names_the_shards(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The gate and retry say which shards to measure or to go on with; a merged run itself cannot be resumed."""
+    """The gate and retry say which shards to measure or to resume; a merged run itself cannot be resumed."""
     folders = shards(tmp_path, [[verdict("add", 0)], [verdict("add", 1, "error")]], of=4)
     out = tmp_path / "merged"
     merge([read_run(folder) for folder in folders], out)

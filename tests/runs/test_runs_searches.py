@@ -13,6 +13,7 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.reports.kit.blocks import Fold, Table
+from pytest_llmprops.reports.kit.generic import fine_print
 from pytest_llmprops.reports.kit.series import Measured, series_of
 from pytest_llmprops.runs.export import table, write_csv, write_parquet
 from pytest_llmprops.runs.reader import read_run
@@ -247,6 +248,23 @@ def test_report(tmp_path: Path) -> None:
     assert large[3:5] == ["–", "“Lisbon”, “<b>Kenya</b>”"]
     assert large[6].endswith("before it was shrunk further")
     assert search_blocks(Measured("oracle", series_of([read_run(searched(tmp_path / "none"))]))) == []
+
+
+def test_report_on_one_property(tmp_path: Path) -> None:
+    """The report of a benchmark with one property counts its searches, and shows what its counterexamples show."""
+    edited = {"why": "listed as <b>ken</b>, weet: chose ken", "edits": [], "replications": 5, "replicated": 4}
+    rows = row(1, {**edited, "evidence": {}}, property=""), row(2, property="")
+    run = read_run(searched(tmp_path / "run", *rows))
+    counts, fold, *_ = fine_print(Measured("oracle", series_of([run])))
+    assert isinstance(counts, Table)
+    assert isinstance(fold, Fold)
+    assert [cell.text for cell in counts.rows[0][1:4]] == ["2", "1", "0"]
+    [examples] = fold.blocks
+    assert isinstance(examples, Table)
+    [cells] = examples.rows
+    assert [cell.text for cell in cells][2:] == ["4 of 5", edited["why"]]
+    named = fine_print(Measured("oracle", series_of([read_run(searched(tmp_path / "named", row(1, FOUND)))])))
+    assert not any(isinstance(block, Table) for block in named)
 
 
 PAIR = {

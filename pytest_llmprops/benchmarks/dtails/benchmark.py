@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytest_llmprops.benchmarks.dtails.context import (
+    HELPER,
     Context,
     DtailsSettings,
     check_rules,
@@ -12,12 +13,13 @@ from pytest_llmprops.benchmarks.dtails.context import (
     with_rules,
 )
 from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
-from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
+from pytest_llmprops.core.benchmark import Ask, DataFiles, Loaded
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Kind
+from pytest_llmprops.core.searches import EditedBenchmark, Edits
 from pytest_llmprops.core.verdicts import Verdict
 
 _ASSUMED = (
@@ -35,7 +37,7 @@ _ASSUMED = (
 )
 
 
-class Dtails(Benchmark):
+class Dtails(EditedBenchmark):
     """Measures whether a model chooses the right one of several translations of a word in a sentence."""
 
     name = "dtails"
@@ -48,6 +50,7 @@ class Dtails(Benchmark):
         TRANSLATE: "The model translates the sentence. Which of the words does its translation use?",
     }
     metric_directions = {
+        **EditedBenchmark.metric_directions,
         "frequency_baseline": "none",
         # k is the number of variations; each row has its own.
         "position_rate": "target:1/k",
@@ -63,8 +66,10 @@ class Dtails(Benchmark):
         "parser_rate": "none",
         "normalised_accuracy": "higher",
     }
+    edited_tasks = frozenset({SELECT})
     judges_filtered = True
     kinds = frozenset({"chat", "likelihood", "translate"})
+    roles = frozenset({"parse", "rules"})
     limit_per_cluster = True
     # About one item of each concept; standard has all items.
     sizes = {"small": {"select": 8, "translate": 8}}
@@ -93,12 +98,27 @@ class Dtails(Benchmark):
             return frozenset({"translate", "chat"})
         return frozenset({"likelihood" if settings.answer == "likelihood" else "chat"})
 
+    def helpers(self, settings: DtailsSettings) -> tuple[str, ...]:
+        return ("rules",) if settings.rules == HELPER else ()
+
     async def evaluate(
         self, item: Item, context: Context, ask: Ask, protocol: Protocol[DtailsSettings]
     ) -> Verdict:
         from pytest_llmprops.benchmarks.dtails.evaluation import evaluate
 
-        return await evaluate(item, context, ask, protocol.settings, seed=protocol.seed)
+        verdict = await evaluate(item, context, ask, protocol.settings, seed=protocol.seed)
+        return await self.with_edit(verdict, item, context, ask, protocol)
+
+    async def edits(
+        self, item: Item, context: Context, ask: Ask, protocol: Protocol[DtailsSettings]
+    ) -> Edits | str:
+        from pytest_llmprops.benchmarks.dtails.evaluation import edits_of
+
+        return await edits_of(item, context, ask, protocol.settings, seed=protocol.seed)
+
+    def edit_requests(self, settings: DtailsSettings) -> int:
+        # A reply that does not follow the template is asked for again.
+        return 1 if settings.answer == "likelihood" else 2
 
     def caption(self, item: Item) -> str:
         return f"{item['concept']} → {item['label'][0]}: {item['target'] or item['sentence']}"
@@ -107,10 +127,12 @@ class Dtails(Benchmark):
         """Yield positions chosen, baselines, means over runs, and how translations were read."""
         from pytest_llmprops.benchmarks.dtails.metrics import metric_rows
 
-        return metric_rows(records)
+        yield from metric_rows(records)
+        yield from super().metrics(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Yield a remark for each list length at which the choice depends on the order of the list."""
+        """Yield a remark for each list length at which the choice depends on the order, and one on edits."""
         from pytest_llmprops.benchmarks.dtails.metrics import remarks
 
-        return remarks(records)
+        yield from remarks(records)
+        yield from super().remarks(records)

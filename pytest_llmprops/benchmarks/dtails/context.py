@@ -13,6 +13,7 @@ from pytest_llmprops.benchmarks.dtails.rows import Row
 from pytest_llmprops.core.benchmark import DataFiles, Loaded
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.searches import EditSettings
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.dtails.prompts import Variations
@@ -53,16 +54,18 @@ def frequency_baseline(rows: Iterable[tuple[Hashable, Hashable]]) -> Baseline:
     return Baseline(right, sum(counts.total() for counts in labels.values()), len(labels))
 
 
-NONE, SELF = "none", "self"
+#: values of the setting ``rules``; all others are files
+NONE, SELF, HELPER = "none", "self", "helper"
 Sentences = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class DtailsSettings:
+class DtailsSettings(EditSettings):
     """How an item is measured.
 
-    :param rules: ``none``; ``self``: the model under test writes the rules; or rules files by another model or a
-        person, one per language, separated by commas (section 4).
+    :param rules: ``none``; ``self``: the model under test writes the rules; ``helper``: the helper ``rules`` writes
+        them for every model; or rules files by another model or a person, one per language, separated by commas
+        (section 4).
     :param runs: Number of times each choice is asked for, each time in another order (appendix B.4).
     :param max_tokens: Limit for a choice or a chat model's translation. :param rule_max_tokens: Limit for rules.
     :param tokenizer: How translations are split into words. ``stanza`` uses the helper ``parse``, ``unicode`` the
@@ -83,6 +86,7 @@ class DtailsSettings:
     match: Literal["paper", "word"] = "word"
 
     def __post_init__(self) -> None:
+        EditSettings.__post_init__(self)
         if not 1 <= self.runs <= 20:
             raise ValueError("runs must be from 1 to 20")
         if self.max_tokens < 1 or self.rule_max_tokens < 1 or not 0 <= self.temperature < math.inf:
@@ -90,7 +94,7 @@ class DtailsSettings:
         if self.answer == "likelihood" and self.rules == SELF:
             raise ValueError("rules = self needs answer = text, because the model writes the rules")
         if not all(path.strip() for path in self.rules.split(",")):
-            raise ValueError("rules must be none, self, or rules files separated by commas")
+            raise ValueError("rules must be none, self, helper, or rules files separated by commas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class Context:
     """The data shared by all items of one data folder.
 
     :param baselines: By language, over its whole file.
-    :param sentences: Example sentences for rules by variation name, by cluster; only for ``rules = self``.
+    :param sentences: Example sentences for rules by variation name, by cluster; only if a model writes the rules.
     :param rules: The rules files of the setting ``rules``, by language. :param rules_setting: The setting.
     :param slots: By item id; they balance the orders of variations.
     """
@@ -130,15 +134,15 @@ def load_items(files: DataFiles) -> Loaded:
 def with_rules(part: Loaded, files: DataFiles, setting: str) -> Loaded:
     """Return ``part`` with the rules or sentences that the setting ``rules`` needs.
 
-    :param setting: ``none``, ``self``, or rules files separated by commas, one per language.
+    :param setting: ``none``, ``self``, ``helper``, or rules files separated by commas, one per language.
     :raises DataError: A file is invalid. :raises UsageError: Two files are for one language.
     """
     context: Context = part.context
     if setting == NONE:
         return part
-    if setting == SELF:
+    if setting in (SELF, HELPER):
         sentences = _sentences(part.items, files)
-        return Loaded(part.items, replace(context, rules_setting=SELF, sentences=sentences))
+        return Loaded(part.items, replace(context, rules_setting=setting, sentences=sentences))
     from pytest_llmprops.benchmarks.dtails.rules import parse_rules_file
 
     rules: dict[str, RulesFile] = {}
@@ -156,7 +160,7 @@ def check_rules(selected: Sequence[Item], context: Context) -> None:
     :raises UsageError: A language or a concept is missing; the message names the first.
     """
     setting = context.rules_setting
-    if setting in (NONE, SELF):
+    if setting in (NONE, SELF, HELPER):
         return
     from pytest_llmprops.benchmarks.dtails.rules import check_covers
 

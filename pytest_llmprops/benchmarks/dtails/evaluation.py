@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from pytest_llmprops.benchmarks.dtails.context import NONE, SELF, Context, DtailsSettings
+from pytest_llmprops.benchmarks.dtails.context import HELPER, NONE, SELF, Context, DtailsSettings
 from pytest_llmprops.benchmarks.dtails.evidence import SelectionEvidence, TranslationEvidence
 from pytest_llmprops.benchmarks.dtails.items import TRANSLATE
 from pytest_llmprops.benchmarks.dtails.positions import run_values
@@ -34,9 +34,10 @@ from pytest_llmprops.benchmarks.dtails.reading import (
 from pytest_llmprops.benchmarks.dtails.rule_making import RulesOutcome, make_rules
 from pytest_llmprops.benchmarks.dtails.rules import ConceptRules
 from pytest_llmprops.core.benchmark import Ask
-from pytest_llmprops.core.errors import RunStopped
+from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Chat, Likelihood, Parse, Reply, Scores, Translate, is_base
+from pytest_llmprops.core.searches import Edits
 from pytest_llmprops.core.texts import TOKENIZER, unicode_words
 from pytest_llmprops.core.verdicts import (
     OTHER_READING,
@@ -49,7 +50,8 @@ from pytest_llmprops.core.verdicts import (
 
 # Have a sentence translated and judge which variation the translation uses (Barua et al., appendix B.2).
 
-PARSE = "parse"
+#: Helper roles: splits translations into words; writes rules for every model under test.
+PARSE, RULES = "parse", "rules"
 #: The reading of a reply by each value of the setting ``match``.
 Readings = Mapping[Literal["paper", "word"], Reading]
 #: ``tokenizer`` in a verdict's values: words not needed, split by Unicode rules, split by the helper ``parse``.
@@ -344,17 +346,55 @@ async def evaluate(item: Item, context: Context, ask: Ask, settings: DtailsSetti
         more["sentences"] = float(outcome.rules.sentences)
         rules = outcome.rules
     text = "" if rules is None else shown_rules(rules.texts())
-    count, slot = len(item["variations"]), context.slots.get(item.base_id)
-    orders = [shown_order(count, seed, item.base_id, run, slot) for run in range(settings.runs)]
+    orders = [_order(item, context, seed, run) for run in range(settings.runs)]
     runs = (choose(item, ask, settings, order, run=run, rules=text) for run, order in enumerate(orders))
     return judge_choices(item, await asyncio.gather(*runs), rules, more)
 
 
+def _order(item: Item, context: Context, seed: int, run: int) -> tuple[int, ...]:
+    return shown_order(len(item["variations"]), seed, item.base_id, run, context.slots.get(item.base_id))
+
+
+async def edits_of(
+    item: Item, context: Context, ask: Ask, settings: DtailsSettings, *, seed: int
+) -> Edits | str:
+    """Return the edits of a choice, or why it cannot be asked for.
+
+    :raises BackendError: if the rules of the model could not be asked for.
+    """
+    # Most runs measure no edits.
+    from pytest_llmprops.benchmarks.dtails.edits import DtailsEdits
+
+    text = ""
+    if settings.rules != NONE:
+        rules = (await _rules(item, context, ask, settings)).rules
+        if rules is None:
+            return f"its rules for {item['concept']!r} could not be read"
+        text = shown_rules(rules.texts())
+
+    async def ask_about(sentence: str, order: tuple[int, ...], ask: Ask) -> Verdict:
+        edited = replace(item, fields={**item.fields, "sentence": sentence})
+        return judge_choices(
+            edited, [await choose(edited, ask, settings, order, run=0, rules=text)], None, {}
+        )
+
+    names = tuple(variation_name(forms) for forms in item["variations"])
+    return DtailsEdits(item["sentence"], item["concept"], names, _order(item, context, seed, 0), ask_about)
+
+
 async def _rules(item: Item, context: Context, ask: Ask, settings: DtailsSettings) -> RulesOutcome:
-    if settings.rules != SELF:
+    """Return the rules of a file, or have the model under test or the helper write them.
+
+    :raises BackendError: The helper's rules cannot be read, which is no fault of the model under test.
+    """
+    if settings.rules not in (SELF, HELPER):
         return RulesOutcome(context.rules_of(item))
-    return await make_rules(
-        ask,
+
+    async def writer(request: Chat) -> Reply:
+        return await ask(request, role=RULES) if settings.rules == HELPER else await ask(request)
+
+    outcome = await make_rules(
+        writer,
         item["concept"],
         item["pos"],
         item["variations"],
@@ -363,6 +403,13 @@ async def _rules(item: Item, context: Context, ask: Ask, settings: DtailsSetting
         temperature=settings.temperature,
         max_tokens=settings.rule_max_tokens,
     )
+    if outcome.rules is None and settings.rules == HELPER:
+        raise BackendError(
+            f"the helper 'rules' wrote no rules for {item['concept']!r} that can be read ({outcome.problem}); give"
+            " another model with --llm-helper rules=SPEC",
+            kind="rules",
+        )
+    return outcome
 
 
 def _without_rules(item: Item, outcome: RulesOutcome, more: dict[str, float], runs: int) -> Verdict:

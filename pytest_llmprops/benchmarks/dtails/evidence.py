@@ -1,4 +1,4 @@
-"""The evidence in a DTAiLS verdict, which reports show (``docs/record.md``)."""
+"""The evidence in a DTAiLS verdict, which reports show (``docs/record-evidence.md``)."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Layouts in the data folder:
 
-- built-in: ``dtails/XX.csv`` and ``dtails/XX.words``, the project's own sentences. They are **not verified by
-  native speakers**; ``dtails/README.md`` says what to check first.
+- built-in: ``dtails/XX.csv``, ``dtails/XX.train.csv`` and ``dtails/XX.words``, the project's own sentences. They are
+  **not verified by native speakers**; ``dtails/README.md`` says what to check first.
 - published and generated: ``dtails/en-XX/{expert_dataset.csv, XX.words, train_dataset.csv}``. The last two are
   optional.
 
@@ -93,7 +93,8 @@ def train_rows(files: DataFiles, language: str) -> tuple[Row, ...]:
 
     :raises DataError: See :func:`parse_rows`.
     """
-    path = f"{_folder(files, language)}/train_dataset.csv"
+    name = f"{language}.train.csv" if files.source == "builtin" else "train_dataset.csv"
+    path = f"{_folder(files, language)}/{name}"
     return _read(files, language, path, training=True) if files.exists(path) else ()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_llmprops.benchmarks.eras.paradigms import (
@@ -14,7 +14,13 @@ from pytest_llmprops.benchmarks.eras.paradigms import (
     parse_published,
     parse_slot_words,
 )
-from pytest_llmprops.benchmarks.eras.sentences import SentencePair, fill_seeded, locate_site, pairs_from_rows
+from pytest_llmprops.benchmarks.eras.sentences import (
+    SentencePair,
+    Words,
+    fill_seeded,
+    locate_site,
+    pairs_from_rows,
+)
 from pytest_llmprops.core.benchmark import DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError, LLMPropsError, RunStopped
 from pytest_llmprops.core.items import Item
@@ -29,6 +35,7 @@ _SEED = 0
 PUBLISHED_TEMPLATES = "published-templates"
 _ID_PREFIXES = {"published": "p", "generated": "g"}
 _FOLDER = "eras"
+_SLOT_WORDS = f"{_FOLDER}/slot_words.json"
 _LINE = re.compile(r"[^\n]+")
 #: (text, site_start, converter, site in traditional characters or empty) -> text in traditional characters
 Convert = Callable[[str, int, str, str], str]
@@ -41,10 +48,12 @@ class Context:
     :param convert: Converter to traditional characters: the tool ``traditional`` of the registration.
     :param mlm_score: How a masked language model's scores chose the slot words of a generated set; empty
         if no model chose them.
+    :param slot_words: The words of each slot, by its name; empty for a generated set.
     """
 
     convert: Convert
     mlm_score: str = ""
+    slot_words: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def load_items(files: DataFiles) -> Loaded:
@@ -53,6 +62,7 @@ def load_items(files: DataFiles) -> Loaded:
     :raises DataError: for malformed files.
     """
     mlm_score = ""
+    words: dict[str, tuple[str, ...]] = {}
     source = files.source
     if source == "generated":
         facts = files.json(f"{_FOLDER}/SOURCE.json") if files.exists(f"{_FOLDER}/SOURCE.json") else {}
@@ -62,21 +72,22 @@ def load_items(files: DataFiles) -> Loaded:
         paradigms = parse_published(
             files.json(f"{_FOLDER}/templates.json"), files.json(f"{_FOLDER}/key_word_locations.json")
         )
-        pairs = _filled(paradigms, files.builtin.json(f"{_FOLDER}/slot_words.json"), "published")
+        words = parse_slot_words(files.builtin.json(_SLOT_WORDS), paradigms, "published")
+        pairs = _filled(paradigms, words, "published")
         source = PUBLISHED_TEMPLATES
     else:
         paradigms = parse_builtin(files.json(f"{_FOLDER}/paradigms.json"))
-        pairs = _filled(paradigms, files.json(f"{_FOLDER}/slot_words.json"), "builtin")
+        words = parse_slot_words(files.json(_SLOT_WORDS), paradigms, "builtin")
+        pairs = _filled(paradigms, words, "builtin")
     return Loaded(
         _items(pairs, source, _ID_PREFIXES.get(files.source, "")),
-        Context(files.tool("traditional"), mlm_score),
+        Context(files.tool("traditional"), mlm_score, words),
     )
 
 
-def _filled(paradigms: Sequence[Paradigm], words: Any, part: str) -> Iterator[SentencePair]:
-    lists = parse_slot_words(words, paradigms, part)
+def _filled(paradigms: Sequence[Paradigm], words: Words, part: str) -> Iterator[SentencePair]:
     for paradigm in paradigms:
-        yield from fill_seeded(paradigm, lists, pairs=PAIRS[part], seed=_SEED)
+        yield from fill_seeded(paradigm, words, pairs=PAIRS[part], seed=_SEED)
 
 
 def _generated(files: DataFiles) -> Iterator[SentencePair]:

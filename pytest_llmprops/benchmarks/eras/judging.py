@@ -179,13 +179,11 @@ class SegmentJudge:
         key = (pair.paradigm.id, start, site, test, control, cutting)
         known = self._known.get(key)
         if known is None:
-            left = pair.paradigm.branching == "left"
-            reason = "degenerate" if test == DEGENERATE else test.canary
             known = self._known[key] = Verdict(
                 "correct" if test.right else "wrong",
                 expected_cut(site, pair.paradigm),
                 "",
-                _REASONS[reason].format(canary=site[1:] if left else site[:2], **asdict(cutting)),
+                _reason(test, pair, site, cutting.words, cutting.characters),
                 float(test.right),
                 {
                     **outcome_values(test, control),
@@ -195,6 +193,12 @@ class SegmentJudge:
                 },
             )
         return Verdict(known.status, known.expected, given, known.reason, known.score, known.values)
+
+
+def _reason(outcome: SiteOutcome, pair: SentencePair, site: str, words: int, characters: int) -> str:
+    canary = site[1:] if pair.paradigm.branching == "left" else site[:2]
+    name = "degenerate" if outcome == DEGENERATE else outcome.canary
+    return _REASONS[name].format(canary=canary, words=words, characters=characters)
 
 
 def expected_cut(site: str, paradigm: Paradigm) -> str:
@@ -424,6 +428,33 @@ async def _explicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settin
         return SegmentJudge(settings.rule).judge(pair, texts, (test.value, control.value))
     answers = await asyncio.gather(*(segmented(text, ask, settings) for text in texts))
     return judge_chat(pair, texts, (answers[0], answers[1]), settings.rule)
+
+
+async def judge_test_sentence(
+    pair: SentencePair, context: Context, ask: Ask, settings: ErasSettings
+) -> Verdict:
+    """Return the verdict on the test sentence of a pair alone, which decides the pair's verdict.
+
+    :raises BackendError: if a call could not be made.
+    """
+    text, _ = sentences_in_script(pair, settings.script, context)
+    site = text[pair.site_start : pair.site_start + 3]
+    expected = expected_cut(site, pair.paradigm)
+    if "segment" in ask.kinds:
+        words: Sequence[str] = (await ask(Segment(text))).value
+    else:
+        answer = await segmented(text, ask, settings)
+        words = answer.words
+        if not words:
+            status: Literal["refused", "unparsed"] = "refused" if answer.is_filtered else "unparsed"
+            return Verdict(status, expected, answer.reply.text.strip(), answer.problem)
+    outcome, _ = judged_site(words, text, pair, settings.rule)
+    return Verdict.check(
+        outcome.right,
+        expected=expected,
+        given=marked_segmentation(words, pair, outcome),
+        reason=_reason(outcome, pair, site, len(words), len(text)),
+    )
 
 
 async def _implicit(pair: SentencePair, texts: tuple[str, str], ask: Ask, settings: ErasSettings) -> Verdict:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pytest_llmprops.benchmarks.homophones.items import ASKED, CONTEXT_ONLY, MASK, WORD_ONLY, items, masked
 from pytest_llmprops.benchmarks.homophones.reading_rules import Rules, parse_rules
-from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
-from pytest_llmprops.core.errors import DataError
+from pytest_llmprops.core.benchmark import Ask, DataFiles, Loaded
+from pytest_llmprops.core.errors import DataError, MissingExtra, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.core.searches import EditedBenchmark, EditSettings
 from pytest_llmprops.core.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from pytest_llmprops.benchmarks.homophones.edits import HomophoneEdits
 
 RULES = "homophones/reading_rules.json"
 #: Traditional characters, each followed by its simplified form: every character of Big5 that OpenCC (Apache-2.0,
@@ -35,7 +39,7 @@ _FEWEST = 20
 
 
 @dataclass(frozen=True, slots=True)
-class HomophonesSettings:
+class HomophonesSettings(EditSettings):
     """How an item is measured.
 
     :param match: What makes a reply correct. ``contains`` is the paper's rule (section 6.4): the answer occurs anywhere
@@ -51,13 +55,14 @@ class HomophonesSettings:
     max_tokens: int | None = 256
 
     def __post_init__(self) -> None:
+        EditSettings.__post_init__(self)
         if not 1 <= self.asks <= 10:
             raise ValueError("asks must be from 1 to 10")
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ValueError("max_tokens must be at least 1, or none")
 
 
-class Homophones(Benchmark):
+class Homophones(EditedBenchmark):
     """Find the word that is meant by a homophone in a sentence. Two controls give only one of the clues."""
 
     judges_filtered = True
@@ -72,8 +77,10 @@ class Homophones(Benchmark):
     }
     controls = frozenset({CONTEXT_ONLY, WORD_ONLY})
     roles = frozenset()
+    edited_tasks = frozenset({ASKED})
     sizes = {"small": dict.fromkeys(task_about, 30), "standard": dict.fromkeys(task_about, 100)}
     metric_directions = {
+        **EditedBenchmark.metric_directions,
         "several_answers_rate": "lower",
         "first_ask_accuracy": "higher",
         "accuracy": "higher",
@@ -98,26 +105,43 @@ class Homophones(Benchmark):
         rules = read_rules(files)
         return Loaded(tuple(items(files, rules.words)), rules)
 
+    def prepared(self, part: Loaded, files: DataFiles, settings: HomophonesSettings) -> Loaded:
+        if not settings.edits and settings.search == "none":
+            return part
+        return Loaded(part.items, replace(part.context, respellings=files.tool("respellings")))
+
     async def evaluate(
         self, item: Item, context: Rules, ask: Ask, protocol: Protocol[HomophonesSettings]
     ) -> Verdict:
-        # Few processes that collect the items judge their replies, and the rules take longest to import.
-        from pytest_llmprops.benchmarks.homophones.reading import judge
+        verdict = await _asked(item, context, ask, protocol.settings)
+        return await self.with_edit(verdict, item, context, ask, protocol)
 
-        settings = protocol.settings
-        question = ask_about(item)
-        chat = Chat.user(question, temperature=settings.temperature, max_tokens=settings.max_tokens)
-        reply = await ask(chat)
-        verdict = judge(item, reply, context, settings.match, asks=1)
-        first = verdict
-        for number in range(2, settings.asks + 1):
-            if verdict.status != "refused" or "content filter" in verdict.reason:
-                break
-            # The paper forces an answer by repeating the question in the same conversation.
-            chat = chat.then(reply.text, question)
-            reply = await ask(chat)
-            verdict = judge(item, reply, context, settings.match, asks=number)
-        return replace(verdict, values={**verdict.values, "first_correct": float(first.status == "correct")})
+    async def edits(
+        self, item: Item, context: Rules, ask: Ask, protocol: Protocol[HomophonesSettings]
+    ) -> HomophoneEdits:
+        """Return the edits of an item.
+
+        :raises RunStopped: if a package is missing that spells words.
+        """
+        # Most runs measure no edits.
+        from pytest_llmprops.benchmarks.homophones.edits import HomophoneEdits
+
+        async def ask_about(item: Item, ask: Ask) -> Verdict:
+            return await _asked(item, context, ask, protocol.settings)
+
+        spellings: Sequence[str] = ()
+        if context.respellings is not None:
+            try:
+                spellings = context.respellings(
+                    item["answers"][0], item["word"], item["sentence"], item.language
+                )
+            except MissingExtra as error:
+                # Without it, the edits would depend on what is installed.
+                raise RunStopped(f"homophones.edits, homophones.search: {error}") from None
+        return HomophoneEdits(item, spellings, ask_about)
+
+    def edit_requests(self, settings: HomophonesSettings) -> int:
+        return settings.asks
 
     def caption(self, item: Item) -> str:
         return f"{item['word']} → {item['answers'][0]}"
@@ -139,9 +163,11 @@ class Homophones(Benchmark):
                 hits = [r.status == "correct" for r in members if r.values.get(key) == flag]
                 if hits:
                     yield rate(place, "accuracy", hits, "higher", group=group)
+        yield from super().metrics(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Yield warnings: most replies name no answer, or several, so accuracy may say little."""
+        """Yield warnings: most replies name no answer, or several, so accuracy may say little; then on edits."""
+        yield from super().remarks(records)
         asked = [r for r in records if r.task == ASKED and "answers_named" in r.values]
         if len(asked) < _FEWEST:
             return
@@ -150,6 +176,26 @@ class Homophones(Benchmark):
         for number, what in ((unnamed, "no answer"), (several, "several answers")):
             if 2 * number >= len(asked):
                 yield f"warning: {percent(number / len(asked))} of the replies name {what}"
+
+
+async def _asked(item: Item, rules: Rules, ask: Ask, settings: HomophonesSettings) -> Verdict:
+    """Ask about an item, again if the model refuses, and judge the reply."""
+    # Few processes that collect the items judge their replies, and the rules take longest to import.
+    from pytest_llmprops.benchmarks.homophones.reading import judge
+
+    question = ask_about(item)
+    chat = Chat.user(question, temperature=settings.temperature, max_tokens=settings.max_tokens)
+    reply = await ask(chat)
+    verdict = judge(item, reply, rules, settings.match, asks=1)
+    first = verdict
+    for number in range(2, settings.asks + 1):
+        if verdict.status != "refused" or "content filter" in verdict.reason:
+            break
+        # The paper forces an answer by repeating the question in the same conversation.
+        chat = chat.then(reply.text, question)
+        reply = await ask(chat)
+        verdict = judge(item, reply, rules, settings.match, asks=number)
+    return replace(verdict, values={**verdict.values, "first_correct": float(first.status == "correct")})
 
 
 def read_rules(files: DataFiles) -> Rules:

@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from pytest_llmprops.cli.kit import add_seed_and_number, wrote
+from pytest_llmprops.cli.kit import add_seed_and_number, show_notes, wrote
 
 
 def add_generate(command: argparse.ArgumentParser) -> None:
@@ -17,7 +17,8 @@ def add_generate(command: argparse.ArgumentParser) -> None:
         "--sentences",
         type=Path,
         metavar="FILE",
-        help="your own sentences, one per line (default: the built-in ones)",
+        help="your own sentences, one per line, or sentence<TAB>answer<TAB>English translations "
+        "(default: those of the package)",
     )
     command.set_defaults(command=_generate)
 
@@ -41,8 +42,15 @@ def add_import(command: argparse.ArgumentParser) -> None:
 
 
 def _generate(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.homophones.tools.english_reader import espeak_version
     from pytest_llmprops.benchmarks.homophones.tools.generation import write_homophones
 
+    if options.lang == "en" and espeak_version() is None:
+        show_notes(
+            [
+                "espeak-ng is not installed: fewer respellings sound like their answers; install it and run again"
+            ]
+        )
     path = write_homophones(
         options.out, options.lang, n=options.n, seed=options.seed, sentences=options.sentences
     )

@@ -19,4 +19,5 @@ REGISTRATION = Registration(
         "import the Y/N verdicts in the published homophone files, as one run per model",
         "pytest_llmprops.benchmarks.homophones.cli:add_import",
     ),
+    tools={"respellings": "pytest_llmprops.benchmarks.homophones.tools.respelling:respellings"},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from pytest_llmprops.benchmarks.htest.reading import (
     LABELS,
@@ -14,14 +14,18 @@ from pytest_llmprops.benchmarks.htest.reading import (
     read_label,
     read_option,
 )
-from pytest_llmprops.core.benchmark import Ask, Benchmark, DataFiles, Loaded
+from pytest_llmprops.core.benchmark import Ask, DataFiles, Loaded
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric, by_place, rate
 from pytest_llmprops.core.protocols import NamedSettings, Protocol
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Completion, Kind, Likelihood, Reply, Scores, is_base
+from pytest_llmprops.core.searches import EditedBenchmark, EditSettings
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_ALIKE, READ_BY, Verdict
+
+if TYPE_CHECKING:
+    from pytest_llmprops.benchmarks.htest.edits import HTestEdits
 
 # The prompts of the paper (section 3, appendices B, D and G) in the wording of its published code.
 
@@ -164,7 +168,7 @@ _ID_PREFIXES = {"published": "p", "generated": "g"}
 
 
 @dataclass(frozen=True, slots=True)
-class HTestSettings:
+class HTestSettings(EditSettings):
     """How an item is measured.
 
     :param k: Number of few-shot examples, half of them A.
@@ -187,13 +191,14 @@ class HTestSettings:
     answer: Literal["text", "likelihood"] = "text"
 
     def __post_init__(self) -> None:
+        EditSettings.__post_init__(self)
         if self.cot and self.answer == "likelihood":
             raise ValueError("cot needs answer = text, because a chain of thought is text")
         if min(self.max_tokens, self.geometry_max_tokens) < 1 or self.temperature < 0:
             raise ValueError("max_tokens must be at least 1 and temperature at least 0")
 
 
-class HTest(Benchmark):
+class HTest(EditedBenchmark):
     """Ten A/B tasks that are easy for anyone who can see and hear text, and Letter Geometry."""
 
     judges_filtered = True
@@ -220,10 +225,12 @@ class HTest(Benchmark):
     }
     sizes = {"small": dict.fromkeys(task_about, 30), "standard": dict.fromkeys(task_about, 100)}
     metric_directions = {
+        **EditedBenchmark.metric_directions,
         "adjusted_accuracy": "higher",
         "format_rate": "higher",
         "normalised_accuracy": "higher",
     }
+    edited_tasks = frozenset(TASKS)
     kinds = frozenset({"chat", "completion", "likelihood"})
     protocols = {
         "paper": NamedSettings(
@@ -276,34 +283,28 @@ class HTest(Benchmark):
         settings = protocol.settings
         if item.task == GEOMETRY:
             return await _geometry(item, ask, settings)
-        try:
-            examples = few_shot(context[item.task], settings.k)
-        except ValueError as error:
-            raise DataError(
-                f"htest/{item.task}_dev.jsonl: {error}; choose a smaller k with --llm-set htest.k=N"
-            ) from None
-        if is_base(ask.kinds):
-            prompt = continuation(examples, item["text"])
-        else:
-            prompt = classification(examples, item["text"], cot=settings.cot)
-        if settings.answer == "likelihood":
-            return await _most_likely(item, ask, prompt, LABELS)
-        if is_base(ask.kinds):
-            reply = await ask(
-                Completion(prompt, settings.temperature, max_tokens=settings.max_tokens, stop=("\n",))
-            )
-            return _judge(item, reply, settings, {})
-        if not settings.cot:
-            reply = await ask(
-                Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens)
-            )
-            return _judge(item, reply, settings, {})
-        thought = await ask(Chat.user(prompt, temperature=settings.temperature))
-        if thought.finish_reason == "content_filter" or not thought.text.strip():
-            return _judge(item, thought, settings, {})
-        question = Chat.user(reader(thought.text), temperature=settings.temperature, max_tokens=5)
-        reply = await ask(question, role="reader")
-        return _judge(item, reply, settings, {"chain_of_thought": _end(thought.text)})
+        verdict = await _classified(item, item["text"], _examples(item, context, settings), ask, settings)
+        return await self.with_edit(verdict, item, context, ask, protocol)
+
+    async def edits(
+        self,
+        item: Item,
+        context: Mapping[str, Sequence[Example]],
+        ask: Ask,
+        protocol: Protocol[HTestSettings],
+    ) -> HTestEdits:
+        # Most runs measure no edits.
+        from pytest_llmprops.benchmarks.htest.edits import HTestEdits
+
+        settings = protocol.settings
+
+        async def ask_about(text: str, examples: Sequence[Example], ask: Ask) -> Verdict:
+            return await _classified(item, text, examples, ask, settings)
+
+        return HTestEdits(item.task, item["text"], _examples(item, context, settings), ask_about)
+
+    def edit_requests(self, settings: HTestSettings) -> int:
+        return 2 if settings.cot else 1
 
     def caption(self, item: Item) -> str:
         return f"{item['text']} → {item['options'][item['answer']]}"
@@ -328,6 +329,44 @@ class HTest(Benchmark):
             yield adjusted
             formatted = [bool(r.values.get("format")) for r in members]
             yield rate(place, "format_rate", formatted, "higher")
+        yield from super().metrics(records)
+
+
+def _examples(
+    item: Item, context: Mapping[str, Sequence[Example]], settings: HTestSettings
+) -> tuple[Example, ...]:
+    try:
+        return few_shot(context[item.task], settings.k)
+    except ValueError as error:
+        raise DataError(
+            f"htest/{item.task}_dev.jsonl: {error}; choose a smaller k with --llm-set htest.k=N"
+        ) from None
+
+
+async def _classified(
+    item: Item, text: str, examples: Sequence[Example], ask: Ask, settings: HTestSettings
+) -> Verdict:
+    """Ask for the label of ``text`` after ``examples``, and judge the reply by the label of ``item``."""
+    if is_base(ask.kinds):
+        prompt = continuation(examples, text)
+    else:
+        prompt = classification(examples, text, cot=settings.cot)
+    if settings.answer == "likelihood":
+        return await _most_likely(item, ask, prompt, LABELS)
+    if is_base(ask.kinds):
+        reply = await ask(
+            Completion(prompt, settings.temperature, max_tokens=settings.max_tokens, stop=("\n",))
+        )
+        return _judge(item, reply, settings, {})
+    if not settings.cot:
+        reply = await ask(Chat.user(prompt, temperature=settings.temperature, max_tokens=settings.max_tokens))
+        return _judge(item, reply, settings, {})
+    thought = await ask(Chat.user(prompt, temperature=settings.temperature))
+    if thought.finish_reason == "content_filter" or not thought.text.strip():
+        return _judge(item, thought, settings, {})
+    question = Chat.user(reader(thought.text), temperature=settings.temperature, max_tokens=5)
+    reply = await ask(question, role="reader")
+    return _judge(item, reply, settings, {"chain_of_thought": _end(thought.text)})
 
 
 def _end(thought: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
 from pytest_llmprops.benchmarks.oracle.covering import Aligner
-from pytest_llmprops.benchmarks.oracle.edits import EDITS, KINDS, minimal_edits, neutral_edits
+from pytest_llmprops.benchmarks.oracle.edits import KINDS, minimal_edits
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PAIR_SEARCHES, RULES, YES
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
@@ -29,6 +29,7 @@ from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
 from pytest_llmprops.core.benchmark import Ask, Measured, Searched
 from pytest_llmprops.core.items import Item
+from pytest_llmprops.core.neutral_edits import EDITS, neutral_edits
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.verdicts import READ_BY, Verdict
 

@@ -32,12 +32,11 @@ from pytest_llmprops.benchmarks.oracle.items import Rule
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.linearity import complement, every_test, is_informative, passing_combinations
+from pytest_llmprops.core.searches import FIRST_REPLICATED
 
 NO_SAMPLES = Samples("", ())
 #: requests for a paraphrase that keeps the entities, before the sentence is used without a paraphrase
 PARAPHRASE_TRIES = 3
-#: number of the first sample of a replication, above those of any measurement
-FIRST_REPLICATED = 500_000
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The evidence of a verdict on a sentence that was tested for linearity; see ``docs/record.md``."""
+"""The evidence of a verdict on a sentence that was tested for linearity; see ``docs/record-evidence.md``."""
 
 from __future__ import annotations
 

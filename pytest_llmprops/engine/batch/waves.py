@@ -326,10 +326,13 @@ class Poller:
 
         self.notes += await self._calls.retried(collected)
         if state.status == "cancelled":
-            raise self._calls.stop(f"batch {state.id} was cancelled; run again to submit its open lines anew")
+            raise self._calls.stop(
+                f"batch {state.id} was cancelled; run the same command to submit its open lines again"
+            )
         if state.status == "expired" and not state.done:
-            text = f"batch {state.id} expired before one of its lines was run; run again to submit them anew"
-            raise self._calls.stop(text)
+            raise self._calls.stop(
+                f"batch {state.id} expired before one of its lines was run; run the same command to submit them again"
+            )
         return True
 
     def _end_failed(self, entry: Entry, state: BatchState) -> None:
@@ -602,7 +605,7 @@ class Waves:
         left = self._began + self._config.batch_wait - now
         if left <= 0 and not self._poller.is_undecided:
             self._is_unfinished = True
-            raise self._calls.stop(f"{described(self.progress())}; run the same command again to go on")
+            raise self._calls.stop(f"{described(self.progress())}; run the same command again to continue")
         return min(seconds, max(left, FIRST_POLL))
 
     def progress(self) -> OpenBatches:

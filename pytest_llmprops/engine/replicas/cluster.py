@@ -177,7 +177,7 @@ def place(wanted: Replicas, nodes: Sequence[Node], *, models: int, has_gpu: bool
 
 
 T = TypeVar("T")
-#: size of the object store of an own cluster; a batch of token vectors takes up to 15 MB
+#: size of the object store of a cluster that a run starts; a batch of token vectors takes up to 15 MB
 OBJECT_STORE = 512 * 2**20
 #: seconds in which the address of a cluster must accept a connection
 CONNECT_SECONDS = 10.0
@@ -195,8 +195,8 @@ class Cluster:
 
     def __init__(self, address: str) -> None:
         self._address = address
-        # Linux ends the processes of an own cluster with the thread that started them, so one thread lives until the
-        # end. It is a daemon: an executor's thread would keep this process while Ray waits for a cluster.
+        # Linux ends the processes of a cluster with the thread that started them, so one thread lives until the end.
+        # It is a daemon: an executor's thread would keep this process while Ray waits for a cluster.
         self._work: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         threading.Thread(target=self._serve, name="llmprops-ray", daemon=True).start()
         self._ray: Any = None
@@ -278,7 +278,7 @@ class Cluster:
                 self._ray.kill(actor)
 
     def close(self) -> None:
-        """Disconnect; an own cluster ends."""
+        """Disconnect, and end a cluster that this run started."""
         if self._is_own_connection:
             self._ray.shutdown()
 

@@ -11,7 +11,14 @@ from pytest_llmprops.core.contracts import fault_text
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import counted, ruled_out
-from pytest_llmprops.core.records import MetricRow, SummaryRow, VerdictRecord
+from pytest_llmprops.core.records import (
+    MetricRow,
+    SearchCounts,
+    SearchRecord,
+    SummaryRow,
+    VerdictRecord,
+)
+from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import ranked
 from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.kit.blocks import (
@@ -349,9 +356,73 @@ def _comparison(measured: Measured) -> Table:
     return Table("Comparison", tuple(columns), tuple(rows), note)
 
 
+_SEARCHED = {
+    "searched": "Searched",
+    "counterexamples": "Counterexamples",
+    "not_repeated": "Not repeated",
+    "examples": "Examples tried",
+    "calls": "Calls",
+    "spent": "Cut short",
+    "errors": "Errors",
+}
+#: the columns of :func:`count_cells`
+COUNT_COLUMNS = tuple((title, True) for title in _SEARCHED.values())
+#: maximum counterexamples shown per model
+_MOST = 10
+#: maximum characters of a counterexample
+_LONG = 400
+
+
+def search_counts(measured: Measured, series: Series) -> list[SearchCounts]:
+    """Return the counts of the searches of a series, one per property."""
+    key = series.model, measured.benchmark
+    return [counts for counts in series.run.facts.searches if (counts.model, counts.benchmark) == key]
+
+
+def count_cells(counts: SearchCounts) -> tuple[Cell, ...]:
+    """Return a cell for each of :data:`COUNT_COLUMNS`."""
+    numbers = (getattr(counts, name) for name in _SEARCHED)
+    return tuple(Cell(f"{number:,}", number) for number in numbers)
+
+
+def replications_cell(row: SearchRecord) -> Cell:
+    """Return how often the counterexample of a search repeats."""
+    if not row.replications:
+        return Cell("–")
+    return Cell(f"{row.replicated} of {row.replications}", row.replicated / row.replications)
+
+
+def _searches(measured: Measured) -> list[Block]:
+    """Return the searches of a benchmark with one property, and some counterexamples; empty without searches."""
+    counts, rows = [], []
+    for s in measured.series:
+        counts += [
+            (Cell(s.starred), *count_cells(one)) for one in search_counts(measured, s) if not one.property
+        ]
+        counterexamples = [row for row in measured.searches(s) if row.counterexample and not row.property]
+        rows += [
+            (Cell(visible(r.id)), Cell(s.starred), replications_cell(r), Cell(one_line(r.why, _LONG)))
+            for r in counterexamples[:_MOST]
+        ]
+    if not counts:
+        return []
+    table = Table(
+        "Searches for counterexamples",
+        (("Model", False), *COUNT_COLUMNS),
+        tuple(counts),
+        "Hypothesis searches for the smallest change of an item after which the model's answer contradicts its answer"
+        " to the item. A search does not show how often that happens, and has no bound. A counterexample is repeated by"
+        " more than 60% of its replications; what is not repeated is counted apart.",
+    )
+    if not rows:
+        return [table]
+    columns = tuple((head, False) for head in ("Item", "Model", "Repeats", "Counterexample"))
+    return [table, Fold("Some counterexamples", (Table("Counterexamples", columns, tuple(rows)),))]
+
+
 def fine_print(measured: Measured) -> list[Block]:
-    """Return blocks with metrics, protocols and their compromises, and deviations."""
-    blocks: list[Block] = []
+    """Return blocks with searches, metrics, protocols and their compromises, and deviations."""
+    blocks = _searches(measured)
     table = _metrics(measured)
     if table.rows:
         blocks.append(Fold("Further metrics", (table,)))

@@ -53,7 +53,7 @@ def finding(measured: Measured) -> str:
         return unranked(measured)
     shares = [(s, share) for s in measured.series if (share := measured.headline(s))]
     if not shares:
-        return f"Nothing of {facts.title} was answered"
+        return f"No item of {facts.title} was answered"
     if all(task in facts.accuracy_targets for task in tasks):
         text = targeted(facts.noun, shares, facts.accuracy_targets[tasks[0]])
         return text + without_readable(measured, shares, tasks)

@@ -97,6 +97,34 @@ def test_without_train_rows() -> None:
     assert verdict.values["sentences"] == 0.0
 
 
+def test_a_helper_writes_the_rules() -> None:
+    """With rules=helper, the helper gets figure 9, and the model under test only figure 8 with the helper's rules."""
+    helped = context(rules_setting="helper", sentences={"dtails/af/live": SENTENCES})
+    asked: list[Request] = []
+
+    def helper(request: Request) -> str:
+        asked.append(request)
+        return GOOD
+
+    more: dict[str, Any] = {"case_context": helped, "rules": "helper"}
+    outcome, [choice] = measured(item(), writer(GOOD), helpers={"rules": helper}, **more)
+    assert [prompt_of(request) for request in asked] == [
+        prompts.rule_generation("live", LIVE, "Afrikaans", SENTENCES)
+    ]
+    assert GOOD in prompt_of(choice)
+    assert outcome.verdict is not None
+    assert outcome.verdict.status == "correct"
+    assert BENCHMARK.helpers(resolve("dtails", BENCHMARK.protocols, "paper", {"rules": "helper"}, 0).settings)
+    assert not BENCHMARK.helpers(
+        resolve("dtails", BENCHMARK.protocols, "paper", {"rules": "self"}, 0).settings
+    )
+    # The model under test is not blamed for a helper that writes no rules: the item is an error.
+    failed, requests = measured(item(), writer(GOOD), helpers={"rules": lambda request: "Rules?"}, **more)
+    assert (failed.verdict, requests) == (None, [])
+    assert failed.error is not None
+    assert "--llm-helper rules=SPEC" in failed.error.message
+
+
 def test_the_request_for_rules_is_the_same_for_every_item() -> None:
     """All items and runs of a concept make the same request for rules, so it is sent once."""
     asked = set()

@@ -263,7 +263,7 @@ def test_replies_that_are_lost_are_counted(make_broker: MakeBroker, tmp_path: Pa
 
 
 def test_a_store_that_cannot_be_read_stops_the_run(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """A store that fails is one line that says how to go on, and no further call is made."""
+    """A store that fails is one line that says how to resume, and no further call is made."""
     model = FakeModel(lambda chat: "x")
     broker = make_broker(model)
     with closing(sqlite3.connect(tmp_path / "replies.sqlite")) as db, db:
@@ -271,8 +271,8 @@ def test_a_store_that_cannot_be_read_stops_the_run(make_broker: MakeBroker, tmp_
     asked = ask_all(broker, ["a", "b"])
     assert {type(result) for result in asked.results} == {RunStopped}
     assert str(asked.results[0]) == (
-        f"reply store {tmp_path / 'replies.sqlite'}: no such table: replies; the replies so far are kept, and"
-        " llmprops retry goes on with them"
+        f"reply store {tmp_path / 'replies.sqlite'}: no such table: replies; the replies so far are kept;"
+        " llmprops retry resumes the run"
     )
     assert model.requests == []
 

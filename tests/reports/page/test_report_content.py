@@ -20,7 +20,6 @@ from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.replies import read_requests
 from tests.support.records import exchange, recorded, verdict, verdicts
 from tests.support.report_items import CALLS, LEFT_OUT, ids_of, rows_of, unpacked
-from tests.support.runs import ROOT
 
 HOMOPHONES = {"benchmark": "homophones"}
 HTEST = {"benchmark": "htest"}
@@ -304,25 +303,6 @@ def test_estimates_of_a_run_that_a_gate_ended_are_marked(tmp_path: Path) -> None
     content = report(recorded(tmp_path / "run", verdicts("add", 7, 1), gate=gate))
     assert content.overview[0].label == content.series[0] == "model (stopped early)"
     assert "the gate ended the run early: its estimates are of 8 items" in content.warnings
-
-
-def test_the_documented_section_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The example in docs/report.md produces a section with its own table."""
-    text = (ROOT / "docs" / "report.md").read_text(encoding="utf-8")
-    names: dict[str, Any] = {}
-    exec(text.split("```python\n")[1].split("```")[0], names)
-
-    Capitals = type("Capitals", (Benchmark,), {"name": "capitals"})  # noqa: N806
-    registration = Registration(name="capitals", benchmark=Capitals, section=names["section"])
-    monkeypatch.setattr(benchmark_registry, "registered", {"capitals": registration})
-    metric = {
-        "model": "model", "benchmark": "capitals", "task": "name", "language": "en", "source": "builtin", "group": "",
-        "name": "island_rate", "value": 0.5, "n": 4, "ci_low": 0.2, "ci_high": 0.8, "direction": "none",
-    }  # fmt: skip
-    run = recorded(tmp_path / "run", verdicts("name", 3, 1, benchmark="capitals"), metrics=[metric])
-    section = report(run).sections[0]
-    assert section.title == "Capitals"
-    assert table(section, "Islands")[1] == ["model", "50.0% (20.0 to 80.0)"]
 
 
 def test_faults_of_a_run_are_listed(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ APART = "; other was measured on other items."
         ([[verdict("asked", n, **HOMOPHONES, model=m)] for n, m in enumerate("ab")],
          "a and b have no item of Homophones in common."),
         ([[]], "No case has a verdict, so there is nothing to report."),
-        ([[verdict("asked", 1, "error", **HOMOPHONES)]], "Nothing of Homophones was answered."),
+        ([[verdict("asked", 1, "error", **HOMOPHONES)]], "No item of Homophones was answered."),
         ([implicit(41)], "Right by the sign on ERAS pairs, where 50.0% is best: model 41.0% (31.3 to 51.3)."),
         ([*models(50, 89, 90), elsewhere(0)], CLOSE + APART),
         ([*models(50, 89, 90), elsewhere(20)], CLOSE + APART),

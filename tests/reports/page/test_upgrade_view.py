@@ -15,7 +15,7 @@ from pytest_llmprops.reports.page.build import write_report
 from pytest_llmprops.runs.compare import compare
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.reviews import read_reviews
-from tests.support.browser import low_contrasts
+from tests.support.browser import accessibility_problems, low_contrasts
 from tests.support.records import exchange, recorded, verdict
 
 HOSTILE = "<img src=x onerror=alert(1)> </script><script>alert(2)</script> \u202egnp.exe \x1b[31m ${alert(3)}"
@@ -326,6 +326,14 @@ def test_review_marks_are_kept_exported_and_imported(show: Open, browser_page: A
     again.get_by_label("Import").set_input_files(tmp_path / "review.jsonl")
     again.locator("#reviewed", has_text="1 review mark").wait_for()
     assert again.locator("#imported").inner_text() == "1 of 1 lines of the file are marks on these runs."
+
+
+def test_the_report_is_accessible(show: Open) -> None:
+    """Axe finds nothing, with an opened item of two models, in both themes."""
+    page = show(address="#items?tab=lost&item=sums/en/rhyme/0000")
+    page.locator(".detail").wait_for()
+    page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert accessibility_problems(page) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

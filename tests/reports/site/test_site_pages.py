@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.core.texts import visible
 from pytest_llmprops.reports.site.build import write_site
-from tests.support.browser import low_contrasts, served
+from tests.support.browser import accessibility_problems, low_contrasts, served
 from tests.support.team_runs import HOSTILE, team
 
 Open = Callable[..., Any]
@@ -63,6 +63,11 @@ def test_every_page_at_every_width(width: int, scheme: Any, show: Open, browser_
         assert page.locator("main script, main img").count() == 0
         if name in ("leaderboard", "runs", "trends"):
             assert visible(HOSTILE) in page.locator("main").inner_text()
+
+
+def test_every_page_is_accessible(show: Open) -> None:
+    """Axe finds nothing, in both themes."""
+    assert {name: found for name in PAGES if (found := accessibility_problems(show(name)))} == {}
 
 
 def test_texts_have_enough_contrast(show: Open, browser_page: Any) -> None:

@@ -20,7 +20,7 @@ from pytest_llmprops.reports.view.serving import Server
 from pytest_llmprops.runs.reader import read_run
 from pytest_llmprops.runs.record import RunRecord, first_facts
 from pytest_llmprops.runs.reviews import FILE, read_reviews
-from tests.support.browser import low_contrasts
+from tests.support.browser import accessibility_problems, low_contrasts
 from tests.support.records import exchange, recorded, verdict, verdicts
 from tests.support.runs import Runner
 from tests.support.view_server import viewed
@@ -202,6 +202,15 @@ def test_review_marks_are_saved_beside_the_run(
     page = show(f"reports/{old}-{new}/")
     page.locator("#reviewed", has_text="1 review mark").wait_for()
     assert not (runs / "new" / FILE).exists()
+
+
+def test_the_page_is_accessible(show: Open) -> None:
+    """Axe finds nothing, with opened details and a chosen comparison, in both themes."""
+    page = show()
+    page.get_by_label("Compare new").check()
+    page.get_by_label("Compare old").check()
+    line(page, "broken").locator(".open").click()
+    assert accessibility_problems(page) == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (800, "light"), (1440, "dark")])

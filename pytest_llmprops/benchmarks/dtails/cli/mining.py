@@ -174,8 +174,9 @@ def add_mining(commands: Groups) -> None:
         "--senses",
         default="auto",
         metavar="WHAT",
-        help="none, wordnet or wordnet:FOLDER; variations of minority senses are dropped"
-        " (default: wordnet where it is installed)",
+        help="none; wordnet or wordnet:FOLDER: by words in common with WordNet's glosses; gloss or gloss:MODEL: by the"
+        " vectors of an encoder (default model: minilm); variations of minority senses are dropped (default: wordnet"
+        " where it is installed)",
     )
     add("--forms", type=int, default=6, metavar="N", help="written forms per variation (default: 6)")
     add("--concepts", type=int, default=20, metavar="N", help="concepts in the test set (default: 20)")
@@ -201,7 +202,7 @@ _ENTROPY = (
 def _extract(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import open_corpus
     from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import check_language, check_out, extract
-    from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import word_senses
+    from pytest_llmprops.benchmarks.dtails.tools.mining.senses import word_senses
 
     # Check all options before the slow work starts.
     check_language(options.lang)
@@ -209,12 +210,14 @@ def _extract(options: argparse.Namespace) -> int:
     settings = _settings(options)
     corpus = open_corpus(options.corpus, options.lang)
     aligner, aligner_model = _aligner(options)
-    senses, notes = word_senses(options.senses), []
+    sense_model = _sense_model(options.senses)
+    encoder = None if sense_model is None else (sense_model.token_vectors, sense_model.identity)
+    senses, notes = word_senses(options.senses, encoder), []
     if senses is None and options.senses == "auto":
         notes.append("word senses were not checked: WordNet or nltk is not installed (see --senses)")
     if options.target_parser.partition("?")[0] == "words":
         notes.append("variations are written forms: the target parser 'words' gives no lemmas")
-    models: list[Model] = [] if aligner_model is None else [aligner_model]
+    models: list[Model] = [model for model in (aligner_model, sense_model) if model is not None]
     try:
         source = ModelParser("--source-parser", options.source_parser, "en", "dependency")
         models.append(source.model)
@@ -262,18 +265,35 @@ def _aligner(options: argparse.Namespace) -> tuple[Aligner, Model | None]:
 
     if options.symmetrize is not None:
         raise UsageError(f"--symmetrize {options.symmetrize}: only for --aligner eflomal or nltk")
-    mark = "&" if "?" in options.aligner else "?"
-    kind = "" if "kind=" in options.aligner else f"{mark}kind=embed"
-    model = model_of("--aligner", options.aligner + kind)
-    vectors = getattr(model, "token_vectors", None)
-    if vectors is None:
-        model.close()
-        raise UsageError(
-            f"--aligner {options.aligner}: not an encoder; use hf:MODEL with a multilingual encoder"
-        )
+    model = _encoder("--aligner", options.aligner, "hf:MODEL with a multilingual encoder")
     threshold = THRESHOLD if options.align_threshold is None else options.align_threshold
     method = options.align_method or "awesome"
-    return EmbeddingAligner(vectors, identity=model.identity, method=method, threshold=threshold), model
+    aligner = EmbeddingAligner(
+        model.token_vectors, identity=model.identity, method=method, threshold=threshold
+    )
+    return aligner, model
+
+
+def _sense_model(choice: str) -> Any:
+    """Return the encoder for ``--senses gloss:MODEL``; None for other choices."""
+    name, _, spec = choice.partition(":")
+    if name != "gloss":
+        return None
+    return _encoder("--senses", spec or "minilm", "gloss:hf:MODEL with an encoder, or gloss:minilm")
+
+
+def _encoder(option: str, spec: str, instead: str) -> Any:
+    """Return a model with ``token_vectors``. :raises UsageError: It is not an encoder; ``instead`` says what to use."""
+    from pytest_llmprops.core.errors import UsageError
+
+    kind = ""
+    if spec.startswith("hf:") and "kind=" not in spec:
+        kind = f"{'&' if '?' in spec else '?'}kind=embed"
+    model = model_of(option, spec + kind)
+    if not hasattr(model, "token_vectors"):
+        model.close()
+        raise UsageError(f"{option} {spec}: not an encoder; use {instead}")
+    return model
 
 
 def _settings(options: argparse.Namespace) -> ExtractionSettings:

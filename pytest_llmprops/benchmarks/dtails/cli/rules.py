@@ -5,10 +5,16 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_llmprops.cli.kit import Groups, wrote
+
+if TYPE_CHECKING:
+    from pytest_llmprops.benchmarks.dtails.tools.rules_file import Concept
+    from pytest_llmprops.core.benchmark import DataFiles
+    from pytest_llmprops.engine.session import OneModel
 
 _SEPARATORS = {"comma": ",", "semicolon": ";", "tab": "\t"}
 
@@ -129,7 +135,13 @@ def add_rules(commands: Groups) -> None:
     )
     add = command.add_argument
     add("--model", required=True, metavar="SPEC", help="a chat model, as for pytest --model")
-    add("--lang", required=True, metavar="XX", help="code of the target language")
+    add(
+        "--lang",
+        nargs="+",
+        required=True,
+        metavar="XX",
+        help="codes of target languages, or all: every language with test rows",
+    )
     add("--base-url", metavar="URL", help="base URL of an OpenAI-compatible server")
     add("--data", type=Path, metavar="DIR", help="published or extracted data (default: built-in)")
     add(
@@ -140,7 +152,7 @@ def add_rules(commands: Groups) -> None:
         help="parallel corpus for example sentences, English first",
     )
     add("--all", action="store_true", help="include concepts of XX.words without a test row")
-    add("--out", type=Path, metavar="FILE", help="rules file (default: rules-XX-MODEL.json)")
+    add("--out", type=Path, metavar="FILE", help="rules file of one language (default: rules-XX-MODEL.json)")
     add("--max-tokens", type=int, default=2048, metavar="N", help="maximum length of a reply (default: 2048)")
     add("--temperature", type=float, default=0.0, metavar="T", help="sampling temperature (default: 0)")
     add("--store", metavar="FILE|URL", help="reply store (default: the same as pytest)")
@@ -148,9 +160,8 @@ def add_rules(commands: Groups) -> None:
 
 
 def _rules(options: argparse.Namespace) -> int:
-    from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import read_pairs
-    from pytest_llmprops.benchmarks.dtails.tools.rules_file import concepts_of, save_rules, write_rules
-    from pytest_llmprops.core.errors import LLMPropsError, UsageError
+    from pytest_llmprops.benchmarks.dtails.items import languages
+    from pytest_llmprops.core.errors import UsageError
     from pytest_llmprops.data.files import DataFolder, builtin_data
     from pytest_llmprops.engine.session import OneModel
     from pytest_llmprops.models.registry import parse_spec
@@ -164,14 +175,45 @@ def _rules(options: argparse.Namespace) -> int:
     files = DataFolder(builtin_data(), "builtin")
     if options.data is not None:
         files = DataFolder(options.data, DataFolder(options.data, "published").source_for("dtails"))
+    codes = list(dict.fromkeys(options.lang))
+    if codes == ["all"]:
+        codes = list(languages(files))
+    if len(codes) > 1 and (options.out is not None or options.corpus):
+        raise UsageError(
+            f"--lang {' '.join(options.lang)}: --out and --corpus are for one language; give one, or leave them out"
+        )
+    # Read all data before the first call.
+    concepts = {code: _concepts(options, files, code) for code in codes}
+    outs = [_write_rules(options, model, code, concepts[code]) for code in codes]
+    if len(outs) > 1:
+        print(f"use them with --llm-set dtails.rules={','.join(map(str, outs))}")
+    return 0
+
+
+def _concepts(options: argparse.Namespace, files: DataFiles, language: str) -> list[Concept]:
+    from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import read_pairs
+    from pytest_llmprops.benchmarks.dtails.tools.rules_file import concepts_of
+
     paths: list[Path] = options.corpus or []
-    corpus = (lambda: read_pairs(*paths, language=options.lang)) if paths else None
-    concepts = concepts_of(files, options.lang, every=options.all, corpus=corpus)
-    out = options.out or Path(f"rules-{options.lang}-{_file_name_part(model.label)}.json")
+    corpus = (lambda: read_pairs(*paths, language=language)) if paths else None
+    return concepts_of(files, language, every=options.all, corpus=corpus)
+
+
+def _write_rules(
+    options: argparse.Namespace, model: OneModel, language: str, concepts: Sequence[Concept]
+) -> Path:
+    """Write the rules file of one language and return its path.
+
+    :raises LLMPropsError: if some concepts have no rules; the file has the others.
+    """
+    from pytest_llmprops.benchmarks.dtails.tools.rules_file import save_rules, write_rules
+    from pytest_llmprops.core.errors import LLMPropsError
+
+    out: Path = options.out or Path(f"rules-{language}-{_file_name_part(model.label)}.json")
     rules, bad = write_rules(
         model,
         concepts,
-        options.lang,
+        language,
         temperature=options.temperature,
         max_tokens=options.max_tokens,
         progress=_progress(len(concepts)),
@@ -189,7 +231,7 @@ def _rules(options: argparse.Namespace) -> int:
             f"no rules for {len(bad)} of {len(concepts)} concepts, such as {name!r}: {problem};"
             " run again, or write them by hand"
         )
-    return 0
+    return out
 
 
 def _file_name_part(label: str) -> str:

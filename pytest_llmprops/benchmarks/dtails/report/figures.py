@@ -1,4 +1,7 @@
-"""DTAiLS's plots: accuracy by language (figure 2) and positions chosen in the list (figures 5 and 6)."""
+"""DTAiLS's plots of accuracy by language (figure 2) and positions chosen (figures 5 and 6).
+
+Each is drawn with intervals, and as the paper's bars.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from pytest_llmprops.reports.kit.blocks import file_names, visible
 from pytest_llmprops.reports.kit.figures import (
     LINE,
     MUTED,
+    PAPER,
     TEXT,
     WIDTH,
     colour,
@@ -45,7 +49,7 @@ class Line:
     """One task of one series.
 
     :param model: Its name in a table with a separate column for rules.
-    :param rules: ``none``, ``own``, or the name of the rules; empty for translations.
+    :param rules: ``none``, ``own``, or the name of the rules or of the helper that writes them; empty for translations.
     :param name: Model and rules, unique within the task. :param short: The same, for a plot.
     """
 
@@ -57,9 +61,14 @@ class Line:
     short: str
 
 
-def rules_name(setting: object) -> str:
-    """Return the setting ``rules`` in words: ``none``, ``own``, or the model in the file's name."""
+def rules_name(setting: object, helper: str = "") -> str:
+    """Return the setting ``rules`` in words: ``none``, ``own``, the helper, or the model in the file's name.
+
+    :param helper: The specification of the helper that writes the rules.
+    """
     text = str(setting or "none")
+    if text == "helper":
+        return visible(helper) or text
     if text in ("none", "self"):
         return {"none": "none", "self": "own"}[text]
     names = [name.removesuffix(".json") for name in file_names(text)]
@@ -96,7 +105,7 @@ def _lines(measured: Measured, task: str) -> list[Line]:
             if (s.model, repr(outcome)) in seen:
                 continue
             seen.add((s.model, repr(outcome)))
-        series_rules.append((s, rules_name(s.settings("dtails").get("rules")) if task == SELECT else ""))
+        series_rules.append((s, _rules_of(s) if task == SELECT else ""))
     times = Counter((s.model, rules) for s, rules in series_rules)
     lines = []
     for s, rules in series_rules:
@@ -108,6 +117,11 @@ def _lines(measured: Measured, task: str) -> list[Line]:
         short_label = shortened(label, _RULES)
         lines.append(Line(s, task, model, rules, _with_rules(model, label), _with_rules(short, short_label)))
     return lines
+
+
+def _rules_of(series: Series) -> str:
+    helper = series.run.facts.helpers.get("rules")
+    return rules_name(series.settings("dtails").get("rules"), helper.spec if helper else "")
 
 
 def _with_rules(model: str, rules: str) -> str:
@@ -319,6 +333,83 @@ def _positions_panel(axes: Axes, panel: Positions, rows: Sequence[Row]) -> None:
     share_axis(axes, "y")
     axes.set_title(panel.title, loc="left", fontsize=9.5, pad=5, color=TEXT)
     axes.set_xlabel("position in the list", fontsize=8, labelpad=1)
+
+
+# The paper's form of figures 2, 5 and 6: bars whose colour is the model and whose pattern is the source of rules.
+
+#: Patterns of bars: no rules, then other rules in order. Patterns of dots would make an SVG of 800 kB.
+_PATTERNS = ("", "//", "--", "xx", "||", "++")
+#: Height of a panel of bars, and space above and below it, in inches.
+_BARS, _BARS_ABOVE, _BARS_BELOW = 1.35, 0.32, 0.34
+
+
+@dataclass(frozen=True, slots=True)
+class BarPanel:
+    """A panel of bars.
+
+    :param groups: Names on the x axis. :param bars: For each group, one (share, low, high) per line; None if it was not
+        measured. :param dashed: Shares with a dashed line across the panel.
+    """
+
+    title: str
+    groups: tuple[str, ...]
+    bars: tuple[tuple[tuple[float, float, float] | None, ...], ...]
+    dashed: tuple[float, ...] = ()
+
+
+def bar_panels(panels: Sequence[BarPanel], lines: Sequence[tuple[str, str]], dashed: str) -> Plot:
+    """Draw panels of bars, at most three side by side.
+
+    :param lines: Model and rules of each bar of a group; rules may be empty. :param dashed: What the dashed line is.
+    """
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    models = list(dict.fromkeys(model for model, _ in lines))
+    rules = list(dict.fromkeys(name for _, name in lines))
+    patterns = {name: _PATTERNS[n % len(_PATTERNS)] for n, name in enumerate(rules)}
+    handles: list[Any] = [
+        Patch(facecolor=colour(n), label=shortened(model, 40)) for n, model in enumerate(models)
+    ]
+    handles += [
+        Patch(facecolor=MUTED, edgecolor=PAPER, hatch=2 * patterns[name], label=shortened(name, 40))
+        for name in rules
+        if name
+    ]
+    handles.append(Line2D([], [], color=MUTED, linewidth=1.0, linestyle=(0, (2, 2)), label=dashed))
+    across = min(_ACROSS, len(panels))
+    down = -(-len(panels) // across)
+    step, top, left = _BARS_ABOVE + _BARS + _BARS_BELOW, 0.1 + _legend_height(handles), 0.5
+    figure = new_figure(WIDTH, top + down * step)
+    width = (WIDTH - left - 0.1 - _GAP * (across - 1)) / across
+    if len(panels) == 1:
+        width = min(width, _WIDEST * len(panels[0].groups))
+    for number, panel in enumerate(panels):
+        column, row = number % across, number // across
+        start, up = left + column * (width + _GAP), top + row * step + _BARS_ABOVE
+        axes = _axes(figure, start, width, up, _BARS)
+        for share in panel.dashed:
+            axes.axhline(share, color=MUTED, linewidth=1.0, linestyle=(0, (2, 2)), zorder=4)
+        each = 0.8 / len(lines)
+        for group, bars in enumerate(panel.bars):
+            for n, ((model, name), bar) in enumerate(zip(lines, bars, strict=True)):
+                if bar is None:
+                    continue
+                value, low, high = bar
+                at = group + each * (n + 0.5) - 0.4
+                axes.bar(
+                    at, value, 0.9 * each, color=colour(models.index(model)), edgecolor=PAPER, linewidth=0,
+                    hatch=2 * patterns[name], zorder=2,
+                )  # fmt: skip
+                axes.plot([at, at], [low, high], color=TEXT, linewidth=1.0, zorder=3)
+        axes.set_xlim(-0.5, len(panel.groups) - 0.5)
+        axes.set_xticks(range(len(panel.groups)), panel.groups)
+        share_axis(axes, "y")
+        if column:
+            axes.set_yticklabels([])
+        axes.set_title(shortened(panel.title, 30), loc="left", fontsize=9.5, pad=5, color=TEXT)
+    _legend(figure, handles)
+    return figure
 
 
 def _columns(handles: Sequence[Any]) -> int:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from pytest_llmprops.benchmarks.dtails.items import SELECT
 from pytest_llmprops.benchmarks.dtails.metrics import ALL
 from pytest_llmprops.benchmarks.dtails.positions import FEWEST, RULE
-from pytest_llmprops.benchmarks.dtails.report.figures import LONG, Line, Positions, Row, position_panels
+from pytest_llmprops.benchmarks.dtails.report.figures import (
+    LONG,
+    BarPanel,
+    Line,
+    Positions,
+    Row,
+    bar_panels,
+    position_panels,
+)
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.records import MetricRow
+from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.reports.kit.blocks import (
     Block,
     Cell,
@@ -48,7 +58,74 @@ def positions_blocks(measured: Measured, lines: list[Line]) -> list[Block]:
         _figure(measured, lines, rates, sizes),
         *_notes(measured, lines, rates),
         Fold("The numbers of positions chosen", (table,)) if len(table.rows) > LONG else table,
+        *_paper_form(measured, lines),
     ]
+
+
+#: The languages of figures 5 and 6, and their numbers of variations.
+_LANGUAGES, _FIGURES = ("af", "lv", "ja"), {2: 5, 3: 6}
+
+
+def _paper_form(measured: Measured, lines: list[Line]) -> list[Block]:
+    """Return figures 5 and 6 as the paper draws them, each with its table, over the paper's three languages."""
+    blocks: list[Block] = []
+    for size, number in _FIGURES.items():
+        rows, names, shares = [], [], []
+        for _, line, source in _each(measured, lines):
+            counts, codes = _counts(measured, line, source, size)
+            if not sum(counts):
+                continue
+            limits = [clopper_pearson(count, sum(counts)) for count in counts]
+            own = [(n / sum(counts), at.low, at.high) for n, at in zip(counts, limits, strict=True)]
+            name = line.model + (f", {visible(source)}" if len(_sources(measured)) > 1 else "")
+            rules = {"none": "no rules", "own": "self rules"}.get(line.rules, f"rules of {line.rules}")
+            cells = [
+                Cell(f"{percent(share)} ({interval(low, high)})", share, low, high)
+                for share, low, high in own
+            ]
+            over = Cell(", ".join(map(language, codes)))
+            rows.append((Cell(name), Cell(rules), over, Cell(f"{sum(counts):,}", sum(counts)), *cells))
+            names.append((name, rules))
+            shares.append(own)
+        if not rows:
+            continue
+        title = f"Positions chosen of {size} variations (figure {number})"
+        panel = BarPanel(
+            f"{size} variations", tuple(f"position {n + 1}" for n in range(size)),
+            tuple(tuple(own[n] for own in shares) for n in range(size)), (1 / size,),
+        )  # fmt: skip
+        columns = (
+            ("Model", False), ("Rules", False), ("Languages", False), ("Choices", True),
+            *((f"Position {n}", True) for n in range(1, size + 1)),
+        )  # fmt: skip
+        note = (
+            "Share of the choices at each position, with 95% intervals (Clopper-Pearson). The paper counts Afrikaans,"
+            " Latvian and Japanese. If a run has none of them, all its languages are counted."
+        )
+        figure = Figure(
+            f"dtails-figure-{number}",
+            title,
+            f"Share of choices at each position of {size}; the numbers are in the table.",
+            partial(bar_panels, [panel], names, "uniform"),
+            "Bars are shares of the choices at each position, black lines 95% intervals.",
+        )
+        blocks.append(
+            Fold(f"In the paper's form (figure {number})", (figure, Table(title, columns, tuple(rows), note)))
+        )
+    return blocks
+
+
+def _counts(measured: Measured, line: Line, source: str, size: int) -> tuple[list[int], list[str]]:
+    """Return how often each position was chosen, and the languages counted."""
+    by_language: dict[str, list[int]] = {}
+    for row in measured.metrics(line.series):
+        match = _GROUP.fullmatch(row.group) if row.name == "position_rate" else None
+        task, code, origin = place_of(row)
+        is_wanted = match and int(match[2]) == size and (task, origin) == (SELECT, source) and code != ALL
+        if match and is_wanted and row.value is not None:
+            by_language.setdefault(code, [0] * size)[int(match[1]) - 1] = round(row.value * row.n)
+    codes = [code for code in _LANGUAGES if code in by_language] or sorted(by_language)
+    return [sum(by_language[code][n] for code in codes) for n in range(size)], codes
 
 
 def _each(measured: Measured, lines: list[Line]) -> Iterator[tuple[int, Line, str]]:

@@ -1,5 +1,7 @@
 """The DTAiLS section of a report: figures 2, 5 and 6 of Barua et al. for the run's models, and one page per concept.
 
+Each figure is shown with intervals, and once more in the paper's form, which ``llmprops papers`` prints.
+
 The paper prints these figures without numbers, so the report shows no published values.
 """
 
@@ -9,11 +11,13 @@ from pytest_llmprops.benchmarks.dtails.items import SELECT, TRANSLATE
 from pytest_llmprops.benchmarks.dtails.report.concepts import concept_pages, concept_table
 from pytest_llmprops.benchmarks.dtails.report.figures import (
     LONG,
+    BarPanel,
     Estimate,
     Line,
     Panel,
     Row,
     accuracy_panels,
+    bar_panels,
     lines_of,
 )
 from pytest_llmprops.benchmarks.dtails.report.positions import positions_blocks
@@ -50,7 +54,8 @@ def section(measured: Measured) -> Section:
         return generic.section(measured)
     table = _table(measured, lines)
     numbers: Block = Fold("The numbers behind the figure", (table,)) if len(table.rows) > LONG else table
-    blocks: list[Block] = [_figure(measured, lines), numbers, *_unread(measured, lines)]
+    blocks: list[Block] = [_figure(measured, lines), numbers]
+    blocks += [_paper_form(measured, lines), *_unread(measured, lines)]
     blocks += positions_blocks(measured, [line for line in lines if line.task == SELECT])
     pages = concept_pages(measured, lines)
     blocks += concept_table(pages, lines)
@@ -161,6 +166,105 @@ def _table(measured: Measured, lines: list[Line]) -> Table:
             " runs counts every choice. The deviation is the sample standard deviation (n − 1)."
         )
     return Table("Accuracy by language", tuple(columns), tuple(shown), note)
+
+
+#: The panels of figure 2, in the paper's order.
+_PANELS = ("af", "ta", "te", "gl", "hi", "hy", "ja", "fa", "lv")
+#: How a line is labelled in the paper's form of figure 2, by its rules.
+_RULES = {"": "translates", "none": "no rules", "own": "self rules"}
+
+
+def _paper_form(measured: Measured, lines: list[Line]) -> Fold:
+    """Return figure 2 as the paper draws it, the same as a table, and the gains of section 4."""
+    order = {code: n for n, code in enumerate(_PANELS)}
+    origins = sorted(_origins(measured), key=lambda origin: order.get(origin[0], len(order)))
+    means = [[estimate(measured, line, origin) for origin in origins] for line in lines]
+    baselines = [_baselines(measured, origin) for origin in origins]
+    names = [(line.model, _RULES.get(line.rules, f"rules of {line.rules}")) for line in lines]
+    titles = [_title(origin, measured) for origin in origins]
+    panels = [
+        BarPanel(title, ("",), (tuple(_bar(row[n]) for row in means),), baselines[n])
+        for n, title in enumerate(titles)
+    ]
+    figure = Figure(
+        "dtails-figure-2",
+        "Accuracy by language, model and rules (figure 2)",
+        f"Accuracy of {joined([f'{model} ({how})' for model, how in names])} in {joined(titles)}; the numbers are in"
+        " the table.",
+        lambda: bar_panels(panels, names, "frequency baseline, in-sample"),
+        "The black line is ± the standard deviation (n − 1) over runs; a single run has none.",
+    )
+    rows = [
+        (Cell(model), Cell(how), *(_mean_cell(value) for value in row))
+        for (model, how), row in zip(names, means, strict=True)
+    ]
+    known = [" or ".join(f"{100 * value:.1f}" for value in values) for values in baselines]
+    rows.append((Cell("frequency baseline"), Cell(""), *map(Cell, known)))
+    columns = (("Model", False), ("Rules", False), *((title, True) for title in titles))
+    note = (
+        "Percent, mean ± standard deviation (n − 1) over runs. The baseline always chooses a concept's most common"
+        " variation and is counted on the same rows. The paper prints no numbers for its models."
+    )
+    table = Table("Accuracy by language, model and rules (figure 2)", columns, tuple(rows), note)
+    gains = _gains(lines, means)
+    more: tuple[Block, ...] = ()
+    if gains:
+        cells = tuple((Cell(name), *map(_gain_cell, values)) for name, values in gains)
+        columns = (("Gain", False), *((title, True) for title in titles))
+        more = (Table("Gains in percentage points (section 4)", columns, cells),)
+    return Fold("In the paper's form (figure 2)", (figure, table, *more))
+
+
+def _bar(value: Estimate | None) -> tuple[float, float, float] | None:
+    if value is None:
+        return None
+    spread = value.deviation or 0.0
+    return value.value, max(0.0, value.value - spread), min(1.0, value.value + spread)
+
+
+def _mean_cell(value: Estimate | None) -> Cell:
+    if value is None:
+        return Cell("")
+    spread = "" if value.deviation is None else f" ± {100 * value.deviation:.1f}"
+    return Cell(f"{100 * value.value:.1f}{spread}", value.value)
+
+
+def _gain_cell(value: float | None) -> Cell:
+    return Cell("" if value is None else f"{100 * value:+.1f}", value)
+
+
+def _gains(
+    lines: list[Line], means: list[list[Estimate | None]]
+) -> list[tuple[str, tuple[float | None, ...]]]:
+    """Return (name, difference by language) of the comparisons of section 4.
+
+    They are the best model that selects against the best translation system, and each model with rules against the same
+    model without. A model that also selects is not a translation system.
+    """
+    selects = {line.series.model for line in lines if line.task == SELECT}
+    systems = [
+        n for n, line in enumerate(lines) if line.task == TRANSLATE and line.series.model not in selects
+    ]
+    chosen = [n for n, line in enumerate(lines) if line.task == SELECT]
+
+    def best(numbers: list[int], place: int) -> float | None:
+        values = [value.value for n in numbers if (value := means[n][place]) is not None]
+        return max(values, default=None)
+
+    def differences(first: list[int], second: list[int]) -> tuple[float | None, ...]:
+        pairs = [(best(first, place), best(second, place)) for place in range(len(means[0]))]
+        return tuple(None if a is None or b is None else a - b for a, b in pairs)
+
+    gains = []
+    if systems and chosen:
+        gains.append(("best model that selects, less best translation system", differences(chosen, systems)))
+    for n in chosen:
+        plain = [
+            m for m in chosen if (lines[m].series.model, lines[m].rules) == (lines[n].series.model, "none")
+        ]
+        if lines[n].rules != "none" and plain:
+            gains.append((f"{lines[n].name}, less no rules", differences([n], plain)))
+    return [gain for gain in gains if any(value is not None for value in gain[1])]
 
 
 def _over_runs(measured: Measured, line: Line, origin: Origin) -> Cell:

@@ -16,7 +16,7 @@ from pytest_llmprops.reports.kit.trained import read_training
 def section(measured: Measured) -> Section:
     """Return warnings, both tables with the paper's rows, figures, an example pair, paradigms and the general parts."""
     blocks: list[Block] = [
-        Note(f"{s.label}: {visible(row.text)}.", "warn")
+        Note(f"{s.label}: {visible(row.text)}.", "warn" if row.warning else "plain")
         for s in measured.series
         for row in s.run.facts.remarks
         if (row.model, row.benchmark) == (s.model, measured.benchmark)

@@ -13,15 +13,15 @@ import random
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from pytest_llmprops.core.errors import DataError, MissingExtra
+from pytest_llmprops.benchmarks.homophones.tools.sentences import Source
+from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.protocols import generator
-from pytest_llmprops.data.files import DataFolder, builtin_data
 
 #: First letters of the part-of-speech tags of content words (ICTCLAS tags, from jieba).
 CONTENT_TAGS = ("n", "v", "a", "i", "l", "t", "s", "z")
@@ -59,21 +59,6 @@ class Lexicon:
     words: Container[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A correct sentence to generate items from.
-
-    :param answer: The word to replace first, if one is known to be recoverable from the context.
-    :param english: English translations of that word, separated by ``/``.
-    :param used: Published homophones of that word; a new one must differ from them.
-    """
-
-    text: str
-    answer: str = ""
-    english: str = ""
-    used: frozenset[str] = frozenset()
-
-
 def toneless(syllable: str) -> str:
     """Return a syllable without its tone: ``"chu2"`` -> ``"chu"``."""
     return _TONE.sub("", syllable)
@@ -102,52 +87,85 @@ def homophone(
     rng: random.Random,
     *,
     text: str = "",
-    used: Container[str] = (),
+    taken: Container[tuple[str, str]] = (),
 ) -> str | None:
     """Return a made-up word that sounds like ``word``, or None if there is none.
 
     Each character is replaced by another common one with the same toneless syllable, and with the same tone if
-    one exists. The result shares no character with ``word``, does not occur in ``text``, and is not in
-    ``used``. It is not a dictionary word, so it cannot be another spelling of the word or a synonym.
+    one exists. The result shares no character with ``word``, does not occur in ``text``, and ``(result, word)`` is
+    not in ``taken``. It is not a dictionary word, so it cannot be another spelling of the word or a synonym.
     """
     pools = _pools(word, lexicon)
     if pools is None:
         return None
     for _ in range(ATTEMPTS):
         candidate = "".join(rng.choice(pool) for pool in pools)
-        if candidate not in used and candidate not in lexicon.words and candidate not in text:
+        is_new = (candidate, word) not in taken
+        if is_new and candidate not in lexicon.words and candidate not in text:
             return candidate
     return None
 
 
-def make_rows(sources: Iterable[Source], *, n: int, seed: int, lexicon: Lexicon) -> list[dict[str, str]]:
+def homophones(word: str, rng: random.Random, *, text: str, used: Collection[str], most: int) -> list[str]:
+    """Return up to ``most`` different made-up words that sound like ``word``; see :func:`homophone`.
+
+    :raises MissingExtra: if jieba or pypinyin is not installed.
+    """
+    lexicon, found = load_lexicon(), list[str]()
+    for _ in range(2 * most):
+        one = homophone(word, lexicon, rng, text=text, taken={(one, word) for one in (*used, *found)})
+        if one is None or len(found) == most:
+            break
+        found.append(one)
+    return found
+
+
+def make_rows(
+    sources: Iterable[Source],
+    *,
+    n: int,
+    seed: int,
+    lexicon: Lexicon,
+    translations: Mapping[str, str],
+    taken: Container[tuple[str, str]] = (),
+) -> list[dict[str, str]]:
     """Return ``n`` rows with the columns sentence, word, answer_english, answer_chinese.
 
-    Every sentence gives one item before any sentence gives a second one, with another word. The items of a
-    sentence depend only on the seed and the sentence.
+    Every sentence gives one item before any sentence gives a second one, with another word. The first word is the
+    answer of the source, if it has one. The items of a sentence depend only on the seed and the sentence.
 
-    :raises ValueError: if fewer than ``n`` items are possible.
+    :param translations: Chinese word -> English translations, for words that are not the answer of a source; words
+        without any are not replaced.
+    :param taken: (homophone, word) pairs that are not new.
+    :raises UsageError: (a ValueError) if fewer than ``n`` items are possible.
     """
     if n < 1:
-        raise ValueError(f"n is {n}: request at least one Chinese homophone item")
+        raise UsageError(f"cannot generate {n} items: request at least 1")
     unique = list({source.text: source for source in sources}.values())
     generator("homophones/zh/order", seed).shuffle(unique)
     rows: list[dict[str, str]] = []
-    waiting = [_items(source, seed, lexicon) for source in unique]
+    waiting = [_items(source, seed, lexicon, translations, taken) for source in unique]
     depth = 0
     while len(rows) < n and any(depth < len(items) for items in waiting):
         rows += [items[depth] for items in waiting if depth < len(items)]
         depth += 1
     if len(rows) < n:
-        raise ValueError(
-            f"{n} Chinese homophone items requested, but {len(unique)} sentences give only {len(rows)}: "
-            "add sentences with content words of two to four characters, or request fewer items"
+        raise UsageError(
+            f"only {len(rows)} of {n} homophone items (zh) can be generated from {len(unique)} sentences: "
+            "give more sentences, each with its answer of two to four characters and its English translation after "
+            "tabs, or request fewer items"
         )
     return rows[:n]
 
 
-def _items(source: Source, seed: int, lexicon: Lexicon) -> list[dict[str, str]]:
-    """Return all items of one sentence, that of the known answer first."""
+def _items(
+    source: Source,
+    seed: int,
+    lexicon: Lexicon,
+    translations: Mapping[str, str],
+    taken: Container[tuple[str, str]],
+) -> list[dict[str, str]]:
+    """Return all items of one sentence, that of its answer first."""
     rng = generator("homophones/zh", seed, source.text)
     words = [word for word in content_words(source.text, lexicon) if word != source.answer]
     rng.shuffle(words)
@@ -155,8 +173,9 @@ def _items(source: Source, seed: int, lexicon: Lexicon) -> list[dict[str, str]]:
         words.insert(0, source.answer)
     rows = []
     for word in words:
-        known = word == source.answer
-        replacement = homophone(word, lexicon, rng, text=source.text, used=source.used if known else ())
+        english = source.english if word == source.answer else ""
+        english = english or translations.get(word, "")
+        replacement = homophone(word, lexicon, rng, text=source.text, taken=taken) if english else None
         if replacement is None:
             continue
         sentence = source.text.replace(word, replacement, 1)
@@ -166,7 +185,7 @@ def _items(source: Source, seed: int, lexicon: Lexicon) -> list[dict[str, str]]:
                 {
                     "sentence": sentence,
                     "word": replacement,
-                    "answer_english": source.english if known else "",
+                    "answer_english": english,
                     "answer_chinese": word,
                 }
             )
@@ -190,22 +209,8 @@ def _pools(word: str, lexicon: Lexicon) -> list[list[str]] | None:
     return pools
 
 
-# Generate Chinese homophone items: load jieba and pypinyin, and pass them to the pure generator.
-
-_BUILTIN = "homophones/chinese.csv"
 #: Replacement characters are among this many most frequent ones, and among the 3,755 of GB 2312 level 1.
 _COMMON = 3000
-
-
-def generate_zh(*, n: int, seed: int, sentences: Sequence[str] | None = None) -> list[dict[str, str]]:
-    """Return ``n`` new items: columns sentence, word, answer_english (empty if unknown), answer_chinese.
-
-    :param sentences: Correct Chinese sentences; by default the built-in ones with their answers restored.
-    :raises ValueError: if fewer than ``n`` items are possible, or a sentence has no Chinese character.
-    :raises MissingExtra: if jieba or pypinyin is not installed.
-    """
-    sources = _builtin_sources() if sentences is None else list(_user_sources(sentences))
-    return make_rows(sources, n=n, seed=seed, lexicon=load_lexicon())
 
 
 @lru_cache(maxsize=1)
@@ -256,38 +261,6 @@ def _is_level_1(character: str) -> bool:
     except UnicodeEncodeError:
         return False
     return len(code) == 2 and 0xB0 <= code[0] <= 0xD7
-
-
-def _builtin_sources() -> list[Source]:
-    sources = []
-    rows = DataFolder(builtin_data(), "builtin").csv(
-        _BUILTIN, ("sentence", "word", "answer_english", "answer_chinese", "function_word")
-    )
-    for row in rows:
-        if row["sentence"].count(row["word"]) != 1:
-            raise DataError(
-                f"{_BUILTIN}: {row['word']!r} must occur once in {row['sentence']!r}: correct the row"
-            )
-        text = row["sentence"].replace(row["word"], row["answer_chinese"])
-        # If the answer is a function word or a single character, another word of the sentence is replaced.
-        if row["function_word"] == "1" or len(row["answer_chinese"]) < 2:
-            sources.append(Source(text))
-        else:
-            published = frozenset({row["word"]})
-            sources.append(Source(text, row["answer_chinese"], row["answer_english"], published))
-    return sources
-
-
-def _user_sources(sentences: Iterable[str]) -> Iterable[Source]:
-    for number, sentence in enumerate(sentences, start=1):
-        text = sentence.strip()
-        if not text:
-            continue
-        if not any("一" <= character <= "鿿" for character in text):
-            raise ValueError(
-                f"sentence {number} has no Chinese character: {text[:40]!r}; give one Chinese sentence per line"
-            )
-        yield Source(text)
 
 
 def _import(name: str) -> Any:

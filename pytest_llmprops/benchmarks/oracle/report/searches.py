@@ -8,26 +8,17 @@ from pytest_llmprops.benchmarks.oracle.dependence import KINDS
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, PAIR_SEARCHES
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import LinearityCounterexample
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairCounterexample
-from pytest_llmprops.core.records import SearchCounts, SearchRecord
+from pytest_llmprops.core.records import SearchRecord
 from pytest_llmprops.core.texts import one_line, visible
 from pytest_llmprops.reports.kit.blocks import Block, Cell, Fold, Table
-from pytest_llmprops.reports.kit.series import Measured, Series
+from pytest_llmprops.reports.kit.generic import COUNT_COLUMNS, count_cells, replications_cell, search_counts
+from pytest_llmprops.reports.kit.series import Measured
 from pytest_llmprops.runs.record import CUT_SHORT
 
 #: maximum counterexamples shown per model
 MOST = 10
 #: maximum characters of one text
 _LONG = 400
-_COUNTS = {
-    "searched": "Searched",
-    "counterexamples": "Counterexamples",
-    "not_repeated": "Not repeated",
-    "examples": "Examples tried",
-    "calls": "Calls",
-    "spent": "Cut short",
-    "errors": "Errors",
-}
-COUNT_COLUMNS = tuple((title, True) for title in _COUNTS.values())
 #: older records have no property
 _LINEARITY = ("", LINEARITY)
 Row = tuple[Cell, ...]
@@ -41,7 +32,7 @@ def search_blocks(measured: Measured) -> list[Block]:
     counts: list[Row] = []
     rows: list[Row] = []
     for s in measured.series:
-        totals = next((c for c in counts_of(measured, s) if c.property in _LINEARITY), None)
+        totals = next((c for c in search_counts(measured, s) if c.property in _LINEARITY), None)
         if totals is None:
             continue
         counterexamples = [
@@ -84,27 +75,8 @@ def search_blocks(measured: Measured) -> list[Block]:
     return blocks
 
 
-def counts_of(measured: Measured, series: Series) -> list[SearchCounts]:
-    """Return the counts of the searches of a series, one per property."""
-    key = series.model, measured.benchmark
-    return [counts for counts in series.run.facts.searches if (counts.model, counts.benchmark) == key]
-
-
-def count_cells(counts: SearchCounts) -> tuple[Cell, ...]:
-    """Return a cell for each of :data:`COUNT_COLUMNS`."""
-    numbers = (getattr(counts, name) for name in _COUNTS)
-    return tuple(Cell(f"{number:,}", number) for number in numbers)
-
-
 def _cut(row: SearchRecord) -> str:
     return CUT_SHORT.removeprefix("; ") if row.spent else ""
-
-
-def replications_cell(row: SearchRecord) -> Cell:
-    """Return how often the counterexample repeats."""
-    if not row.replications:
-        return Cell("–")
-    return Cell(f"{row.replicated} of {row.replications}", row.replicated / row.replications)
 
 
 def _cells(counterexample: LinearityCounterexample, cut: str) -> list[Cell]:
@@ -132,7 +104,7 @@ def pair_search_blocks(measured: Measured) -> list[Block]:
     counts: list[Row] = []
     rows: list[Row] = []
     for s in measured.series:
-        by_property = {c.property: c for c in counts_of(measured, s) if c.property in PAIR_SEARCHES}
+        by_property = {c.property: c for c in search_counts(measured, s) if c.property in PAIR_SEARCHES}
         for name in (name for name in PAIR_SEARCHES if name in by_property):
             counts.append((Cell(s.starred), Cell(name), *count_cells(by_property[name])))
             found = [

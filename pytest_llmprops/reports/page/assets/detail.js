@@ -77,13 +77,13 @@ function details(data, reviews) {
       }
       text.append(foreign("pre", rest));
       const title = speaker === "user" ? `Prompt${who}${count}` : speaker === "assistant" ? "Earlier reply" : words(speaker);
-      return element("section", { class: `turn ${speaker === "assistant" ? "reply" : ""}` }, element("h4", {}, title), text);
+      return element("section", { class: `turn ${speaker === "assistant" ? "reply" : ""}` }, element("h3", {}, title), text);
     });
     if (thoughts) {
       const [length, thought] = thoughts;
       parts.push(element("details", { class: "thoughts" }, element("summary", {}, `Thoughts (${length.toLocaleString("en")} characters)`), foreign("pre", thought)));
     }
-    const heading = element("h4", {}, `Reply${who}${count}`, remarks ? element("small", {}, ` ${remarks}`) : null);
+    const heading = element("h3", {}, `Reply${who}${count}`, remarks ? element("small", {}, ` ${remarks}`) : null);
     const answer = reply ? foreign("pre", reply) : element("p", { class: "note" }, "(empty)");
     parts.push(element("section", { class: "turn reply" }, heading, answer));
     return parts;
@@ -105,7 +105,7 @@ function details(data, reviews) {
       return element("li", {}, mark(data.name(other, "status")), ` ${data.name(other, "series")} `,
         foreign("span", text[TEXT.given].slice(0, 200)));
     }));
-    return element("section", { class: "turn" }, element("h4", {}, "The same item elsewhere"), element("ul", { class: "others" }, ...lines));
+    return element("section", { class: "turn" }, element("h3", {}, "The same item elsewhere"), element("ul", { class: "others" }, ...lines));
   }
 
   async function one(row, link) {
@@ -120,7 +120,7 @@ function details(data, reviews) {
     const replies = held.map((side) => (side ? replyOf(side.text) : ""));
     const parts = held.every(Boolean) ? wordDiff(...replies) : replies.map((reply) => [[reply, false]]);
     const columns = sides.map((row, side) => {
-      const title = element("h4", {}, `${side ? "Candidate" : "Baseline"}: ${names[side]} `);
+      const title = element("h3", {}, `${side ? "Candidate" : "Baseline"}: ${names[side]} `);
       if (row < 0) return element("section", { class: "turn side" }, title, element("p", { class: "note" }, "No verdict on this item."));
       const { text, chunk } = held[side];
       title.append(mark(data.name(row, "status")));

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, expert_rows, train_rows
 from pytest_llmprops.benchmarks.dtails.rules import RulesFile, parse_rules_file
 from pytest_llmprops.cli.main import main
+from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.annotation import fill, judging, read_cells
 from tests.support.dtails import DTAILS, GOOD, NONSENSE, asked, row, rules_file, write_chooser, write_language
 from tests.support.runs import Runner
@@ -72,17 +74,37 @@ def counts(file: Path) -> dict[str, dict[str, int]]:
 def test_a_language_without_train_rows(
     tmp_path: Path, out: Path, model: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Built-in data has no train rows, so prompts have no sentences and the file says sentences: 0."""
-    assert rules("--model", model, "--out", out) == 0
+    """Without train rows, prompts have no sentences and the file says sentences: 0."""
+    bare = write_language(tmp_path / "bare", "af", [row()])
+    assert rules("--model", model, "--data", bare, "--out", out) == 0
     assert written(out).language == "af"
-    assert len(counts(out)) == 7
-    assert {number for numbers in counts(out).values() for number in numbers.values()} == {0}
+    assert counts(out) == {"live": {"leef/lewe": 0, "woon": 0}}
     assert '"sentences": 0' in out.read_text(encoding="utf-8")
     said = capsys.readouterr().out
-    assert said == f"{out}: rules for 7 of 7 concepts, 7 of them without example sentences (sentences: 0)\n"
-    prompts = asked(tmp_path, rules=True)
-    assert len(prompts) == 7
-    assert not any("Here are sentences" in prompt for prompt in prompts)
+    assert said == f"{out}: rules for 1 of 1 concepts, 1 of them without example sentences (sentences: 0)\n"
+    [prompt] = asked(tmp_path, rules=True)
+    assert "Here are sentences" not in prompt
+
+
+def test_built_in_train_rows_of_every_language(
+    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--lang all writes a file per language, and each variation of the built-in data has sentences of its own."""
+    monkeypatch.chdir(tmp_path)
+    assert rules("--model", model, "--lang", "all") == 0
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert [line.split("-")[1] for line in lines] == list(LANGUAGES)
+    files = [tmp_path / line.split(":")[0] for line in lines]
+    assert last == f"use them with --llm-set dtails.rules={','.join(file.name for file in files)}"
+    for code, file in zip(LANGUAGES, files, strict=True):
+        builtin = DataFolder(builtin_data(), "builtin")
+        assert written(file).language == code
+        assert len(counts(file)) == len({r.concept for r in expert_rows(builtin, code)})
+        # Fewer sentences than rows would mean that a test sentence is among them.
+        assert sum(sum(numbers.values()) for numbers in counts(file).values()) == len(
+            train_rows(builtin, code)
+        )
+        assert min(number for numbers in counts(file).values() for number in numbers.values()) >= 3
 
 
 def test_train_rows_of_a_data_folder(

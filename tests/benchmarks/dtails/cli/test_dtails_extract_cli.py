@@ -44,9 +44,7 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def plant(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pytest_llmprops.models.registry.registered", {})
-    monkeypatch.setattr(
-        "pytest_llmprops.benchmarks.dtails.tools.mining.occurrences.find_wordnet", lambda: None
-    )
+    monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.mining.senses.find_wordnet", lambda: None)
     register_model("planted", factory, kinds=("parse",))
 
 
@@ -227,6 +225,8 @@ def encoder(folder: Path, known: Sequence[str]) -> None:
         ("--pos NN", r"'NN' is not a universal part of speech"),
         ("--min-count 0", r"minimum count"),
         ("--senses x", r"--senses x: use none"),
+        ("--senses gloss:jieba", r"--senses jieba: not an encoder; use gloss:hf:MODEL"),
+        ("--senses gloss:nosuch", r"--senses nosuch: unknown model"),
         ("--forms 0", r"--forms 0"),
         ("--corpus nosuch", r"nosuch: no such file"),
     ],

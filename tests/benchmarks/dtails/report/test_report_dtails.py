@@ -206,6 +206,57 @@ def test_unreadable_rules_are_reported(tmp_path: Path) -> None:
     assert not any("could not be read" in text for text in notes(fine))
 
 
+def test_figure_2_in_the_papers_form(tmp_path: Path) -> None:
+    """Every model and rules setting is a row and a bar, languages are columns in the paper's order; gains are by rules.
+
+    The best model that selects is compared with the best translation system; a chat model's translations are not one.
+    """
+    asked = FA + BOTH
+    choices = [item for item in asked if item.task == "select"]
+    runs = [
+        measure(tmp_path / "none", asked, {"m": takes(1), "n": takes(2)}, runs=2),
+        measure(tmp_path / "self", choices, {"m": with_rules(knows(asked))}, rules="self", runs=2),
+        measure(tmp_path / "system", BOTH, {"nllb": lambda request: "Ek weet."}, kinds=TRANSLATOR),
+    ]
+    content = report(*runs)
+    title = "Accuracy by language, model and rules (figure 2)"
+    rows = {(row["Model"], row["Rules"]): row for row in table(content, title)}
+    assert list(rows) == [
+        ("m", "no rules"), ("m", "self rules"), ("n", "no rules"), ("m", "translates"), ("n", "translates"),
+        ("nllb", "translates"), ("frequency baseline", ""),
+    ]  # fmt: skip
+    assert list(rows["m", "no rules"]) == ["Model", "Rules", "Afrikaans", "Farsi"]
+    assert (rows["m", "self rules"]["Afrikaans"], rows["nllb", "translates"]["Afrikaans"]) == (
+        "100.0 ± 0.0",
+        "66.7",
+    )
+    assert (rows["nllb", "translates"]["Farsi"], rows["frequency baseline", ""]["Farsi"]) == ("", "66.7")
+    # m and n take different positions of the same two, in two orders, so each is right in one of two runs.
+    assert rows["m", "no rules"]["Afrikaans"].startswith("50.0 ± ")
+    gains = {row["Gain"]: row for row in table(content, "Gains in percentage points (section 4)")}
+    assert {name: row["Afrikaans"] for name, row in gains.items()} == {
+        "best model that selects, less best translation system": "+33.3", "m (own rules), less no rules": "+50.0",
+    }  # fmt: skip
+    assert gains["best model that selects, less best translation system"]["Farsi"] == ""
+    plot = figure(content, "dtails-figure-2")
+    assert [axes.get_title(loc="left") for axes in plot.axes] == ["Afrikaans", "Farsi"]
+    assert [len(axes.patches) for axes in plot.axes] == [6, 3]
+    assert [bar.get_height() for bar in plot.axes[0].patches][:2] == pytest.approx([0.5, 1.0])
+    assert [bool(bar.get_hatch()) for bar in plot.axes[0].patches][:3] == [False, True, False]
+
+
+def test_rules_of_a_helper_are_named(tmp_path: Path) -> None:
+    """Rules that a helper writes have the helper's name in tables."""
+    folder = measure(tmp_path / "run", AF, {"m": takes(1)}, rules="x.json")
+    file = folder / "run.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    data["protocols"]["dtails"]["settings"]["rules"] = "helper"
+    data["helpers"] = {"rules": {"spec": "gpt-4o"}}
+    file.write_text(json.dumps(data), encoding="utf-8")
+    assert {row["Rules"] for row in accuracies(report(folder))} == {"gpt-4o"}
+    assert rules_name("helper") == "helper"
+
+
 MANY = items("know", ("weet", "ken"), ["weet", "ken"] * 12) + items(
     "date", ("خرما", "رطب", "خارک"), ["خرما", "رطب", "خارک"] * 8, language="fa"
 )
@@ -250,6 +301,22 @@ def test_positions_are_those_of_the_metrics(tmp_path: Path) -> None:
         assert uniform == pytest.approx(1 / size)
 
 
+def test_figures_5_and_6_count_the_papers_languages(tmp_path: Path) -> None:
+    """Figures 5 and 6 in the paper's form count Afrikaans, Latvian and Japanese, or all languages if a run has none."""
+    japanese = items("wear", ("着る", "履く"), ["着る", "履く"] * 3, language="ja")
+    folder = measure(tmp_path / "run", [*MANY, *japanese], {"m": takes(2)}, runs=3)
+    content = report(folder)
+    [two] = table(content, "Positions chosen of 2 variations (figure 5)")
+    assert (two["Languages"], two["Choices"], two["Rules"]) == ("Afrikaans, Japanese", "90", "no rules")
+    assert two["Position 2"] == "100.0% (96.0 to 100.0)"
+    [three] = table(content, "Positions chosen of 3 variations (figure 6)")
+    assert (three["Languages"], three["Choices"]) == ("Farsi", "72")
+    [axes] = figure(content, "dtails-figure-6").axes
+    assert [bar.get_height() for bar in axes.patches] == [0.0, 1.0, 0.0]
+    [uniform] = [line.get_ydata()[0] for line in axes.lines if line.get_linestyle() == "--"]
+    assert uniform == pytest.approx(1 / 3)
+
+
 def test_report_says_that_choices_are_too_few(tmp_path: Path) -> None:
     """With fewer than five choices per position of three no test is made, and the report says so."""
     content = report(measure(tmp_path / "run", FA, {"m": takes(1)}))
@@ -262,7 +329,7 @@ def test_no_position_figure_without_choices(tmp_path: Path) -> None:
     """Without any choice the report has no figure of positions but still shows the accuracy."""
     content = report(measure(tmp_path / "run", AF, {"m": lambda request: "Well."}))
     names = [b.name for b in blocks(content.sections[0].blocks) if isinstance(b, Figure)]
-    assert names == ["dtails-accuracy"]
+    assert names == ["dtails-accuracy", "dtails-figure-2"]
     assert accuracies(content)[0]["Accuracy (95% interval)"].startswith("0.0%")
 
 

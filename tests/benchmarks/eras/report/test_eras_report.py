@@ -66,11 +66,14 @@ def test_table_1_has_the_papers_rows(tmp_path: Path) -> None:
 def test_warnings_come_first(tmp_path: Path) -> None:
     """The run's remarks on ERAS are warnings above the tables; those on other benchmarks are not."""
     remarks = [
-        {"model": "model", "benchmark": name, "text": f"degenerate {name}"} for name in ("eras", "sums")
+        {"model": "model", "benchmark": name, "text": f"degenerate {name}", "warning": True}
+        for name in ("eras", "sums")
     ]
-    first, second, *_ = section(write(tmp_path, PAIRS, remarks=remarks)).blocks
+    remarks.append({"model": "model", "benchmark": "eras", "text": "edits: 1 of 2"})
+    first, second, third, *_ = section(write(tmp_path, PAIRS, remarks=remarks)).blocks
     assert first == Note("model: degenerate eras.", "warn")
-    assert isinstance(second, Table)
+    assert second == Note("model: edits: 1 of 2.")
+    assert isinstance(third, Table)
 
 
 def test_values_over_all_pairs_open_them(tmp_path: Path) -> None:

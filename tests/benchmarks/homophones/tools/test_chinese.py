@@ -10,19 +10,20 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.homophones.tools.chinese import (
     Lexicon,
-    Source,
     content_words,
-    generate_zh,
     homophone,
     load_lexicon,
     make_rows,
     toneless,
 )
+from pytest_llmprops.benchmarks.homophones.tools.generation import generate
+from pytest_llmprops.benchmarks.homophones.tools.sentences import Source, builtin_pairs, own_sources
+from pytest_llmprops.core.errors import UsageError
 
 FILE = Path(__file__).parents[4] / "data" / "homophones" / "chinese.csv"
 #: Ids of items that were replaced. An id never returns with another text.
@@ -123,48 +124,45 @@ def test_published_sentences_are_not_copied() -> None:
 
 
 def test_generated_items_obey_the_rules_of_the_built_in_ones() -> None:
-    """500 items have equal syllables, no shared character, the word once, no answer, no dictionary word."""
-    generated = generate_zh(n=500, seed=3)
+    """Items have equal syllables, no shared character, the word once, no answer, no dictionary word.
+
+    Each has an English answer, and none is a built-in item. A seed gives the same items, of which a smaller n is the
+    first part.
+    """
+    generated = generate("zh", n=240, seed=3)
+    assert generate("zh", n=40, seed=3) == generated[:40]
+    assert generate("zh", n=40, seed=2) != generated[:40]
     words = load_lexicon().words
-    assert len(generated) == 500
     assert {("sentence", "word", "answer_english", "answer_chinese")} == {tuple(row) for row in generated}
     for row in generated:
         check(row["sentence"], row["word"], row["answer_chinese"])
         assert len(row["answer_chinese"]) >= 2
         assert row["word"] not in words
-    assert len({(row["sentence"], row["word"]) for row in generated}) == 500
-
-
-def test_built_in_answers_keep_their_english_and_get_a_new_homophone() -> None:
-    """Most items from the built-in sentences have the English answer, and none repeats a built-in word.
-
-    A seed gives the same items, of which a smaller n is the first part.
-    """
-    generated = generate_zh(n=200, seed=1)
-    assert generate_zh(n=40, seed=1) == generated[:40]
-    assert generate_zh(n=40, seed=2) != generated[:40]
-    assert sum(bool(row["answer_english"]) for row in generated) >= 150
-    assert not {row["word"] for row in generated} & {row["word"] for row in rows()}
+    assert len({row["sentence"] for row in generated}) == 240
+    known = {source.answer: source.english for source in own_sources("zh")}
+    assert {row["answer_chinese"]: row["answer_english"] for row in generated}.items() <= known.items()
+    assert not {(row["word"], row["answer_chinese"]) for row in generated} & builtin_pairs("zh")
+    restored = {row["sentence"].replace(row["word"], row["answer_chinese"]) for row in generated}
+    assert not restored & {row["sentence"].replace(row["word"], row["answer_chinese"]) for row in rows()}
 
 
 def test_user_sentences_become_items() -> None:
-    """The user's own sentences are used, blank lines are skipped, and the English answer is unknown."""
-    mine = ["老船长站在码头上等待返航的货轮", "", "  这家餐馆的厨师来自广东  "]
-    generated = generate_zh(n=2, seed=0, sentences=mine)
-    assert {""} == {row["answer_english"] for row in generated}
-    restored = {row["sentence"].replace(row["word"], row["answer_chinese"]) for row in generated}
-    assert {mine[0], mine[2].strip()} == restored
+    """A sentence with an answer gives that answer first; other words need a known English translation."""
+    captain = Source("老船长站在码头上等待返航的货轮", "货轮", "freighter")
+    harbour = {
+        row["answer_chinese"]: row["answer_english"] for row in generate("zh", n=2, seed=0, sources=[captain])
+    }
+    assert list(harbour.items()) == [("货轮", "freighter"), ("码头", "dock/pier/wharf")]
+    with pytest.raises(UsageError, match=r"^only 0 of 1 .* its English translation"):
+        generate("zh", n=1, seed=0, sources=[Source("老船长等待返航的货轮")])
 
 
 def test_too_few_items_give_one_line() -> None:
-    """An error for too many items says how many are available; one for text without Chinese names its line."""
-    for sentences, message in ((["hello world"], "sentence 1"), ([], "0 sentences")):
-        with pytest.raises(ValueError, match=message):
-            generate_zh(n=1, seed=0, sentences=sentences)
-    with pytest.raises(ValueError, match="n is 0"):
-        make_rows([Source("他")], n=0, seed=0, lexicon=load_lexicon())
-    with pytest.raises(ValueError, match=r"^50 Chinese .* 1 sentences give only \d: add sentences") as caught:
-        generate_zh(n=50, seed=0, sentences=["他在河边钓鱼"])
+    """An error for too many items says how many are possible and what to do."""
+    with pytest.raises(UsageError, match="cannot generate 0 items"):
+        generate("zh", n=0, seed=0)
+    with pytest.raises(UsageError, match=r"^only \d+ of 5000 .* from \d+ sentences: give more") as caught:
+        generate("zh", n=5000, seed=0)
     assert "\n" not in str(caught.value)
 
 
@@ -182,9 +180,9 @@ TOY = Lexicon(
 def test_dictionary_words_are_never_generated() -> None:
     """If the only possible replacement is a dictionary word, there is no homophone."""
     assert homophone("天空", TOY, random.Random(0)) is None
-    # Nor are used words, and words of the sentence.
+    # Nor are words of known items, and words of the sentence.
     lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
-    assert homophone("天空", lexicon, random.Random(0), used={"添控"}) is None
+    assert homophone("天空", lexicon, random.Random(0), taken={("添控", "天空")}) is None
     assert homophone("天空", lexicon, random.Random(0), text="添控天空") is None
 
 
@@ -199,8 +197,8 @@ def test_an_answer_that_occurs_twice_is_not_replaced() -> None:
     reveal it.
     """
     lexicon = Lexicon(TOY.segment, TOY.read, TOY.characters, frozenset({"天空"}))
-    with pytest.raises(ValueError, match="give only 0"):
-        make_rows([Source("天空天空", "天空")], n=1, seed=0, lexicon=lexicon)
+    with pytest.raises(ValueError, match="only 0 of 1"):
+        make_rows([Source("天空天空", "天空", "sky")], n=1, seed=0, lexicon=lexicon, translations={})
 
 
 def test_only_dictionary_words_that_occur_once_are_content_words() -> None:
@@ -209,9 +207,13 @@ def test_only_dictionary_words_that_occur_once_are_content_words() -> None:
     assert content_words("天空天空", TOY) == ()
 
 
+# The first example loads the dictionary.
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_any_seed_gives_valid_items(seed: int) -> None:
     """For any seed, every item of one sentence follows the rules."""
     text = "科学家在实验室里研究一种新的材料"
-    for row in make_rows([Source(text)], n=3, seed=seed, lexicon=load_lexicon()):
+    english = {"科学家": "scientist", "实验室": "laboratory", "材料": "material"}
+    for row in make_rows([Source(text)], n=3, seed=seed, lexicon=load_lexicon(), translations=english):
         check(row["sentence"], row["word"], row["answer_chinese"])
+        assert row["answer_english"] == english[row["answer_chinese"]]

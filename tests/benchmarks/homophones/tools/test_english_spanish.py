@@ -15,7 +15,6 @@ import pytest
 from rapidfuzz.distance import Levenshtein
 
 from pytest_llmprops.benchmarks.homophones.reading import spelling_distance
-from pytest_llmprops.benchmarks.homophones.tools.generation import Row, builtin_rows
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     THRESHOLDS,
     SoundDistance,
@@ -23,6 +22,7 @@ from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
     sound_distance,
 )
 from pytest_llmprops.benchmarks.homophones.tools.respelling import builtin_words, words_of
+from pytest_llmprops.benchmarks.homophones.tools.sentences import Row, builtin_rows, own_sources
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.pronunciation import load_cmudict
@@ -168,7 +168,7 @@ def _espeak(words: list[str], lang: str) -> list[str]:
 
 
 def test_sentences_are_our_own() -> None:
-    """No sentence and no (word, answer) pair is a published English one."""
+    """No sentence and no (word, answer) pair is a published English one; nor is a sentence of the generator."""
     folder = os.environ.get("LLMPROPS_DATA")
     if not folder:
         pytest.skip("LLMPROPS_DATA names no folder of published data")
@@ -180,5 +180,7 @@ def test_sentences_are_our_own() -> None:
     plain: Callable[[str], str] = lambda text: " ".join(words_of(text.casefold()))  # noqa: E731
     theirs = {plain(row["sentence"]) for row in published}
     assert [row["id"] for row in builtin_rows("en") if plain(row["sentence"]) in theirs] == []
+    originals = {plain(row["sentence"].replace(row["word"], row["answer"])) for row in published}
+    assert [source for source in own_sources("en") if plain(source.text) in originals] == []
     words = {row["word"].strip().casefold() for row in published} - {"thyme", "reign"}
     assert [word for word, _ in pairs("en") if word.casefold() in words] == []

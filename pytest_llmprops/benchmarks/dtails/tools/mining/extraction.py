@@ -28,11 +28,11 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.mined_concepts import (
     select,
 )
 from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import (
-    WordNetSenses,
     collect,
     count_links,
     in_corpus_order,
 )
+from pytest_llmprops.benchmarks.dtails.tools.mining.senses import WordNetSenses
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.data.whole_files import replacing

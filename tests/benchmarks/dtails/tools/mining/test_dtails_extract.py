@@ -18,11 +18,11 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import Counting, Th
 from pytest_llmprops.benchmarks.dtails.tools.mining.corpus import open_corpus
 from pytest_llmprops.benchmarks.dtails.tools.mining.extraction import Extraction, ExtractionSettings, extract
 from pytest_llmprops.benchmarks.dtails.tools.mining.mined_concepts import Selection
-from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import WordNetSenses
+from pytest_llmprops.benchmarks.dtails.tools.mining.senses import GlossSenses, WordNetSenses
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.data.files import DataFolder
 from tests.support.dtails_planted import Tagger, write
-from tests.support.dtails_wordnet import wordnet
+from tests.support.dtails_wordnet import token_vectors, wordnet
 
 LEMMAS = {"planes": "plane", "aviones": "avión", "planos": "plano", "haciendas": "hacienda"}
 
@@ -232,6 +232,14 @@ def test_polysemy_is_dropped(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no concept is left"):
         run(tmp_path, PLANES[60:], senses=senses, target=Tagger({}, {}))
     senses.close()
+    near = GlossSenses(tmp_path / "wordnet", token_vectors, {"files_sha256": "abc"})
+    facts = run(tmp_path, PLANES, senses=near, target=Tagger({}, {})).facts
+    near.close()
+    assert facts["statistics"]["concepts"][0]["other_senses"] == ["plano"]
+    assert (facts["senses"]["method"], facts["senses"]["encoder"]) == (
+        "nearest gloss",
+        {"files_sha256": "abc"},
+    )
     off = run(tmp_path, PLANES, target=Tagger({}, {})).facts
     assert len(off["statistics"]["concepts"][0]["counts"]) == 3
     assert off["senses"] == "off"

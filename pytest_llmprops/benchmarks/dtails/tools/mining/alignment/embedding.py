@@ -79,7 +79,7 @@ class EmbeddingAligner:
 
     def _batch(self, pairs: Sequence[WordPair]) -> list[Links]:
         full = [index for index, (source, target) in enumerate(pairs) if source and target]
-        texts = [_joined(side) for index in full for side in pairs[index]]
+        texts = [joined(side) for index in full for side in pairs[index]]
         links: list[Links] = [frozenset()] * len(pairs)
         if not texts:
             return links
@@ -176,7 +176,7 @@ def _places(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
     return [(int(i), int(j)) for i, j in zip(*mask.nonzero(), strict=True)]
 
 
-def _joined(words: Sequence[str]) -> tuple[str, list[Span]]:
+def joined(words: Sequence[str]) -> tuple[str, list[Span]]:
     """Return the words joined by spaces, and each word's span."""
     spans, start = [], 0
     for word in words:
