@@ -208,6 +208,7 @@ def test_without_a_folder_the_verdicts_of_the_package_are_imported(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Table 2's four models on 200 items, without texts; LLMPROPS_DATA is the default of --data."""
+    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.delenv("LLMPROPS_DATA", raising=False)
     assert main(["runs", "import-homophones", "--out", str(tmp_path / "shipped")]) == 0
     lines = [line.partition(": ")[2] for line in capsys.readouterr().out.splitlines()]
