@@ -106,7 +106,7 @@ CHECKS: dict[str, list[tuple[str, ...]]] = {
         ("-c", SEGMENTED),
         (*LLMPROPS, *TRAIN, "--plan"),
         (*LLMPROPS, *TRAIN),
-        ("-c", "import snownlp, torchcrf"),
+        ("-c", "import peft, snownlp, torchcrf"),
     ],
     "docs": [("-m", "mkdocs", "--version"), ("-c", "import griffe_sphinx, material, mkdocstrings_handlers.python")],
     "all": [("-c", "import hypothesis, jinja2, litellm, torch")],

@@ -25,13 +25,15 @@ ALLOWED = {
     "data": {"core", "registry"},
     "runs": {"core", "registry", "data"},
     "reports": {"core", "registry", "data", "runs"},
-    "tools": {"core", "registry", "models", "data", "runs", "benchmark"},
+    "training": {"core", "data", "runs"},
+    "tools": {"core", "registry", "models", "data", "runs", "training", "benchmark"},
     "report": {"core", "data", "runs", "reports", "benchmark"},
     "report_kit": {"core", "reports"},
     "notebook": {"core", "registry", "models", "data", "runs", "reports"},
     "plugin": {"core", "registry", "models", "engine", "data", "runs", "reports", "public"},
     "cli": {
-        "core", "registry", "models", "engine", "data", "runs", "reports", "public", "tools", "report", "benchmark"
+        "core", "registry", "models", "engine", "data", "runs", "training", "reports", "public", "tools", "report",
+        "benchmark",
     },
 }  # fmt: skip
 #: The parts that do no input or output, and what they may import from outside the package.

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import os
 import re
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from pytest_llmprops import NEEDS_MODEL
 from pytest_llmprops.benchmark_registry import benchmark_names, find_registration
 from pytest_llmprops.cli import papers
 from pytest_llmprops.cli.main import main, parser
@@ -19,6 +23,8 @@ from pytest_llmprops.data import published_results
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.published_results import PaperTable, find, load_tables
 from tests.support.commands import one_error, output
+from tests.support.fork_server import run_pytest
+from tests.support.records import recorded, verdicts
 from tests.support.runs import ROOT
 from tests.support.training import write_reviews
 
@@ -162,10 +168,10 @@ def test_list_in_the_terminal_and_as_csv(capsys: Capture) -> None:
 
 
 def test_table_8_is_shown(capsys: Capture) -> None:
-    """The fine-tuning matrix has its 11 rows and 11 columns, with the paper's figures, and says why it cannot run."""
+    """The fine-tuning matrix has its 11 rows and 11 columns, with the paper's figures and the command."""
     text = output(capsys, "papers", "htest/table-8")
-    assert "cannot" in text.splitlines()[0]
-    assert "gpt-3.5-turbo-0613 is retired." in text
+    assert "runs" in text.splitlines()[0]
+    assert "Measure it: llmprops htest train --model SPEC --out DIR" in text
     rows = cells(output(capsys, "papers", "htest/table-8", "--csv"))
     assert len(rows) == 12
     assert {len(row) for row in rows} == {12}
@@ -227,6 +233,110 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     markdown = (out / "table.md").read_text("utf-8")
     assert "| fake-echo (yours) | 50 |" in markdown
     assert "Task by number of examples" in markdown
+
+
+#: The model always says A. While a file is there, it fails on a part of the prompts.
+FAILING = """
+import zlib
+from pathlib import Path
+
+def reply(chat):
+    prompt = chat.messages[-1].content
+    if Path(__file__).with_name("failing").exists() and zlib.crc32(prompt.encode()) % 2:
+        return RuntimeError("overloaded")
+    return "A"
+"""
+SUITE_TABLES = [
+    table
+    for table in load_tables()
+    if table.paper == "htest" and table.state == "runs" and table.command.startswith("llmprops run ")
+]
+#: The figures of a model's own row are of these metrics; other tables show the report's.
+OWN = {"accuracy", "accuracy_lower_bound", "unparsed_rate_lower_bound"}
+
+
+def forked(arguments: Sequence[str]) -> int:
+    """Run pytest in a copy of a process that has imported it, print its output, and return its status."""
+    environment = os.environ | {NEEDS_MODEL: "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    plugins = ("-pllmprops", "-pxdist")
+    code, text = run_pytest([*plugins, *arguments], root=ROOT, cwd=Path.cwd(), env=environment, timeout=120)
+    print(text)
+    return code
+
+
+@pytest.mark.parametrize("table", SUITE_TABLES, ids=lambda table: table.id)
+def test_every_htest_table_is_measured_and_resumed(
+    table: PaperTable, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each command of the list measures what it says; repeated after errors, it measures these only; own figures are
+    in the paper's table or in the report's.
+    """
+    from pytest_llmprops.runs.reader import read_run
+
+    monkeypatch.setattr(papers, "_pytest", forked)
+    (tmp_path / "a.py").write_text(FAILING, "utf-8")
+    (tmp_path / "failing").touch()
+    model = f"fake:call?file={tmp_path / 'a.py'}"
+    words = ["papers", table.id, "--model", model, *HTEST, "--llm-limit", "6", "--llm-retries", "0"]
+    words += ["--llm-cache", "off"]
+    words += ["--llm-helper", "reader=fake:constant?text=A"] if "cot=true" in table.command else []
+    assert main(words) == 0
+    folders = sorted((tmp_path / "reports" / "runs").iterdir())
+    first = [read_run(folder) for folder in folders]
+    assert len(folders) == len(papers.suite_runs(table))
+    assert all(0 < sum(r.status == "error" for r in run.records) < len(run.records) for run in first)
+    assert "verdicts, which are left out." in capsys.readouterr().out
+
+    (tmp_path / "failing").unlink()
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    runs = [read_run(folder) for folder in folders]
+    for run, before, arguments in zip(runs, first, papers.suite_runs(table), strict=True):
+        assert not run.has_errors
+        assert run.facts.complete
+        kept = {r.id: r for r in before.records if r.status != "error"}
+        assert {r.id: r for r in run.records if r.id in kept} == kept
+        assert len(run.records) == len(before.records)
+        protocol = run.facts.protocols["htest"]
+        assert protocol.name == "paper"
+        assert {f"htest.{name}={str(value).lower()}" for name, value in protocol.settings.items()} >= {
+            word for word in arguments if word.startswith("htest.")
+        }
+        has_geometry = any(r.task == "letter_geometry" for r in run.records)
+        assert has_geometry == ("not letter_geometry" not in arguments)
+    shown = text[text.index(f"{table.id}: {table.title}") :]
+    own = [result for run in runs for result in papers.own_results(table, run)]
+    assert bool(own) == bool(OWN & {r.metric for r in table.results})
+    assert ("(yours)" in shown) == bool(own)
+    titles = [part for part in table.report.split("; ") if part and not part.startswith("htest-")]
+    assert all(title in shown for title in titles)
+    assert own or titles
+    assert "which are left out" not in shown
+
+
+def test_table_8_of_recorded_runs(capsys: Capture, tmp_path: Path) -> None:
+    """With runs of the base and a trained model, the table, its CSV and the figure have both and the paper's.
+
+    Figure 6 of H-TEST is this figure.
+    """
+    (tmp_path / "trained").mkdir()
+    settings, options = {"seed": 3, "epochs": 2.0}, {"task": "rhyme", "items": 9}
+    description = {"title": "t", "base": "org/base", "settings": settings, "options": options}
+    (tmp_path / "trained" / "training.json").write_text(json.dumps({"description": description}), "utf-8")
+    (tmp_path / "trained" / "curve.csv").write_text("step,loss\n", "utf-8")
+    words = ["papers", "htest/table-8"]
+    for name, spec in (("before", "hf:org/base"), ("after", f"hf:{tmp_path / 'trained'}")):
+        records = verdicts("rhyme", 3, 1, benchmark="htest")
+        words += ["--run", str(recorded(tmp_path / name, records, models={"model": {"spec": spec}}))]
+    assert "Before and after fine-tuning" in output(capsys, *words)
+    rows = cells(output(capsys, *words, "--csv"))
+    assert rows[2][1:5] == ["rhyme", "3", "9", "2"]
+    assert len(rows) == 1 + 2 + 11
+    output(capsys, *words, "--out", tmp_path / "out")
+    assert cells((tmp_path / "out" / "table.csv").read_text("utf-8")) == rows
+    assert (tmp_path / "out" / "figures" / "htest-fine-tuning.svg").is_file()
+    output(capsys, "papers", "htest/figure-6", *words[2:], "--out", tmp_path / "plot")
+    assert (tmp_path / "plot" / "figures" / "htest-fine-tuning.svg").is_file()
 
 
 def test_own_figures_are_those_of_the_record(capfd: Capture, tmp_path: Path) -> None:
@@ -291,7 +401,7 @@ def test_plan_only(capfd: Capture, tmp_path: Path) -> None:
         (["htest/table-6", "--model", "fake:echo"], "llmprops data pull --dest DIR"),
         (
             ["htest/table-8", "--model", "fake:echo"],
-            "no command here measures it for a model: No command fine-tunes",
+            "gpt-3.5-turbo-0613 is retired. The command trains an adapter of a local model",
         ),
         (["dtails/table-3", "--model", "fake:echo"], "use llmprops dtails rules"),
         (["htest", "--model", "fake:echo"], "name one table"),

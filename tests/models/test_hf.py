@@ -21,56 +21,27 @@ from pytest_llmprops.engine.config import BrokerConfig
 from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf.chat import HfBaseModel, HfChatModel, group_by_prefix, shared_prefix
 from pytest_llmprops.models.registry import find_backend, parse_spec
-from tests.support.backends import LIBRARIES, error, fatal, make, needs, refuse, reply, texts
+from tests.support.backends import (
+    LIBRARIES,
+    error,
+    fatal,
+    hide,
+    make,
+    needs,
+    refuse,
+    reply,
+    save_chat_model,
+    texts,
+)
 
 pytestmark = [LIBRARIES, needs("torch", "transformers", extra="hf")]
-TEMPLATE = (
-    "<s>{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-    "{% if add_generation_prompt %}assistant: {% endif %}"
-)
 SHARED = "What follows has one beginning for all of them, long enough to be worth keeping. "
 QUESTIONS = ["a", "Is it so?", "Why not a much longer question than the others?", "a", "no", "Say yes."]
 
 
-def save_model(folder: Path, *, template: str | None = TEMPLATE, sliding: bool = False) -> Path:
-    """Save a small model with random weights and a byte tokenizer, as transformers does."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
-    from transformers import PreTrainedTokenizerFast as Fast
-
-    torch.manual_seed(1)
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: i for i, token in enumerate(["<s>", "</s>", *letters])}
-    tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    fast = Fast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
-    fast.chat_template = template
-    sizes = {
-        "vocab_size": len(vocabulary),
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 256,
-        "initializer_range": 0.3,  # makes the logits of random weights differ clearly
-        "bos_token_id": 0,
-        "eos_token_id": 1,
-    }
-    if sliding:
-        model: Any = MistralForCausalLM(MistralConfig(**sizes, sliding_window=16))
-    else:
-        model = LlamaForCausalLM(LlamaConfig(**sizes))
-    model.save_pretrained(folder)
-    fast.save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("llama"))
+    return save_chat_model(tmp_path_factory.mktemp("llama"))
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +122,7 @@ def test_a_run_that_ends_keeps_the_complete_groups(
 
 def test_models_without_shareable_layers(tmp_path: Path) -> None:
     """A model with a sliding window keeps no prefix, and its batches are still correct."""
-    saved = save_model(tmp_path / "mistral", sliding=True)
+    saved = save_chat_model(tmp_path / "mistral", sliding=True)
     chat_model = make(f"hf:{saved}?device=cpu")
     assert reference(saved, asked()) == texts(chat_model.chat(asked()))
     assert not chat_model.prefix_cache.works
@@ -238,11 +209,11 @@ def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPa
 
 def test_unusable_models(tmp_path: Path) -> None:
     """Without a chat template, or with weights that cannot be read, the run stops with one line."""
-    [result, *_] = make(f"hf:{save_model(tmp_path / 'base', template=None)}?device=cpu&kind=chat").chat(
+    [result, *_] = make(f"hf:{save_chat_model(tmp_path / 'base', template=None)}?device=cpu&kind=chat").chat(
         asked()
     )
     assert fatal(result, "no chat template").kind == "model"
-    saved = save_model(tmp_path / "damaged")
+    saved = save_chat_model(tmp_path / "damaged")
     (saved / "model.safetensors").write_bytes(b"\xff" * 100)
     [result, *_] = make(f"hf:{saved}").chat(asked())
     fatal(result, "damaged cannot be loaded")
@@ -254,7 +225,7 @@ def test_identity(folder: Path, tmp_path: Path) -> None:
     assert chat_model.pinned
     assert kinds_of(chat_model) == {"chat", "likelihood"}
     assert chat_model.identity == make(f"hf:{folder}").identity
-    other = save_model(tmp_path / "other", sliding=True)
+    other = save_chat_model(tmp_path / "other", sliding=True)
     assert chat_model.identity["files_sha256"] != make(f"hf:{other}").identity["files_sha256"]
 
 
@@ -398,7 +369,7 @@ def test_layers_on_all_devices(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.fixture(scope="module")
 def base_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("base"), template=None)
+    return save_chat_model(tmp_path_factory.mktemp("base"), template=None)
 
 
 def log_likelihood(folder: Path, before: str, option: str) -> float:
@@ -435,7 +406,7 @@ def test_likelihood_of_an_option_that_changes_a_token(tmp_path: Path) -> None:
     """Where a token spans the border, the option's log-likelihood is that of the whole minus that of the text."""
     from transformers import AutoTokenizer
 
-    saved = save_model(tmp_path / "merging", template=None)
+    saved = save_chat_model(tmp_path / "merging", template=None)
     file = saved / "tokenizer.json"
     tokenizer = json.loads(file.read_text())
     # "ab" becomes one token in place of another, so the text "a" and its continuation "b" share it.
@@ -541,3 +512,70 @@ def test_one_long_prompt_does_not_slow_the_others(base_folder: Path, monkeypatch
     sizes.clear()
     list(base.likelihood(requests[:2]))
     assert sizes == [4]
+
+
+def save_adapter(base: Path, folder: Path) -> list[str]:
+    """Save an adapter with random weights; return the replies of peft's own network to the questions."""
+    import peft
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    torch.manual_seed(2)
+    network: Any = AutoModelForCausalLM.from_pretrained(base, dtype="float32")
+    config = peft.LoraConfig(
+        task_type="CAUSAL_LM", r=4, lora_alpha=64, target_modules="all-linear", init_lora_weights=False
+    )
+    adapted: Any = peft.get_peft_model(network, config).eval()
+    adapted.save_pretrained(folder, save_embedding_layers=False)
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    replies = []
+    for request in asked():
+        text = TEMPLATE_TEXT.format(request.messages[0].content)
+        ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")
+        out = adapted.generate(**ids, do_sample=False, max_new_tokens=9, pad_token_id=1, eos_token_id=1)
+        new = out[0, ids["input_ids"].shape[1] :]
+        replies.append(tokenizer.decode(new, skip_special_tokens=True).rstrip("\ufffd"))
+    return replies
+
+
+TEMPLATE_TEXT = "<s>user: {}\nassistant: "
+
+
+@needs("peft", extra="train")
+def test_a_folder_with_an_adapter(folder: Path, tmp_path: Path, model: Any) -> None:
+    """The base with its adapter replies as peft's own network does; its identity has the files of both."""
+    expected = save_adapter(folder, tmp_path / "adapter")
+    spec = f"hf:{tmp_path / 'adapter'}?batch=4&device=cpu"
+    assert kinds_of(make(spec)) == {"chat", "likelihood"}
+    adapted = make(spec)
+    assert texts(adapted.chat(asked())) == expected != reference(folder, asked())
+    assert adapted.identity["files_sha256"] == model.identity["files_sha256"]
+    first = adapted.identity["adapter_sha256"]
+    save_adapter(folder, tmp_path / "other")
+    (tmp_path / "other" / "adapter_config.json").write_text(
+        (tmp_path / "other" / "adapter_config.json").read_text().replace('"r": 4', '"r": 5')
+    )
+    assert make(f"hf:{tmp_path / 'other'}?device=cpu").identity["adapter_sha256"] != first
+
+
+def test_an_adapter_that_cannot_be_used(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without peft, with a damaged file, without a base, and with one that is missing, one line says why."""
+    file = tmp_path / "adapter" / "adapter_config.json"
+    file.parent.mkdir()
+    spec = f"hf:{file.parent}?device=cpu"
+    file.write_text(json.dumps({"base_model_name_or_path": str(folder)}))
+    with monkeypatch.context() as patch:
+        hide(patch, "peft")
+        with pytest.raises(MissingExtra, match="needs the package 'peft': pip install 'pytest-llmprops"):
+            make(spec)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, package=None: True)
+    for text, said in (
+        ("{", "adapter_config.json cannot be read"),
+        ("{}", "adapter_config.json does not name a base; give a folder saved by peft"),
+        (json.dumps({"base_model_name_or_path": str(file.parent)}), "does not name a base"),
+        (json.dumps({"base_model_name_or_path": str(tmp_path / "none")}), "no such folder: .*none"),
+    ):
+        file.write_text(text)
+        refuse(spec, said)

@@ -1,4 +1,4 @@
-"""``llmprops htest`` and ``llmprops generate htest``."""
+"""``llmprops htest`` (people, fine-tuning) and ``llmprops generate htest``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pytest_llmprops.cli.kit import add_seed_and_number, subcommands, wrote
+from pytest_llmprops.cli.kit import Groups, add_seed_and_number, print_table, recorded, subcommands, wrote
+from pytest_llmprops.cli.training import add_training_options, training_settings
 from pytest_llmprops.core.errors import LLMPropsError
+
+if TYPE_CHECKING:
+    from pytest_llmprops.reports.kit.blocks import Table
 
 
 def add_generate(command: argparse.ArgumentParser) -> None:
@@ -23,14 +28,168 @@ def add_generate(command: argparse.ArgumentParser) -> None:
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add ``htest export-train``."""
+    """Add ``htest annotate``, ``score``, ``train`` and ``export-train``."""
     commands = subcommands(parser)
+    _add_people(commands)
+    _add_train(commands)
     train = commands.add_parser(
         "export-train", help="write chat fine-tuning files per task that share no item with the tests"
     )
     add_seed_and_number(train, number=1000)
     _add_excluded(train)
     train.set_defaults(command=_export_train)
+
+
+def _add_people(commands: Groups) -> None:
+    annotate = commands.add_parser(
+        "annotate",
+        help="write the examples for people who look for the rule of each task (table 7)",
+        description="Write for each annotator a page to print (annotator_1.html ...) and a sheet (annotator_1.csv ...),"
+        " and key.json, which has the rules. An annotator says what tells group A from group B; write this into the"
+        " column rule. Somebody who knows the key then writes yes or no into the column correct.",
+    )
+    annotate.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
+    annotate.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)"
+    )
+    annotate.add_argument(
+        "--k",
+        type=int,
+        nargs="+",
+        default=[4, 14, 28, 50],
+        metavar="N",
+        help="number of examples per task, one for each annotator (default: 4 14 28 50, as in the paper)",
+    )
+    annotate.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="folder with htest/*_dev.jsonl, such as the published data (default: the built-in examples)",
+    )
+    annotate.set_defaults(command=_annotate)
+    score = commands.add_parser("score", help="count the rules that people identified, from filled sheets")
+    score.add_argument("folder", type=Path, metavar="DIR", help="folder of the filled sheets and key.json")
+    score.set_defaults(command=_score)
+
+
+def _annotate(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.htest.tools.annotation import read_examples, write_sheets
+
+    examples = read_examples(options.data)
+    return wrote(write_sheets(options.out, examples, seed=options.seed, ks=options.k))
+
+
+def _score(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.htest.tools.annotation import read_sheets, result_rows
+
+    people = read_sheets(options.folder)
+    print_table(result_rows(people))
+    for person in people:
+        missed = ", ".join(task for task, is_identified in person.rules.items() if not is_identified)
+        if missed:
+            print(f"{person.name}: not identified: {missed}")
+    return 0
+
+
+def _add_train(commands: Groups) -> None:
+    train = commands.add_parser(
+        "train",
+        help="fine-tune a local model on each task, and measure all tasks before and after (table 8, figure 6)",
+        description="Measure the model, train an adapter (LoRA) on new items of each task, measure each adapter, and"
+        " write table.md, table.csv and the figure next to the paper's figures. Each adapter is a model folder: measure"
+        " it with --model hf:DIR. Repeat the command to continue after a stop. For a model behind an API, see"
+        " export-train.",
+    )
+    train.add_argument(
+        "--model", required=True, metavar="SPEC", help="hf:FOLDER_OR_REPO of a chat or base model"
+    )
+    train.add_argument(
+        "--task",
+        action="append",
+        metavar="TASK",
+        help="train on this task only; repeatable (default: all ten)",
+    )
+    train.add_argument(
+        "--items", type=int, default=1000, metavar="N", help="training items per task (default: 1000)"
+    )
+    train.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="trainings on each task, from --seed on; each has its own items (default: 1)",
+    )
+    train.add_argument(
+        "--rank", type=int, default=16, metavar="N", help="rank of the adapter's matrices (default: 16)"
+    )
+    train.add_argument(
+        "--data",
+        type=Path,
+        metavar="DIR",
+        help="measure the published items of this folder, and train on none of them (default: the built-in items)",
+    )
+    train.add_argument("--limit", type=int, metavar="N", help="measure N items per task (default: all)")
+    train.add_argument(
+        "--k",
+        type=int,
+        choices=(4, 14, 28, 50),
+        default=50,
+        help="number of examples in the prompts that measure (default: 50)",
+    )
+    add_training_options(train, batch="8", learning_rate="2e-4", keeps_best=False)
+    train.set_defaults(command=_train)
+
+
+def _train(options: argparse.Namespace) -> int:
+    from pytest_llmprops.benchmarks.htest.tools.training import DEFAULTS, FineTuning, run_experiment
+
+    experiment = FineTuning(
+        options.model,
+        options.task or (),
+        options.seeds,
+        options.items,
+        options.rank,
+        exclude=_excluded([options.data] if options.data else []),
+        data=str(options.data.resolve()) if options.data else "",
+        limit=options.limit,
+        k=options.k,
+    )
+    settings = training_settings(options, DEFAULTS)
+
+    tables: list[Table] = []
+
+    def written(runs: Sequence[Path]) -> None:
+        tables[:] = [_write_tables(runs, options.out)]
+
+    run_experiment(experiment, settings, options.out, written=written, plan=options.plan)
+    for table in tables:
+        heads = tuple(name for name, _ in table.columns)
+        print_table([heads, *(tuple(cell.text for cell in row) for row in table.rows)])
+        print(table.note)
+    return 0
+
+
+def _write_tables(runs: Sequence[Path], out: Path) -> Table:
+    """Write Table 8 and Figure 6 from the runs that are recorded so far, and return the table."""
+    from pytest_llmprops.benchmarks.htest.report.training import (
+        conditions,
+        training_csv,
+        training_figure,
+        training_table,
+    )
+    from pytest_llmprops.data.whole_files import write_text
+    from pytest_llmprops.reports.kit.figures import draw
+    from pytest_llmprops.reports.kit.series import Measured, series_of
+    from pytest_llmprops.reports.page.build import figure_files, write_file
+    from pytest_llmprops.reports.page.markdown import table_lines
+
+    rows = conditions(Measured("htest", series_of([recorded(str(run)) for run in runs])))
+    table, figure = training_table(rows), training_figure(rows)
+    write_text(out / "table.md", "\n".join(table_lines(table)) + "\n")
+    write_text(out / "table.csv", training_csv(rows))
+    for path, content in figure_files(out, {figure.name: draw(figure.draw)}).items():
+        write_file(path, content)
+    return table
 
 
 def _add_excluded(command: argparse.ArgumentParser) -> None:

@@ -7,7 +7,8 @@ tokenizer from a GGUF file of the folder or repository) and ``seed``. ``kind=sen
 replacement for ``[MASK]`` if the tokenizer has no mask token). ``kind=translate`` takes ``source_code``,
 ``target_code`` (the model's own language codes), ``beams`` and ``max_new_tokens``. ``kind=embed`` takes
 ``layer`` (which hidden states). Causal language models (``chat``, ``completion``) take ``quantization`` (``4bit`` or
-``8bit``), and ``device=auto`` spreads their layers over all devices. Code in a repository is never run.
+``8bit``), and ``device=auto`` spreads their layers over all devices. A folder may have a LoRA adapter of the library
+peft instead of a model; its base is a folder or a repository. Code in a repository is never run.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import importlib.util
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,8 @@ _MINIMUM: Mapping[str, int] = {"seed": 0, "batch": 1, "beams": 1, "max_new_token
 _CAUSAL: tuple[Kind, ...] = ("chat", "completion")
 #: the files that may have a chat template
 _TEMPLATES = ("chat_template.jinja", "chat_template.json", "tokenizer_config.json")
+#: the file that says what an adapter changes
+_ADAPTER = "adapter_config.json"
 _TEMPLATE = re.compile(r'"chat_template"\s*:\s*[\["{]')
 #: the argument of transformers' ``BitsAndBytesConfig``
 _QUANTIZATION = {"4bit": "load_in_4bit", "8bit": "load_in_8bit"}
@@ -96,6 +99,7 @@ class Source:
     :param pin: returns the identity of the files; for a folder, it hashes all of them.
     :param kind: the kind of the model, from its files.
     :param commit: the commit of a repository.
+    :param adapter: the folder of the adapter that changes the model; empty without one.
     """
 
     path: str
@@ -104,6 +108,7 @@ class Source:
     is_folder: bool
     kind: Kind = "chat"
     commit: str | None = None
+    adapter: str = ""
 
 
 def kind_of(config: Mapping[str, Any] | None) -> Kind:
@@ -147,6 +152,8 @@ def _local_kind(spec: ModelSpec) -> Kind:
     folder = Path(spec.name).expanduser()
     if "gguf_file" in spec.params:
         return "chat"
+    if (based := _adapted(spec, folder)) is not None:
+        return _local_kind(based)
     if folder.is_dir():
         return _kind_of_files(_read_config(spec, folder / "config.json"), _in_folder(folder))
     if importlib.util.find_spec("huggingface_hub") is not None and _is_repository(spec.name):
@@ -174,6 +181,23 @@ def _is_repository(name: str) -> bool:
     return re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", name) is not None
 
 
+def _adapted(spec: ModelSpec, folder: Path) -> ModelSpec | None:
+    """Return the specification of the base if a folder has an adapter of the library peft; otherwise None.
+
+    :raises UsageError: if the adapter does not name its base.
+    """
+    file = folder / _ADAPTER
+    if not file.is_file() or (folder / "config.json").is_file():
+        return None
+    config = _read_config(spec, file)
+    name, revision = config.get("base_model_name_or_path"), config.get("revision")
+    # A base that is an adapter itself could be based on this one.
+    if not isinstance(name, str) or not name or (Path(name).expanduser() / _ADAPTER).is_file():
+        raise UsageError(f"--model {spec.text}: {file} does not name a base; give a folder saved by peft")
+    pinned = {"revision": revision} if isinstance(revision, str) and "revision" not in spec.params else {}
+    return replace(spec, name=name, params={**spec.params, **pinned})
+
+
 def _read_config(spec: ModelSpec, file: Path) -> Mapping[str, Any]:
     try:
         config = parsed_json(file.read_text(encoding="utf-8"))
@@ -196,6 +220,11 @@ def find_source(spec: ModelSpec) -> Source:
     """
     folder = Path(spec.name).expanduser()
     gguf = spec.params.get("gguf_file")
+    if (based := _adapted(spec, folder)) is not None:
+        _require(spec, ["peft"], extra="train")
+        base, files = find_source(based), [*folder.glob("adapter_*")]
+        pin = {"adapter_sha256": files_sha256(file for file in files if file.is_file())}
+        return replace(base, adapter=str(folder), pin=lambda: {**base.pin(), **pin})
     if folder.is_dir():
         if gguf is not None:
             if not (folder / gguf).is_file():
@@ -265,10 +294,10 @@ def _device(spec: ModelSpec) -> str:
     return name
 
 
-def _require(spec: ModelSpec, packages: Iterable[str]) -> None:
+def _require(spec: ModelSpec, packages: Iterable[str], *, extra: str = "hf") -> None:
     for package in packages:
         if importlib.util.find_spec(package) is None:
-            raise MissingExtra(f"--model {spec.text}", package=package, extra="hf")
+            raise MissingExtra(f"--model {spec.text}", package=package, extra=extra)
 
 
 def check(spec: ModelSpec, options: BackendOptions, *, name: str = "") -> Maker:
@@ -368,6 +397,8 @@ def _make(
                 **spread,
                 **compressed,
             )
+            if source.adapter:
+                model.load_adapter(source.adapter)
         # Many files lack the pooling layer; vectors are read before it.
         missing = sorted(key for key in loading["missing_keys"] if kind != "embed" or "pooler." not in key)
         if kind not in _CAUSAL and missing:
@@ -376,7 +407,8 @@ def _make(
         return (model if spread else model.to(device)).eval(), tokenizer
 
     settings: dict[str, Any] = {
-        "name": name or (Path(source.path).name if source.is_folder else spec.name),
+        "name": name
+        or (Path(source.adapter or source.path).name if source.is_folder or source.adapter else spec.name),
         "identity": {
             "backend": "hf",
             "kind": kind,

@@ -380,6 +380,15 @@ class HfCausalModel(HfModel):
         self.prefix_cache = PrefixCache(self.network)
         return True
 
+    def example(self, request: Chat | Completion, answer: str) -> tuple[list[int], int]:
+        """Return the tokens of a prompt with its answer, and the place of the first token that the answer changes.
+
+        The model must be loaded (:meth:`prepare`).
+        """
+        text = self._text(request)
+        tokens = self._tokens(text + answer)
+        return tokens, common_prefix(self._tokens(text), tokens)
+
     def _text(self, request: Chat | Completion) -> str:
         """Return the text that the model continues."""
         raise NotImplementedError

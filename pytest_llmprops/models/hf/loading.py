@@ -49,6 +49,14 @@ class HfModel:
         with self._lock:
             self.network = self.tokenizer = None
 
+    def prepare(self) -> None:
+        """Load the network and the tokenizer, unless they are loaded.
+
+        :raises BackendError: if loading fails or the model is closed.
+        """
+        with self._lock:
+            self._loaded()
+
     def _loaded(self) -> bool:
         """Load the model if needed; return whether this call loaded it.
 

@@ -13,6 +13,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import linear_regression
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_llmprops.core.contracts import fault_text
@@ -288,8 +289,13 @@ class Spot:
     series: int = -1
 
 
-def scatter(spots: Sequence[Spot], x_label: str, y_label: str, chance: tuple[float, float]) -> Plot:
-    """Return a scatter plot of two shares of each model; every point is labelled."""
+def scatter(
+    spots: Sequence[Spot], x_label: str, y_label: str, chance: tuple[float, float], *, has_fit: bool = False
+) -> Plot:
+    """Return a scatter plot of two shares of each model; every point is labelled.
+
+    :param has_fit: draw the line of least squares through all points, if they differ in ``x``.
+    """
     figure = new_figure(WIDTH, 4.6)
     axes = figure.add_axes(margins(figure, left=0.75, right=0.3, top=0.15, bottom=0.6))
     axes.axvline(chance[0], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)))
@@ -314,6 +320,8 @@ def scatter(spots: Sequence[Spot], x_label: str, y_label: str, chance: tuple[flo
             spot.x.value, spot.y.value, marker=marker(spot.series) if ours else "D", markersize=8 if ours else 6,
             markerfacecolor=shade if ours else PAPER, markeredgecolor=shade, linestyle="none", zorder=4, clip_on=False,
         )  # fmt: skip
+    if has_fit and (line := _fitted([(spot.x.value, spot.y.value) for spot in spots])) is not None:
+        axes.plot(*line, color=MUTED, linewidth=1.0, zorder=1)
     share_axis(axes, "x")
     share_axis(axes, "y")
     axes.set_ylim(-0.02, top + 0.02)
@@ -321,6 +329,16 @@ def scatter(spots: Sequence[Spot], x_label: str, y_label: str, chance: tuple[flo
     axes.set_ylabel(y_label)
     name_points(axes, [_label(spot) for spot in spots], 8.5)
     return figure
+
+
+def _fitted(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]] | None:
+    """Return the ends of the line of least squares as (x values, y values); None if all x are equal."""
+    xs, ys = zip(*points, strict=True)
+    if min(xs) == max(xs):
+        return None
+    slope, start = linear_regression(xs, ys)
+    ends = [min(xs), max(xs)]
+    return ends, [start + slope * x for x in ends]
 
 
 def _label(spot: Spot) -> Label:

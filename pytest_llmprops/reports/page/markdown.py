@@ -28,7 +28,7 @@ def to_markdown(report: Report) -> str:
     lines = [f"# {plain(report.title)}", ""]
     lines += [f"- {plain(text)}" for text in report.findings]
     for changes in report.changes:
-        lines += ["", *_table(changes)]
+        lines += ["", *table_lines(changes)]
     lines += ["", " · ".join(f"**{plain(name)}** {plain(value)}" for name, value in report.facts), ""]
     lines += [f"> **Note** {plain(text)}\n" for text in report.warnings]
     for run_id, gate in report.gates:
@@ -62,7 +62,7 @@ def _section(section: Section) -> Iterator[str]:
 def _block(block: Block) -> Iterator[str]:
     match block:
         case Table():
-            yield from _table(block)
+            yield from table_lines(block)
         case Figure():
             yield f"### {plain(block.title)}"
             yield ""
@@ -81,7 +81,8 @@ def _block(block: Block) -> Iterator[str]:
     yield ""
 
 
-def _table(table: Table) -> Iterator[str]:
+def table_lines(table: Table) -> Iterator[str]:
+    """Yield the lines of a table, with its title above and its note below."""
     yield f"### {plain(table.title)}"
     yield ""
     yield "| " + " | ".join(plain(name) for name, _ in table.columns) + " |"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pytest_llmprops import benchmark_registry
@@ -144,6 +145,18 @@ def test_letter_geometry_is_plotted_with_the_papers_models(tmp_path: Path) -> No
     assert printed["Claude V1"] == ["66.5%", "40.0%", "paper, k = 50"]
     # The paper's figures at 50 examples are in doubt.
     assert printed["Command"] == ["54.3%", "14.4%", "paper, k = 28"]
+
+
+def test_letter_geometry_has_the_linear_best_fit(tmp_path: Path) -> None:
+    """As in Figure 5, a line of least squares goes through all points, from the lowest to the highest accuracy."""
+    shown = report(htest_run(tmp_path / "run", 12, 14)).sections[0]
+    _, *rows = table(shown, "Ten tasks and Letter Geometry")
+    xs, ys = ([float(row[column].split("%")[0]) / 100 for row in rows] for column in (1, 2))
+    slope, start = np.polyfit(xs, ys, 1)
+    [figure] = [b for b in blocks(shown) if isinstance(b, Figure) and b.name == "htest-geometry"]
+    lines = [line.get_xydata() for line in figure.draw().axes[0].lines]
+    ends = [(x, start + slope * x) for x in (min(xs), max(xs))]
+    assert any(line.shape == (2, 2) and np.allclose(line, ends, atol=1e-3) for line in lines)
 
 
 def test_the_grid_is_plotted_only_for_several_settings(tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def _fitting(texts: Sequence[str], model: str) -> tuple[list[str], int]:
 
     Without it, a long review would be an error, and the accuracy that of short reviews.
     """
-    from pytest_llmprops.benchmarks.eras.tools.training.task import Encoder
+    from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
 
     encoder = Encoder(model, window=_WINDOW, option="--model hf:")
     fitting = [encoder.fitting(text) for text in texts]

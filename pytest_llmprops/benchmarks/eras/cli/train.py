@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_llmprops.cli.kit import Groups, add_group
+from pytest_llmprops.cli.training import add_training_options, training_settings
 from pytest_llmprops.core.strict_json import JSON
 
 if TYPE_CHECKING:
     from pytest_llmprops.benchmarks.eras.tools.training.experiment import Experiment, Model
     from pytest_llmprops.benchmarks.eras.tools.training.tables import TableRow
-    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 
 What = TypeVar("What")
 _BASE = "google-bert/bert-base-chinese"
@@ -84,76 +83,6 @@ def _add_segmenter(group: Groups) -> None:
     )
     add_training_options(command, has_small=True)
     command.set_defaults(command=_segmenter)
-
-
-def add_training_options(command: argparse.ArgumentParser, *, has_small: bool = False) -> None:
-    """Add the options that all trainings have; :func:`training_settings` reads them.
-
-    :param has_small: the command takes ``--base small``, with defaults of its own.
-    """
-
-    def default(usual: str, small: str) -> str:
-        return f"(default: {usual}, small: {small})" if has_small else f"(default: {usual})"
-
-    command.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder to write the model into"
-    )
-    command.add_argument(
-        "--plan", action="store_true", help="print steps, memory and time, and train nothing"
-    )
-    command.add_argument(
-        "--epochs", type=float, metavar="N", help=f"passes over the data {default('3', '10')}"
-    )
-    command.add_argument(
-        "--minutes", type=float, metavar="N", help="time limit; the learning rate falls to 0 within it"
-    )
-    command.add_argument("--batch", type=int, metavar="N", help=f"rows per step {default('32', '64')}")
-    command.add_argument(
-        "--accumulate",
-        type=int,
-        metavar="N",
-        help="divide each batch into N parts, to save memory (default: 1)",
-    )
-    command.add_argument(
-        "--learning-rate",
-        type=float,
-        metavar="RATE",
-        help=f"highest learning rate {default('3e-5', '4e-3')}",
-    )
-    command.add_argument("--seed", type=int, metavar="S", help="seed of all random choices (default: 0)")
-    command.add_argument(
-        "--precision",
-        choices=("auto", "32", "bf16", "fp16"),
-        help="bits of the computation (default: auto: bf16 on a GPU that has it)",
-    )
-    command.add_argument(
-        "--evaluations", type=int, metavar="N", help="evaluations and checkpoints of a training (default: 10)"
-    )
-    command.add_argument(
-        "--patience",
-        type=int,
-        metavar="N",
-        help=f"stop after N evaluations without a better result; 0 never stops {default('3', '0')}",
-    )
-    command.add_argument("--threads", type=int, metavar="N", help="CPU threads (default: all cores)")
-
-
-def training_settings(options: argparse.Namespace, defaults: Mapping[str, float] | None = None) -> Settings:
-    """Return the settings of the options of :func:`add_training_options`.
-
-    :param defaults: settings that differ from the usual defaults.
-    :raises UsageError: if a value cannot be used.
-    """
-    from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
-
-    values = dict(defaults or {})
-    values |= {
-        f.name: value for f in fields(Settings) if (value := getattr(options, f.name, None)) is not None
-    }
-    if options.minutes is not None and options.epochs is None:
-        # The time limit ends the training.
-        values["epochs"] = 1000.0
-    return Settings(**values).checked()  # type: ignore[arg-type]
 
 
 def _chosen(options: argparse.Namespace, kind: Callable[..., What]) -> What:

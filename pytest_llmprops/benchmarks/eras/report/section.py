@@ -6,10 +6,11 @@ from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT
 from pytest_llmprops.benchmarks.eras.report.paradigm_pages import paradigm_pages, paradigm_table
 from pytest_llmprops.benchmarks.eras.report.segmenters import segmenter_blocks
 from pytest_llmprops.benchmarks.eras.report.sentiment import sentiment_blocks
-from pytest_llmprops.benchmarks.eras.report.training import read_training, trained_blocks
+from pytest_llmprops.benchmarks.eras.report.training import trained_blocks
 from pytest_llmprops.reports.kit.blocks import Block, Note, Section, visible
 from pytest_llmprops.reports.kit.generic import detailed, fine_print
 from pytest_llmprops.reports.kit.series import Measured
+from pytest_llmprops.reports.kit.trained import read_training
 
 
 def section(measured: Measured) -> Section:

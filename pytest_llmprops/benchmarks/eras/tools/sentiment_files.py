@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_llmprops.benchmarks.eras.implicit import Score
-from pytest_llmprops.benchmarks.eras.tools.training.task import DataFile
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.numbers import counted
 from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.core.texts import utf8
+from pytest_llmprops.training.task import DataFile
 
 _TEXT = ("text", "text_a", "review", "reviewbody", "sentence", "content")
 _LABEL = ("label", "labels", "sentiment", "y")

@@ -1,6 +1,6 @@
-"""The H-TEST section of a report: tasks by number of examples, and the ten tasks against Letter Geometry.
+"""The H-TEST section of a report: tasks by number of examples, Letter Geometry, and fine-tuned models.
 
-Lee & Lim report the grid in Table 6 and the comparison with Letter Geometry in section 4.
+Lee & Lim report the grid in Table 6, the comparison with Letter Geometry in Figure 5, and fine-tuning in Table 8.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_llmprops.benchmarks.htest.benchmark import FEWEST_READ, GEOMETRY, HTest
+from pytest_llmprops.benchmarks.htest.report.training import training_blocks
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.texts import shortened
 from pytest_llmprops.data.published_results import PublishedResult, find
@@ -144,6 +145,7 @@ def section(measured: Measured) -> Section:
     if _ab_tasks(measured):
         blocks += [_grid(measured), _published_grid()]
     blocks += _geometry(measured)
+    blocks += training_blocks(measured)
     blocks += detailed(measured)
     return Section((*blocks, *fine_print(measured)))
 
@@ -332,8 +334,9 @@ def _geometry(measured: Measured) -> list[Block]:
         "htest-geometry",
         "H-TEST against Letter Geometry",
         f"The ten tasks against Letter Geometry for {', '.join(s.label for s in spots)}.",
-        lambda: scatter(spots, _tasks_name(measured), "Letter Geometry", chance),
-        "Hollow diamonds: the paper's models with both figures, on the authors' items.",
+        lambda: scatter(spots, _tasks_name(measured), "Letter Geometry", chance, has_fit=True),
+        "Hollow diamonds: the paper's models with both figures, on the authors' items. Line: the linear best fit of all"
+        " points, as in Figure 5 of the paper.",
     )
     return [figure, Fold("The numbers of this plot", (table,))]
 

@@ -59,11 +59,15 @@ def _jsonl(rows: Iterable[Mapping[str, Any]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _tasks(tasks: Sequence[str] | None) -> tuple[str, ...]:
+def known_tasks(tasks: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the tasks; all ten if none is named.
+
+    :raises UsageError: for an unknown task.
+    """
     for task in tasks or ():
         if task not in TASKS:
             raise UsageError(f"unknown H-TEST task '{task}'; the tasks are: {', '.join(TASKS)}")
-    return tuple(tasks) if tasks else TASKS
+    return tuple(dict.fromkeys(tasks)) if tasks else TASKS
 
 
 def builtin_split(task: str) -> tuple[list[Row], list[Row]]:
@@ -117,7 +121,7 @@ def generate_set(
     _check_size(n)
     folder = Path(out_dir) / "htest"
     files: dict[str, str] = {}
-    for task in _tasks(tasks):
+    for task in known_tasks(tasks):
         rows = _fresh(task, n=n + EXAMPLES, seed=seed, exclude=exclude)
         test, examples = _split(rows)
         files[f"{task}_test.jsonl"] = _jsonl(number_rows(test))
@@ -214,6 +218,16 @@ def train_prompt(text: str) -> str:
     return f'Input: "{text}" Label: \nA \nB (Respond in one letter and nothing else)'
 
 
+def training_rows(task: str, *, n: int, seed: int, exclude: Collection[str] = ()) -> list[tuple[str, str]]:
+    """Return ``n`` new items of a task as (text, label), alternating A and B.
+
+    :raises UsageError: for an impossible ``n``.
+    """
+    _check_size(n)
+    rows = _fresh(task, n=n, seed=seed, exclude=exclude)
+    return [(row["centerpiece"], row["options"][row["correct_options"][0]]) for row in rows]
+
+
 def export_train(
     out_dir: str | Path,
     *,
@@ -233,16 +247,15 @@ def export_train(
     """
     _check_size(n)
     files: dict[str, str] = {}
-    for task in _tasks(tasks):
-        rows = _fresh(task, n=n, seed=seed, exclude=exclude)
+    for task in known_tasks(tasks):
         files[f"{task}_train.jsonl"] = _jsonl(
             {
                 "messages": [
-                    {"role": "user", "content": train_prompt(row["centerpiece"])},
-                    {"role": "assistant", "content": row["options"][row["correct_options"][0]]},
+                    {"role": "user", "content": train_prompt(text)},
+                    {"role": "assistant", "content": label},
                 ]
             }
-            for row in rows
+            for text, label in training_rows(task, n=n, seed=seed, exclude=exclude)
         )
     for name, text in files.items():
         _write(Path(out_dir) / name, text)

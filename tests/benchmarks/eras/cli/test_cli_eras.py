@@ -22,7 +22,7 @@ from pytest_llmprops.benchmarks.eras.report.sentiment import accuracies_by_corpu
 from pytest_llmprops.benchmarks.eras.sentences import SentencePair, threshold
 from pytest_llmprops.benchmarks.eras.tools import generation as generate_eras
 from pytest_llmprops.benchmarks.eras.tools.generation import load_templates, make_pairs, read_set, write_set
-from pytest_llmprops.benchmarks.eras.tools.training.task import Encoder
+from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
 from pytest_llmprops.cli.kit import Command
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, UsageError

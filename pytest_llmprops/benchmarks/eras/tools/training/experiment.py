@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import json
 import os
-import signal
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
@@ -19,7 +13,6 @@ from typing import Any
 
 from pytest_llmprops.benchmark_registry import find_registration
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT, IMPLICIT, load_items, sentences_in_script
-from pytest_llmprops.benchmarks.eras.tools.training.checkpoints import RECORD, begin, write_record
 from pytest_llmprops.benchmarks.eras.tools.training.segmenter import SMALL, SegmenterOptions, train_segmenter
 from pytest_llmprops.benchmarks.eras.tools.training.sentiment import SentimentOptions, train_sentiment
 from pytest_llmprops.benchmarks.eras.tools.training.tables import (
@@ -35,14 +28,16 @@ from pytest_llmprops.benchmarks.eras.tools.training.tables import (
     table1_numbers,
     table2_numbers,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
-from pytest_llmprops.core.errors import LLMPropsError, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.strict_json import JSON, parsed_json
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.models.registry import parse_spec
-from pytest_llmprops.runs.reader import read_facts, read_run
+from pytest_llmprops.runs.reader import read_run
+from pytest_llmprops.training.checkpoints import RECORD, begin, write_record
+from pytest_llmprops.training.run import free_memory, is_measured, measure_suite
+from pytest_llmprops.training.task import Settings
 
 Say = Callable[[str], object]
 #: Function from the folder of a model, that of its run and the arguments of pytest; it measures the model.
@@ -238,41 +233,8 @@ def _file(folder: Path, *names: str) -> Path:
 
 
 def measure(model: Path, run: Path, arguments: Sequence[str]) -> None:
-    """Measure a model on ERAS with pytest in a process of its own, or complete a run that was stopped.
-
-    :raises LLMPropsError: if pytest does not measure it, with pytest's last line.
-    """
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "pytest.ini", "--pyargs"]
-    command += ["pytest_llmprops.suites.test_eras", "--model", f"hf:{model.resolve()}"]
-    command += ["--llm-run", str(run.resolve()), *(["--llm-resume"] if (run / "run.json").is_file() else [])]
-    # Neither the settings nor the conftest.py of the folder in which the command is run may change the measurement.
-    with tempfile.TemporaryDirectory() as empty:
-        (Path(empty) / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-        done = subprocess.run(
-            [*command, *arguments], cwd=empty, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-            preexec_fn=_ending_with_parent(),
-        )  # fmt: skip
-    # Status 1: some pairs are wrong.
-    if done.returncode not in (0, 1) or not is_measured(run):
-        lines = [line for line in done.stdout.splitlines() if line.strip()]
-        line = next(
-            (line for line in lines if line.startswith("ERROR: ")), lines[-1] if lines else "no output"
-        )
-        raise LLMPropsError(f"{run}: pytest ended with status {done.returncode}: {line.strip()[:300]}")
-
-
-def _ending_with_parent() -> Callable[[], object] | None:
-    """Return what a new process calls to get SIGTERM when this one ends, even if it is killed; only Linux has that."""
-    if sys.platform != "linux":
-        return None
-    prctl = ctypes.CDLL(None).prctl
-    set_signal_of_parents_death = 1
-    return lambda: prctl(set_signal_of_parents_death, signal.SIGTERM)
-
-
-def is_measured(run: Path) -> bool:
-    """Return True if a run is recorded completely."""
-    return (run / "run.json").is_file() and read_facts(run).complete
+    """Measure a model on ERAS, or complete a run that was stopped."""
+    measure_suite("eras", f"hf:{model.resolve()}", run, arguments)
 
 
 def run_experiment(
@@ -313,8 +275,7 @@ def run_experiment(
             if not is_measured(run):
                 say(f"{model.name}, seed {seed}: training")
                 model.train(replace(settings, seed=seed), folder, False, say)
-                # The weights of a training must be freed before the next one starts.
-                gc.collect()
+                free_memory()
                 say(f"{model.name}, seed {seed}: measuring on ERAS")
                 measured_by(folder, run, _arguments(experiment, model))
             if experiment.table == 2:

@@ -26,18 +26,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.corpus import (
     sentence,
     without,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.run import run_training
-from pytest_llmprops.benchmarks.eras.tools.training.task import (
-    DEFAULT_BASE,
-    CardFacts,
-    DataFile,
-    Encoder,
-    Row,
-    Settings,
-    check_window,
-    require_packages,
-    token_tensors,
-)
+from pytest_llmprops.benchmarks.eras.tools.training.encoder import DEFAULT_BASE, Encoder, check_window
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Segment
 from pytest_llmprops.core.segmentation import SegmentationScore, score
@@ -46,6 +35,8 @@ from pytest_llmprops.models.hf.classifiers import HfSegmentModel
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.hf.loading import check_packages, own_network
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.training.run import run_training
+from pytest_llmprops.training.task import CardFacts, DataFile, Row, Settings, require_packages, token_tensors
 
 _RESAMPLES = 1000
 
@@ -305,7 +296,7 @@ def train_segmenter(
 
     :raises DataError: if a file cannot be used. :raises UsageError: if an option cannot be used.
     """
-    require_packages()
+    require_packages("llmprops eras train")
     lines = _read(options, settings.seed)
     base = _base(options, lines.training)
     task = SegmenterTask(base, lines.training, lines.held_out)
@@ -410,6 +401,8 @@ def _facts(options: SegmenterOptions, lines: _Lines, base: Base, out: Path) -> C
         assumed.append("each character gets its most probable label; no search over sequences of labels")
     title = f"Word segmenter trained on {', '.join(f.name for f in lines.files if f.role == 'training')}"
     return CardFacts(
+        benchmark="eras",
+        language="zh",
         title=title,
         base="" if options.base == SMALL else options.base,
         use=[f"pytest --pyargs pytest_llmprops.suites.test_eras --model hf:{out}"],

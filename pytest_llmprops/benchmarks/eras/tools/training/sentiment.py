@@ -27,23 +27,22 @@ from pytest_llmprops.benchmarks.eras.tools.training.corpus import (
     labelled_rows,
     read_data,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.run import run_training
+from pytest_llmprops.benchmarks.eras.tools.training.encoder import DEFAULT_BASE, Encoder
 from pytest_llmprops.benchmarks.eras.tools.training.segmenter import segment_model, segmented
-from pytest_llmprops.benchmarks.eras.tools.training.task import (
-    DEFAULT_BASE,
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.segmentation import score
+from pytest_llmprops.models.hf.classifiers import probability
+from pytest_llmprops.models.hf.encoder import CharacterTokens
+from pytest_llmprops.training.run import run_training
+from pytest_llmprops.training.task import (
     CardFacts,
     DataFile,
-    Encoder,
     Row,
     Settings,
     padded,
     require_packages,
     token_tensors,
 )
-from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.core.segmentation import score
-from pytest_llmprops.models.hf.classifiers import probability
-from pytest_llmprops.models.hf.encoder import CharacterTokens
 
 #: The classes, by index.
 CLASSES = ("negative", "positive")
@@ -217,7 +216,7 @@ def train_sentiment(
     :param plan: print the steps, memory and time, and train nothing. :param clock: see :func:`run_training`.
     :raises DataError: if a file cannot be used. :raises UsageError: if an option cannot be used.
     """
-    require_packages()
+    require_packages("llmprops eras train")
     if options.cws_weight <= 0:
         raise UsageError(
             f"--cws-weight must be above 0, not {options.cws_weight}; leave out --cws to train without it"
@@ -317,6 +316,8 @@ def _facts(
             "full-width digits and letters of segmented lines are read as ASCII",
         ]
     return CardFacts(
+        benchmark="eras",
+        language="zh",
         title=title,
         base=options.base,
         use=[f"pytest --pyargs pytest_llmprops.suites.test_eras --model hf:{out}"],

@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_llmprops.benchmarks.eras.tools.training.corpus import Words, check_characters, parts
-from pytest_llmprops.benchmarks.eras.tools.training.run import run_training
-from pytest_llmprops.benchmarks.eras.tools.training.task import (
-    IGNORED,
-    CardFacts,
-    DataFile,
-    Encoder,
-    Row,
-    Settings,
-    require_packages,
-    token_tensors,
-)
+from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
 from pytest_llmprops.core.errors import BackendError, DataError, UsageError
 from pytest_llmprops.core.requests import Segment
 from pytest_llmprops.core.texts import utf8
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.hf.encoder import CharacterTokens
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.training.run import run_training
+from pytest_llmprops.training.task import (
+    IGNORED,
+    CardFacts,
+    DataFile,
+    Row,
+    Settings,
+    require_packages,
+    token_tensors,
+)
 
 #: Of the chosen tokens, this share becomes the mask token, and this share a random token; the others stay.
 _MASKED, _RANDOM = 0.8, 0.1
@@ -239,7 +239,7 @@ def train_wwm(
     :param plan: print the steps, memory and time, and train nothing. :param clock: see :func:`run_training`.
     :raises DataError: if the corpus cannot be used. :raises UsageError: if an option cannot be used.
     """
-    require_packages()
+    require_packages("llmprops eras train")
     for name, value in (("--rate", options.rate), ("--held-out", options.held_out)):
         if not 0 < value < 1:
             raise UsageError(f"{name} must be between 0 and 1, not {value}")
@@ -294,6 +294,8 @@ def segmented_lines(spec: str, texts: Sequence[str]) -> list[Words]:
 def _facts(options: WwmOptions, encoder: Encoder, file: DataFile, held: int, out: Path) -> CardFacts:
     masked = "whole words" if options.whole_words else "single tokens"
     return CardFacts(
+        benchmark="eras",
+        language="zh",
         title=f"Masked language model trained on {file.name}, masking {masked}",
         base=options.base,
         use=[f"llmprops eras train sentiment --data reviews --base {out} --out DIR"],

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.report.training import read_training
 from pytest_llmprops.benchmarks.eras.tools.sentiment_files import Labelled
+from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
 from pytest_llmprops.benchmarks.eras.tools.training.sentiment import (
     Segmentation,
     SentimentOptions,
@@ -20,13 +20,13 @@ from pytest_llmprops.benchmarks.eras.tools.training.sentiment import (
     log_odds,
     train_sentiment,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.task import Encoder
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Reply, Sentiment
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.hf.classifiers import HfSentimentModel
 from pytest_llmprops.models.registry import find_backend, parse_spec
 from pytest_llmprops.reports.kit.series import series_of
+from pytest_llmprops.reports.kit.trained import read_training
 from pytest_llmprops.runs.reader import read_run
 from tests.support.eras_records import implicit, write
 from tests.support.sentiment_models import reviews
@@ -119,7 +119,7 @@ def test_parts_of_a_batch_add_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("joint", [False, True])
 def test_resumed_equals_uninterrupted(tmp_path: Path, joint: bool) -> None:
     """A training that was stopped and continued has the weights of an uninterrupted one, with one head or two."""
-    from pytest_llmprops.benchmarks.eras.tools.training.trainer import train
+    from pytest_llmprops.training.trainer import train
 
     task = toy_task(tmp_path, joint=joint)
 

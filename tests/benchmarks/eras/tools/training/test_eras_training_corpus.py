@@ -20,18 +20,11 @@ from pytest_llmprops.benchmarks.eras.tools.training.corpus import (
     sentence,
     without,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.task import (
-    IGNORED,
-    EpochBatches,
-    Progress,
-    Row,
-    Settings,
-    is_stuck,
-)
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.texts import fold_width
 from pytest_llmprops.models.hf.classifiers import cut_by_labels
 from pytest_llmprops.models.hf.encoder import CharacterTokens
+from pytest_llmprops.training.task import IGNORED, EpochBatches, Progress, Row, Settings, is_stuck
 
 
 def test_files_of_sighan_are_read_as_they_are(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ from pytest_llmprops.benchmarks.eras.tools.training.segmenter import (
     segmented,
     train_segmenter,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment
+from pytest_llmprops.training.task import Settings
 from tests.support.runs import ROOT, Runner
 from tests.support.training import (
     lines_said,
@@ -48,7 +48,7 @@ pytestmark = [needs_train, pytest.mark.filterwarnings("ignore::DeprecationWarnin
 
 def train(*arguments: Any, **options: Any) -> Any:
     """Train a task; the module imports torch."""
-    from pytest_llmprops.benchmarks.eras.tools.training import trainer
+    from pytest_llmprops.training import trainer
 
     return trainer.train(*arguments, **options)
 

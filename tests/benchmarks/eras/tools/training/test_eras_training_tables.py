@@ -36,11 +36,11 @@ from pytest_llmprops.benchmarks.eras.tools.training.tables import (
     table1_numbers,
     table2_numbers,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.task import Settings
 from pytest_llmprops.benchmarks.eras.tools.training.wwm import WwmOptions, train_wwm
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.records import VerdictRecord
+from pytest_llmprops.training.task import Settings
 from tests.support.eras_records import explicit, implicit, write
 from tests.support.published_shapes import published_shapes
 from tests.support.training import (

@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.eras.tools.training.task import IGNORED, Encoder, Row
+from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
 from pytest_llmprops.benchmarks.eras.tools.training.wwm import Masking, WwmOptions, WwmTask, train_wwm
 from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.training.task import IGNORED, Row
 from tests.support.training import (
     WORDS,
     lines_said,

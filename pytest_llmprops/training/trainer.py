@@ -1,4 +1,4 @@
-"""Training of a :class:`~pytest_llmprops.benchmarks.eras.tools.training.task.Task` with the Trainer of transformers.
+"""Training of a :class:`~pytest_llmprops.training.task.Task` with the Trainer of transformers.
 
 Importing this module imports torch and transformers.
 """
@@ -19,8 +19,9 @@ from torch.utils.data import DataLoader
 from tqdm import tqdm
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from pytest_llmprops.benchmarks.eras.tools.training.checkpoints import checkpoint_folder, last_checkpoint
-from pytest_llmprops.benchmarks.eras.tools.training.task import (
+from pytest_llmprops.core.errors import LLMPropsError
+from pytest_llmprops.training.checkpoints import checkpoint_folder, last_checkpoint
+from pytest_llmprops.training.task import (
     EpochBatches,
     Precision,
     Progress,
@@ -30,7 +31,6 @@ from pytest_llmprops.benchmarks.eras.tools.training.task import (
     elapsed_in,
     is_stuck,
 )
-from pytest_llmprops.core.errors import LLMPropsError
 
 #: steps between two points of the learning curve
 _LOGGED = 20
@@ -43,7 +43,7 @@ Say = Callable[[str], object]
 class Outcome:
     """A trained network and how it was trained.
 
-    :param network: the network of the best checkpoint, in evaluation mode.
+    :param network: the network of the checkpoint that is kept, in evaluation mode.
     :param seconds: time of training, including that of earlier processes that were resumed.
     :param scores: the scores of that checkpoint on the held-out part.
     :param accumulate: parts of a batch; more than in the settings if memory did not suffice.
@@ -142,13 +142,14 @@ def _train(
         say(f"continuing from step {checkpoint.name.removeprefix('checkpoint-')}")
     trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     history = [entry for entry in trainer.state.log_history if "loss" in entry or metric in entry]
-    best = max((entry for entry in history if metric in entry), key=lambda entry: entry[metric])
+    evaluated = [entry for entry in history if metric in entry]
+    kept = max(evaluated, key=lambda entry: entry[metric]) if settings.keeps_best else evaluated[-1]
     return Outcome(
         network=trainer.accelerator.unwrap_model(trainer.model).eval(),
         steps=int(trainer.state.global_step),
         epochs=float(trainer.state.epoch),
         seconds=elapsed_in(history),
-        scores={name.removeprefix("eval_"): best[name] for name in best if name.startswith("eval_")},
+        scores={name.removeprefix("eval_"): kept[name] for name in kept if name.startswith("eval_")},
         accumulate=accumulate,
         remarks=list(remarks),
         history=history,
@@ -178,14 +179,14 @@ class TaskTrainer(Trainer):  # type: ignore[misc]
             seed=settings.seed,
             bf16=precision == "bf16",
             fp16=precision == "fp16",
-            # Evaluations and checkpoints are chosen by :class:`_Conductor`. These values only switch on the best
-            # checkpoint at the end.
+            # Evaluations and checkpoints are chosen by :class:`_Conductor`. These values only allow the best checkpoint
+            # at the end.
             eval_strategy="steps",
             save_strategy="steps",
             eval_steps=_NEVER,
             save_steps=_NEVER,
             save_total_limit=2,
-            load_best_model_at_end=True,
+            load_best_model_at_end=settings.keeps_best,
             metric_for_best_model=task.metric,
             greater_is_better=True,
             logging_steps=_LOGGED,
@@ -333,7 +334,9 @@ def plan_lines(task: Task, settings: Settings) -> list[str]:
     # The longest part comes first: it also warms up.
     seconds = _timed(task, network, [chosen[-1], *chosen[:-1]], settings)
     per_step = settings.accumulate * sum(seconds[1:]) / _TIMED
-    parameters = sum(weights.numel() for weights in network.parameters())
+    parameters = [weights.numel() for weights in network.parameters()]
+    trained = sum(weights.numel() for weights in network.parameters() if weights.requires_grad)
+    of_them = f", {trained:,} of them trained" if trained < sum(parameters) else ""
     total = per_step * steps
     shown = f"{round(steps):,} steps in {settings.epochs:g} epochs"
     if settings.minutes is not None and 60 * settings.minutes < total:
@@ -344,7 +347,7 @@ def plan_lines(task: Task, settings: Settings) -> list[str]:
     return [
         f"data:    {len(task.rows):,} rows, {tokens:,} tokens",
         f"steps:   {shown}, {settings.batch} rows each ({settings.accumulate} x {batches.batch_size})",
-        f"network: {parameters:,} parameters",
+        f"network: {sum(parameters):,} parameters{of_them}",
         f"memory:  {_memory(device) / 2**30:.1f} GiB on {_device_name(device)}, measured with the longest rows",
         f"time:    {per_step:.3f} s per step, {_duration(total)} in total without evaluations",
     ]

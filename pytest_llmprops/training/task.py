@@ -1,4 +1,4 @@
-"""What a training is made of: settings, pre-trained encoder, rows, the task that is learned, and progress."""
+"""What a training is made of: settings, rows, the task that is learned, and progress."""
 
 from __future__ import annotations
 
@@ -111,8 +111,6 @@ def padded(rows: Sequence[Sequence[int]], fill: int) -> list[list[int]]:
 Precision = Literal["auto", "32", "bf16", "fp16"]
 #: packages of the extra ``train`` that a training needs; their modules have the same names
 _PACKAGES = ("torch", "transformers", "accelerate", "safetensors")
-#: the pre-trained encoder that a training starts from by default
-DEFAULT_BASE = "google-bert/bert-base-chinese"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +125,7 @@ class Settings:
     :param evaluations: number of evaluations on the held-out part, evenly over the training. A checkpoint is written
         after each of them.
     :param patience: stop after this many evaluations without a better result; 0 never stops.
+    :param keeps_best: the result is the checkpoint with the best score on the held-out part, otherwise the last one.
     """
 
     batch: int = 32
@@ -142,6 +141,7 @@ class Settings:
     evaluations: int = 10
     patience: int = 3
     threads: int | None = None
+    keeps_best: bool = True
 
     def checked(self) -> Settings:
         """Return the settings.
@@ -164,85 +164,18 @@ class Settings:
         return self
 
 
-def require_packages() -> None:
+def require_packages(command: str, *more: str) -> None:
     """Check that the packages of the extra ``train`` are installed, before one of them is imported.
 
+    :param command: the command that needs them, for the message. :param more: further packages that it needs.
     :raises MissingExtra: if one is not.
     """
     # By default, a thread of OpenMP that waits for the others keeps its core busy. If other processes use the cores,
     # too, a step of the small network with two threads took 8.0 s, and 0.27 s with this setting.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    for package in _PACKAGES:
+    for package in (*_PACKAGES, *more):
         if importlib.util.find_spec(package) is None:
-            raise MissingExtra("llmprops eras train", package=package, extra="train")
-
-
-#: the smallest window: some characters of text and the tokens around them
-_LEAST = 8
-
-
-def check_window(window: int) -> None:
-    """Check the option ``--window``.
-
-    :raises UsageError: if no text fits into a row.
-    """
-    if window < _LEAST:
-        raise UsageError(f"--window must be at least {_LEAST}, not {window}")
-
-
-class Encoder:
-    """The configuration and the tokenizer of a pre-trained encoder of transformers.
-
-    :param name: a folder or a repository of the hub.
-    :param window: maximum number of tokens of a row; less if the encoder takes fewer.
-    :param option: the option that names it, for messages.
-    :raises UsageError: if it cannot be loaded, or the window is too small.
-    """
-
-    def __init__(self, name: str, *, window: int, option: str = "--base ") -> None:
-        check_window(window)
-        transformers: Any = _transformers()
-        self.name = name
-        try:
-            self.config: Any = transformers.AutoConfig.from_pretrained(name)
-            self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(name)
-        except Exception as error:
-            line = " ".join(str(error).split())[:200]
-            raise UsageError(
-                f"{option}{name}: cannot be loaded: {line}; give the folder of a downloaded model"
-            ) from None
-        positions = int(getattr(self.config, "max_position_embeddings", 0) or window)
-        if "roberta" in str(self.config.model_type):
-            # RoBERTa models count positions from the padding token's index + 1.
-            positions -= int(self.config.pad_token_id or 0) + 1
-        self.window = min(window, positions, int(self.tokenizer.model_max_length or window))
-
-    def fitting(self, text: str) -> str:
-        """Return a text without its end, if it has too many tokens."""
-        while (more := len(self.tokenizer(text)["input_ids"]) - self.window) > 0:
-            text = text[:-more]
-        return text
-
-    def load(self, network: Any, **changes: Any) -> Any:
-        """Return the pre-trained network with a new last layer.
-
-        :param network: class with ``from_pretrained``, or the name of one of transformers.
-        :param changes: values of the configuration that differ from the base's.
-        :raises UsageError: if the weights cannot be loaded.
-        """
-        loader = getattr(_transformers(), network) if isinstance(network, str) else network
-        try:
-            return loader.from_pretrained(self.name, ignore_mismatched_sizes=True, **changes)
-        except (OSError, ValueError) as error:
-            line = " ".join(str(error).split())[:200]
-            raise UsageError(f"--base {self.name}: its weights cannot be loaded: {line}") from None
-
-
-def _transformers() -> Any:
-    transformers: Any = importlib.import_module("transformers")
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    return transformers
+            raise MissingExtra(command, package=package, extra="train")
 
 
 class Progress:
@@ -295,7 +228,7 @@ def is_stuck(history: Sequence[Mapping[str, float]], metric: str, patience: int)
 
 
 class Task(Protocol):
-    """A model to train: a segmenter, or a sentiment classifier with or without a second head that segments."""
+    """A model to train, for example a segmenter, or a language model that learns the labels of H-TEST."""
 
     @property
     def rows(self) -> Sequence[Row]:
@@ -318,7 +251,7 @@ class Task(Protocol):
         """Return scores on the held-out part. ``network`` is in evaluation mode."""
 
     def save(self, network: Any, folder: Path) -> None:
-        """Write the model as transformers reads it: ``config.json``, safetensors and the tokenizer."""
+        """Write the model, or the adapter of a base, as ``hf:FOLDER`` reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,14 +271,18 @@ class DataFile:
 class CardFacts:
     """What the model card says about a model.
 
+    :param benchmark: the benchmark whose command trains the model. :param language: ISO 639-1 code of its texts.
     :param title: the card's heading.
     :param base: the model that the training starts from; empty if it starts from random weights.
     :param use: how to measure it, as shell commands.
-    :param lines: number of lines, parts of lines or reviews that are trained on.
+    :param lines: number of lines, parts of lines, reviews or items that are trained on.
     :param assumed: choices that neither the paper nor the authors' code states.
     :param notes: sentences about the data, such as lines that were left out.
+    :param library: the library that reads the folder.
     """
 
+    benchmark: str
+    language: str
     title: str
     base: str
     use: Sequence[str]
@@ -354,6 +291,7 @@ class CardFacts:
     assumed: Sequence[str]
     notes: Sequence[str] = ()
     options: Mapping[str, object] = field(default_factory=dict)
+    library: str = "transformers"
 
 
 def token_tensors(rows: Sequence[Row], *, pad: int) -> dict[str, Any]:

@@ -1,30 +1,37 @@
-"""A whole training: plan, train or continue, save, score, learning curve, model card."""
+"""A whole training: plan, train or continue, save, score, learning curve, model card; and measuring the model."""
 
 from __future__ import annotations
 
 import csv
+import ctypes
+import gc
 import importlib.metadata
 import io
 import os
 import platform
 import shutil
+import signal
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pytest_llmprops.benchmarks.eras.tools.training.checkpoints import (
+from pytest_llmprops.core.errors import LLMPropsError, MissingExtra
+from pytest_llmprops.data.whole_files import replacing, write_text
+from pytest_llmprops.runs.reader import read_facts
+from pytest_llmprops.training.checkpoints import (
     begin,
     checkpoint_folder,
     write_record,
 )
-from pytest_llmprops.benchmarks.eras.tools.training.task import CardFacts, Settings, Task
-from pytest_llmprops.core.errors import MissingExtra
-from pytest_llmprops.data.whole_files import replacing, write_text
+from pytest_llmprops.training.task import CardFacts, Settings, Task
 
 _PACKAGES = (
-    "pytest-llmprops", "torch", "transformers", "accelerate", "safetensors", "pytorch-crf", "snownlp", "numpy",
+    "pytest-llmprops", "torch", "transformers", "accelerate", "peft", "safetensors", "pytorch-crf", "snownlp", "numpy",
 )  # fmt: skip
 
 
@@ -55,8 +62,9 @@ def write_card(
     :param remarks: what differs from the settings.
     """
     base = f"base_model: {facts.base}\n" if facts.base else ""
-    text = f"---\n{base}language: zh\nlibrary_name: transformers\ntags: [eras, pytest-llmprops]\n---\n\n"
-    text += f"# {facts.title}\n\nWritten by `llmprops eras train`. No code in this folder is run.\n\n"
+    text = f"---\n{base}language: {facts.language}\nlibrary_name: {facts.library}\n"
+    text += f"tags: [{facts.benchmark}, pytest-llmprops]\n---\n\n# {facts.title}\n\n"
+    text += f"Written by `llmprops {facts.benchmark} train`. No code in this folder is run.\n\n"
     text += "## Use\n\n" + "".join(f"    {line}\n" for line in facts.use)
     text += "\n## Scores\n\n" + _table(scores)
     text += "\n## Learning curve\n\n![learning curve](curve.svg)\n"
@@ -174,7 +182,7 @@ def run_training(
     :param clock: returns seconds; the time limit counts them.
     :raises UsageError: if the folder has another training.
     """
-    from pytest_llmprops.benchmarks.eras.tools.training.trainer import plan_lines, train
+    from pytest_llmprops.training.trainer import plan_lines, train
 
     if plan:
         for line in (*facts.notes, *plan_lines(task, settings.checked())):
@@ -224,3 +232,51 @@ def run_training(
     )
     shutil.rmtree(checkpoint_folder(out), ignore_errors=True)
     return True
+
+
+def measure_suite(benchmark: str, spec: str, run: Path, arguments: Sequence[str]) -> None:
+    """Measure a model with pytest in a process of its own, or complete a run that was stopped.
+
+    :param spec: the model's specification. :param run: the folder of the run.
+    :param arguments: further arguments of pytest, which choose items and settings.
+    :raises LLMPropsError: if pytest does not measure it, with pytest's last line.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "pytest.ini", "--pyargs"]
+    command += [f"pytest_llmprops.suites.test_{benchmark}", "--model", spec]
+    command += ["--llm-run", str(run.resolve()), *(["--llm-resume"] if (run / "run.json").is_file() else [])]
+    # Neither the settings nor the conftest.py of the folder in which the command is run may change the measurement.
+    with tempfile.TemporaryDirectory() as empty:
+        (Path(empty) / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+        done = subprocess.run(
+            [*command, *arguments], cwd=empty, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            preexec_fn=_ending_with_parent(),
+        )  # fmt: skip
+    # Status 1: some answers are wrong.
+    if done.returncode not in (0, 1) or not is_measured(run):
+        lines = [line for line in done.stdout.splitlines() if line.strip()]
+        line = next(
+            (line for line in lines if line.startswith("ERROR: ")), lines[-1] if lines else "no output"
+        )
+        raise LLMPropsError(f"{run}: pytest ended with status {done.returncode}: {line.strip()[:300]}")
+
+
+def free_memory() -> None:
+    """Free the weights of a training that has ended, also those on a GPU, for the process that measures the model."""
+    gc.collect()
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.cuda.empty_cache()
+
+
+def _ending_with_parent() -> Callable[[], object] | None:
+    """Return what a new process calls to get SIGTERM when this one ends, even if it is killed; only Linux has that."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    set_signal_of_parents_death = 1
+    return lambda: prctl(set_signal_of_parents_death, signal.SIGTERM)
+
+
+def is_measured(run: Path) -> bool:
+    """Return True if a run is recorded completely."""
+    return (run / "run.json").is_file() and read_facts(run).complete

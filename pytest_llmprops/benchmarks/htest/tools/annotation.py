@@ -1,0 +1,186 @@
+"""People and the rules of H-TEST (Lee & Lim, Table 7 and appendix E): pages, sheets, and the number of rules found.
+
+An annotator sees the examples of each task that a model with the same k sees, printed on paper, and says what tells
+group A from group B. An answer is right if it matches the rule of the task, and wrong after more than three minutes.
+Somebody else writes the answers down and judges them, because only people can tell whether two wordings mean the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import NoReturn
+
+from pytest_llmprops.benchmarks.htest.benchmark import TASKS, Example, HTest, few_shot, read_rows
+from pytest_llmprops.benchmarks.htest.reading import LABELS
+from pytest_llmprops.core.errors import DataError, UsageError
+from pytest_llmprops.core.protocols import generator
+from pytest_llmprops.core.strict_json import short
+from pytest_llmprops.data.files import DataFolder, builtin_data
+from pytest_llmprops.data.published_results import find
+from pytest_llmprops.data.sheet_files import SheetRecord, Table, read_table, sheet_text, write_new
+
+KEY = "key.json"
+_SHEETS, _PAGES = "annotator_*.csv", "annotator_*.html"
+_COLUMNS = ("question", "rule", "minutes", "correct")
+#: The time for one rule (appendix E).
+MOST_MINUTES = 3
+_ANSWERS = {"yes": True, "y": True, "no": False, "n": False}
+#: The page has no scripts and needs no other file.
+_PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>{title}</title>
+<style>
+body {{ font-family: sans-serif; max-width: 48em; margin: 2em auto; }}
+section {{ break-after: page; }}
+td {{ padding: 0.1em 1em 0.1em 0; vertical-align: top; }}
+</style>
+<h1>{title}</h1>
+<p>Each list has texts of two groups, A and B. The groups are different based on a linguistic rule.
+For each list, say the rule as precisely as possible. You have {minutes} minutes per list.</p>
+{lists}
+</html>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """The result of one sheet: the number of examples per task, and by task whether its rule was identified."""
+
+    name: str
+    k: int
+    rules: Mapping[str, bool]
+
+
+def read_examples(data: Path | None) -> dict[str, list[Example]]:
+    """Return the (text, label) examples of each task.
+
+    :param data: Folder with ``htest/*_dev.jsonl``; None for the built-in ones.
+    :raises DataError: If a file is missing or malformed.
+    """
+    files = DataFolder(builtin_data(), "builtin") if data is None else DataFolder(data, "published")
+    return {
+        task: [
+            (row.text, LABELS[row.answer]) for row in read_rows(files, f"htest/{task}_dev.jsonl", options=2)
+        ]
+        for task in TASKS
+    }
+
+
+def write_sheets(
+    out: Path, examples: Mapping[str, Sequence[Example]], *, seed: int, ks: Sequence[int]
+) -> list[Path]:
+    """Write ``annotator_1.html`` and ``annotator_1.csv`` … and ``key.json``; return the files.
+
+    The tasks of each annotator are shuffled. Annotators must not see the key, which has the tasks and their rules.
+
+    :param examples: (text, label) pairs by task. :param ks: Number of examples per task, one for each annotator.
+    :raises UsageError: If there are too few examples, or the folder already has sheets or cannot be written.
+    """
+    files: dict[str, str] = {}
+    sheets: dict[str, object] = {}
+    for number, k in enumerate(ks, 1):
+        if k < 2 or k % 2:
+            raise UsageError(f"--k {k}: give even numbers of at least 2, half of the examples are A")
+        tasks = generator(seed, "htest annotate", number).sample(sorted(examples), len(examples))
+        name = f"annotator_{number}"
+        try:
+            lists = [few_shot(examples[task], k) for task in tasks]
+        except ValueError as error:
+            raise UsageError(f"--k {k}: {error}") from None
+        files[f"{name}.html"] = _page(f"Annotator {number}", lists)
+        records = [SheetRecord(n + 1, {"question": str(n)}) for n in range(1, len(tasks) + 1)]
+        files[f"{name}.csv"] = sheet_text(Table(_COLUMNS, tuple(records)))
+        sheets[f"{name}.csv"] = {"k": k, "tasks": tasks}
+    rules = {task: HTest.task_about[task] for task in examples}
+    key = {"version": 1, "seed": seed, "rules": rules, "sheets": sheets}
+    files[KEY] = json.dumps(key, ensure_ascii=False, indent=1) + "\n"
+    return write_new(out, files, taken=(KEY, _SHEETS, _PAGES))
+
+
+def _page(title: str, lists: Sequence[Sequence[Example]]) -> str:
+    sections = []
+    for number, examples in enumerate(lists, 1):
+        lines = "\n".join(f"<tr><td>{label}<td>{escape(text)}" for text, label in examples)
+        sections.append(f"<section>\n<h2>{number}</h2>\n<table>\n{lines}\n</table>\n</section>")
+    return _PAGE.format(title=escape(title), minutes=MOST_MINUTES, lists="\n".join(sections))
+
+
+def read_sheets(folder: Path) -> list[Person]:
+    """Return the result of each filled sheet in ``folder``; ``key.json`` lists the sheets.
+
+    :raises DataError: If the key or a sheet is missing or damaged, or an answer is not judged.
+    """
+    key = DataFolder(folder, "user").json(KEY)
+    try:
+        sheets = {
+            str(name): (int(sheet["k"]), [str(task) for task in sheet["tasks"]])
+            for name, sheet in key["sheets"].items()
+        }
+    except (KeyError, TypeError, AttributeError, ValueError):
+        _fail(folder / KEY, "not written by `llmprops htest annotate`; restore the original file")
+    if not sheets or any(name != Path(name).name for name in sheets):
+        _fail(folder / KEY, "names no sheets of this folder; restore the original file")
+    return [Person(Path(name).stem, k, _judged(folder / name, tasks)) for name, (k, tasks) in sheets.items()]
+
+
+def _judged(path: Path, tasks: Sequence[str]) -> dict[str, bool]:
+    """Return by task whether its rule was identified in time, in the order of the sheet."""
+    table = read_table(path, "question")
+    for column in _COLUMNS:
+        if column not in table.columns:
+            _fail(path, f"no column '{column}'; restore the header of `llmprops htest annotate`")
+    rules: dict[str, bool] = {}
+    for record in table.records:
+        number, rule, minutes, correct = (record.cells[column].strip() for column in _COLUMNS)
+        where = f"line {record.line}"
+        if not (number.isascii() and number.isdecimal()) or not 1 <= int(number) <= len(tasks):
+            _fail(
+                path, f"{where}: question {short(number)} is not one of 1 to {len(tasks)}; restore its number"
+            )
+        task = tasks[int(number) - 1]
+        if task in rules:
+            _fail(path, f"{where}: question {number} occurs twice; remove one line")
+        is_correct = _ANSWERS.get(correct.casefold())
+        if is_correct is None and (rule or correct):
+            _fail(
+                path,
+                f"{where}: correct is {short(correct)}; compare the rule with {KEY}, and write yes or no",
+            )
+        if is_correct and not rule:
+            _fail(path, f"{where}: correct is yes, but the rule is empty; write the rule")
+        rules[task] = bool(is_correct) and _minutes(path, where, minutes) <= MOST_MINUTES
+    missing = [number for number, task in enumerate(tasks, 1) if task not in rules]
+    if missing:
+        _fail(path, f"question {missing[0]} is missing ({len(missing)} in total); restore it")
+    return rules
+
+
+def _minutes(path: Path, where: str, text: str) -> float:
+    """Return the time of an answer; 0 if it was not noted."""
+    try:
+        minutes = float(text.replace(",", ".")) if text else 0.0
+    except ValueError:
+        minutes = math.nan
+    if not 0 <= minutes < math.inf:
+        _fail(path, f"{where}: minutes is {short(text)}; write a number such as 1.5, or nothing")
+    return minutes
+
+
+def result_rows(people: Sequence[Person]) -> list[tuple[str, ...]]:
+    """Return the result in the form of Table 7, with the paper's participants below."""
+    rows = [(person.name, person.k, f"{sum(person.rules.values())}/{len(person.rules)}") for person in people]
+    printed = find(paper="htest", table="7", metric="rules_identified_rate")
+    rows += [(f"{r.model} (paper)", r.k or 0, f"{r.value * len(TASKS):.0f}/{len(TASKS)}") for r in printed]
+    ks = sorted({k for _, k, _ in rows})
+    head = ("", *(f"k = {k}" for k in ks))
+    return [head, *((name, *(found if k == own else "-" for k in ks)) for name, own, found in rows)]
+
+
+def _fail(path: Path, problem: str) -> NoReturn:
+    raise DataError(f"{path}: {problem}") from None

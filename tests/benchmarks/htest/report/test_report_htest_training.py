@@ -1,0 +1,172 @@
+"""Table 8 and Figure 6 in the report: the bases, the models trained from them, and the paper's rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from scipy.stats import binomtest
+
+from pytest_llmprops.benchmarks.htest.benchmark import TASKS
+from pytest_llmprops.benchmarks.htest.report.training import (
+    Condition,
+    conditions,
+    printed,
+    training_csv,
+    training_figure,
+    training_table,
+)
+from pytest_llmprops.core.paired import holm
+from pytest_llmprops.data.published_results import find
+from pytest_llmprops.reports.kit.blocks import Figure, Table
+from pytest_llmprops.reports.kit.figures import draw
+from pytest_llmprops.reports.kit.series import Measured, series_of
+from pytest_llmprops.reports.page.content import report_on
+from pytest_llmprops.runs.reader import read_run
+from tests.support.records import recorded, verdicts
+
+HTEST = {"benchmark": "htest"}
+
+
+def run_of(folder: Path, spec: str, correct: dict[str, int], items: int = 40) -> Path:
+    """Write a run with the first ``correct[task]`` items of each task correct, 20 where none are named."""
+    records = [
+        r for task in TASKS for n in [correct.get(task, 20)] for r in verdicts(task, n, items - n, **HTEST)
+    ]
+    return recorded(folder, records, models={"model": {"spec": spec}})
+
+
+def trained_on(folder: Path, task: str, base: str, seed: int = 0) -> str:
+    """Write the folder of an adapter, and return its specification."""
+    folder.mkdir()
+    description = {
+        "title": task, "base": base, "settings": {"seed": seed, "epochs": 3.0}, "options": {"task": task, "items": 1000}
+    }  # fmt: skip
+    (folder / "training.json").write_text(
+        json.dumps({"description": description, "scores": [{"file": "held-out part", "accuracy": 0.9}]}),
+        "utf-8",
+    )
+    (folder / "curve.csv").write_text("step,loss\n1,0.5\n", "utf-8")
+    return f"hf:{folder}?dtype=float32"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    """Return the runs of a base and of two models trained from it: rhyme gains 18 items, end_ly loses 5."""
+    base = "org/base"
+    rhyme = trained_on(tmp_path / "one", "rhyme", base, 4)
+    other = trained_on(tmp_path / "two", "end_ly", base, 5)
+    return [
+        run_of(tmp_path / "r1", f"hf:{base}?dtype=float32", {}),
+        run_of(tmp_path / "r2", rhyme, {"rhyme": 38}),
+        run_of(tmp_path / "r3", other, {"end_ly": 15}),
+    ]
+
+
+def measured(runs: list[Path]) -> Measured:
+    return Measured("htest", series_of([read_run(run) for run in runs]))
+
+
+def test_rows_name_base_task_seed_items_and_epochs(runs: list[Path]) -> None:
+    """The base comes first, whatever the order of the runs; the paper's rows are below."""
+    table = training_table(conditions(measured([runs[1], runs[0], runs[2]])))
+    heads = [name for name, _ in table.columns]
+    rows = [[cell.text for cell in row] for row in table.rows]
+    assert heads[:6] == ["Model", "Fine-tuned on", "Seed", "Items", "Epochs", "Held out"]
+    assert [row[5] for row in rows[:4]] == ["–", "90.0", "90.0", "–"]
+    assert [row[1:5] for row in rows[:3]] == [
+        ["original", "–", "–", "–"], ["rhyme", "4", "1,000", "3"], ["end ly", "5", "1,000", "3"]
+    ]  # fmt: skip
+    assert len({row[0] for row in rows[:3]}) == 1
+    assert len(rows) == 3 + 11
+    assert rows[3][:5] == ["gpt-3.5-turbo-0613 (paper)", "original", "–", "–", "–"]
+    assert rows[4][:5] == ["gpt-3.5-turbo-0613 (paper)", "uppercase", "–", "about 1,000", "3"]
+
+
+def test_all_printed_figures_are_in_the_table(runs: list[Path]) -> None:
+    """The 121 figures of Table 8 are printed with their digits."""
+    results = find(paper="htest", table="8")
+    table = training_table([])
+    texts = [cell.text.strip("()") for row in table.rows for cell in row[6:]]
+    assert sorted(float(text) for text in texts) == pytest.approx(sorted(100 * r.value for r in results))
+    assert len(texts) == len(results) == 121
+    assert [row[-1].text for row in table.rows[:3]] == ["52.3", "50.0", "47.65"]
+
+
+def test_a_change_is_tested_against_the_base(runs: list[Path]) -> None:
+    """The p-value is McNemar's over the common items, two-sided, and Holm's over all cells; only one is significant."""
+    rows = conditions(measured(runs))
+    raw = [1.0] * 20
+    raw[TASKS.index("rhyme")] = binomtest(18, 18).pvalue
+    raw[10 + TASKS.index("end_ly")] = binomtest(5, 5).pvalue
+    adjusted = holm(raw)
+    assert list(rows[1].p_values.values()) == pytest.approx(adjusted[:10])
+    assert list(rows[2].p_values.values()) == pytest.approx(adjusted[10:])
+    table = training_table(rows)
+    cells = [dict(zip([name for name, _ in table.columns], row, strict=True)) for row in table.rows]
+    assert (cells[1]["rhyme"].text, cells[2]["end ly"].text, cells[1]["average"].text) == (
+        "(95.0)*",
+        "(37.5)",
+        "54.5",
+    )
+    assert "Holm over 20 cells): 1 of them." in table.note
+
+
+def test_without_the_base_nothing_is_tested(runs: list[Path]) -> None:
+    """A trained model without its base has its row, named by the base, and no test."""
+    rows = conditions(measured(runs[1:]))
+    assert [(row.base, row.trained_on, dict(row.p_values)) for row in rows] == [
+        ("base", "rhyme", {}), ("base", "end_ly", {})
+    ]  # fmt: skip
+    assert "McNemar" not in training_table(rows).note
+
+
+def test_csv_has_fractions_intervals_and_the_paper(runs: list[Path]) -> None:
+    """Each line has the model, what it was trained on, seed, items, epochs, and one task's figures."""
+    rows = list(csv.DictReader(io.StringIO(training_csv(conditions(measured(runs))))))
+    assert len(rows) == 3 * 11 + 121
+    [rhyme] = [r for r in rows if (r["fine_tuned_on"], r["task"], r["seed"]) == ("rhyme", "rhyme", "4")]
+    assert (rhyme["items"], rhyme["epochs"], rhyme["accuracy"], rhyme["n"]) == ("1000", "3", "0.95", "40")
+    assert rhyme["held_out"] == "0.9"
+    assert 0.8 < float(rhyme["ci_low"]) < 0.95 < float(rhyme["ci_high"])
+    assert float(rhyme["p_value"]) < 0.001
+    assert [r["accuracy"] for r in rows if r["model"].endswith("(paper)")][:2] == ["0.495", "0.515"]
+
+
+def test_figure_has_a_panel_per_base(runs: list[Path]) -> None:
+    """A diamond is the base, a filled circle the model trained on the task; the paper's panel is the last."""
+    rows = conditions(measured(runs))
+    figure = training_figure(rows)
+    own, paper = figure.draw().axes
+    assert paper.get_title(loc="left") == "gpt-3.5-turbo-0613 (paper)"
+    marks = [line for line in own.lines if line.get_marker() in ("D", "o")]
+    assert len(marks) == 3 * 11
+    line = TASKS.index("rhyme")
+    filled = [m for m in marks if m.get_markersize() == 6 and m.get_marker() == "o"]
+    assert (0.95, line) in [tuple(m.get_xydata()[0]) for m in filled]
+    assert len(filled) == 2
+    assert sum(m.get_marker() == "D" for m in marks) == 11
+    svg, png = draw(figure.draw)
+    assert "hyphenated word" in svg
+    assert png
+
+
+def test_report_has_the_table_and_the_figure(runs: list[Path]) -> None:
+    """The section has both if a model was fine-tuned, and neither otherwise."""
+
+    def names(runs: list[Path]) -> set[str]:
+        blocks = report_on([read_run(run) for run in runs], {}).sections[0].blocks
+        return {b.title if isinstance(b, Table) else b.name for b in blocks if isinstance(b, Table | Figure)}
+
+    assert {"Before and after fine-tuning", "htest-fine-tuning"} <= names(runs)
+    assert not {"Before and after fine-tuning", "htest-fine-tuning"} & names(runs[:1])
+
+
+def test_printed_rows_have_one_domain_each() -> None:
+    """The paper's rows are the original and one model per task."""
+    rows: list[Condition] = printed()
+    assert [row.trained_on for row in rows] == ["", *TASKS]
+    assert {len(row.shares) for row in rows} == {11}

@@ -1,0 +1,157 @@
+"""Table 7: pages and sheets for people who look for the rules of H-TEST, and their results."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.htest.benchmark import TASKS, few_shot
+from pytest_llmprops.benchmarks.htest.tools.annotation import read_examples, read_sheets, write_sheets
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.errors import DataError, UsageError
+from tests.support.commands import one_error, output
+
+Rows = list[dict[str, str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with the sheets and pages of two annotators, with 4 and 14 examples."""
+    write_sheets(tmp_path / "study", read_examples(None), seed=1, ks=[4, 14])
+    return tmp_path / "study"
+
+
+def read(file: Path) -> Rows:
+    with file.open(encoding="utf-8-sig", newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
+def write(file: Path, rows: Rows) -> None:
+    with file.open("w", encoding="utf-8-sig", newline="") as handle:
+        writer = csv.DictWriter(handle, list(rows[0]), delimiter=";")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def fill(folder: Path, number: int, change: Callable[[dict[str, str], str], Any] | None = None) -> None:
+    """Fill a sheet with right answers; ``change`` changes a line, given its task."""
+    tasks = json.loads((folder / "key.json").read_text("utf-8"))["sheets"][f"annotator_{number}.csv"]["tasks"]
+    rows = read(folder / f"annotator_{number}.csv")
+    for row, task in zip(rows, tasks, strict=True):
+        row |= {"rule": f"a rule about {task}", "minutes": "1.5", "correct": "yes"}
+        if change is not None:
+            change(row, task)
+    write(folder / f"annotator_{number}.csv", rows)
+
+
+def test_a_page_has_the_examples_of_the_models(folder: Path) -> None:
+    """Each list has the first k / 2 examples of each label, as a prompt has; the tasks are shuffled and unnamed."""
+    examples, sheets = read_examples(None), json.loads((folder / "key.json").read_text("utf-8"))["sheets"]
+    orders = [sheet["tasks"] for sheet in sheets.values()]
+    assert [sorted(order) for order in orders] == [sorted(TASKS)] * 2
+    assert orders[0] != orders[1] != list(TASKS)
+    for number, (k, order) in enumerate(zip((4, 14), orders, strict=True), 1):
+        page = (folder / f"annotator_{number}.html").read_text("utf-8")
+        shown = [(unescape(text), label) for label, text in re.findall(r"<tr><td>([AB])<td>(.*)", page)]
+        assert shown == [example for task in order for example in few_shot(examples[task], k)]
+        sheet = (folder / f"annotator_{number}.csv").read_text("utf-8-sig")
+        assert not any(task in text for task in TASKS if "_" in task for text in (page, sheet))
+        assert [row["question"] for row in read(folder / f"annotator_{number}.csv")] == list(
+            map(str, range(1, 11))
+        )
+
+
+def test_a_text_is_no_markup(tmp_path: Path) -> None:
+    """Texts are data: a page shows their characters."""
+    examples = {task: [("<b>&amp;", "A"), ("b", "B")] * 2 for task in TASKS}
+    write_sheets(tmp_path / "study", examples, seed=0, ks=[4])
+    assert "<td>&lt;b&gt;&amp;amp;" in (tmp_path / "study" / "annotator_1.html").read_text("utf-8")
+
+
+def test_the_table_counts_rules_identified_in_time(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A rule counts if it was judged right and took at most three minutes; the paper's people are below."""
+    fill(folder, 1)
+
+    def change(row: dict[str, str], task: str) -> None:
+        if task == "rhyme":
+            row["correct"] = "No"
+        if task == "palindrome":
+            row["minutes"] = "3,5"
+        if task == "end_ly":
+            row |= {"rule": "", "minutes": "", "correct": ""}
+        if task == "uppercase":
+            row["minutes"] = "3"
+
+    fill(folder, 2, change)
+    first, second = read_sheets(folder)
+    assert (first.k, sum(first.rules.values())) == (4, 10)
+    assert {task for task, is_identified in second.rules.items() if not is_identified} == {
+        "rhyme", "palindrome", "end_ly"
+    }  # fmt: skip
+    lines = [line.split() for line in output(capsys, "htest", "score", folder).splitlines()]
+    assert lines[1] == ["annotator_1", "10/10", "-", "-", "-"]
+    assert lines[2] == ["annotator_2", "-", "7/10", "-", "-"]
+    assert lines[3:7] == [
+        ["Human", name, "(paper)", *("10/10" if place == n else "-" for place in range(4))]
+        for n, name in enumerate("ABCD")
+    ]
+    assert lines[7][:3] == ["annotator_2:", "not", "identified:"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"correct": ""}, "line 2: correct is ''; compare the rule with key.json, and write yes or no"),
+        ({"correct": "perhaps"}, "line 2: correct is 'perhaps'; compare"),
+        ({"rule": ""}, "line 2: correct is yes, but the rule is empty; write the rule"),
+        ({"minutes": "soon"}, "line 2: minutes is 'soon'; write a number such as 1.5, or nothing"),
+        ({"question": "2"}, "line 3: question 2 occurs twice; remove one line"),
+        ({"question": "11"}, "line 2: question '11' is not one of 1 to 10; restore its number"),
+    ],
+)
+def test_a_wrong_line_is_named(folder: Path, change: dict[str, str], message: str) -> None:
+    """The file, the line and the fix are in one line."""
+    fill(folder, 2)
+    fill(folder, 1, lambda row, task: row.update(change) if row["question"] == "1" else None)
+    with pytest.raises(DataError) as error:
+        read_sheets(folder)
+    assert str(error.value).startswith(f"{folder / 'annotator_1.csv'}: {message}")
+
+
+def test_damaged_files_are_named(folder: Path, tmp_path: Path) -> None:
+    """So are a missing line, a missing column, a missing sheet, and a key that is another file."""
+    fill(folder, 2)
+    rows = read(folder / "annotator_1.csv")
+    write(folder / "annotator_1.csv", rows[:-2])
+    with pytest.raises(DataError, match=r"annotator_1.csv: question 9 is missing \(2 in total\)"):
+        read_sheets(folder)
+    write(folder / "annotator_1.csv", [{k: v for k, v in row.items() if k != "rule"} for row in rows])
+    with pytest.raises(DataError, match=r"annotator_1.csv: no column 'rule'"):
+        read_sheets(folder)
+    (folder / "annotator_1.csv").unlink()
+    with pytest.raises(DataError, match=r"annotator_1.csv: No such file"):
+        read_sheets(folder)
+    for key in ("{}", '{"sheets": {}}', '{"sheets": {"../x.csv": {"k": 4, "tasks": []}}}'):
+        (folder / "key.json").write_text(key, "utf-8")
+        with pytest.raises(DataError, match=r"key.json: .*; restore the original file"):
+            read_sheets(folder)
+
+
+def test_wrong_requests_write_nothing(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Too many or an odd number of examples, and a folder with sheets, are one line each."""
+    for k, message in ((52, "k = 52 needs 26 examples of each label"), (3, "even numbers of at least 2")):
+        assert message in one_error(capsys, "htest", "annotate", "--out", tmp_path / "new", "--k", k)
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(UsageError, match="has sheets already"):
+        write_sheets(folder, read_examples(None), seed=1, ks=[4])
+    assert main(["htest", "annotate", "--out", str(tmp_path / "four")]) == 0
+    assert len(list((tmp_path / "four").iterdir())) == 9

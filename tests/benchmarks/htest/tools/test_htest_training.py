@@ -1,0 +1,249 @@
+"""Fine-tuning on H-TEST's tasks: the rows, a training, and the experiment of Table 8 from the base to the table."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.benchmarks.htest.benchmark import TASKS, continuation
+from pytest_llmprops.benchmarks.htest.tools import training
+from pytest_llmprops.benchmarks.htest.tools.generation import train_prompt
+from pytest_llmprops.benchmarks.htest.tools.training import FineTuning, LabelTask, run_experiment, train_task
+from pytest_llmprops.cli.main import main
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.requests import Chat, Completion
+from pytest_llmprops.models.registry import parse_spec
+from pytest_llmprops.training.task import IGNORED, Settings
+from tests.support.backends import hide, make, save_chat_model, texts
+from tests.support.commands import one_error
+from tests.support.records import recorded, verdicts
+from tests.support.training import Stopped, lines_said, resumed, silent
+
+needs_peft = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in ("torch", "transformers", "accelerate", "peft")),
+    reason="needs the extra 'train'",
+)
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+ROWS = [("a Bee", "A"), ("bees", "B"), ("Cee", "A"), ("dee", "B")]
+
+
+@pytest.fixture(scope="module")
+def chat(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a small chat model."""
+    return save_chat_model(tmp_path_factory.mktemp("chat") / "tiny", positions=4096)
+
+
+def settings_of(**more: Any) -> Settings:
+    """Return the settings of a training of a few seconds, after which a small model writes labels."""
+    values: dict[str, Any] = {
+        **training.DEFAULTS,
+        "learning_rate": 2e-2,
+        "epochs": 15.0,
+        "threads": 1,
+        "batch": 4,
+    }
+    return Settings(**(values | more))
+
+
+@needs_peft
+@pytest.mark.parametrize("kind", ["chat", "completion"])
+def test_only_the_answer_is_trained_on(kind: str, chat: Path) -> None:
+    """The prompt is that of a measurement without examples; the labels are the answer's tokens and the end."""
+    spec = parse_spec(f"hf:{chat}?kind={kind}")
+    task, model = LabelTask(spec, ROWS, ROWS, 4), make(f"hf:{chat}?kind={kind}&device=cpu")
+    model.prepare()
+    for row, (text, label) in zip(task.rows, ROWS, strict=True):
+        place = next(n for n, token in enumerate(row.labels) if token != IGNORED)
+        assert list(row.labels[place:]) == list(row.ids[place:])
+        written = model.tokenizer.decode(row.ids[place:])
+        if kind == "chat":
+            request: Chat | Completion = Chat.user(train_prompt(text))
+            assert written == f"{label}</s>"
+        else:
+            request = Completion(continuation([], text))
+            assert written == f" {label}\n"
+        tokens, start = model.example(request, "x")
+        assert list(row.ids[:place]) == tokens[:start]
+
+
+@needs_peft
+def test_a_trained_model_writes_labels(chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The base writes no label, its adapter one for each question; resumed after a stop, it has the same weights."""
+    monkeypatch.setattr(training, "HELD_OUT", 8)
+    options = FineTuning(f"hf:{chat}", items=16, rank=4)
+
+    def train(folder: Path, say: Callable[[str], object]) -> bytes:
+        train_task(options, "uppercase", settings_of(), folder, say=say)
+        return (folder / "adapter_model.safetensors").read_bytes()
+
+    whole, parts, said = resumed(train, tmp_path, 1)
+    assert whole == parts
+    assert "continuing from step 20" in said
+    questions = [Chat.user(train_prompt(text), max_tokens=5, temperature=0.0) for text, _ in ROWS]
+    assert not {"A", "B"} & set(texts(make(f"hf:{chat}?device=cpu").chat(questions)))
+    assert set(texts(make(f"hf:{tmp_path / 'whole'}?device=cpu").chat(questions))) <= {"A", "B"}
+    record = json.loads((tmp_path / "whole" / "training.json").read_text("utf-8"))
+    assert record["description"]["options"] == {"task": "uppercase", "items": 16, "rank": 4, "revision": None}
+    assert (record["description"]["base"], record["training"]["steps"]) == (str(chat), 60)
+    assert [row["file"] for row in record["scores"]] == ["held-out part"]
+
+
+@needs_peft
+def test_the_last_checkpoint_is_kept(chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The score of the held-out items chooses nothing: the paper trains for three epochs."""
+    scores = iter([{"accuracy": value} for value in (0.9, 0.6, 0.5)])
+    monkeypatch.setattr(LabelTask, "evaluate", lambda self, network: next(scores))
+    train_task(
+        FineTuning(f"hf:{chat}", items=8, rank=2), "rhyme", settings_of(epochs=3), tmp_path / "m", say=silent
+    )
+    record = json.loads((tmp_path / "m" / "training.json").read_text("utf-8"))
+    assert record["scores"][0]["accuracy"] == 0.5
+
+
+class Recorded:
+    """A training and a measurement that only write what they were asked for, until a stop."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
+        self.done: list[str] = []
+        self.specs: list[str] = []
+        self._stop = stop
+        monkeypatch.setattr(training, "train_task", self._train)
+        monkeypatch.setattr(training, "require_packages", lambda *names: None)
+
+    def _train(self, options: FineTuning, task: str, settings: Settings, out: Path, **more: Any) -> None:
+        self._step(f"train {task} {settings.seed}")
+
+    def measure(self, benchmark: str, spec: str, run: Path, arguments: Sequence[str]) -> None:
+        self._step(f"measure {run.name}")
+        self.specs.append(spec)
+        recorded(run, verdicts("rhyme", 1, 1, benchmark=benchmark))
+
+    def _step(self, name: str) -> None:
+        if len(self.done) == self._stop:
+            self._stop = -1
+            raise Stopped
+        self.done.append(name)
+
+
+def test_experiment_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The base is measured once; after a stop, only what is missing is trained and measured."""
+    steps = Recorded(monkeypatch, stop=4)
+    options = FineTuning("hf:org/base?revision=abc&dtype=float32", tasks=["rhyme", "end_ly"], seeds=2)
+    settings, out = Settings(seed=3), tmp_path / "out"
+    written: list[int] = []
+
+    def run(options: FineTuning = options, settings: Settings = settings) -> None:
+        measured_by, count = steps.measure, lambda runs: written.append(len(runs))
+        run_experiment(options, settings, out, written=count, say=silent, measured_by=measured_by)
+
+    with pytest.raises(Stopped):
+        run()
+    assert steps.done == ["measure original", "train rhyme 3", "measure rhyme-seed3", "train rhyme 4"]
+    run()
+    assert steps.done[4:] == [
+        "train rhyme 4", "measure rhyme-seed4", "train end_ly 3", "measure end_ly-seed3", "train end_ly 4",
+        "measure end_ly-seed4",
+    ]  # fmt: skip
+    assert steps.specs[0] == "hf:org/base?revision=abc&dtype=float32"
+    assert steps.specs[1] == f"hf:{out / 'models' / 'rhyme-seed3'}?dtype=float32"
+    assert written == [1, 2, 1, 2, 3, 4, 5]
+    changes = r"other settings: items: recorded 1000, given 8; epochs: recorded 3\.0, given 2\.0\. Repeat"
+    with pytest.raises(UsageError, match=changes):
+        run(replace(options, items=8), replace(settings, epochs=2.0))
+    run()
+    assert len(steps.done) == 10
+
+
+@needs_peft
+def test_from_the_base_to_the_table(chat: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command measures, trains, measures again and writes table, CSV and figure; repeated, it only prints."""
+    out = tmp_path / "out"
+    words = [
+        "htest",
+        "train",
+        "--model",
+        f"hf:{chat}",
+        "--out",
+        out,
+        "--task",
+        "uppercase",
+        "--items",
+        8,
+        "--k",
+        4,
+    ]
+    words += ["--limit", 1, "--epochs", 1, "--threads", 1, "--rank", 2, "--seed", 2]
+    assert main([str(word) for word in words]) == 0
+    first = capsys.readouterr().out
+    assert first.index("original: measuring") < first.index("uppercase-seed2: training")
+    assert {path.name for path in out.iterdir()} == {
+        "models", "runs", "figures", "table.md", "table.csv", "training.json"
+    }  # fmt: skip
+    with open(out / "table.csv", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["model"] == "tiny"]
+    assert [(row["fine_tuned_on"], row["seed"], row["items"], row["epochs"]) for row in rows] == [
+        *[("original", "", "", "")] * 11, *[("uppercase", "2", "8", "1")] * 11
+    ]  # fmt: skip
+    assert [row["task"] for row in rows[:11]] == [*TASKS, "average"]
+    facts = json.loads((out / "runs" / "uppercase-seed2" / "run.json").read_text("utf-8"))
+    assert facts["protocols"]["htest"]["name"] == "paper"
+    assert facts["protocols"]["htest"]["settings"]["k"] == 4
+    assert facts["models"]["uppercase-seed2"]["identity"]["adapter_sha256"]
+    assert main([str(word) for word in words]) == 0
+    again = capsys.readouterr().out
+    assert "measuring" not in again
+    assert again.strip() in first
+    other = one_error(capsys, *words, "--items", 10, "--k", 14)
+    assert "items: recorded 8, given 10; k: recorded 4, given 14. Repeat" in other
+
+
+@needs_peft
+def test_the_plan_writes_nothing(chat: Path, tmp_path: Path) -> None:
+    """It says how many trainings there are, and the steps and trained parameters of one."""
+    said, say = lines_said()
+    options = FineTuning(f"hf:{chat}", tasks=["rhyme", "end_ly"], seeds=3, items=16, rank=2)
+    run_experiment(options, settings_of(epochs=3), tmp_path / "out", written=len, plan=True, say=say)
+    assert said[0] == "6 trainings; the first one:"
+    assert "12 steps in 3 epochs" in "\n".join(said)
+    assert "of them trained" in "\n".join(said)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model", "fake:echo"], "--model fake:echo: only models of transformers can be trained; give hf:"),
+        (
+            ["--model", "hf:x?quantization=4bit"],
+            "'quantization' is not supported here; a training takes batch, dtype",
+        ),
+        (["--model", "hf:x", "--task", "rime"], "unknown H-TEST task 'rime'"),
+        (["--model", "hf:x", "--items", "0"], "--items must be at least 1, not 0"),
+        (["--model", "hf:x", "--items", "41"], "n is 41; choose an even number of at least 2"),
+        (["--model", "hf:x", "--epochs", "0"], "--epochs must be above 0"),
+        (["--model", "hf:x", "--data", "."], "no items to exclude"),
+    ],
+)
+def test_errors_are_one_line(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each is one line, and nothing is written."""
+    assert message in one_error(capsys, "htest", "train", "--out", tmp_path / "out", *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_its_package_the_command_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line names the package and how to install it."""
+    hide(monkeypatch, "peft")
+    line = one_error(capsys, "htest", "train", "--model", "hf:x", "--out", tmp_path / "out")
+    assert "needs the package 'peft': pip install 'pytest-llmprops[train]'" in line
+    assert not (tmp_path / "out").exists()
