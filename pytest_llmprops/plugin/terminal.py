@@ -329,7 +329,8 @@ def write_not_served(reporter: Any, session: LLMSession, collection: CollectionM
         for model, items in numbers.items():
             reporter.write_line(f"llmprops: not served: {items} {name} items (by {model})")
     chosen, names = session.config.option.keyword, {*selections, *collection.selection}
-    if chosen and names and not collection.items and not any(not_served.values()):
+    has_items = bool(collection.items or session.collection.selected)
+    if chosen and names and not has_items and not any(not_served.values()):
         # With workers, only they know the tasks.
         tasks = sorted({item.task for one in selections.values() for item in one.available})
         words = [word for word in re.findall(r"[\w/]+", chosen) if word not in ("and", "or", "not")]

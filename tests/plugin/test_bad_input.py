@@ -349,6 +349,8 @@ def test_a_keyword_that_matches_no_task_names_the_tasks(run: Runner) -> None:
     assert done.code == 5
     line = _one_line(done, "no item matches -k palindrom3; the tasks are end_ly, ", codes=(5,))
     assert line.endswith("uppercase; did you mean palindrome?")
+    planned = run(HTEST, "--model", "fake:echo", "-k", "palindrome", "--llm-plan", "-n", "0")
+    assert "no item matches" not in planned.output
 
 
 def test_records_are_in_the_folder_of_the_command(run: Runner, tmp_path: Path) -> None:
