@@ -367,6 +367,11 @@ def test_paper_has_intervals_and_whole_tables(show: Open, browser_page: Any) -> 
         assert interval.evaluate("(line) => getComputedStyle(line).stroke") != "none"
     assert page.locator(".detail .side").all_inner_texts()[0].startswith("Baseline: old")
     assert not page.locator(".tools").first.is_visible()
+    # Without a chosen tab, the first 50 of all items are not printed.
+    page = show(address="#items?tab=all")
+    page.emulate_media(media="print")
+    assert not page.locator("#list").is_visible()
+    assert page.pdf(format="A4").count(b"/Type /Page\n") <= 8
 
 
 def test_twelve_thousand_items_of_two_runs(browser_page: Any, tmp_path: Path) -> None:
