@@ -84,13 +84,21 @@ class Board:
 def boards_of(
     measurements: Sequence[Measurement], comparisons: Comparisons, read: Callable[[SiteRun], Run]
 ) -> list[Board]:
-    """Return the tables of one benchmark: first that with the most models, then the newest.
+    """Return the tables of one benchmark: first those of runs of all items, of them that with the most models.
 
     :param read: returns a run with its verdicts.
     """
     groups = comparable(measurements, deviations=False)
-    groups.sort(key=lambda g: (len({m.model for m in g}), _items(g[-1]), g[-1].order), reverse=True)
+    groups.sort(
+        key=lambda g: (_is_whole(g[-1]), len({m.model for m in g}), _items(g[-1]), g[-1].order), reverse=True
+    )
     return [_board(group, groups[0], comparisons, read) for group in groups]
+
+
+def _is_whole(m: Measurement) -> bool:
+    """Return True if the run measured all items of the benchmark; records of earlier versions do not say."""
+    counts = m.facts.selection.get(m.benchmark)
+    return counts is None or counts["items"] >= counts["of"]
 
 
 def _items(m: Measurement) -> int:

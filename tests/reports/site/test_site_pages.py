@@ -223,11 +223,15 @@ def test_drift_is_the_title(show: Open) -> None:
     page = show("drift")
     title = "drifting changed: 1 of 4 comparisons with earlier runs shows a drop or a gain."
     assert page.locator("h1").inner_text() == title
-    row = page.get_by_role("region", name="Runs of drifting, table").locator("tbody tr").first
+    row = page.get_by_role("region", name="Changes of drifting, table").locator("tbody tr").first
     assert row.inner_text().split("\t") == [
         "2026-01-11 → 2026-01-21", "Homophones", "1", "drop", "−20.0 (−29.2 to −11.2)", "20", "0",
         "served as drifting-0613 → drifting-1106",
     ]  # fmt: skip
+    # Comparisons without a change are folded.
+    folded = page.locator("details", has_text="3 comparisons without a change")
+    assert folded.locator("tbody tr").count() == 3
+    assert not folded.locator("tbody tr").first.is_visible()
 
 
 def test_the_site_works_under_a_sub_path(show: Open, site: Path) -> None:

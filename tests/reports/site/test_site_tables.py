@@ -98,6 +98,16 @@ def test_controls_are_apart_and_printed_figures_are_beside(tables: list[Board]) 
     assert all(row.share is not None and row.share.n == 100 for row in board.rows)
 
 
+def test_runs_of_all_items_come_before_small_ones(tmp_path: Path) -> None:
+    """One model on all items is shown before two models on a part of them."""
+    for name, size in (("one", 5), ("two", 5), ("whole", 50)):
+        rows = verdicts("add", size - 1, 1, model=name)
+        recorded(tmp_path / "runs" / name, rows, selection={"sums": {"items": size, "of": 50}})
+    first, second = boards(tmp_path / "runs")["sums"]
+    assert [row.label for row in first.rows] == ["whole"]
+    assert len(second.rows) == 2
+
+
 def test_repeats_are_named(tmp_path: Path) -> None:
     """A run with several samples of an item is not in the table of those with one, and shows their number."""
     once = verdicts("add", 8, 2, model="once")
