@@ -107,9 +107,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker(MARKER)
-    name = next((name for name in ("verdict", "search") if name in metafunc.fixturenames), None)
     if marker is None:
         return
+    from pytest_llmprops.plugin.markers import argument_of
+
+    name = argument_of(metafunc)
     if name is None:
         # The mark of a class or a module may apply to other functions, too.
         if marker in metafunc.definition.own_markers:

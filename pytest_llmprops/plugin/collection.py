@@ -23,6 +23,7 @@ from pytest_llmprops.plugin.cases import Cases, Selection, within_limit
 from pytest_llmprops.plugin.light_items import UNIT, cases_in, module_of, possible_tasks, set_unit
 from pytest_llmprops.plugin.markers import (
     Unreadable,
+    argument_of,
     benchmark_of,
     case_name_of,
     cases_on_command_line,
@@ -217,7 +218,7 @@ class Collection:
         except UsageError as error:
             # With the name of the function: pytest-xdist shows equal errors of several files once.
             raise pytest.Collector.CollectError(f"{metafunc.definition.nodeid}: {error}") from None
-        is_search = "verdict" not in metafunc.fixturenames
+        is_search = argument_of(metafunc) == "search"
         if is_search and self._is_left_out(metafunc, marker, selection):
             self._left_out.add(metafunc.definition.nodeid)
             parametrize_skipped(metafunc, "search", "not-searched", "")
@@ -504,8 +505,7 @@ class Collection:
 
 
 def _skip(metafunc: pytest.Metafunc, reason: str) -> None:
-    fixture = "verdict" if "verdict" in metafunc.fixturenames else "search"
-    parametrize_skipped(metafunc, fixture, "not-served", reason)
+    parametrize_skipped(metafunc, argument_of(metafunc) or "verdict", "not-served", reason)
 
 
 def _keywords(unit: Unit | None) -> set[str]:

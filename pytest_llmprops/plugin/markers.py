@@ -19,6 +19,16 @@ from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import UsageError
 
 
+def argument_of(metafunc: pytest.Metafunc) -> str | None:
+    """Return the fixture that a function is about, ``verdict`` or ``search``; None if it has neither.
+
+    An autouse fixture that takes ``verdict`` does not make a search a measurement.
+    """
+    own = inspect.signature(metafunc.function).parameters
+    names = ("verdict", "search")
+    return next((name for places in (own, metafunc.fixturenames) for name in names if name in places), None)
+
+
 def benchmark_of(marker: pytest.Mark) -> str | type[Benchmark]:
     """Return the name or class of the marker's benchmark.
 
@@ -96,7 +106,7 @@ class Unreadable:
 
 def parametrize_unreadable(metafunc: pytest.Metafunc, unreadable: Unreadable) -> None:
     """Give the marked function one case, which fails in its setup."""
-    fixture = "verdict" if "verdict" in metafunc.fixturenames else "search"
+    fixture = argument_of(metafunc) or "verdict"
     metafunc.parametrize(fixture, [unreadable], indirect=True, ids=[_UNREADABLE])
 
 

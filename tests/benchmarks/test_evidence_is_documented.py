@@ -84,7 +84,7 @@ def test_edited_items(run: Runner) -> None:
         *suites, "--rootdir", str(run.folder), "--model", f"fake:call?file={run.folder / 'says_a.py'}", *edits,
         "--llm-limit", "1", "-k", "uppercase or (en and asked) or (af/know and not translate) or explicit/01",
     )  # fmt: skip
-    section = PAGE.split("# Evidence\n")[1].split("\n### ")[0]
+    section = PAGE.split("# Evidence\n")[1].split("\n## ")[0]
     rows = {
         name: set(re.findall(r"`(\w+)`", row)) for name, row in re.findall(r"\| `(\w+)` \|(.+)\|", section)
     }

@@ -20,7 +20,7 @@ from pytest_llmprops import BackendError, Benchmark, Item, Protocol, Reply
 from pytest_llmprops.core.requests import Request
 from pytest_llmprops.engine.evaluator import Asking, Case
 from pytest_llmprops.plugin.searching import Search
-from tests.support.allure import results, texts
+from tests.support.allure import results_by_item, texts
 from tests.support.runs import DEFAULT_PLUGINS, ROOT, Finished, Runner
 from tests.support.terminal import on_terminal
 
@@ -488,7 +488,7 @@ def test_allure_and_junit_show_the_counterexample(project: Project) -> None:
     properties = {p.get("name"): p.get("value") for p in own.iter("property")}
     assert int(properties["llmprops.search.examples"] or 0) > 0
     assert "culprits" in (properties["llmprops.search.counterexample"] or "")
-    by_name = results(folder)
+    by_name = results_by_item(folder)
     result = by_name["oracle/own/0001 · linearity search"]
     assert result["status"] == "failed"
     assert "counterexample: 2 of 6" in result["statusDetails"]["message"]
@@ -512,7 +512,7 @@ def test_allure_has_a_category_of_counterexamples(project: Project, failures: st
     assert len(searches(done)) == 2
     categories = json.loads((folder / "categories.json").read_text(encoding="utf-8"))
     matching = {}
-    for name, result in results(folder).items():
+    for name, result in results_by_item(folder).items():
         said = result.get("statusDetails", {}).get("message", "")
         matching[name] = [
             category["name"]
