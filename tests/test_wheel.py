@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,10 @@ def test_package_is_the_wheel(installed: Environment) -> None:
     """The environment imports the wheel, not the checkout."""
     file = installed("-c", "import pytest_llmprops; print(pytest_llmprops.__file__)")
     assert Path(file.strip()).is_relative_to(installed.packages)
+    # `uvx pytest-llmprops` runs the program of the package's name.
+    program = installed.python.with_name("pytest-llmprops")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("pytest-llmprops ")
 
 
 def test_wheel_has_all_suites_and_their_data(installed: Environment) -> None:
