@@ -286,7 +286,8 @@ def spanish() -> Language:
     measure = sound_distance("es")
 
     def likelihood(spelling: str, answer: str) -> float:
-        if measure(spelling, answer).distance > GENERATED_DISTANCE:
+        # A reader cannot tell which y of "ladryyo" (ladrillo) is the vowel.
+        if "yy" in spelling or measure(spelling, answer).distance > GENERATED_DISTANCE:
             return 0.0
         return ODD_SPELLING ** len(_ODD_SPANISH.findall(spelling))
 
