@@ -246,7 +246,10 @@ def test_known_translations_are_given() -> None:
     """
     (plane,) = generate("es", n=1, seed=1, sources=[Source("Un avión de PLANE")])
     (boss,) = generate("es", n=1, seed=1, sources=[Source("Un capataz", "capataz", "foreman")])
+    (violet,) = generate("es", n=1, seed=1, sources=[Source("El violeta", "violeta", "violet/purple")])
     assert (plane["answer_english"], boss["answer_english"]) == ("airplane", "foreman")
+    # Only the answer contains "violet", and the item does not show it.
+    assert violet["answer_english"] == "violet/purple"
     for text in ("Un anillo de RING", "Un capataz"):
         with pytest.raises(UsageError, match=r"only 0 of 1 .* its English translation"):
             generate("es", n=1, seed=1, sources=[Source(text)])
