@@ -211,6 +211,8 @@ def _pools(word: str, lexicon: Lexicon) -> list[list[str]] | None:
 
 #: Replacement characters are among this many most frequent ones, and among the 3,755 of GB 2312 level 1.
 _COMMON = 3000
+#: pypinyin reads them as shuí, lǜ, shén and cān, but many readers say shéi, shuài, shí and shēn.
+_READ_OTHERWISE = "谁率什参"
 
 
 @lru_cache(maxsize=1)
@@ -245,13 +247,17 @@ def load_lexicon() -> Lexicon:
 
 
 def _common_characters(frequencies: dict[str, int]) -> list[str]:
-    """Return the most frequent characters of the dictionary's words, most frequent first."""
+    """Return the most frequent characters of the dictionary's words, most frequent first, except misread ones."""
     counts: Counter[str] = Counter()
     for word, frequency in frequencies.items():
         for character in word:
             counts[character] += frequency
     ranked = sorted(counts, key=lambda character: (-counts[character], character))
-    return [character for character in ranked[:_COMMON] if _is_level_1(character)]
+    return [
+        character
+        for character in ranked[:_COMMON]
+        if _is_level_1(character) and character not in _READ_OTHERWISE
+    ]
 
 
 def _is_level_1(character: str) -> bool:

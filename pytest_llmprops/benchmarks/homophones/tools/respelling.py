@@ -286,7 +286,8 @@ def spanish() -> Language:
     measure = sound_distance("es")
 
     def likelihood(spelling: str, answer: str) -> float:
-        if measure(spelling, answer).distance > GENERATED_DISTANCE:
+        # A reader cannot tell which y of "ladryyo" (ladrillo) is the vowel.
+        if "yy" in spelling or measure(spelling, answer).distance > GENERATED_DISTANCE:
             return 0.0
         return ODD_SPELLING ** len(_ODD_SPANISH.findall(spelling))
 
@@ -438,8 +439,9 @@ def generate_items(
 
     def item(source: Source, answer: str) -> GeneratedItem | None:
         english = source.english if answer == source.answer else ""
+        replaced = re.compile(rf"(?<!\w){re.escape(answer)}(?!\w)")
         if translations is not None:
-            english = _unseen(english or translations.get(answer, ""), source.text)
+            english = _unseen(english or translations.get(answer, ""), replaced.sub("", source.text))
         word = answer.lower()
         if word in used or (translations is not None and not english):
             return None
@@ -449,8 +451,12 @@ def generate_items(
         respelling = respell(word, language, rng=rng, avoid=avoid)
         if respelling is None:
             return None
+        changed = replaced.sub(respelling.word, source.text)
+        if translations is not None:
+            english = _unseen(english, changed)
+            if not english:
+                return None
         used.update((word, respelling.word))
-        changed = re.sub(rf"(?<!\w){re.escape(answer)}(?!\w)", respelling.word, source.text)
         return GeneratedItem(changed, respelling.word, answer, english)
 
     while waiting and len(items) < n:

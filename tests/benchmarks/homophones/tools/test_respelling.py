@@ -219,6 +219,14 @@ def test_respelling_never_contains_the_answer() -> None:
     assert all(respelled is not None and "ú" in respelled.word for respelled in accented)
 
 
+def test_spanish_respellings_have_no_double_y() -> None:
+    """Nobody can tell which *y* of *ladryyo* (ladrillo) is the vowel: it is unlikely, and *ladriyo* is chosen."""
+    assert spanish().likelihood("ladryyo", "ladrillo") == 0
+    assert spanish().likelihood("ladriyo", "ladrillo") > 0
+    words = {made.word for seed in range(9) if (made := respell("ladrillo", spanish(), rng=generator(seed)))}
+    assert words == {"ladriyo"}
+
+
 def test_restore() -> None:
     """The answer replaces the word as a whole word in any case; any other number of occurrences than one is
     an error.
@@ -238,7 +246,10 @@ def test_known_translations_are_given() -> None:
     """
     (plane,) = generate("es", n=1, seed=1, sources=[Source("Un avión de PLANE")])
     (boss,) = generate("es", n=1, seed=1, sources=[Source("Un capataz", "capataz", "foreman")])
+    (violet,) = generate("es", n=1, seed=1, sources=[Source("El violeta", "violeta", "violet/purple")])
     assert (plane["answer_english"], boss["answer_english"]) == ("airplane", "foreman")
+    # Only the answer contains "violet", and the item does not show it.
+    assert violet["answer_english"] == "violet/purple"
     for text in ("Un anillo de RING", "Un capataz"):
         with pytest.raises(UsageError, match=r"only 0 of 1 .* its English translation"):
             generate("es", n=1, seed=1, sources=[Source(text)])
