@@ -17,16 +17,7 @@ from pytest_llmprops.benchmark_registry import find_benchmark, is_registered
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import UsageError
-
-
-def argument_of(metafunc: pytest.Metafunc) -> str | None:
-    """Return the fixture that a function is about, ``verdict`` or ``search``; None if it has neither.
-
-    An autouse fixture that takes ``verdict`` does not make a search a measurement.
-    """
-    own = inspect.signature(metafunc.function).parameters
-    names = ("verdict", "search")
-    return next((name for places in (own, metafunc.fixturenames) for name in names if name in places), None)
+from pytest_llmprops.plugin.options import argument_of
 
 
 def benchmark_of(marker: pytest.Mark) -> str | type[Benchmark]:
