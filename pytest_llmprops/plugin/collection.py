@@ -18,7 +18,7 @@ from pytest_llmprops.core.run_metadata import ModelMetadata, ProtocolMetadata, R
 from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMetadata, PhasesRead
 from pytest_llmprops.data.whole_files import write_text
 from pytest_llmprops.engine.evaluator import Case, CaseGroup, CaseKey, Unit
-from pytest_llmprops.plugin import argument_of, light_items
+from pytest_llmprops.plugin import light_items
 from pytest_llmprops.plugin.cases import Cases, Selection, within_limit
 from pytest_llmprops.plugin.light_items import UNIT, cases_in, module_of, possible_tasks, set_unit
 from pytest_llmprops.plugin.markers import (
@@ -35,7 +35,7 @@ from pytest_llmprops.plugin.markers import (
     unreadable_item,
     unreadable_of,
 )
-from pytest_llmprops.plugin.options import RunOptions
+from pytest_llmprops.plugin.options import RunOptions, argument_of
 
 if TYPE_CHECKING:
     from pytest_llmprops.plugin.gating import Gating, SequentialSchedule
