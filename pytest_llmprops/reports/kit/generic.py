@@ -260,13 +260,7 @@ def change_cells(measured: Measured, place: Place, *, is_brief: bool = False) ->
     :param is_brief: leave out which drop is ruled out.
     """
     first, second = measured.series
-    # The first series' records have the tasks of the second: a task may depend on the answer.
-    before, after = (
-        [r for r in records if place_of(r) == place]
-        for records in (measured.aligned(first, second), measured.records(second))
-    )
-    pairs = pair_records(before, after).pairs
-    result = judge_pairs(pairs, lambda benchmark: measured.is_cluster_weighted)
+    pairs, result = measured.changes.get(place, ((), None))
     if result is None:
         change = Cell("no common items")
     else:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.core.items import Placed, cluster_means
 from pytest_llmprops.core.metrics import Place, items_of, samples_of
@@ -18,8 +18,11 @@ from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.reports.kit.blocks import file_names, visible
 from pytest_llmprops.runs.benchmark_metadata import facts_of, tasks_by_answer
-from pytest_llmprops.runs.pairs import with_tasks_of
+from pytest_llmprops.runs.pairs import Pair, judge_pairs, pair_records, with_tasks_of
 from pytest_llmprops.runs.reader import Run
+
+if TYPE_CHECKING:
+    from pytest_llmprops.core.comparison import PairedResult
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,21 @@ class Measured:
         """Return the records of ``first``, each with the task that the same item has in ``second``."""
         decided = tasks_by_answer(*(s.run.facts for s in self.series))
         return with_tasks_of(self.records(first), self.records(second), decided)
+
+    @cached_property
+    def changes(self) -> Mapping[Place, tuple[Sequence[Pair], PairedResult | None]]:
+        """On each place, the pairs of the items that two series have in common, and what they show; None without any.
+
+        The first series' records have the tasks of the second: a task may depend on the answer.
+        """
+        first, second = self.series
+        grouped: dict[Place, tuple[list[VerdictRecord], list[VerdictRecord]]] = {}
+        for side, records in enumerate((self.aligned(first, second), self.records(second))):
+            for record in records:
+                grouped.setdefault(place_of(record), ([], []))[side].append(record)
+        paired = {place: pair_records(before, after).pairs for place, (before, after) in grouped.items()}
+        by_cluster = self.is_cluster_weighted
+        return {place: (pairs, judge_pairs(pairs, lambda _: by_cluster)) for place, pairs in paired.items()}
 
     @property
     def headline_tasks(self) -> list[str]:
