@@ -37,13 +37,14 @@ NO_HASHES_IN_SCHEMA_1 = (
 )
 
 
-def file_hashes(folder: Path) -> dict[str, str]:
+def file_hashes(folder: Path, names: Sequence[str] = (VERDICTS, REQUESTS)) -> dict[str, str]:
     """Return the sha256 of the verdicts and of the requests of a record, by file name; missing files are left out.
 
+    :param names: the files to read.
     :raises DataError: if a file cannot be read.
     """
     hashes = {}
-    for name in (VERDICTS, REQUESTS):
+    for name in names:
         try:
             with open_record_file(folder / name) as file:
                 hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()

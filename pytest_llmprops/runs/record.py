@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.record_schema import FILES
 from pytest_llmprops.core.records import KeyPlaces, SearchCounts, SearchRecord, VerdictKey, VerdictRecord
 from pytest_llmprops.core.run_metadata import GitState, RunMetadata
@@ -253,9 +253,8 @@ class RunRecord:
     def is_changed(self) -> bool:
         """True if the file has other lines than those that were added."""
         try:
-            with open_record_file(self.folder / VERDICTS) as file:
-                return hashlib.file_digest(file, "sha256").digest() != self._digest.digest()
-        except OSError:
+            return file_hashes(self.folder, [VERDICTS]).get(VERDICTS) != self._digest.hexdigest()
+        except DataError:
             return True
 
     def add(self, record: VerdictRecord) -> None:
@@ -334,7 +333,7 @@ class RunRecord:
 
         The hash of the verdicts is that of the lines that were added, so that a change of the file is seen.
         """
-        files = {**file_hashes(self.folder), VERDICTS: self._digest.hexdigest()}
+        files = {VERDICTS: self._digest.hexdigest(), **file_hashes(self.folder, [REQUESTS])}
         # The clock may have been set back during the run.
         return replace(facts, finished=max(utc_now(), facts.started or ""), files=files)
 
