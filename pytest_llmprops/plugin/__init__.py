@@ -109,7 +109,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker(MARKER)
     if marker is None:
         return
-    from pytest_llmprops.plugin.options import argument_of
+    from pytest_llmprops.plugin.markers import argument_of
 
     name = argument_of(metafunc)
     if name is None:

@@ -23,6 +23,7 @@ from pytest_llmprops.plugin.cases import Cases, Selection, within_limit
 from pytest_llmprops.plugin.light_items import UNIT, cases_in, module_of, possible_tasks, set_unit
 from pytest_llmprops.plugin.markers import (
     Unreadable,
+    argument_of,
     benchmark_of,
     case_name_of,
     cases_on_command_line,
@@ -35,7 +36,7 @@ from pytest_llmprops.plugin.markers import (
     unreadable_item,
     unreadable_of,
 )
-from pytest_llmprops.plugin.options import RunOptions, argument_of
+from pytest_llmprops.plugin.options import RunOptions
 
 if TYPE_CHECKING:
     from pytest_llmprops.plugin.gating import Gating, SequentialSchedule

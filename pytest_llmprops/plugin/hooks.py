@@ -73,7 +73,7 @@ class CaseHooks:
         # After the trial call: the modules of the SDK, which stay, are ignored in the collections at the end.
         freeze_objects()
         if self._session.is_worker and len(session.items) >= MANY_CASES:
-            ForgottenReports.of(session.config)
+            forget_reports(session.config)
         self._session.begin(session)
         return result
 
@@ -144,27 +144,28 @@ class CaseHooks:
         output[MESSAGES] = self._session.summary().to_json()
 
 
-class ForgottenReports(dict[str, list[Any]]):
-    """In a worker, the lists of reports of pytest's terminal reporter, which prints nothing there: always empty.
-
-    It keeps each report, which takes a kilobyte.
-    """
+class _NoReports(dict[str, list[Any]]):
+    """Lists of reports that are always empty."""
 
     def setdefault(self, key: str, default: list[Any] | None = None) -> list[Any]:
         return []
 
-    @classmethod
-    def of(cls, config: pytest.Config) -> None:
-        """Let the reporter keep nothing from here on."""
-        reporter = config.pluginmanager.get_plugin("terminalreporter")
-        if reporter is not None:
-            reporter.stats = cls(reporter.stats)
-            config.pluginmanager.register(cls(), "llmprops-forgotten-reports")
 
+class _NoStatus:
+    """Answers with neither a letter nor a word, so that the terminal reporter does not keep the id of a report."""
+
+    # First: pytest's hook for subtests keeps the id, too.
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self) -> tuple[str, str, str]:
-        # Without a letter and a word, the reporter does not keep the id. Pytest's hook for subtests keeps it, too.
         return "", "", ""
+
+
+def forget_reports(config: pytest.Config) -> None:
+    """Let pytest's terminal reporter of a worker, which prints nothing, keep no report, which takes a kilobyte."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.stats = _NoReports(reporter.stats)
+        config.pluginmanager.register(_NoStatus(), "llmprops-forgotten-reports")
 
 
 def start(config: pytest.Config) -> LLMSession:

@@ -15,9 +15,17 @@ import pytest
 
 from pytest_llmprops.benchmark_registry import find_benchmark, is_registered
 from pytest_llmprops.core.benchmark import Benchmark
-from pytest_llmprops.core.contracts import fault_line
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.plugin.options import argument_of
+
+
+def argument_of(metafunc: pytest.Metafunc) -> str | None:
+    """Return the fixture that a function is about, ``verdict`` or ``search``; None if it has neither.
+
+    An autouse fixture that takes ``verdict`` does not make a search a measurement.
+    """
+    own = inspect.signature(metafunc.function).parameters
+    names = ("verdict", "search")
+    return next((name for places in (own, metafunc.fixturenames) for name in names if name in places), None)
 
 
 def benchmark_of(marker: pytest.Mark) -> str | type[Benchmark]:
@@ -178,6 +186,9 @@ def load_benchmarks(
         except KeyboardInterrupt:
             raise
         except BaseException as fault:
+            # Imports asyncio, which a session without a model does not need.
+            from pytest_llmprops.core.contracts import fault_line
+
             problems.append(
                 f"{name}: its metrics are missing, because {Path(test_file).name} cannot be imported a second time:"
                 f" {fault_line(fault)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import re
@@ -606,16 +605,6 @@ def plain_option(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: plain_option(part) for name, part in value.items()}
     return list(map(plain_option, value)) if isinstance(value, tuple) else value
-
-
-def argument_of(metafunc: pytest.Metafunc) -> str | None:
-    """Return the fixture that a function is about, ``verdict`` or ``search``; None if it has neither.
-
-    An autouse fixture that takes ``verdict`` does not make a search a measurement.
-    """
-    own = inspect.signature(metafunc.function).parameters
-    names = ("verdict", "search")
-    return next((name for places in (own, metafunc.fixturenames) for name in names if name in places), None)
 
 
 def add_options(parser: pytest.Parser) -> None:
