@@ -55,6 +55,11 @@ def add_seed_and_number(command: argparse.ArgumentParser, *, number: int) -> Non
     command.add_argument(
         "--n", type=int, default=number, metavar="N", help=f"number of items (default: {number})"
     )
+    add_seed_and_out(command)
+
+
+def add_seed_and_out(command: argparse.ArgumentParser) -> None:
+    """Add ``--seed`` and ``--out`` to a command that draws what it writes."""
     command.add_argument(
         "--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)"
     )

@@ -222,7 +222,7 @@ EDITS: Mapping[str, Edit] = {
 
 
 def neutral_edits(text: str) -> Mapping[str, str]:
-    """Return the edited sentences by the name of the edit, for the edits that fit the sentence."""
+    """Return the edited sentences by the name of the edit, for the edits that fit the sentence, in their order."""
     edits = ((name, edit(text)) for name, edit in EDITS.items())
     return {name: edited for name, edited in edits if edited is not None}
 

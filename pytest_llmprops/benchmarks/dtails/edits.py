@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from pytest_llmprops.core.benchmark import Ask
-from pytest_llmprops.core.neutral_edits import EDITS, edited, neutral_edits
+from pytest_llmprops.core.neutral_edits import edited, neutral_edits
 from pytest_llmprops.core.searches import Edits, Point, Variant, exchange_sizes, exchanged
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.core.verdicts import Verdict
@@ -66,7 +66,7 @@ class DtailsEdits(Edits):
         count = len(self._order) - 1
         order, pairs = exchanged(self._order, point[:count])
         names = [name for name, choice in zip(self._names, point[count:], strict=True) if choice]
-        sentence = edited(self._sentence, [name for name in EDITS if name in names])
+        sentence = edited(self._sentence, names)
         shown = [self._variations[index] for index in order]
         edits = [f"listed as {', '.join(shown)}"] if pairs else []
         edits += [f"neutral edit: {name}" for name in names]

@@ -21,7 +21,7 @@ from functools import cached_property
 from pytest_llmprops.benchmarks.homophones.items import is_in
 from pytest_llmprops.core.benchmark import Ask
 from pytest_llmprops.core.items import Item
-from pytest_llmprops.core.neutral_edits import EDITS, edited, neutral_edits
+from pytest_llmprops.core.neutral_edits import edited, neutral_edits
 from pytest_llmprops.core.searches import Edits, Point, Variant
 from pytest_llmprops.core.verdicts import Verdict
 
@@ -82,7 +82,7 @@ class HomophoneEdits(Edits):
     def variant(self, point: Point) -> Variant:
         spelling, frame, *choices = point
         names = [name for name, choice in zip(self._names, choices, strict=True) if choice]
-        sentence = edited(self._item["sentence"], [name for name in EDITS if name in names])
+        sentence = edited(self._item["sentence"], names)
         word = self._words[spelling]
         edits = [f"neutral edit: {name}" for name in names]
         if spelling:

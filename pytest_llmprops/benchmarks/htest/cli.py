@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_llmprops.cli.kit import Groups, add_seed_and_number, print_table, recorded, subcommands, wrote
+from pytest_llmprops.cli.kit import (
+    Groups,
+    add_seed_and_number,
+    add_seed_and_out,
+    print_table,
+    recorded,
+    subcommands,
+    wrote,
+)
 from pytest_llmprops.cli.training import add_training_options, training_settings
 from pytest_llmprops.core.errors import LLMPropsError
 
@@ -48,10 +56,7 @@ def _add_people(commands: Groups) -> None:
         " and key.json, which has the rules. An annotator says what tells group A from group B; write this into the"
         " column rule. Somebody who knows the key then writes yes or no into the column correct.",
     )
-    annotate.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
-    annotate.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)"
-    )
+    add_seed_and_out(annotate)
     annotate.add_argument(
         "--k",
         type=int,

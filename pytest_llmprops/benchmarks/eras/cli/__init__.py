@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.benchmarks.eras.cli.train import add_train
-from pytest_llmprops.cli.kit import Groups, subcommands, wrote
+from pytest_llmprops.cli.kit import Groups, add_seed_and_out, subcommands, wrote
 from pytest_llmprops.runs.export import write_whole
 
 if TYPE_CHECKING:
@@ -26,10 +26,7 @@ def add_generate(command: argparse.ArgumentParser) -> None:
     number = command.add_mutually_exclusive_group(required=True)
     number.add_argument("--pairs", type=int, metavar="N", help="up to N pairs per paradigm (maximum: 40,000)")
     number.add_argument("--total", type=int, metavar="N", help="N pairs in total (the paper: 203,944)")
-    command.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)"
-    )
-    command.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
+    add_seed_and_out(command)
     command.add_argument(
         "--mlm", metavar="MODEL", help="fill-mask model that chooses the words: hf:FOLDER_OR_REPO"
     )
@@ -343,10 +340,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
         description="Write annotator_1.csv ... and key.json. Annotators rank the three sentences of a line by"
         " sentiment: 1 is the most positive, equal ranks are ties. Do not show key.json to annotators.",
     )
-    annotate.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write into")
-    annotate.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="seed of all random choices (default: 0)"
-    )
+    add_seed_and_out(annotate)
     annotate.add_argument(
         "--annotators", type=int, default=5, metavar="N", help="number of sheets (default: 5)"
     )
