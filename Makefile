@@ -52,9 +52,9 @@ demo: $(VENV)/base
 	@echo "May GPT-4 replace GPT-3.5? The gate decides on their published verdicts on 200 homophones (nothing is measured)."
 	rm -rf reports/runs/imported-homophones-*
 	$(BIN)/llmprops runs import-homophones
-	$(BIN)/llmprops gate imported-homophones-GPT-4 --baseline imported-homophones-GPT-3.5 --gate pytest_llmprops/cli/project/demo.toml
+	$(BIN)/llmprops gate imported-homophones-GPT-4 --baseline imported-homophones-GPT-3.5 --gate examples/gate.toml
 	$(BIN)/llmprops report imported-homophones-GPT-4 --baseline imported-homophones-GPT-3.5 \
-		--gate pytest_llmprops/cli/project/demo.toml --out reports/demo
+		--gate examples/gate.toml --out reports/demo
 	@echo "Chinese garden paths, $(LIMIT) pairs per paradigm, with the segmenter jieba."
 	$(BIN)/python -m pytest suites/test_eras.py --model jieba --llm-limit $(LIMIT) -q; status=$$?; test $$status -le 1
 	@echo "The right word in Afrikaans, one sentence per word, with SmolLM2-135M, which is too small for this task."
