@@ -203,10 +203,21 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     return str(tmp_path / "replies.sqlite")
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.3], ids=["at-once", "slow-creation"])
 def test_two_runs_with_one_store_submit_each_request_once(
-    start_batch_server: Start, tmp_path: Path, store: str
+    start_batch_server: Start, tmp_path: Path, store: str, delay: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A request in an open batch of another run is not submitted again; its reply is taken from there."""
+    """A request in an open batch of another run is not submitted again; its reply is taken from there.
+
+    Also not while the provider creates that batch, and the other run looks for it in the list.
+    """
+    create, delays = OpenAIBatches.create, iter([delay])
+
+    async def created(self: OpenAIBatches, *values: Any) -> Any:
+        await asyncio.sleep(next(delays, 0.0))
+        return await create(self, *values)
+
+    monkeypatch.setattr(OpenAIBatches, "create", created)
     server = start_batch_server(polls=3)
     runs = [BatchRun(server, tmp_path, r, is_begun=False, store=store) for r in (sums(12), sums(20)[4:])]
 

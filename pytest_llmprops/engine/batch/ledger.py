@@ -14,8 +14,8 @@ import socket
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -92,14 +92,28 @@ class Entry:
 
     @property
     def is_being_prepared(self) -> bool:
-        """True if another live process is about to submit it."""
+        """True if a live process, or another run in this one, is about to submit it."""
         if self.state != "intent" or time.time() - self.created > LONGEST_UPLOAD:
             return False
         if self.owner == this_process():
             # In containers, the process that was killed may have had the same number.
-            return False
+            return self.mark in _PREPARED_HERE
         host, _, pid = self.owner.rpartition(":")
         return host != socket.gethostname() or not has_ended(int(pid))
+
+
+#: marks of the batches that runs in this process are about to submit
+_PREPARED_HERE: set[str] = set()
+
+
+@contextmanager
+def preparation(mark: str) -> Iterator[None]:
+    """Note during a ``with`` block that this process is about to submit a batch."""
+    _PREPARED_HERE.add(mark)
+    try:
+        yield
+    finally:
+        _PREPARED_HERE.discard(mark)
 
 
 _COLUMNS = tuple(column.name for column in fields(Entry))

@@ -19,7 +19,15 @@ from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Reply, Request
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.core.worker_messages import OpenBatches
 from pytest_llmprops.engine.batch.activity import WaitingClients
-from pytest_llmprops.engine.batch.ledger import TOO_LARGE, Entry, Ledger, described, ledger_path, this_process
+from pytest_llmprops.engine.batch.ledger import (
+    TOO_LARGE,
+    Entry,
+    Ledger,
+    described,
+    ledger_path,
+    preparation,
+    this_process,
+)
 from pytest_llmprops.engine.batch.pending import BatchedModel, Pending, PendingRequests, collect, shape_of
 from pytest_llmprops.engine.calls import ActiveModel, Calls, ClaimEnded
 from pytest_llmprops.engine.config import BrokerConfig
@@ -125,23 +133,30 @@ class Submitter:
                 return rest
             self._calls.check_budget(len(taken))
             entry = self._entry(batched)
-            lines = {group[0].key: [one.key for one in group] for group in taken}
-            others = self._ledger.claim(entry, lines)
-            mine = [group for group in taken if group[0].key not in others]
-            if others:
-                # Another run that shares the store has just submitted them.
-                keys = [one.key for group in taken for one in group]
-                self._waiting.mark(self._ledger.owners(keys))
-            if await self._take_stored(mine):
-                # Nothing was created for this entry. The others are submitted with the next one.
-                self._ledger.end(entry.mark, "stored")
-                return [*filter(None, mine), *rest]
-            self._waiting.mark(dict.fromkeys((one.key for group in mine for one in group), entry.mark))
-            if mine:
-                with _temporary_file() as wave:
-                    _copy_without(file, [group[0].key in others for group in taken], wave)
-                    await self._create(batched, entry, wave, len(mine))
-        return rest
+            with preparation(entry.mark):
+                return [*await self._claimed(batched, entry, taken, file), *rest]
+
+    async def _claimed(
+        self, batched: BatchedModel, entry: Entry, taken: Sequence[list[Pending]], file: IO[bytes]
+    ) -> list[list[Pending]]:
+        """Submit what no other run has claimed or stored; return what goes into the next batch instead."""
+        lines = {group[0].key: [one.key for one in group] for group in taken}
+        others = self._ledger.claim(entry, lines)
+        mine = [group for group in taken if group[0].key not in others]
+        if others:
+            # Another run that shares the store has just submitted them.
+            keys = [one.key for group in taken for one in group]
+            self._waiting.mark(self._ledger.owners(keys))
+        if await self._take_stored(mine):
+            # Nothing was created for this entry. The others are submitted with the next one.
+            self._ledger.end(entry.mark, "stored")
+            return [*filter(None, mine)]
+        self._waiting.mark(dict.fromkeys((one.key for group in mine for one in group), entry.mark))
+        if mine:
+            with _temporary_file() as wave:
+                _copy_without(file, [group[0].key in others for group in taken], wave)
+                await self._create(batched, entry, wave, len(mine))
+        return []
 
     async def _take_stored(self, groups: Sequence[list[Pending]]) -> bool:
         """Take the requests that are stored by now out of ``groups``, and return whether there are any.
