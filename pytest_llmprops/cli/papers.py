@@ -132,17 +132,16 @@ def _list(tables: Sequence[PaperTable], chosen: argparse.Namespace) -> int:
 def list_markdown(tables: Iterable[PaperTable]) -> str:
     """Return the list as Markdown: for each paper a table, and a line per reason for what has no command.
 
-    Neighbours that differ only in what they show share a row.
+    Neighbours with the same command, needs and state share a row.
     """
     tables = list(tables)
     lines: list[str] = []
     for paper in dict.fromkeys(table.paper for table in tables):
         own = [table for table in tables if table.paper == paper]
-        rows: Rows = [("name", "shows", "command", "needs", "state")]
+        rows: Rows = [("name", "title", "command", "needs", "state")]
         for cells, alike in groupby((table for table in own if table.command), _shared_cells):
             group = list(alike)
-            shows = "; ".join(f"{table.title}: {table.shows}" for table in group)
-            rows.append((_places(group), shows, *cells))
+            rows.append((_places(group), "; ".join(table.title for table in group), *cells))
         lines += [f"## {paper}", "", _markdown(rows), ""]
         for reason in dict.fromkeys(table.reason for table in own if not table.command):
             places = _places(table for table in own if not table.command and table.reason == reason)
