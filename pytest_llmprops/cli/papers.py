@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -129,24 +130,37 @@ def _list(tables: Sequence[PaperTable], chosen: argparse.Namespace) -> int:
 
 
 def list_markdown(tables: Iterable[PaperTable]) -> str:
-    """Return the list as Markdown, with a table for each paper."""
+    """Return the list as Markdown: for each paper a table, and a line per reason for what has no command.
+
+    Neighbours with the same command, needs and state share a row.
+    """
     tables = list(tables)
     lines: list[str] = []
     for paper in dict.fromkeys(table.paper for table in tables):
-        head = ("name", "shows", "command", "needs", "state")
-        rows: Rows = [
-            (
-                table.id.partition("/")[2],
-                f"{table.title}: {table.shows}",
-                " then ".join(f"`{part}`" for part in table.command.split(" && ")) if table.command else "–",
-                table.needs or "–",
-                " ".join(filter(None, (f"*{table.state}*", table.reason, table.test and f"Test: {table.test}"))),
-            )
-            for table in tables
-            if table.paper == paper
-        ]  # fmt: skip
-        lines += [f"## {paper}", "", _markdown([head, *rows]), ""]
+        own = [table for table in tables if table.paper == paper]
+        rows: Rows = [("name", "title", "command", "needs", "state")]
+        for cells, alike in groupby((table for table in own if table.command), _shared_cells):
+            group = list(alike)
+            rows.append((_places(group), "; ".join(table.title for table in group), *cells))
+        lines += [f"## {paper}", "", _markdown(rows), ""]
+        for reason in dict.fromkeys(table.reason for table in own if not table.command):
+            places = _places(table for table in own if not table.command and table.reason == reason)
+            lines += [f"{places}: {reason}", ""]
     return "\n".join(lines)
+
+
+def _places(tables: Iterable[PaperTable]) -> str:
+    return ", ".join(table.id.partition("/")[2] for table in tables)
+
+
+def _shared_cells(table: PaperTable) -> tuple[str, str, str]:
+    """Return the cells of command, needs and state; the command is ``--model`` if this module measures the table."""
+    try:
+        suite_runs(table)
+        command = "`--model`"
+    except UsageError:
+        command = " then ".join(f"`{part}`" for part in table.command.split(" && "))
+    return command, table.needs or "–", f"*{table.state}* {table.reason}".rstrip()
 
 
 def _commands(table: PaperTable) -> list[list[str]]:
