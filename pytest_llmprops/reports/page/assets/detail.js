@@ -43,11 +43,16 @@ function details(data, reviews) {
   function facts(row, text, { given = true } = {}) {
     const list = element("dl", { class: "answer" });
     const add = (title, value) => list.append(element("div", {}, element("dt", {}, title), element("dd", {}, value)));
+    if (given) {
+      add("Verdict", mark(data.name(row, "status")));
+      if (data.series.length > 1) add("Model", data.name(row, "series"));
+    }
     add("Expected", foreign("span", text[TEXT.expected] || "–"));
     if (given) add("Given", foreign("span", text[TEXT.given] || "–"));
     if (given && text[TEXT.reason]) add("Reason", foreign("span", text[TEXT.reason]));
+    if (given && text[TEXT.reading]) add("Read by", foreign("span", text[TEXT.reading]));
     const values = Object.entries(text[TEXT.values] || {});
-    if (given && values.length) add("Values", values.map(([key, value]) => `${words(key)} ${value}`).join(", "));
+    if (given && values.length) add("Values", values.map(([key, value]) => `${words(key)} ${Number(Number(value).toPrecision(6))}`).join(", "));
     add("Task", `${words(data.name(row, "task"))}, ${data.name(row, "language")}, items from ${data.name(row, "source")}`);
     return list;
   }
@@ -126,8 +131,9 @@ function details(data, reviews) {
       title.append(mark(data.name(row, "status")));
       const answer = replies[side] ? marked(parts[side], side ? "ins" : "del") : element("p", { class: "note" }, "(empty)");
       const given = element("p", {}, element("span", { class: "note" }, "Given: "), foreign("span", text[TEXT.given] || "–"),
-        text[TEXT.reason] ? element("span", { class: "note" }, ` ${text[TEXT.reason]}`) : null);
-      const calls = element("details", {}, element("summary", {}, "Prompts and replies"), ...exchanges(text, chunk));
+        text[TEXT.reason] ? element("span", { class: "note" }, ` ${text[TEXT.reason]}`) : null,
+        text[TEXT.reading] ? element("span", { class: "note" }, ` · read by: ${text[TEXT.reading]}`) : null);
+      const calls = element("details", { class: "calls" }, element("summary", {}, "Prompts and replies"), ...exchanges(text, chunk));
       return element("section", { class: "turn side reply" }, title, given, answer, usageLine(text), calls,
         ...tools(row, text, chunk, link), reviews.form(row));
     });
