@@ -46,7 +46,9 @@ def on_post_template(output: str, *, template_name: str, config: Any) -> str:
 
 def _accessible(output: str) -> str:
     # mkdocs-material 9.8: each part of the table of contents is a landmark, some with the same name; the search dialog
-    # has no name; the hidden inputs for the colour scheme take the focus.
+    # has no name; the hidden inputs for the colour scheme take the focus. Markdown makes the empty corner of a table a
+    # heading.
     output = re.sub(r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="none">', output)
+    output = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
     output = output.replace('"search" role="dialog"', '"search" role="dialog" aria-label="Search"')
     return re.sub(r'(class="md-option"[^>]*?) aria-hidden="true"', r'\1 aria-hidden="true" tabindex="-1"', output)
