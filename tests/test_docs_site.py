@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import accessibility_problems, served
+from tests.support.browser import Scheme, accessibility_problems, served
 from tests.support.runs import ROOT
 
-#: a page with tables, a tutorial, a reference from docstrings, a suite
-PAGES = ("index", "runs", "report-kit", "htest")
+#: the start, a tutorial, a reference from docstrings, a suite with tables, and how-to pages with wide tables and code
+PAGES = ("index", "runs", "report-kit", "dtails", "gate", "papers")
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("page", [*PAGES, "404"])
-def test_the_site_is_accessible(site: str, browser_page: Any, page: str) -> None:
-    """Axe finds nothing on a page, in light and in dark colours."""
+def test_the_site_is_accessible(site: str, browser_page: Any, page: str, scheme: Scheme) -> None:
+    """Axe finds nothing on a page."""
+    # The theme reads the scheme when it loads a page.
+    browser_page.emulate_media(color_scheme=scheme)
     browser_page.goto(f"{site}/{page}.html")
     browser_page.wait_for_load_state("networkidle")
-    assert accessibility_problems(browser_page) == []
+    colours = browser_page.locator("body").get_attribute("data-md-color-scheme")
+    assert colours == ("slate" if scheme == "dark" else "default")
+    assert accessibility_problems(browser_page, [scheme]) == []
     assert all(url.startswith(site) for url in browser_page.requests_seen)
