@@ -303,6 +303,8 @@ def test_an_item_is_beside_the_list_or_below_it(
 ) -> None:
     """Enter and a click go into the panel, in which ``j`` and the buttons step; ``Esc`` goes back to the row."""
     browser_page.set_viewport_size({"width": width, "height": height})
+    # A smooth scroll to the focused row would go on after the item is opened.
+    browser_page.emulate_media(reduced_motion="reduce")
     page = show(address="#items?sort=id")
     panel = page.locator("#item")
     page.locator("#list .open").nth(4).press("Enter")
