@@ -11,6 +11,7 @@ import pytest
 
 from pytest_llmprops.core.records import RecordStatus
 from pytest_llmprops.reports.page.build import write_report
+from tests.support.browser import accessibility_problems
 from tests.support.records import exchange, recorded, verdict, verdicts
 
 HOSTILE = (
@@ -342,6 +343,14 @@ def test_a_phone_never_scrolls_sideways(show: Open, browser_page: Any) -> None:
     assert page.locator(".scroll").first.evaluate(wide)
     given_cell = page.locator("#list tbody .given").first.bounding_box()
     assert given_cell["x"] + given_cell["width"] > 300
+
+
+def test_a_report_of_one_run_is_accessible(show: Open) -> None:
+    """Axe finds nothing with all details unfolded and an opened item, in both themes."""
+    page = show()
+    page.locator("#list .open").first.click()
+    page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert accessibility_problems(page) == []
 
 
 def test_everything_is_reached_by_keyboard(show: Open) -> None:
