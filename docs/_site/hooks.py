@@ -51,4 +51,6 @@ def _accessible(output: str) -> str:
     output = re.sub(r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="none">', output)
     output = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
     output = output.replace('"search" role="dialog"', '"search" role="dialog" aria-label="Search"')
-    return re.sub(r'(class="md-option"[^>]*?) aria-hidden="true"', r'\1 aria-hidden="true" tabindex="-1"', output)
+    return re.sub(
+        r'(class="md-option"[^>]*?) aria-hidden="true"', r'\1 aria-hidden="true" tabindex="-1"', output
+    )
