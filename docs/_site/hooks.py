@@ -1,4 +1,4 @@
-"""MkDocs hooks: pages of the site that are files outside of docs/, and the links to them."""
+"""MkDocs hooks: pages of the site that are files outside of docs/, links to them, and names for screen readers."""
 
 from __future__ import annotations
 
@@ -32,3 +32,25 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> 
     if page.file.src_uri in PAGES:
         return re.sub(r"\]\(docs/", "](", markdown)
     return re.sub(r"\]\(\.\./(?=[\w-])", "](", markdown)
+
+
+def on_post_page(output: str, *, page: Any, config: Any) -> str:
+    """Mend the theme's markup for screen readers."""
+    return _accessible(output)
+
+
+def on_post_template(output: str, *, template_name: str, config: Any) -> str:
+    """Mend the theme's markup of the page for unknown addresses."""
+    return _accessible(output) if template_name == "404.html" else output
+
+
+def _accessible(output: str) -> str:
+    # mkdocs-material 9.8: each part of the table of contents is a landmark, some with the same name; the search dialog
+    # has no name; the hidden inputs for the colour scheme take the focus. Markdown makes the empty corner of a table a
+    # heading.
+    output = re.sub(r'<nav class="md-nav" aria-label="[^"]*">', '<nav class="md-nav" role="none">', output)
+    output = re.sub(r"<th([^>]*)></th>", r"<td\1></td>", output)
+    output = output.replace('"search" role="dialog"', '"search" role="dialog" aria-label="Search"')
+    return re.sub(
+        r'(class="md-option"[^>]*?) aria-hidden="true"', r'\1 aria-hidden="true" tabindex="-1"', output
+    )

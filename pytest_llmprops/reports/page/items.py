@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
-from pytest_llmprops.core.verdicts import STATUSES
+from pytest_llmprops.core.verdicts import OTHER_READING, READ_BY, STATUSES, text_in
 from pytest_llmprops.reports.kit.blocks import Failures, ItemData, Upgrade, visible
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
@@ -110,8 +110,8 @@ def pack(value: Any) -> str:
 
 
 def packed_rows(rows: Iterable[Texts], size: int) -> Iterator[str]:
-    """Yield chunks of ``size`` rows: ``{"prefixes": […], "rows": [[expected, given, reason, values, calls left out,
-    calls], …]}``.
+    """Yield chunks of ``size`` rows: ``{"prefixes": […], "rows": [[expected, given, reason, reading, values, calls left
+    out, calls], …]}``.
     """
     waiting = iter(rows)
     while chunk := list(islice(waiting, size)):
@@ -347,8 +347,25 @@ def _index(
         "reviews": [mark.shown() for mark in marks],
         "commands": [command_again(s) for s in series],
         "readings": _readings(series, groups, numbers["benchmark"]),
+        "values": _ranges(records, numbers),
         "status": ORDER,
     }
+
+
+def _ranges(
+    records: Iterable[VerdictRecord], numbers: Mapping[str, Mapping[str, int]]
+) -> dict[str, list[Any]]:
+    """Return the lowest and highest number of each name in ``values``, whether all are 0 or 1, and where it occurs:
+    ``{name: [lowest, highest, is a flag, [[benchmark, task], …]]}``.
+    """
+    ranges: dict[str, list[Any]] = {}
+    for record in records:
+        place = (numbers["benchmark"][record.benchmark], numbers["task"][record.task])
+        for name, number in record.values.items():
+            known = ranges.setdefault(name, [number, number, True, {}])
+            known[:3] = min(known[0], number), max(known[1], number), known[2] and number in (0, 1)
+            known[3][place] = None
+    return {visible(name): [*known, list(places)] for name, (*known, places) in sorted(ranges.items())}
 
 
 def _readings(
@@ -390,9 +407,17 @@ def _texts(
         calls = [logged[key] for key in _logged(record, logged)]
         spending.add(s, record, calls)
         texts = [cut(getattr(record, name)) for name in ("expected", "given", "reason")]
+        texts.append(_reading(record))
         shown = [(call, spending.usage(s, call)) for call in _foremost(calls, most)]
         group = (s.index, record.benchmark, record.task)
-        yield group, [*texts, record.values or 0, max(0, len(calls) - most)], shown
+        values = {visible(name): number for name, number in record.values.items()}
+        yield group, [*texts, values or 0, max(0, len(calls) - most)], shown
+
+
+def _reading(record: VerdictRecord) -> str:
+    """Return the rule that read the reply, and what the rule of the other protocol reads if that differs."""
+    other = text_in(record.evidence, OTHER_READING)
+    return cut("; the other rule reads: ".join(filter(None, (text_in(record.evidence, READ_BY), other))))
 
 
 def _each(counts: Iterable[int], most: int) -> int:

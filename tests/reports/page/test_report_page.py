@@ -11,6 +11,7 @@ import pytest
 
 from pytest_llmprops.core.records import RecordStatus
 from pytest_llmprops.reports.page.build import write_report
+from tests.support.browser import accessibility_problems
 from tests.support.records import exchange, recorded, verdict, verdicts
 
 HOSTILE = (
@@ -191,19 +192,19 @@ def test_the_list_is_sorted_by_its_headings(show: Open) -> None:
 
 
 def test_row_opens_to_show_its_item(show: Open) -> None:
-    """Prompt, reply, expected and given answer and values open under the row and close again."""
+    """Prompt, reply, expected and given answer and values open beside the list and close again."""
     page = show()
     page.get_by_label("Search").fill("add/0003")
     count(page, "1 of 112")
     button = page.get_by_role("button", name="sums/en/add/0003")
-    assert button.get_attribute("aria-expanded") == "false"
+    assert button.get_attribute("aria-current") is None
     button.press("Enter")
-    text = page.locator(".detail").inner_text()
+    text = page.locator("#item").inner_text()
     for part in ("What is 3 + 1?", "The sum of 3 and one", "Expected\nA", "Given\nB", "digits 3"):
         assert part in text
-    assert button.get_attribute("aria-expanded") == "true"
-    button.click()
-    assert page.locator(".detail").count() == 0
+    assert button.get_attribute("aria-current") == "true"
+    page.get_by_role("button", name="Close item").click()
+    assert page.locator("#item").is_hidden()
 
 
 def test_a_number_in_a_table_opens_its_items(show: Open) -> None:
@@ -225,7 +226,7 @@ def test_two_models_are_shown_side_by_side(show: Open) -> None:
     count(page, "10 of 20")
     assert set(rows(page)) == {f"sums/en/add/{n:04d}" for n in range(4, 9)}
     page.locator("#list .open").first.click()
-    elsewhere = page.locator(".detail .others").inner_text()
+    elsewhere = page.locator("#item .others").inner_text()
     assert "new" in elsewhere
     assert "correct" in elsewhere
     page.locator("#filters [data-field=series]").select_option("new")
@@ -240,7 +241,7 @@ def test_reply_is_shown_as_text(show: Open) -> None:
     count(page, "1 of 112")
     page.locator("#list .open").click()
     assert page.evaluate("() => document.querySelectorAll('script, img, svg, iframe').length") == before
-    shown = page.locator(".detail").inner_text()
+    shown = page.locator("#item").inner_text()
     for part in (
         "<script>alert(1)</script>",
         "<img src=x onerror=alert(2)>",
@@ -260,13 +261,13 @@ def test_thoughts_are_folded(show: Open) -> None:
     page.get_by_label("Search").fill("onerror")
     count(page, "1 of 112")
     page.locator("#list .open").click()
-    thoughts = page.locator(".detail details.thoughts")
+    thoughts = page.locator("#item details.thoughts")
     assert thoughts.locator("summary").inner_text() == f"Thoughts ({len(HOSTILE) + 3} characters)"
     assert not thoughts.locator("pre").is_visible()
-    assert "So <script>" not in page.locator(".detail").inner_text()
+    assert "So <script>" not in page.locator("#item").inner_text()
     thoughts.locator("summary").click()
     assert thoughts.locator("pre").inner_text().startswith("So <script>alert(1)</script><img")
-    assert not page.locator(".detail .reply pre").inner_text().startswith("So")
+    assert not page.locator("#item .reply pre").inner_text().startswith("So")
 
 
 @pytest.mark.parametrize("language", REPLIES)
@@ -276,7 +277,7 @@ def test_replies_are_readable_in_their_script(show: Open, language: str) -> None
     picker(page, "Language").select_option(language)
     count(page, "1 of 112")
     page.locator("#list .open").click()
-    reply = page.locator(".detail .reply pre")
+    reply = page.locator("#item .reply pre")
     assert reply.inner_text() == REPLIES[language]
     style = reply.evaluate("(e) => ({ ...getComputedStyle(e) })")
     direction, align = style["direction"], style["textAlign"]
@@ -340,8 +341,16 @@ def test_a_phone_never_scrolls_sideways(show: Open, browser_page: Any) -> None:
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
     wide = "(e) => e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX === 'auto'"
     assert page.locator(".scroll").first.evaluate(wide)
-    given_cell = page.locator("#list tbody tr:not(.detail) .given").first.bounding_box()
+    given_cell = page.locator("#list tbody .given").first.bounding_box()
     assert given_cell["x"] + given_cell["width"] > 300
+
+
+def test_a_report_of_one_run_is_accessible(show: Open) -> None:
+    """Axe finds nothing with all details unfolded and an opened item, in both themes."""
+    page = show()
+    page.locator("#list .open").first.click()
+    page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert accessibility_problems(page) == []
 
 
 def test_everything_is_reached_by_keyboard(show: Open) -> None:

@@ -47,12 +47,27 @@ def told(folder: Path, model: str) -> Path:
     statuses: list[RecordStatus] = ["wrong" if is_new else "correct", "wrong", "correct"]
     statuses += ["correct" if is_new else "refused"]
     records: list[VerdictRecord] = [
-        verdict("rhyme", n, status, model=model, requests=[f"k{n}"]) for n, status in enumerate(statuses)
+        verdict(
+            "rhyme",
+            n,
+            status,
+            model=model,
+            requests=[f"k{n}"],
+            reason=f"reason {n}",
+            values={"digits": n, "is_short": n % 2, **({HOSTILE: 1} if n == 3 else {})},
+            evidence={"read_by": "last line", "other_reading": HOSTILE},
+        )
+        for n, status in enumerate(statuses)
     ]
     usage = {"prompt_tokens": 1000, "completion_tokens": 100}
     requests = [
         exchange(
-            f"k{n}", f"Which word rhymes with {n}?", HOSTILE if n == 3 else reply, usage=usage, seconds=1.25
+            f"k{n}",
+            f"Which word rhymes with {n}?",
+            "",
+            reply={"text": HOSTILE if n == 3 else reply, "reasoning": f"Perhaps {n}: {HOSTILE}"},
+            usage=usage,
+            seconds=1.25,
         )
         for n in range(4)
     ]
@@ -172,7 +187,7 @@ def test_search_by_a_regular_expression(show: Open) -> None:
 def test_two_replies_side_by_side_with_their_different_words(show: Open) -> None:
     """Both replies are shown in full, different words marked, each with tokens, seconds, cost and a command."""
     page = show(address="#items?tab=lost&item=sums/en/rhyme/0000")
-    old, new = page.locator(".detail .side").all()
+    old, new = page.locator("#item .side").all()
     assert (old.locator("pre").first.inner_text(), new.locator("pre").first.inner_text()) == (
         OLD_REPLY,
         NEW_REPLY,
@@ -236,10 +251,10 @@ def test_address_and_back(show: Open) -> None:
     page.get_by_role("tab", name="Both wrong").click()
     count(page, 1)
     page.get_by_role("button", name="sums/en/rhyme/0001").click()
-    page.locator(".detail").wait_for()
+    page.locator("#item").wait_for()
     assert page.url.endswith("#items?tab=wrong&item=sums/en/rhyme/0001")
     page.go_back()
-    page.locator(".detail").wait_for(state="detached")
+    page.locator("#item").wait_for(state="hidden")
     page.go_back()
     count(page, 8)
     page.go_forward()
@@ -264,15 +279,15 @@ def test_keys(show: Open) -> None:
     """``/`` goes to the search, ``j`` and ``k`` open the next and previous item, ``Esc`` closes it."""
     page = show()
     page.keyboard.press("j")
-    page.locator(".detail").wait_for()
-    first = page.locator("[aria-expanded=true]").inner_text()
+    page.locator("#item").wait_for()
+    first = page.locator("[aria-current=true]").inner_text()
     page.keyboard.press("j")
-    page.locator(f"[aria-expanded=true]:not(:text('{first}'))").wait_for()
-    assert page.evaluate("() => document.activeElement.getAttribute('aria-expanded')") == "true"
+    page.locator(f"[aria-current=true]:not(:text('{first}'))").wait_for()
+    assert page.evaluate("() => document.activeElement.getAttribute('aria-current')") == "true"
     page.keyboard.press("k")
-    page.locator(f"[aria-expanded=true]:text('{first}')").wait_for()
+    page.locator(f"[aria-current=true]:text('{first}')").wait_for()
     page.keyboard.press("Escape")
-    page.locator(".detail").wait_for(state="detached")
+    page.locator("#item").wait_for(state="hidden")
     assert page.evaluate("() => document.activeElement.className") == "open"
     page.keyboard.press("/")
     page.keyboard.type("jk")
@@ -282,13 +297,142 @@ def test_keys(show: Open) -> None:
     assert page.get_by_role("tab", selected=True).get_attribute("data-tab") == "lost"
 
 
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1024, 800), (390, 844)])
+def test_an_item_is_beside_the_list_or_below_it(
+    show: Open, browser_page: Any, width: int, height: int
+) -> None:
+    """Enter and a click go into the panel, in which ``j`` and the buttons step; ``Esc`` goes back to the row."""
+    browser_page.set_viewport_size({"width": width, "height": height})
+    # A smooth scroll to the focused row would go on after the item is opened.
+    browser_page.emulate_media(reduced_motion="reduce")
+    page = show(address="#items?sort=id")
+    panel = page.locator("#item")
+    page.locator("#list .open").nth(4).press("Enter")
+    page.get_by_role("region", name="sums/en/rhyme/0002").wait_for()
+    assert page.evaluate("() => document.activeElement.id") == "item"
+    box, row = (
+        page.locator(selector).bounding_box() for selector in ("#item", "#list tr:has([aria-current])")
+    )
+    assert row["y"] > 50
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+    if width < 900:
+        assert row["y"] + row["height"] <= box["y"]
+        assert (box["y"] + box["height"], box["height"] <= 0.6 * height) == (pytest.approx(height), True)
+    else:
+        assert row["x"] + row["width"] <= box["x"]
+        assert (box["y"] > 50, box["y"] + box["height"] <= height) == (True, True)
+    # What is unfolded in one item, is in the next.
+    panel.locator(".thoughts summary").press("Enter")
+    assert panel.locator(".thoughts pre").inner_text().startswith("Perhaps 2: <img src=x onerror=alert(1)>")
+    page.keyboard.press("j")
+    page.locator("#item-place", has_text="6 of 8").wait_for()
+    assert panel.locator(".thoughts pre").is_visible()
+    assert page.evaluate("() => document.activeElement.id") == "item"
+    panel.get_by_role("button", name="Next item").click()
+    page.locator("#item-place", has_text="7 of 8").wait_for()
+    assert panel.locator("#item-title").inner_text() == "sums/en/rhyme/0003"
+    page.keyboard.press("Escape")
+    panel.wait_for(state="hidden")
+    assert page.evaluate("() => document.activeElement.dataset.key").startswith("sums/en/rhyme/0003")
+    # A click anywhere in a row.
+    page.locator("#list tbody tr").nth(7).locator("td").last.click()
+    page.locator("#item-place", has_text="8 of 8").wait_for()
+    assert panel.get_by_role("button", name="Next item").is_disabled()
+    panel.get_by_role("button", name="Close item").click()
+    panel.wait_for(state="hidden")
+
+
+def test_verdict_and_reading_are_in_the_panel(show: Open) -> None:
+    """Verdict, reason, the rule that read the reply, what the other rule reads, and values; all is plain text."""
+    page = show(address="#items?sort=id&item=sums/en/rhyme/0003%20%C2%B7%20model%202")
+    facts = page.locator("#item .answer")
+    text = facts.inner_text()
+    for part in (
+        "Verdict\n✓ correct",
+        "Model\nnew",
+        "Reason\nreason 3",
+        "Read by\nlast line; the other rule reads: <img",
+    ):
+        assert part in text
+    assert "digits 3, is short 1, <img src=x onerror=alert(1)>" in text
+    assert facts.locator("img, script").count() == 0
+    assert not set("\u202e\x1b") & set(page.content())
+
+
+def test_columns_are_chosen_and_remembered(show: Open) -> None:
+    """A column that is unchecked is away, also after a reload; the box shows what a narrow list hides."""
+    page = show()
+    page.get_by_text("Columns", exact=True).click()
+    box = page.get_by_role("group", name="Columns")
+    assert box.inner_text().split() == [
+        *("Question", "Model", "Task", "Language", "Expected", "Given", "Reason")
+    ]
+    assert not box.get_by_label("Reason").is_checked()
+    for name in ("Reason", "Language"):
+        box.get_by_label(name).click()
+    box.get_by_label("Question").uncheck()
+    page = show(address="#items?sort=id")
+    titles = ["Status", "Item", "Model", "Task", "Expected", "Given", "Reason"]
+    assert page.locator("#list thead th").all_inner_texts() == titles
+    assert page.locator("#list tbody .reason").all_inner_texts()[:3] == ["reason 0", "reason 0", "reason 1"]
+    assert page.locator("#list tbody .id .excerpt").count() == 0
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_text("Columns", exact=True).click()
+    checked = "(boxes) => boxes.filter((box) => box.checked).map((box) => box.parentNode.innerText.trim())"
+    assert page.locator("#columns input").evaluate_all(checked) == ["Model", "Given", "Reason"]
+    box.get_by_label("Task").check()
+    assert page.locator("#list tbody .task").first.is_visible()
+    # Storage that is blocked or has something else does no harm.
+    page.evaluate("() => localStorage.setItem('llmprops-columns', '[3')")
+    assert show().locator("#list thead th").all_inner_texts()[-1] == "Given"
+
+
+def test_filter_by_a_value(show: Open) -> None:
+    """Bounds of a number, and yes or no, combine with the search; they are in the address and a column."""
+    page = show()
+    values = page.locator("#value")
+    assert values.locator("option").all_inner_texts()[1:3] == [
+        HOSTILE.replace("\u202e", "[U+202E]").replace("\x1b", "␛"),
+        "digits",
+    ]
+    values.select_option("digits")
+    count(page, 8)
+    page.get_by_label("At least").fill("1")
+    count(page, 6)
+    page.get_by_label("At most").fill("2")
+    count(page, 4)
+    page.locator("#search").fill("/rhyme.000[13]$/")
+    count(page, 2)
+    assert page.locator("#list tbody .value").all_inner_texts() == ["1", "1"]
+    assert page.url.endswith("q=%2Frhyme.000%5B13%5D%24%2F&value=digits&least=1&most=2".replace("%2F", "/"))
+    values.select_option("is_short")
+    page.locator("#search").fill("")
+    page.locator("#flag").select_option("no")
+    count(page, 4)
+    assert "most=0" in page.url
+    page.get_by_role("tab", name="Lost").click()
+    count(page, 1)
+    assert page.locator("#list tbody .value").inner_text() == "0 → 0"
+    again = show(address="#items?value=digits&least=0&most=1&sort=-value&status=wrong")
+    count(again, 3)
+    assert again.locator("#list tbody .value").all_inner_texts() == ["1", "1", "0"]
+    assert (again.get_by_label("At least").input_value(), again.get_by_label("At most").input_value()) == (
+        "0",
+        "1",
+    )
+    again.get_by_role("button", name="Show all").click()
+    count(again, 8)
+    assert (again.locator("#value").input_value(), again.locator("#list .value").count()) == ("", 0)
+    count(show(address="#items?value=constructor&least=x"), 8)
+
+
 def test_copy_buttons(show: Open) -> None:
     """Prompt, reply, command and link are copied as they are, and a status line says so."""
     page = show(address="#items?tab=gained&item=sums/en/rhyme/0003")
     page.evaluate(
         "() => { window.copies = []; navigator.clipboard.writeText = async (text) => copies.push(text); }"
     )
-    side = page.locator(".detail .side").nth(1)
+    side = page.locator("#item .side").nth(1)
     for name in ("prompt", "reply", "link", "command"):
         side.get_by_role("button", name=f"Copy {name}").click()
     page.locator("#said", has_text="Command copied").wait_for(state="attached")
@@ -303,12 +447,12 @@ def test_copy_buttons(show: Open) -> None:
 def test_review_marks_are_kept_exported_and_imported(show: Open, browser_page: Any, tmp_path: Path) -> None:
     """A mark survives a reload, is exported as a line of review.jsonl, and is there again after an import."""
     address = "#items?tab=lost&item=sums/en/rhyme/0000"
-    side = show(address=address).locator(".detail .side").nth(1)
+    side = show(address=address).locator("#item .side").nth(1)
     side.get_by_label("Judgement").select_option("should be correct")
     side.get_by_label("Note").fill("bowl is right, too")
     side.get_by_label("Note").press("Enter")
     page = show(address=address)
-    side = page.locator(".detail .side").nth(1)
+    side = page.locator("#item .side").nth(1)
     assert (side.get_by_label("Judgement").input_value(), side.get_by_label("Note").input_value()) == (
         "correct",
         "bowl is right, too",
@@ -330,8 +474,8 @@ def test_review_marks_are_kept_exported_and_imported(show: Open, browser_page: A
 
 def test_the_report_is_accessible(show: Open) -> None:
     """Axe finds nothing, with an opened item of two models, in both themes."""
-    page = show(address="#items?tab=lost&item=sums/en/rhyme/0000")
-    page.locator(".detail").wait_for()
+    page = show(address="#items?tab=lost&value=digits&most=1&item=sums/en/rhyme/0000")
+    page.locator("#item").wait_for()
     page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
     assert accessibility_problems(page) == []
 
@@ -365,7 +509,7 @@ def test_paper_has_intervals_and_whole_tables(show: Open, browser_page: Any) -> 
         interval = page.locator(f"{drawing} line:not(.axis, .chance)").first
         assert interval.evaluate("(line) => line.getBBox().width") > 5
         assert interval.evaluate("(line) => getComputedStyle(line).stroke") != "none"
-    assert page.locator(".detail .side").all_inner_texts()[0].startswith("Baseline: old")
+    assert page.locator("#item .side").all_inner_texts()[0].startswith("Baseline: old")
     assert not page.locator(".tools").first.is_visible()
     # Without a chosen tab, the first 50 of all items are not printed.
     page = show(address="#items?tab=all")

@@ -132,9 +132,9 @@ def test_an_items_history_leads_to_the_reply(show: Open) -> None:
     item = opener.inner_text()
     rows.filter(has_text="drifting-1").get_by_role("link").click()
     page.wait_for_selector("[data-ready=items]", state="attached")
-    detail = page.locator("#list .detail")
+    detail = page.locator("#item")
     detail.wait_for()
-    assert page.locator("#list .open[aria-expanded=true]").inner_text() == item
+    assert page.locator("#list .open[aria-current=true]").inner_text() == item
     number = int(item.rpartition("/")[2])
     assert f"Reply to k{number} " in detail.inner_text()
 

@@ -213,6 +213,17 @@ def test_the_page_is_accessible(show: Open) -> None:
     assert accessibility_problems(page) == []
 
 
+def test_the_page_of_a_report_that_is_being_built_is_accessible(
+    browser_page: Any, server: Server, runs: Path
+) -> None:
+    """Axe finds nothing while the progress is shown, in both themes."""
+    state = {"state": "building", "doing": "reading", "runs": ["new", "old"], "seconds": 3, "problem": ""}
+    browser_page.route("**/state", lambda route: route.fulfill(json=state))
+    browser_page.goto(f"{server.address}reports/{id_of(runs / 'new')}-{id_of(runs / 'old')}/")
+    browser_page.locator("#names", has_text="new → old").wait_for()
+    assert accessibility_problems(browser_page) == []
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (800, "light"), (1440, "dark")])
 def test_nothing_is_wider_than_the_window(show: Open, browser_page: Any, scheme: str, width: int) -> None:
     """The list, details and the bar fit; texts of states can be read (contrast 4.5:1)."""

@@ -1,6 +1,6 @@
 // The state of the list in the address: `#items?tab=lost&task=rhyme&item=…`. It also works in a page opened from disk.
 const START = "#items?";
-const PLAIN = ["tab", "q", "status", "benchmark", "task", "language", "source", "model", "split", "selected", "sort", "page", "item", "from", "to"];
+const PLAIN = ["tab", "q", "status", "benchmark", "task", "language", "source", "model", "split", "selected", "value", "least", "most", "sort", "page", "item", "from", "to"];
 
 function readAddress() {
   if (!location.hash.startsWith(START)) return null;

@@ -1,5 +1,5 @@
 // The data of the items. The index has the columns of all rows; texts are in compressed chunks, decoded when shown.
-const TEXT = { expected: 0, given: 1, reason: 2, values: 3, left_out: 4, calls: 5 };
+const TEXT = { expected: 0, given: 1, reason: 2, reading: 3, values: 4, left_out: 5, calls: 6 };
 // Decoded texts of at most this many rows are kept.
 const MOST_KEPT = 30000;
 
@@ -81,7 +81,7 @@ function replyOf(text) {
 function questionOf(text) {
   const own = text[TEXT.calls].find((call) => call[0] === "subject") || text[TEXT.calls][0];
   const end = own ? own[1].at(-1)[1][1].trim() : "";
-  return end.length > 160 ? `…${end.slice(-160)}` : end;
+  return end.length > 110 ? `…${end.slice(-110).replace(/^\S{0,15}\s+/, " ")}` : end;
 }
 
 // Tokens, seconds and USD of all calls of a row; USD is null if a price is unknown.

@@ -42,21 +42,28 @@ function details(data, reviews) {
 
   function facts(row, text, { given = true } = {}) {
     const list = element("dl", { class: "answer" });
-    const add = (title, value) => list.append(element("div", {}, element("dt", {}, title), element("dd", {}, value)));
+    const add = (title, value, more = {}) => list.append(element("div", more, element("dt", {}, title), element("dd", {}, value)));
+    if (given) {
+      add("Verdict", mark(data.name(row, "status")));
+      if (data.series.length > 1) add("Model", data.name(row, "series"));
+    }
     add("Expected", foreign("span", text[TEXT.expected] || "–"));
     if (given) add("Given", foreign("span", text[TEXT.given] || "–"));
     if (given && text[TEXT.reason]) add("Reason", foreign("span", text[TEXT.reason]));
-    const values = Object.entries(text[TEXT.values] || {});
-    if (given && values.length) add("Values", values.map(([key, value]) => `${words(key)} ${value}`).join(", "));
+    if (given && text[TEXT.reading]) add("Read by", foreign("span", text[TEXT.reading]));
     add("Task", `${words(data.name(row, "task"))}, ${data.name(row, "language")}, items from ${data.name(row, "source")}`);
+    const values = Object.entries(text[TEXT.values] || {});
+    if (given && values.length) add("Values", values.map(([key, value]) => `${words(key)} ${Number(Number(value).toPrecision(6))}`).join(", "), { class: "values" });
     return list;
   }
 
+  const firstCall = (text) => text[TEXT.calls].find((call) => call[0] === "subject") || text[TEXT.calls][0];
+  const promptOf = (text, chunk) => firstCall(text)?.[1].map(([, held]) => prompt(held, chunk)).join("\n\n");
+
   // Buttons that copy, and the command that measures this item again.
   function tools(row, text, chunk, link) {
-    const own = text[TEXT.calls].find((call) => call[0] === "subject") || text[TEXT.calls][0];
     const bar = element("p", { class: "tools" });
-    if (own) bar.append(copyButton("prompt", () => own[1].map(([, held]) => prompt(held, chunk)).join("\n\n")));
+    if (firstCall(text)) bar.append(copyButton("prompt", () => promptOf(text, chunk)));
     bar.append(copyButton("reply", () => replyOf(text)), copyButton("link", link));
     const command = commandOf(data, row);
     if (command) {
@@ -66,24 +73,30 @@ function details(data, reviews) {
     return [bar];
   }
 
-  function exchange([role, messages, reply, remarks, , thoughts], chunk, number, of) {
-    const who = role === "subject" ? "" : ` of the helper ${role}`;
-    const count = of > 1 ? ` ${number + 1} of ${of}` : "";
-    const parts = messages.map(([speaker, [prefix, rest]]) => {
+  // The end of a title: whose call it is, and its number.
+  const which = (role, number, of) => (role === "subject" ? "" : ` of the helper ${role}`) + (of > 1 ? ` ${number + 1} of ${of}` : "");
+
+  function prompts([role, messages], chunk, number, of) {
+    return messages.map(([speaker, [prefix, rest]]) => {
       const text = element("div", { class: "said" });
       if (prefix >= 0) {
         const held = chunk.prefixes[prefix];
         text.append(element("details", {}, element("summary", {}, `${held.length.toLocaleString("en")} characters that other prompts of the task begin with, too`), foreign("pre", held)));
       }
       text.append(foreign("pre", rest));
-      const title = speaker === "user" ? `Prompt${who}${count}` : speaker === "assistant" ? "Earlier reply" : words(speaker);
+      const title = speaker === "user" ? `Prompt${which(role, number, of)}` : speaker === "assistant" ? "Earlier reply" : words(speaker);
       return element("section", { class: `turn ${speaker === "assistant" ? "reply" : ""}` }, element("h3", {}, title), text);
     });
+  }
+
+  function exchange(call, chunk, number, of) {
+    const [role, , reply, remarks, , thoughts] = call;
+    const parts = prompts(call, chunk, number, of);
     if (thoughts) {
       const [length, thought] = thoughts;
       parts.push(element("details", { class: "thoughts" }, element("summary", {}, `Thoughts (${length.toLocaleString("en")} characters)`), foreign("pre", thought)));
     }
-    const heading = element("h3", {}, `Reply${who}${count}`, remarks ? element("small", {}, ` ${remarks}`) : null);
+    const heading = element("h3", {}, `Reply${which(role, number, of)}`, remarks ? element("small", {}, ` ${remarks}`) : null);
     const answer = reply ? foreign("pre", reply) : element("p", { class: "note" }, "(empty)");
     parts.push(element("section", { class: "turn reply" }, heading, answer));
     return parts;
@@ -126,14 +139,18 @@ function details(data, reviews) {
       title.append(mark(data.name(row, "status")));
       const answer = replies[side] ? marked(parts[side], side ? "ins" : "del") : element("p", { class: "note" }, "(empty)");
       const given = element("p", {}, element("span", { class: "note" }, "Given: "), foreign("span", text[TEXT.given] || "–"),
-        text[TEXT.reason] ? element("span", { class: "note" }, ` ${text[TEXT.reason]}`) : null);
-      const calls = element("details", {}, element("summary", {}, "Prompts and replies"), ...exchanges(text, chunk));
+        text[TEXT.reason] ? element("span", { class: "note" }, ` ${text[TEXT.reason]}`) : null,
+        text[TEXT.reading] ? element("span", { class: "note" }, ` · read by: ${text[TEXT.reading]}`) : null);
+      const calls = element("details", { class: "calls" }, element("summary", {}, "Prompts and replies"), ...exchanges(text, chunk));
       return element("section", { class: "turn side reply" }, title, given, answer, usageLine(text), calls,
         ...tools(row, text, chunk, link), reviews.form(row));
     });
     const first = sides.findIndex((row) => row >= 0);
-    return element("div", { class: "inside" }, facts(sides[first], held[first].text, { given: false }),
-      element("div", { class: "sides" }, ...columns));
+    const { text, chunk } = held[first];
+    // The prompt, if both were asked the same.
+    const isSame = firstCall(text) && held.every((side) => !side || promptOf(side.text, side.chunk) === promptOf(text, chunk));
+    return element("div", { class: "inside" }, facts(sides[first], text, { given: false }),
+      ...(isSame ? prompts(firstCall(text), chunk, 0, 1) : []), element("div", { class: "sides" }, ...columns));
   }
 
   return { one, both };

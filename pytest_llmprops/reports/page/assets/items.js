@@ -1,29 +1,39 @@
-// The list of items: tabs, search, filters, pages, and one opened item. Its state is in the address.
+// The list of items: tabs, search, filters, columns, pages, and one item in a panel beside it. Its state is in the address.
 const PER_PAGE = 50;
 const TITLES = { series: "Model", benchmark: "Benchmark", task: "Task", language: "Language", source: "Items from" };
+// Columns that are hidden unless they are chosen, and those that narrow lists hide unless they are chosen.
+const RARE = new Set(["reason"]);
+const OPTIONAL = new Set(["task", "language", "expected", "before"]);
 
 async function items() {
   const data = await itemData();
   const several = data.series.length > 1;
   const facets = Object.keys(TITLES).filter((field) => data[field].length > 1);
   const [baseline, candidate] = data.pair;
-  const start = { tab: "all", from: baseline, to: candidate, query: "", status: new Set(), pick: {}, split: false, check: false, selected: "", column: "status", sign: 1, page: 0, item: "" };
+  const start = { tab: "all", from: baseline, to: candidate, query: "", status: new Set(), pick: {}, split: false, check: false, selected: "", value: "", least: "", most: "", column: "status", sign: 1, page: 0, item: "" };
   let state = { ...start };
   let pairs = null;
   let shown = [];
   let hits = { query: "", rows: null };
+  // The chosen value of each row; not a number without one.
+  let numbers = null;
   let latest = 0;
   const answers = new Map();
   const list = document.getElementById("list");
+  const panel = document.getElementById("item");
+  const unfolded = new Set();
   const search = document.getElementById("search");
   const form = document.getElementById("filters");
   const reviews = reviewMarks(data, () => refresh());
   const view = details(data, reviews);
+  // The columns that a person chose or hid, in all reports.
+  const chosenColumns = savedColumns();
   const correct = data.status.indexOf("correct");
   const isPaired = () => state.tab !== "all";
 
   // An entry of the list is a row, or in the tabs of two models an item.
   const rowOf = (entry) => (isPaired() ? (pairs.shown[1][entry] >= 0 ? pairs.shown[1][entry] : pairs.shown[0][entry]) : entry);
+  const sidesOf = (entry) => (isPaired() ? [pairs.shown[0][entry], pairs.shown[1][entry]] : [-1, entry]);
   const rowsOf = (entry) => (isPaired() ? [pairs.shown[0][entry], pairs.shown[1][entry]].filter((row) => row >= 0) : [entry]);
   const number = (entry, field) => (isPaired() && field === "task" ? pairs.taskOf(entry) : data.number(rowOf(entry), field));
   const itemOf = (entry) => (isPaired() ? entry : data.itemOf[entry]);
@@ -36,7 +46,7 @@ async function items() {
     return {
       ...named, tab: isPaired() ? state.tab : "", q: state.query.trim(), status: [...state.status].join(","),
       model: state.pick.series === undefined ? "" : state.pick.series + 1, split: state.split ? 1 : "", check: state.check ? "sample" : "", selected: state.selected,
-      sort: sorted ? `${state.sign < 0 ? "-" : ""}${state.column}` : "", page: state.page ? state.page + 1 : "", item: state.item,
+      value: state.value, least: String(state.least), most: String(state.most), sort: sorted ? `${state.sign < 0 ? "-" : ""}${state.column}` : "", page: state.page ? state.page + 1 : "", item: state.item,
       from: state.from !== baseline ? state.from + 1 : "", to: state.to !== candidate ? state.to + 1 : "",
     };
   }
@@ -61,11 +71,15 @@ async function items() {
     state.split = Boolean(found.split);
     state.check = found.check === "sample";
     state.selected = several && new RegExp(`^[01-]{${data.series.length}}$`).test(found.selected) ? found.selected : "";
+    if (Object.hasOwn(data.values, found.value || "")) {
+      const bound = (text) => (text && Number.isFinite(Number(text)) ? Number(text) : "");
+      Object.assign(state, { value: found.value, least: bound(found.least), most: bound(found.most) });
+    }
     for (const field of facets) {
       const place = field === "series" ? index(found.model, data.series) ?? -1 : data[field].indexOf(found[field]);
       if (place >= 0) state.pick[field] = place;
     }
-    const sort = /^(-?)(status|id|series|task|language|expected|given)$/.exec(found.sort) || ["", "", "status"];
+    const sort = /^(-?)(status|id|series|task|language|expected|given|reason|value)$/.exec(found.sort) || ["", "", "status"];
     state.column = sort[2];
     state.sign = sort[1] ? -1 : 1;
     state.page = Math.max(0, (Number(found.page) || 1) - 1);
@@ -76,6 +90,7 @@ async function items() {
     const split = document.getElementById("split");
     if (split) split.value = state.split ? "split" : "";
     document.getElementById("check").value = state.check ? "sample" : "";
+    valueFilter.show();
   }
 
   // Change the state: the list is built again, and Back undoes it.
@@ -87,6 +102,7 @@ async function items() {
   function matches(entry, except) {
     const row = rowOf(entry);
     if (except !== "status" && state.status.size && !state.status.has(data.name(row, "status"))) return false;
+    if (numbers && !(numbers[row] >= (state.least === "" ? -Infinity : state.least) && numbers[row] <= (state.most === "" ? Infinity : state.most))) return false;
     if (state.split && !splits(itemOf(entry))) return false;
     if (state.check && !rowsOf(entry).some((one) => reviews.isSampled(one))) return false;
     if (state.selected && patternOf(data, itemOf(entry)) !== state.selected) return false;
@@ -133,6 +149,14 @@ async function items() {
     return texts;
   }
 
+  async function valuesOf(name, alive) {
+    if (answers.has(`value ${name}`)) return answers.get(`value ${name}`);
+    const found = new Float64Array(data.count).fill(NaN);
+    if (!await eachText(data, (row, text) => { found[row] = text[TEXT.values][name] ?? NaN; }, alive, progress)) return null;
+    answers.set(`value ${name}`, found);
+    return found;
+  }
+
   function progress(part) {
     document.getElementById("count").textContent = `Reading ${Math.round(100 * part)}%…`;
   }
@@ -149,6 +173,8 @@ async function items() {
     if (column === "id") {
       ranks ??= rankOf(data.items.id);
       key = (entry) => ranks[itemOf(entry)];
+    } else if (column === "value") {
+      key = (entry) => numbers[rowOf(entry)];
     } else if (column in TEXT) {
       const texts = await sortTexts(column, alive);
       if (!texts) return null;
@@ -166,8 +192,13 @@ async function items() {
   async function refresh({ push = false, address = true } = {}) {
     const turn_ = latest += 1;
     const alive = () => turn_ === latest;
+    if (state.column === "value" && !state.value) Object.assign(state, { column: "status", sign: 1 });
     if (address) writeAddress(values(), push);
     tabs();
+    valueFilter.show();
+    const wantedValues = state.value ? await valuesOf(state.value, alive) : null;
+    if (!alive() || (state.value && !wantedValues)) return;
+    numbers = wantedValues;
     const query = state.query.trim().toLowerCase();
     if (query && !await find(query, alive)) return;
     const found = (entry) => !query || rowsOf(entry).some((row) => hits.rows[row]);
@@ -192,10 +223,19 @@ async function items() {
     if (!alive()) return;
     list.classList.toggle("paired", isPaired());
     heading();
-    list.tBodies[0].replaceChildren(...page.flatMap((entry, n) => {
-      const made = line(entry, texts[n].map(({ text }) => text), entry === opened);
-      return entry === opened ? [made, element("tr", { class: "detail" }, element("td", { colspan: visible() }, content))] : [made];
-    }));
+    list.tBodies[0].replaceChildren(...page.map((entry, n) => line(entry, texts[n].map(({ text }) => text), entry === opened)));
+    offerColumns(columnBox.dataset.offered);
+    panel.hidden = !content;
+    document.getElementById("browse").classList.toggle("is-open", !panel.hidden);
+    for (const part of content?.querySelectorAll("details") ?? []) part.open = unfolded.has(part.className);
+    document.getElementById("item-content").replaceChildren(...(content ? [content] : []));
+    panel.scrollTop = 0;
+    if (content) {
+      const place = shown.indexOf(opened);
+      document.getElementById("item-title").replaceChildren(...breakable(idOf(opened)));
+      document.getElementById("item-place").textContent = `${(place + 1).toLocaleString("en")} of ${shown.length.toLocaleString("en")}`;
+      for (const button of panel.querySelectorAll("[data-step]")) button.disabled = !(place + Number(button.dataset.step) in shown);
+    }
     const of = total.toLocaleString("en");
     document.getElementById("count").textContent = `${shown.length.toLocaleString("en")} of ${of} items`;
     document.getElementById("pages").hidden = pages < 2;
@@ -209,17 +249,19 @@ async function items() {
     ? view.both([pairs.shown[0][entry], pairs.shown[1][entry]], [data.series[state.from], data.series[state.to]], linkTo(entry))
     : view.one(entry, linkTo(entry)));
 
-  // Narrow windows hide columns; a colspan above the number of visible columns would squeeze the others.
-  const visible = () => [...list.tHead.rows[0].cells].filter((cell) => cell.offsetParent).length;
-  const columns = () => ["status", "id", ...(several && !isPaired() ? ["series"] : []), "task", "language", "expected", ...(isPaired() ? ["before"] : []), "given"];
-  const optional = new Set(["task", "language", "expected"]);
+  // The columns that can be chosen, in order. The question is a line below the item's id.
+  const offered = () => ["question", ...(several && !isPaired() ? ["series"] : []), "task", "language", "expected", ...(isPaired() ? ["before"] : []), "given", "reason", ...(state.value ? ["value"] : [])];
+  const isShown = (column) => chosenColumns[column] ?? !RARE.has(column);
+  const columns = () => ["status", "id", ...offered().filter((column) => column !== "question" && isShown(column))];
+  const titles = () => ({ status: "Status", id: "Item", question: "Question", expected: "Expected", given: isPaired() ? "Candidate" : "Given", before: "Baseline", reason: "Reason", value: words(state.value), ...TITLES });
+  const classOf = (column) => (OPTIONAL.has(column) && chosenColumns[column] === undefined ? `optional ${column}` : column);
 
   function heading() {
-    const names = { status: "Status", id: "Item", expected: "Expected", given: isPaired() ? "Candidate" : "Given", before: "Baseline", ...TITLES };
+    const names = titles();
     list.tHead.replaceChildren(element("tr", {}, ...columns().map((column) => {
       const direction = state.column !== column || values().sort === "" ? "none" : state.sign > 0 ? "ascending" : "descending";
       const sorts = column !== "before";
-      const header = element("th", { scope: "col", "aria-sort": sorts ? direction : null, class: optional.has(column) ? `optional ${column}` : column },
+      const header = element("th", { scope: "col", "aria-sort": sorts ? direction : null, class: classOf(column) },
         sorts ? element("button", { type: "button", "data-column": column }, names[column]) : names[column]);
       if (sorts) header.firstChild.addEventListener("click", async () => {
         await change({ column, sign: direction === "ascending" ? -1 : 1 });
@@ -238,7 +280,7 @@ async function items() {
       return reply === text[TEXT.given].trim() ? [clip(reply)] : [clip(text[TEXT.given]), foreign("span", reply.slice(0, 200), { class: "text clip excerpt" })];
     };
     // The sides of a pair that have a row, in order.
-    const [before, after] = isPaired() ? [pairs.shown[0][entry], pairs.shown[1][entry]] : [-1, row];
+    const [before, after] = sidesOf(entry);
     const cell = {
       status: () => (isPaired()
         ? [before >= 0 ? mark(data.name(before, "status")) : "–", " → ", after >= 0 ? mark(data.name(after, "status")) : "–"]
@@ -249,29 +291,46 @@ async function items() {
       series: () => [data.name(row, "series")],
       task: () => [words(data.task[number(entry, "task")])],
       language: () => [words(data.name(row, "language"))],
+      reason: () => [clip(texts.at(-1)[TEXT.reason])],
+      value: () => [[before, after].filter((one) => one >= 0).map((one) => (Number.isNaN(numbers?.[one] ?? NaN) ? "–" : numbers[one].toLocaleString("en"))).join(" → ")],
     };
     const cells = columns().map((column) => {
-      const attributes = { class: optional.has(column) ? `optional ${column}` : column };
+      const attributes = { class: classOf(column) };
       if (column !== "id") return element("td", attributes, ...cell[column]());
       return element("th", { ...attributes, scope: "row" },
-        element("button", { type: "button", "aria-expanded": String(isOpen), class: "open" }, ...breakable(idOf(entry))), reviews.badge(rowsOf(entry)),
-        foreign("span", questionOf(texts.at(-1)), { class: "text clip excerpt" }));
+        element("button", { type: "button", "aria-controls": "item", "aria-current": isOpen ? "true" : null, "data-key": keyOf(entry), class: "open" }, ...breakable(idOf(entry))), reviews.badge(rowsOf(entry)),
+        isShown("question") ? foreign("span", questionOf(texts.at(-1)), { class: "text clip excerpt" }) : null);
     });
     const made = element("tr", {}, ...cells);
-    made.querySelector(".open").addEventListener("click", () => open(isOpen ? "" : entry));
+    // A text of the row can be selected without opening it.
+    made.addEventListener("click", (event) => {
+      if (event.target.closest("button") || getSelection().isCollapsed) open(entry, { enter: true });
+    });
     return made;
   }
 
-  async function open(entry) {
+  const openerOf = (key) => [...list.querySelectorAll(".open")].find((one) => one.dataset.key === key);
+  const closeItem = () => open("");
+
+  // Open an item, or close the panel. The focus goes into the panel, stays in it, or is on the item's row.
+  async function open(entry, { enter = false } = {}) {
     const before = state.item;
+    const inside_ = enter || panel.contains(document.activeElement);
     state.item = entry === "" ? "" : keyOf(entry);
+    const top = openerOf(state.item || before)?.getBoundingClientRect().top;
     writeAddress(values(), true);
     await draw(Number(list.dataset.total));
-    const page = shown.slice(state.page * PER_PAGE, (state.page + 1) * PER_PAGE);
-    const at = page.findIndex((one) => keyOf(one) === (state.item || before));
-    list.querySelectorAll(".open")[at]?.focus({ preventScroll: true });
-    const line_ = list.querySelectorAll(".open")[at]?.closest("tr");
-    if (line_ && state.item) line_.scrollIntoView({ block: "nearest" });
+    const opener = openerOf(state.item || before);
+    if (!opener) return;
+    // The panel changes the width of the list: the row stays where it was on the screen.
+    if (top !== undefined) scrollBy({ top: opener.getBoundingClientRect().top - top, behavior: "instant" });
+    (state.item && inside_ ? panel : opener).focus({ preventScroll: true });
+    if (state.item) reach(opener);
+  }
+
+  function reach(opener) {
+    panel.scrollIntoView({ block: "nearest", behavior: "instant" });
+    opener.closest("tr").scrollIntoView({ block: "nearest", behavior: "instant" });
   }
 
   // The next or previous item, across pages.
@@ -331,6 +390,8 @@ async function items() {
     document.getElementById("selects").append(element("label", {}, "Between models ", select));
     buildTabs();
   }
+  const valueFilter = valueChoice(data, () => state, change);
+  document.getElementById("selects").append(...valueFilter.labels);
   const check = element("select", { id: "check" }, element("option", { value: "" }, "all items"), element("option", { value: "sample" }, "sample to check"));
   check.addEventListener("change", () => change({ check: check.value === "sample" }));
   document.getElementById("selects").append(element("label", {}, "Readings ", check));
@@ -373,9 +434,28 @@ async function items() {
     });
   }
 
-  new ResizeObserver(() => {
-    for (const cell of list.querySelectorAll(".detail > td")) cell.colSpan = visible();
-  }).observe(list);
+  const columnBox = document.getElementById("columns");
+  columnBox.addEventListener("toggle", () => offerColumns(""));
+  function offerColumns(before) {
+    if (!columnBox.open || before === offered().join()) return;
+    columnBox.dataset.offered = offered().join();
+    // What a narrow list hides is not checked.
+    const visible = (column) => (column === "question" ? isShown(column) : Boolean(list.tHead.querySelector(`.${column}`)?.offsetParent));
+    columnBox.lastElementChild.replaceChildren(...offered().map((column) => {
+      const box = element("input", { type: "checkbox" });
+      box.checked = visible(column);
+      box.addEventListener("change", () => {
+        chosenColumns[column] = box.checked;
+        stored("columns", JSON.stringify(chosenColumns));
+        draw(Number(list.dataset.total));
+      });
+      return element("label", {}, box, ` ${titles()[column]}`);
+    }));
+  }
+  // What is unfolded in one item, is in the next.
+  panel.addEventListener("toggle", ({ target }) => (target.open ? unfolded.add(target.className) : unfolded.delete(target.className)), { capture: true });
+  for (const button of panel.querySelectorAll("[data-step]")) button.addEventListener("click", () => step(Number(button.dataset.step)));
+  document.getElementById("item-close").addEventListener("click", closeItem);
   let waiting;
   search.addEventListener("input", () => {
     clearTimeout(waiting);
@@ -384,7 +464,7 @@ async function items() {
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("reset", () => {
     clearTimeout(waiting);
-    change({ query: "", status: new Set(), pick: {}, split: false, check: false, selected: "" });
+    change({ query: "", status: new Set(), pick: {}, split: false, check: false, selected: "", value: "", least: "", most: "" });
   });
   for (const [id, by] of [["previous", -1], ["next", 1]]) {
     document.getElementById(id).addEventListener("click", async () => {
@@ -408,8 +488,8 @@ async function items() {
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const isTyping = event.target.matches("input, textarea, select");
-    if (event.key === "Escape" && state.item && !isTyping) open("");
+    const isTyping = event.target.matches("input:not([type=checkbox]), textarea, select");
+    if (event.key === "Escape" && state.item && !isTyping) closeItem();
     if (event.key === "Escape" && event.target === search) search.blur();
     if (isTyping) return;
     if (event.key === "/") {
@@ -424,7 +504,13 @@ async function items() {
     if (!found && location.hash) return refresh({ address: false });
     restore(found || {});
     const done = refresh({ address: false });
-    if (found && scroll) done.then(() => (list.querySelector(".open[aria-expanded=true]")?.closest("tr") || document.getElementById("items")).scrollIntoView({ behavior: "instant" }));
+    if (found && scroll) {
+      done.then(() => {
+        const opener = state.item && openerOf(state.item);
+        document.getElementById(opener ? "browse" : "items").scrollIntoView({ behavior: "instant" });
+        if (opener) reach(opener);
+      });
+    }
     return done;
   }
   addEventListener("popstate", () => {
@@ -433,6 +519,44 @@ async function items() {
   await follow({ scroll: true });
   heatMap(data, (pattern) => reveal({ selected: pattern }));
   root.dataset.ready = "items";
+}
+
+function savedColumns() {
+  try {
+    return Object.assign(Object.create(null), JSON.parse(stored("columns") || "{}"));
+  } catch { // not JSON
+    return Object.create(null);
+  }
+}
+
+// The filter by a number of the items: its name, and bounds, which are yes and no for numbers that are all 0 or 1.
+function valueChoice(data, state, change) {
+  const names = Object.keys(data.values);
+  const option = (text, value) => element("option", { value }, text);
+  const name = element("select", { id: "value" }, option("any", ""), ...names.map((one) => option(words(one), one)));
+  const flag = element("select", { id: "flag" }, option("yes or no", ""), option("yes", "1"), option("no", "0"));
+  const bounds = ["least", "most"].map((side) => element("input", { type: "number", step: "any", id: side }));
+  const [flagLabel, ...boundLabels] = [element("label", {}, "Is ", flag), element("label", {}, "At least ", bounds[0]), element("label", {}, "At most ", bounds[1])];
+  name.addEventListener("change", () => change({ value: name.value, least: "", most: "" }));
+  flag.addEventListener("change", () => change({ least: flag.value === "1" ? 1 : "", most: flag.value === "0" ? 0 : "" }));
+  for (const bound of bounds) bound.addEventListener("input", () => change({ [bound.id]: bound.value === "" ? "" : Number(bound.value) }, { push: false }));
+
+  function show() {
+    const { value, pick } = state();
+    const [low, high, isFlag] = data.values[value] || [];
+    name.value = value;
+    flagLabel.hidden = !isFlag;
+    flag.value = state().least === 1 ? "1" : state().most === 0 ? "0" : "";
+    bounds.forEach((bound, side) => {
+      boundLabels[side].hidden = !value || isFlag;
+      bound.placeholder = Number(Number([low, high][side] ?? 0).toPrecision(3));
+      if (bound !== document.activeElement) bound.value = state()[bound.id];
+    });
+    // Only values of the chosen benchmark and task are offered.
+    const fits = (places) => places.some(([benchmark, task]) => benchmark === (pick.benchmark ?? benchmark) && task === (pick.task ?? task));
+    for (const one of [...name.options].slice(1)) one.hidden = !fits(data.values[one.value][3]);
+  }
+  return { show, labels: names.length ? [element("label", {}, "Value ", name), flagLabel, ...boundLabels] : [] };
 }
 
 // Called where the page ends and the texts of the items begin. Plots and tables are painted before the list is built.

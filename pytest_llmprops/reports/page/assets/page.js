@@ -5,14 +5,14 @@ const GLYPHS = { correct: "✓", wrong: "✗", refused: "⊘", unparsed: "?", er
 const root = document.documentElement;
 const collator = new Intl.Collator(undefined, { numeric: true });
 
-function stored(value) {
+function stored(name, value) {
   try {
-    if (value === undefined) return localStorage.getItem("llmprops-theme");
-    localStorage.setItem("llmprops-theme", value);
+    if (value === undefined) return localStorage.getItem(`llmprops-${name}`);
+    localStorage.setItem(`llmprops-${name}`, value);
   } catch { /* storage is blocked: the choice lasts for this view */ }
   return null;
 }
-const chosen = stored();
+const chosen = stored("theme");
 if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
 
 function theme() {
@@ -22,7 +22,7 @@ function theme() {
   const show = () => button.setAttribute("aria-pressed", String(dark()));
   button.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
-    stored(root.dataset.theme);
+    stored("theme", root.dataset.theme);
     show();
   });
   system.addEventListener("change", show);

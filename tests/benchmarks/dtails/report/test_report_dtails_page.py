@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.reports.page.build import write_report
+from tests.support.browser import accessibility_problems
 from tests.support.dtails_runs import items, knows, measure, takes, with_rules
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> \x1b[31mred \u202egnp.exe"
@@ -67,6 +68,12 @@ def test_links_between_section_and_concept_pages(page: Any, out: Path) -> None:
     page.wait_for_selector("[data-ready]", state="attached")
     assert page.url == (out / "report.html").as_uri() + "#1-section"
     assert page.locator(":target h2").first.inner_text() == "DTAiLS"
+
+
+def test_the_page_of_a_concept_is_accessible(page: Any) -> None:
+    """Axe finds nothing."""
+    open_concept(page, "date")
+    assert accessibility_problems(page) == []
 
 
 def test_right_to_left_variations_are_isolated(page: Any) -> None:

@@ -14,6 +14,7 @@ import pytest
 from pytest_llmprops.benchmarks.eras.report import paradigm_pages as module
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.reports.page.build import write_report
+from tests.support.browser import accessibility_problems
 from tests.support.eras_records import explicit, implicit, write
 
 HOSTILE = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }} \x1b[31m \u202egnp"
@@ -60,6 +61,14 @@ def test_report_and_pages_link_to_each_other(tmp_path: Path) -> None:
         "01.html": ["../report.html#1-section", "02.html"],
         "02.html": ["../report.html#1-section", "01.html"],
     }
+
+
+def test_the_page_is_accessible(browser_page: Any, tmp_path: Path) -> None:
+    """Axe finds nothing."""
+    other = cut(0, RIGHT, wrong=False, model="other")
+    pages(tmp_path, [cut(0, WRONG, wrong=True), other, implicit(2, 0.9, 0.1)])
+    browser_page.goto((tmp_path / "out" / "eras" / "02.html").as_uri())
+    assert accessibility_problems(browser_page) == []
 
 
 def test_page_has_every_models_cuts(tmp_path: Path) -> None:
