@@ -1,9 +1,10 @@
-"""The pages on the oracle-checker: examples run, and texts, tables and figures are those of the code."""
+"""The oracle-checker's pages and examples: examples run, and texts, tables and figures are those of the code."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib.util
+import inspect
 import json
 import random
 import re
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
+from pytest_llmprops import CheckerBenchmark, Searched
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.extraction import contains_words, normalised
 from pytest_llmprops.benchmarks.oracle.items import items
@@ -42,7 +44,11 @@ TUTORIAL, HOWTO, REFERENCE, METHOD = (
     (ROOT / "docs" / f"{name}.md").read_text("utf-8")
     for name in ("oracle", "oracle-howto", "oracle-reference", "oracle-method")
 )
-EXAMPLE, SEARCHED = re.findall(r"^```python\n(.*?)^```", HOWTO, re.S | re.M)
+#: the examples of the API reference, a checker and a search
+EXAMPLE, SEARCHED = (
+    re.findall(r"^```python\n(.*?)^```", inspect.getdoc(documented) or "", re.S | re.M)[0]
+    for documented in (CheckerBenchmark, Searched)
+)
 LENGTHS = ["Nile", "Amur", "Congo", "Volga", "Indus", "Rhine", "Tagus", "Ebro", "Thames"]
 
 MODELS = {
@@ -62,7 +68,7 @@ def model(run: Runner, name: str) -> str:
 
 
 def test_example_checker_has_fewer_than_40_lines() -> None:
-    """The checker, benchmark and test together are as short as the page claims."""
+    """The checker, benchmark and test together are short."""
     assert 20 < len(EXAMPLE.splitlines()) < 40
 
 
@@ -107,7 +113,7 @@ def test_example_search_runs_unchanged(run: Runner, counts: int, code: int) -> N
 def test_coin_is_accepted_as_often_as_the_bound_says() -> None:
     """A fair coin makes no cycle in three triples with probability 0.75 cubed."""
     module = types.ModuleType("rivers")
-    exec(compile(EXAMPLE, "docs/oracle-howto.md", "exec"), module.__dict__)
+    exec(compile(EXAMPLE, "CheckerBenchmark", "exec"), module.__dict__)
     rng = random.Random(4)
 
     async def coin(chat: Chat) -> Reply:
