@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import groupby
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -130,37 +129,45 @@ def _list(tables: Sequence[PaperTable], chosen: argparse.Namespace) -> int:
 
 
 def list_markdown(tables: Iterable[PaperTable]) -> str:
-    """Return the list as Markdown: for each paper a table, and a line per reason for what has no command.
+    """Return the list of tables that have a command as Markdown, with a table for each paper.
 
-    Neighbours with the same command, needs and state share a row.
+    Tables with the same commands, needs and notes share a row. Commands are named without their arguments, which
+    ``llmprops papers NAME`` prints.
     """
-    tables = list(tables)
+    papers: dict[str, dict[tuple[str, str, str], list[PaperTable]]] = {}
+    for table in tables:
+        if table.command:
+            papers.setdefault(table.paper, {}).setdefault(_shared_cells(table), []).append(table)
     lines: list[str] = []
-    for paper in dict.fromkeys(table.paper for table in tables):
-        own = [table for table in tables if table.paper == paper]
-        rows: Rows = [("name", "title", "command", "needs", "state")]
-        for cells, alike in groupby((table for table in own if table.command), _shared_cells):
-            group = list(alike)
-            rows.append((_places(group), "; ".join(table.title for table in group), *cells))
+    for paper, groups in papers.items():
+        rows: Rows = [("table", "command", "needs", "notes")]
+        for cells, group in groups.items():
+            rows.append(("; ".join(f"{_place(table)}: {table.title}" for table in group), *cells))
         lines += [f"## {paper}", "", _markdown(rows), ""]
-        for reason in dict.fromkeys(table.reason for table in own if not table.command):
-            places = _places(table for table in own if not table.command and table.reason == reason)
-            lines += [f"{places}: {reason}", ""]
     return "\n".join(lines)
 
 
-def _places(tables: Iterable[PaperTable]) -> str:
-    return ", ".join(table.id.partition("/")[2] for table in tables)
+def _place(table: PaperTable) -> str:
+    return table.id.partition("/")[2]
 
 
 def _shared_cells(table: PaperTable) -> tuple[str, str, str]:
-    """Return the cells of command, needs and state; the command is ``--model`` if this module measures the table."""
+    """Return the cells of command, needs and notes; the command is ``--model`` if this module measures the table.
+
+    Of other commands of llmprops, the cell has the words before the first argument. The notes begin with the state,
+    unless it is ``runs``.
+    """
     try:
         suite_runs(table)
         command = "`--model`"
     except UsageError:
-        command = " then ".join(f"`{part}`" for part in table.command.split(" && "))
-    return command, table.needs or "–", f"*{table.state}* {table.reason}".rstrip()
+        parts = [
+            re.sub(r"^(llmprops(?: [a-z][a-z-]+(?= |$))+).*", r"\1", part)
+            for part in table.command.split(" && ")
+        ]
+        command = ", ".join(f"`{part}`" for part in parts)
+    state = "" if table.state == "runs" else f"*{table.state}*"
+    return command, table.needs or "–", f"{state} {table.reason}".strip()
 
 
 def _commands(table: PaperTable) -> list[list[str]]:

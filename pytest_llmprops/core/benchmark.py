@@ -140,7 +140,64 @@ class Counterexample:
 class Searched(TypingProtocol):
     """The property of one item, as :meth:`Benchmark.search` returns it.
 
-    It should remember its results, because a search repeats points.
+    It should remember its results, because a search repeats points. This search finds the shortest word whose letters a
+    model miscounts:
+
+    ```python
+    import pytest
+
+    from pytest_llmprops import Benchmark, Chat, Counterexample, Item, Verdict
+
+
+    class Counting:
+        size = 60  # the longest word that is tried
+
+        def __init__(self, ask):
+            self.ask, self.wrong = ask, {}
+
+        async def holds(self, n):
+            reply = await self.ask(Chat.user(f"How many letters has {'a' * n}? Answer with the number only."))
+            if reply.text.strip() != str(n):
+                self.wrong[n] = reply.text
+            return n not in self.wrong
+
+        async def counterexample(self):
+            n = min(self.wrong, default=0)
+            return Counterexample(f"miscounts {n} letters", {"letters": n}, {"reply": self.wrong[n]}) if n else None
+
+
+    class Letters(Benchmark):
+        name = "letters"
+
+        def load(self, files):
+            return [Item("letters/a", "count", "en")]
+
+        async def evaluate(self, item, context, ask, protocol):
+            counted = await Counting(ask).holds(7)
+            return Verdict.check(counted, expected="7", given="7" if counted else "another number")
+
+        def searches(self, item, settings, name):
+            return True
+
+        async def search(self, item, context, ask, protocol, measured, name):
+            return Counting(ask)
+
+
+    @pytest.mark.llmprops(benchmark=Letters)
+    def test_letters(verdict):
+        assert verdict
+
+
+    @pytest.mark.llmprops(benchmark=Letters)
+    def test_letters_search(search):
+        from hypothesis import given, strategies
+
+        @given(strategies.integers(1, search.size))
+        def counted(n):
+            assert search.holds(n)
+
+        search.run(counted)
+    ```
     """
 
     @property

@@ -29,6 +29,50 @@ class CheckerBenchmark(Benchmark):
     """Base class of benchmarks that are checkers. Subclasses set ``name`` and define ``load`` and ``checker``.
 
     If the protocol has settings named ``temperature`` and ``max_tokens``, they apply to every question.
+
+    This checker knows no river's length, but the answers must form an order:
+
+    ```python
+    import asyncio
+
+    import pytest
+
+    from pytest_llmprops import Acceptance, Bound, CheckerBenchmark, Item
+
+
+    class Order:
+        name = "order"
+
+        async def check(self, x, oracle, rng):
+            names = rng.sample(x["names"], len(x["names"]))
+            triples = list(zip(names[::3], names[1::3], names[2::3]))
+            pairs = [pair for a, b, c in triples for pair in ((a, b), (b, c), (c, a))]
+            replies = await asyncio.gather(*(oracle(f"Name the longer river: {a} or {b}?") for a, b in pairs))
+            chosen = [[name for name in pair if name in r.text] for pair, r in zip(pairs, replies)]
+            if any(len(found) != 1 for found in chosen):
+                return Acceptance(False, "unreadable", "a reply names none of the two, or both")
+            # a over b, b over c, c over a: three questions, three different answers
+            cycles = [t for n, t in enumerate(triples) if len({f[0] for f in chosen[3 * n : 3 * n + 3]}) == 3]
+            why = f"{len(cycles)} of {len(triples)} triples are cycles"
+            bound = Bound("a fair coin has no cycle in a triple with probability 3/4", probability=0.75 ** len(triples))
+            return Acceptance(not cycles, "rejected" if cycles else "accepted", why, {"cycles": f"{cycles}"}, bound)
+
+
+    class Rivers(CheckerBenchmark):
+        name = "rivers"
+
+        def load(self, files):
+            names = ("Nile", "Rhine", "Ebro", "Volga", "Indus", "Congo", "Thames", "Amur", "Tagus")
+            return [Item("rivers/0001", "length", "en", fields={"names": names})]
+
+        def checker(self, item, context, ask, settings):
+            return Order()
+
+
+    @pytest.mark.llmprops(benchmark=Rivers)
+    def test_rivers(verdict):
+        assert verdict
+    ```
     """
 
     judges_filtered = True

@@ -18,7 +18,7 @@ not the whole sentence. Two phrases are not linked if they contradict each other
 not have, they differ only in a negation, one is the agent of a verb and the other the patient, or one is an argument
 of a verb and the other a prepositional phrase. If one sentence adds several words to the other, they have no alignment.
 
-``docs/oracle-method.md`` has the measured shares of both.
+``data/oracle/README.md`` has the measured shares of both.
 """
 
 from __future__ import annotations

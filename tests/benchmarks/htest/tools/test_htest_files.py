@@ -142,8 +142,8 @@ def builtin_palindromes() -> set[str]:
 
 
 def test_simple_features_say_nothing_about_palindromes() -> None:
-    """In the built-in items, no count of letters or repetitions predicts the group; docs/htest.md has the best."""
-    documented = (BUILTIN.parents[1] / "docs" / "htest.md").read_text("utf-8")
+    """In the built-in items, no count of letters or repetitions predicts the group; bench/README.md has the best."""
+    documented = (BUILTIN.parents[1] / "bench" / "README.md").read_text("utf-8")
     for task in TASKS:
         rows = read(BUILTIN / f"{task}_test.jsonl")
         accuracies = feature_accuracies(task, rows)

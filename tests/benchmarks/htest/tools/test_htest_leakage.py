@@ -155,8 +155,8 @@ SHORTCUTS: dict[str, tuple[Callable[[str], bool], Callable[[str], bool]]] = {
 
 @pytest.mark.parametrize("task", SHORTCUTS)
 def test_documented_shortcuts(task: str, request: pytest.FixtureRequest) -> None:
-    """docs/htest.md has the accuracy of each shortcut on the built-in items, and on the published ones if available."""
-    text = (Path(__file__).parents[4] / "docs" / "htest.md").read_text("utf-8")
+    """bench/README.md has each shortcut's accuracy on the built-in items, and on the published ones if available."""
+    text = (Path(__file__).parents[4] / "bench" / "README.md").read_text("utf-8")
     documented = re.findall(
         rf"^\| `{task}` \| .+: [AB] \| ([\d.]+)% \| ([\d.]+%|not measured) \|", text, re.MULTILINE
     )
