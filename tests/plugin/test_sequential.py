@@ -310,33 +310,6 @@ def test_interrupted_run_with_a_decided_rule_is_invalid(run: Runner, workers: st
     assert done.run["sequential"]["ended"] is False
 
 
-def test_spent_budget_ends_the_run(run: Runner, workers: str) -> None:
-    """A run that reaches --llm-max-calls stops and keeps its verdicts, and the gate is invalid."""
-    run.sums(100)
-    spec = f"{model(run, range(0, 100, 5))}&fail=0.4"
-    done = _gated(run, spec, "-n", workers, "--llm-max-calls", "100", "--llm-concurrency", "16", **OPEN)
-    assert done.code in (1, 2), done.output
-    assert "--llm-max-calls 100 is spent" in done.output
-    assert done.run["calls"]["sent"] == 100
-    assert _decision(done)["decision"] == "invalid"
-    assert 16 <= len(done.verdicts) < 100
-    assert done.run["sequential"]["ended"] is False
-    assert "INTERNALERROR" not in done.output
-
-
-def test_broker_that_dies_ends_the_run(run: Runner) -> None:
-    """If the broker process dies, the run ends with one line, and the gate is invalid."""
-    run.sums(ITEMS)
-    deadly = run.adder
-    run.change("adder.py", "def reply(chat):", "import os\nseen = []\ndef reply(chat):\n    seen.append(1)")
-    run.change("adder.py", "    return", "    len(seen) == 150 and os._exit(3)\n    return")
-    done = _gated(run, deadly, "-n", "2", **OPEN)
-    assert done.code not in (0, 5), done.output
-    assert "the broker process ended with status 3" in done.output
-    assert _decision(done)["decision"] == "invalid"
-    assert "INTERNALERROR" not in done.output
-
-
 # ---- other plugins
 
 WRAPPER = (
