@@ -6,7 +6,7 @@ from fixtures.degenerate import MODELS, headline_results
 from tests.support.runs import ROOT, Finished, Runner
 
 #: few items of each suite, but enough for a warning
-SOME = "not search and (htest or homophones or oracle or dtails/gl or eras/explicit/0 or eras/implicit/0)"
+SOME = "not search and (htest or homophones or oracle or dtails/gl or eras/explicit/0 or eras/implicit/01)"
 FEW = ("--llm-limit", "8", "--llm-set", "eras.samples=2", "--llm-helper", "parse=words", "-k", SOME, "-q")
 
 

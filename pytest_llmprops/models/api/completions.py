@@ -34,10 +34,7 @@ class _Echo:
 
 
 def _body(model: str, request: Any, count: int) -> dict[str, Any]:
-    """Return the JSON body of a request, before any deviation.
-
-    :raises UsageError: if ``--llm-param`` names a parameter that the plugin sets.
-    """
+    """Return the JSON body of a request, before any deviation."""
     if isinstance(request, _Echo):
         prompts = list(request.texts)
         return {
