@@ -83,17 +83,6 @@ def test_off_neither_reads_nor_writes(make_broker: MakeBroker, tmp_path: Path) -
     assert not (tmp_path / "replies.sqlite").exists()
 
 
-def test_only_replays_and_names_what_is_missing(make_broker: MakeBroker) -> None:
-    """``only`` serves stored replies, makes no call, and stops at the first missing request with its text."""
-    model = FakeModel(lambda chat: "x")
-    ask_all(make_broker(model), ["a"])
-    assert ask_all(make_broker(model, cache="only"), ["a"]).texts == ["x"]
-    asked = ask_all(make_broker(model, cache="only"), ["missing\nquestion"])
-    assert isinstance(asked.results[0], RunStopped)
-    assert str(asked.results[0]) == "--llm-cache only: no stored reply of m to 'missing question'"
-    assert len(model.requests) == 1
-
-
 def test_old_replies_of_unpinned_models_are_requested_again(make_broker: MakeBroker) -> None:
     """``not_before`` affects only models whose name may later refer to another model."""
     for pinned, calls in ((True, 1), (False, 2)):

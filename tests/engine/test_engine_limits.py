@@ -19,7 +19,7 @@ from pytest_llmprops.engine.calls import (
     worth_retrying,
 )
 from pytest_llmprops.models.fake import FakeModel
-from tests.support.engine_models import Local, MakeBroker, ask_all, failing, final, kinds, transient
+from tests.support.engine_models import Local, MakeBroker, ask_all, final, kinds, transient
 
 
 def after(successes: int) -> Breaker:
@@ -167,14 +167,6 @@ def test_sufficient_budget_does_not_stop_the_run(make_broker: MakeBroker) -> Non
     asked = ask_all(make_broker(model, max_calls=3), map(str, range(8)))
     assert asked.broker.stopped is None
     assert (asked.counters.sent, asked.counters.cache_hits) == (3, 5)
-
-
-def test_retries_count_against_the_budget(make_broker: MakeBroker) -> None:
-    """A retry counts as a call."""
-    model = FakeModel(failing(3, transient))
-    asked = ask_all(make_broker(model, max_calls=2), ["a"])
-    assert kinds(asked.results) == ["stopped"]
-    assert len(model.requests) == 2
 
 
 def test_max_cost_is_kept(make_broker: MakeBroker) -> None:
