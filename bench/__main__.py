@@ -20,7 +20,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.oracle_speed import oracle
 from bench.process import PLAIN, ROOT, TRIVIAL, Measured, measure
 from bench.readers import fuzz, know_nothing, score
 from bench.stub_server import running_stub
@@ -211,7 +210,6 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "one": one,
     "faults": faults,
     "direct": direct,
-    "oracle": oracle,
     "readers": fuzz,
     "labelled": score,
     "know_nothing": know_nothing,

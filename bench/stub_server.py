@@ -28,7 +28,6 @@ import asyncio
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -57,8 +56,8 @@ class StubOptions:
     :param fail_all: every call gets a 500.
     :param html: every call gets a web page.
     :param answer: ``hash`` (A or B by the last user message), ``echo``, ``empty``, ``control`` (escape sequences),
-        ``huge`` (2 MB), ``sample`` (the choice's number), ``sum`` (of "N + 1", wrong for every fifth N), ``oracle`` (an
-        ideal reply to the prompts of the oracle-checker's linearity test) or ``constant:TEXT``.
+        ``huge`` (2 MB), ``sample`` (the choice's number), ``sum`` (of "N + 1", wrong for every fifth N) or
+        ``constant:TEXT``.
     """
 
     port: int = 0
@@ -87,8 +86,6 @@ def answer_text(rule: str, prompt: str, sample: int = 0) -> str:
     if rule == "sum":
         number = int(prompt.split()[0])
         return str(number + 1 if number % 5 else number)
-    if rule == "oracle":
-        return _oracle_answer(prompt) or answer_text("hash", prompt, sample)
     if rule.startswith("constant:"):
         return rule.removeprefix("constant:")
     texts = {
@@ -101,37 +98,6 @@ def answer_text(rule: str, prompt: str, sample: int = 0) -> str:
     if rule not in texts:
         raise ValueError(f"unknown answer rule {rule!r}")
     return texts[rule]
-
-
-_NAME = re.compile(r"[A-Z]\w+(?: [A-Z]\w+)*")
-_ABOUT = re.compile(r'"(?P<about>[^"]*)" in the sentence "')
-#: three letters each
-_SYLLABLES = "BraCorDunFelGorHalJunKelLorMarNorPelRasSolTamVex"
-
-
-def _oracle_answer(prompt: str) -> str:
-    """Return the reply of an ideal extractor, whose entities are the capitalised words; "" for any other prompt.
-
-    One name in three has a class that is neither in the pool nor certain to be named.
-    """
-    if prompt.startswith("Please perform entity recognition"):
-        text = prompt[prompt.index('"') + 1 : prompt.index('"\n')]
-        names = dict.fromkeys(_NAME.findall(text))
-        kinds = {name: "gadget" if _share("kind", name) < 1 / 3 else "city" for name in names}
-        return "\n".join(f"{place}. {kinds[name]}: {name}" for place, name in enumerate(names, 1)) or "none"
-    about = _ABOUT.search(prompt)
-    if about is None:
-        return ""
-    if prompt.startswith("Is the entity"):
-        return "It is the name of one thing. [[named entity]]"
-    name = about["about"]
-    words = ["".join(_pick(name, k, part).lower() for part in range(3)).capitalize() for k in range(5)]
-    return "\n".join(f"{number}. {word}" for number, word in enumerate(words, 1))
-
-
-def _pick(*parts: Any) -> str:
-    start = 3 * int(_share("syllable", *parts) * (len(_SYLLABLES) // 3))
-    return _SYLLABLES[start : start + 3]
 
 
 @dataclass(slots=True)

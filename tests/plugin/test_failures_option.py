@@ -48,7 +48,7 @@ def test_other_failures_stay_failures(run: Runner, workers: str) -> None:
     assert "4 failed, 1 xfailed" in done.output
 
 
-@pytest.mark.parametrize("how", ["fail", "xfail"])
+@pytest.mark.parametrize(("how", "workers"), [("fail", "2"), ("xfail", "0")])
 def test_junit_has_the_verdicts(run: Runner, workers: str, how: str) -> None:
     """JUnit output has every verdict's properties; a wrong answer is a failure, or skipped under xfail."""
     _run(run, "--llm-failures", how, "-n", workers)

@@ -285,18 +285,14 @@ def test_thoughts_without_tokens_are_errors(run: Runner, start_stub: Stub) -> No
     assert sorted(_statuses(run(*model)).values()) == ["correct", "correct", "wrong"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "filtered", "filtered-reply", "refusing", "finish-content_filter", "finish-SAFETY", "finish-RECITATION",
-        "finish-PROHIBITED_CONTENT", "finish-refusal",
-    ],
-)  # fmt: skip
-def test_filtered_replies_are_refused_in_any_benchmark(run: Runner, start_stub: Stub, name: str) -> None:
+def test_filtered_replies_are_refused_in_any_benchmark(run: Runner, start_stub: Stub) -> None:
     """A benchmark that knows nothing of filters has neither wrong nor unparsed replies because of them."""
     run.sums(2)
-    done = run("--model", f"openai:{name}", "--llm-base-url", start_stub(delay=0.0).url)
-    assert list(_statuses(done).values()) == ["refused", "refused"], done.output
+    reasons = ("content_filter", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "refusal")
+    names = ["filtered", "filtered-reply", "refusing", *(f"finish-{reason}" for reason in reasons)]
+    models = [word for name in names for word in ("--model", f"openai:{name}")]
+    done = run(*models, "--llm-base-url", start_stub(delay=0.0).url)
+    assert [(row["model"], row["refused"]) for row in done.run["summary"]] == [(name, 2) for name in names]
 
 
 def test_unknown_finish_reasons_are_noted(run: Runner, start_stub: Stub, workers: str) -> None:
@@ -308,18 +304,18 @@ def test_unknown_finish_reasons_are_noted(run: Runner, start_stub: Stub, workers
     assert " ".join(done.output.split()).count("the finish_reason 'odd' is unknown") == 1
 
 
-@pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource", "abort"])
-def test_failures_of_the_provider_are_retried_and_not_stored(
-    run: Runner, start_stub: Stub, reason: str
-) -> None:
+def test_failures_of_the_provider_are_retried_and_not_stored(run: Runner, start_stub: Stub) -> None:
     """A finish reason that reports a failure makes no verdict, whatever the text."""
     run.sums(2)
-    stub = start_stub(delay=0.0, answer="sum")
-    model = ("--model", f"openai:finish-{reason}", "--llm-base-url", stub.url)
-    done = run(*model, "--llm-retries", "1")
-    assert list(_statuses(done).values()) == ["error", "error"], done.output
-    assert done.run["calls"]["retries"] == 2
-    assert run(*model, "--llm-retries", "0").run["calls"]["cache_hits"] == 0
+    names = [
+        f"finish-{reason}" for reason in ("error", "network_error", "insufficient_system_resource", "abort")
+    ]
+    models = [word for name in names for word in ("--model", f"openai:{name}")]
+    options = (*models, "--llm-base-url", start_stub(delay=0.0, answer="sum").url)
+    done = run(*options, "--llm-retries", "1")
+    assert [(row["model"], row["errors"]) for row in done.run["summary"]] == [(name, 2) for name in names]
+    assert done.run["calls"]["retries"] == 8
+    assert run(*options, "--llm-retries", "0").run["calls"]["cache_hits"] == 0
 
 
 def test_broker_that_dies_ends_the_run(run: Runner) -> None:

@@ -34,7 +34,8 @@ def pytest_runtest_logfinish(nodeid):
 
 
 @pytest.mark.parametrize(
-    ("required", "code", "decision"), [(0.7, 0, "pass"), (0.9, 1, "fail"), (0.85, 1, "inconclusive")]
+    ("required", "code", "decision", "workers"),
+    [(0.7, 0, "pass", "0"), (0.7, 0, "pass", "2"), (0.9, 1, "fail", "2"), (0.85, 1, "inconclusive", "0")],
 )
 def test_gate_decides_the_exit_status(
     run: Runner, workers: str, required: float, code: int, decision: str
@@ -60,15 +61,16 @@ def test_inconclusive_gate_fails_though_no_case_fails(run: Runner, workers: str)
 
 
 @pytest.mark.parametrize(
-    ("text", "code"),
+    ("text", "code", "workers"),
     [
-        ("def test_bad():\n    assert 1 == 2\n", 1),
-        ("def test_good():\n    pass\n", 0),
-        ("@pytest.fixture\ndef broken():\n    raise OSError('x')\ndef test_bad(broken):\n    pass\n", 1),
-        ("def test_skipped():\n    pytest.skip('x')\n", 0),
-        ("import nosuchmodule\n", 2),
+        ("def test_bad():\n    assert 1 == 2\n", 1, "2"),
+        ("def test_good():\n    pass\n", 0, "0"),
+        ("@pytest.fixture\ndef broken():\n    raise OSError('x')\ndef test_bad(broken):\n    pass\n", 1, "2"),
+        ("def test_skipped():\n    pytest.skip('x')\n", 0, "0"),
+        ("import nosuchmodule\n", 2, "0"),
+        ("import nosuchmodule\n", 2, "2"),
     ],
-    ids=["fails", "passes", "set-up", "skips", "collection"],
+    ids=["fails", "passes", "set-up", "skips", "collection", "collection in workers"],
 )
 def test_other_failures_still_fail_the_session(run: Runner, workers: str, text: str, code: int) -> None:
     """A passing gate excuses wrong answers only; other failures and collection errors still count.
@@ -87,18 +89,19 @@ def test_other_failures_still_fail_the_session(run: Runner, workers: str, text: 
 
 
 @pytest.mark.parametrize(
-    ("body", "conftest", "code"),
+    ("body", "conftest", "code", "workers"),
     [
-        ("assert verdict", "", 0),
-        ("assert verdict.status == 'wrong'", "", 1),
-        ("assert not verdict or 1 == 2", "", 1),
-        ("{}['no'] if not verdict else 0", "", 1),
+        ("assert verdict", "", 0, "2"),
+        ("assert verdict.status == 'wrong'", "", 1, "0"),
+        ("assert not verdict or 1 == 2", "", 1, "2"),
+        ("{}['no'] if not verdict else 0", "", 1, "0"),
         (
             "assert verdict",
             "def _after(request):\n    yield\n    assert 'sums/0008' not in request.node.name\n",
             1,
+            "2",
         ),
-        ("assert verdict", "def _other(verdict):\n    assert verdict.expected != '9'\n", 1),
+        ("assert verdict", "def _other(verdict):\n    assert verdict.expected != '9'\n", 1, "0"),
     ],
     ids=["verdict", "status", "besides", "exception", "teardown", "fixture"],
 )
@@ -114,7 +117,9 @@ def test_only_wrong_verdicts_are_excused(
     assert (done.run["gate"]["decision"], done.code) == ("pass", code), done.output
 
 
-@pytest.mark.parametrize(("most", "decision", "code"), [(0.1, "pass", 0), (0.02, "invalid", 1)])
+@pytest.mark.parametrize(
+    ("most", "decision", "code", "workers"), [(0.1, "pass", 0, "2"), (0.02, "invalid", 1, "0")]
+)
 def test_backend_errors_are_excused_up_to_the_limit(
     run: Runner, workers: str, most: float, decision: str, code: int
 ) -> None:
@@ -128,10 +133,10 @@ def test_backend_errors_are_excused_up_to_the_limit(
         assert "2 in error (sums/0003, sums/0020)" in done.output
 
 
-def test_session_without_cases_does_not_pass(run: Runner, workers: str) -> None:
+def test_session_without_cases_does_not_pass(run: Runner) -> None:
     """The exit status is pytest's 5 if no test is selected."""
     run.sums(ITEMS)
-    args = ("--model", model(run), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
+    args = ("--model", model(run), "--llm-gate", str(gate(run, min_accuracy=0.7)))
     assert run(*args, "-k", "nosuch").code == 5
 
 
@@ -148,7 +153,7 @@ def test_stopped_run_is_invalid(run: Runner, workers: str) -> None:
     assert "no such thing" in done.run["gate"]["line"]
 
 
-@pytest.mark.parametrize("sequential", [False, True])
+@pytest.mark.parametrize(("sequential", "workers"), [(False, "2"), (True, "0"), (True, "2")])
 def test_interrupt_exits_with_2(run: Runner, workers: str, sequential: bool) -> None:
     """Ctrl-C ends a gated run early, with pytest's status 2 and an invalid gate."""
     run.sums(400)
@@ -257,7 +262,9 @@ def pytest_sessionfinish(session):
 """
 
 
-@pytest.mark.parametrize("tests", ["test_sums.py", "test_other.py"])
+@pytest.mark.parametrize(
+    ("tests", "workers"), [("test_sums.py", "0"), ("test_sums.py", "2"), ("test_other.py", "0")]
+)
 def test_without_a_model_a_gate_of_the_ini_file_fails_skipped_suites(
     run: Runner, workers: str, tests: str
 ) -> None:
@@ -282,7 +289,7 @@ def test_without_a_model_workers_report_it(run: Runner, workers: str) -> None:
 # ---- the decision
 
 
-@pytest.mark.parametrize("sequential", ["false", "true"])
+@pytest.mark.parametrize(("sequential", "workers"), [("false", "2"), ("true", "0")])
 def test_a_rule_without_a_task_judges_no_controls(run: Runner, workers: str, sequential: str) -> None:
     """A sequential gate does not even ask for them, and the record gives the same decision."""
     run.sums(80)
@@ -319,8 +326,10 @@ def test_segments(verdict):
 """
 
 
-@pytest.mark.parametrize("alone", [False, True])
-@pytest.mark.parametrize("sequential", ["false", "true"])
+@pytest.mark.parametrize(
+    ("alone", "sequential", "workers"),
+    [(False, "false", "0"), (True, "false", "2"), (False, "true", "2"), (True, "true", "0")],
+)
 def test_rule_on_items_not_served_is_invalid(run: Runner, workers: str, alone: bool, sequential: str) -> None:
     """A rule on items that the model does not serve makes the gate invalid."""
     run.sums(ITEMS)
@@ -373,7 +382,9 @@ def test_promoted_baseline_is_selected_by_name(run: Runner, workers: str) -> Non
     assert (worse.run["gate"]["decision"], worse.code) == ("fail", 1)
 
 
-@pytest.mark.parametrize(("items", "option"), [("40", ("--llm-limit", "10")), ("10", ())])
+@pytest.mark.parametrize(
+    ("items", "option", "workers"), [("40", ("--llm-limit", "10"), "0"), ("10", (), "2")]
+)
 def test_selection_other_than_the_baselines_is_refused(
     run: Runner, workers: str, items: str, option: tuple[str, ...]
 ) -> None:
@@ -391,33 +402,27 @@ def test_selection_other_than_the_baselines_is_refused(
     assert not (done.folder / "run.json").exists()
 
 
-@pytest.mark.parametrize("plan", [(), ("--llm-plan",)])
 @pytest.mark.parametrize(
-    ("rule", "limit", "message"),
+    ("rule", "limit", "message", "plan"),
     [
-        (
-            "max_drop = 0.05",
-            (),
-            "the benchmark has no more; with max_drop = 0.09 it passes in 90%",
-        ),
+        ("max_drop = 0.05", (), "the benchmark has no more; with max_drop = 0.09 it passes in 90%", ()),
         (
             "min_accuracy = 0.95",
             (),
             "40 items of the benchmark are too few to decide; min_accuracy = 0.91 can be met",
+            ("--llm-plan",),
         ),
         (
-            "no_regression = true\ndetect = 0.05\nmin_items = 20",
-            ("--llm-limit", "20"),
-            "with about 32 pairs an unchanged model passes in 90% of runs; all items of the benchmark are enough",
+            "no_regression = true\ndetect = 0.05\nmin_items = 20", ("--llm-limit", "20"),
+            "with about 32 pairs an unchanged model passes in 90% of runs; all items of the benchmark are enough", (),
         ),
         (
-            "max_refused = 0.5",
-            ("--llm-limit", "20"),
-            "20 answered items are fewer than min_items = 30; all items",
+            "max_refused = 0.5", ("--llm-limit", "20"), "20 answered items are fewer than min_items = 30; all items",
+            ("--llm-plan",),
         ),
     ],
     ids=["margin", "accuracy", "drop", "items"],
-)
+)  # fmt: skip
 def test_rule_that_cannot_be_met_is_refused(
     run: Runner, rule: str, limit: tuple[str, ...], message: str, plan: tuple[str, ...]
 ) -> None:

@@ -41,7 +41,7 @@ def test_unused_helper_has_no_identity(run: Runner, workers: str) -> None:
     assert done.run["helpers"]["segment"].keys() == {"spec", "served_as"}
 
 
-@pytest.mark.parametrize("kind", ["Base", "Declines"])
+@pytest.mark.parametrize(("kind", "workers"), [("Base", "0"), ("Declines", "2")])
 def test_single_items_and_batches_give_the_same_verdicts(run: Runner, workers: str, kind: str) -> None:
     """A benchmark without evaluate_all, or one that returns None, has the same verdicts, and the same error."""
     model = write_cuts(run, errors=(7,))
@@ -56,7 +56,7 @@ def test_single_items_and_batches_give_the_same_verdicts(run: Runner, workers: s
     assert one_by_one.run["calls"]["in_process"] == 30
 
 
-@pytest.mark.parametrize("kind", ["AtOnce", "Base"])
+@pytest.mark.parametrize(("kind", "workers"), [("AtOnce", "0"), ("AtOnce", "2"), ("Base", "0")])
 def test_model_that_cannot_be_loaded_stops_the_run(run: Runner, workers: str, kind: str) -> None:
     """A fatal error ends the session with one line and no verdict."""
     write_cuts(run, kind=kind)

@@ -33,7 +33,7 @@ def _collected(run: Runner, model: str) -> str:
 # ---- cases of several items
 
 
-@pytest.mark.parametrize("kind", ["AtOnce", "Base"])
+@pytest.mark.parametrize(("kind", "workers"), [("AtOnce", "2"), ("Base", "0")])
 def test_group_records_every_item(run: Runner, workers: str, kind: str) -> None:
     """A case of ten items is one pytest case, with the same verdicts as ten cases of one item."""
     model = write_cuts(run, case="ten", kind=kind)
@@ -116,13 +116,16 @@ def test_group_has_one_table_in_allure(run: Runner) -> None:
 
 
 def test_light_items_report_like_ordinary_ones(run: Runner, workers: str) -> None:
-    """Light items have the node ids, verdicts, counts and exit status of ordinary ones."""
+    """Light items have the node ids, verdicts, counts, exit status and JUnit report of ordinary ones."""
     model = write_cuts(run, errors=(7,))
-    ordinary = run("--model", model, "-n", workers)
-    ids = _ids(run("--model", model, "--collect-only", "-q"))
+    xml = run.folder / "junit.xml"
+    ordinary = run("--model", model, "-n", workers, f"--junitxml={xml}")
+    ids, report = _ids(run("--model", model, "--collect-only", "-q")), _junit(xml)
     _light(run)
     assert "<LightItem" in _collected(run, model)
-    light = run("--model", model, "-n", workers)
+    light = run("--model", model, "-n", workers, f"--junitxml={xml}")
+    assert len(report) == 30
+    assert _junit(xml) == report
     assert _ids(run("--model", model, "--collect-only", "-q")) == ids
     assert (light.code, light.verdicts) == (ordinary.code, ordinary.verdicts)
     assert light.run["summary"] == ordinary.run["summary"]
@@ -221,20 +224,6 @@ def test_last_failed_repeats_failed_cases(run: Runner, case: str) -> None:
     assert len((done.folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()) == expected
 
 
-def test_light_items_do_not_change_junit(run: Runner, workers: str) -> None:
-    """A JUnit report has the same cases, properties and failures with and without light items."""
-    model = write_cuts(run, errors=(7,))
-    reports = []
-    for light in (False, True):
-        if light:
-            _light(run)
-        xml = run.folder / f"junit-{light}.xml"
-        run("--model", model, f"--junitxml={xml}", "-n", workers)
-        reports.append(_junit(xml))
-    assert len(reports[0]) == 30
-    assert reports[0] == reports[1]
-
-
 def _junit(path: Path) -> dict[str | None, list[object]]:
     cases: dict[str | None, list[object]] = {}
     for case in ET.parse(path).getroot().iter("testcase"):
@@ -327,37 +316,41 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-def test_functions_that_prevent_light_items(run: Runner, change: str) -> None:
+def test_functions_that_prevent_light_items(run: Runner) -> None:
     """Items are light only if the function loses nothing: its marks, fixtures, set-up and output."""
     model = write_cuts(run, 10)
-    old, new, are_light = CHANGES[change]
-    run.change("test_cuts.py", old, new)
     _light(run)
+    text = (run.folder / "test_cuts.py").read_text(encoding="utf-8")
+    for number, (old, new, _) in enumerate(CHANGES.values()):
+        changed = text.replace(old, new).replace('name = "cuts"', f'name = "cuts{number}"')
+        run.write(f"test_{number}.py", changed.replace("cuts/", f"cuts{number}/"))
+    (run.folder / "test_cuts.py").unlink()
     output = run("--model", model, "--collect-only").output
-    assert ("<LightItem" in output, "<Function test_cuts" in output) == (are_light, not are_light)
+    for number, (change, (_, _, are_light)) in enumerate(CHANGES.items()):
+        own = output.partition(f"<Module test_{number}.py>")[2].partition("<Module ")[0]
+        assert ("<LightItem" in own, "<Function test_cuts" in own) == (are_light, not are_light), change
 
 
 @pytest.mark.parametrize(
-    ("hook", "needs"),
+    ("hook", "needs", "workers"),
     [
-        ("def pytest_runtest_logreport(report): pass\n", False),
-        (AROUND, False),
-        ("def pytest_runtest_setup(item): pass\n", True),
-        ("def pytest_runtest_call(item): pass\n", True),
-        ("def pytest_runtest_teardown(item): pass\n", True),
-        ("def pytest_runtest_makereport(item, call): pass\n", True),
-        ("def pytest_runtest_protocol(item): pass\n", True),
-        ("def pytest_itemcollected(item): pass\n", True),
-        ("def pytest_generate_tests(metafunc): pass\n", True),
+        ("def pytest_runtest_logreport(report): pass\n", False, "2"),
+        (AROUND, False, "0"),
+        ("def pytest_runtest_setup(item): pass\n", True, "2"),
+        ("def pytest_runtest_call(item): pass\n", True, "0"),
+        ("def pytest_runtest_teardown(item): pass\n", True, "0"),
+        ("def pytest_runtest_makereport(item, call): pass\n", True, "0"),
+        ("def pytest_runtest_protocol(item): pass\n", True, "0"),
+        ("def pytest_itemcollected(item): pass\n", True, "0"),
+        ("def pytest_generate_tests(metafunc): pass\n", True, "0"),
     ],
 )
-def test_plugins_that_prevent_light_items(run: Runner, hook: str, needs: bool) -> None:
+def test_plugins_that_prevent_light_items(run: Runner, hook: str, needs: bool, workers: str) -> None:
     """Items are not light if the hook of a plugin would not be called; a line names it, also with workers."""
     model = write_cuts(run, 10)
     _light(run, f"import pytest\n{hook}")
     assert ("<LightItem" in _collected(run, model)) is not needs
-    output = run("--model", model, "-n", "2").output
+    output = run("--model", model, "-n", workers).output
     assert ("needs pytest's own functions" in output) is needs
     if needs:
         name = hook.partition("(")[0].removeprefix("def ")

@@ -38,7 +38,9 @@ def _skipped(done: Finished) -> int:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "decision", "code"), [((), "pass", 0), (range(0, ITEMS, 2), "fail", 1)], ids=["pass", "fail"]
+    ("wrong", "decision", "code", "workers"),
+    [((), "pass", 0, "2"), (range(0, ITEMS, 2), "fail", 1, "0")],
+    ids=["pass", "fail"],
 )
 def test_clear_decision_needs_few_calls(
     run: Runner, workers: str, wrong: range | tuple[()], decision: str, code: int
@@ -284,7 +286,9 @@ def test_run_without_replacements_ends(run: Runner) -> None:
     assert _decision(done)["decision"] == "invalid"
 
 
-@pytest.mark.parametrize("args", [("-x",), ("--maxfail", "3")], ids=["x", "maxfail"])
+@pytest.mark.parametrize(
+    ("args", "workers"), [(("-x",), "2"), (("--maxfail", "3"), "0")], ids=["x", "maxfail"]
+)
 def test_maxfail_ends_the_run(run: Runner, workers: str, args: tuple[str, ...]) -> None:
     """-x and --maxfail end a sequential run early, and the gate is invalid."""
     run.sums(ITEMS)
