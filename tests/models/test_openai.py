@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import re
 import ssl
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ import trustme
 from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.models.api import client, server_pool
+from pytest_llmprops.models.api import server_pool
 from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel, normalised_url
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import parse_spec
@@ -430,7 +429,7 @@ def openai_pairs(
     return server, *pairs_of(server, lambda url: openai_model("m", f"{url}/v1"), count)
 
 
-@pytest.mark.parametrize("late", [0.0, 0.0005, 0.0015, 0.004, 0.01])
+@pytest.mark.parametrize("late", [0.0, 0.0015, 0.01])
 def test_second_answer_to_a_request_is_no_other_requests_reply(late: float) -> None:
     """Every prompt gets its own reply from a server that answers twice, and the summary names the server."""
     _, pairs, notes = openai_pairs(late, 120)
@@ -482,7 +481,7 @@ def test_broken_answers_are_transient_connection_errors(answer: bytes | None) ->
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"[" * 100_000, "nested too deeply"),
+        (b"[" * 5_000, "nested too deeply"),
         (b'{"usage": ' + b"9" * 5_000 + b"}", "an integer has too many digits"),
         (
             b'{"choices": [{"message": {"content": "x"}, "finish_reason": ["stop"]}]}',
@@ -501,36 +500,27 @@ def test_odd_json_is_named_as_what_it_is(body: bytes, said: str) -> None:
     assert (odd.kind, odd.transient) == ("response", True)
 
 
-def test_a_too_large_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error for an answer above the limit has the size and the limit."""
-    monkeypatch.setattr(client, "LARGEST_ANSWER", 1_000)
-    large = error(Server([whole(completion("x" * 1_000))]).run(call))
-    assert re.fullmatch(r"the answer of 127.0.0.1 has 1,\d{3} bytes; the limit is 1,000", str(large))
-    assert (large.kind, large.transient) == ("response", False)
-
-
 ZERO_BYTES = b"\x00" * 2**20
 #: 200 MB that are 200 kB in gzip
 BOMB = gzip.compress(ZERO_BYTES * 200, 6)
 
 
 @pytest.mark.parametrize(
-    ("head", "pieces"),
+    ("status", "head", "pieces"),
     [
-        (b"Content-Length: 99999999999999\r\n", 0),
-        (b"Content-Length: 100000000\r\n", 0),
-        (b"Transfer-Encoding: chunked\r\n", 200),
-        (b"", 200),
-        (b"Content-Encoding: gzip\r\nContent-Length: %d\r\n" % len(BOMB), -1),
-        (b"Content-Encoding: deflate\r\nContent-Length: %d\r\n" % len(BOMB), -1),
-        (b"Content-Encoding: br\r\nContent-Length: 5\r\n", 0),
-        (b"Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n", 0),
+        (b"200 OK", b"Content-Length: 99999999999999\r\n", 0),
+        (b"500 No", b"Content-Length: 100000000\r\n", 0),
+        (b"200 OK", b"Transfer-Encoding: chunked\r\n", 200),
+        (b"500 No", b"", 200),
+        (b"200 OK", b"Content-Encoding: gzip\r\nContent-Length: %d\r\n" % len(BOMB), -1),
+        (b"500 No", b"Content-Encoding: deflate\r\nContent-Length: %d\r\n" % len(BOMB), -1),
+        (b"200 OK", b"Content-Encoding: br\r\nContent-Length: 5\r\n", 0),
+        (b"500 No", b"Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n", 0),
     ],
     ids=["said", "said, possible", "chunks", "until closed", "gzip", "deflate", "brotli", "twice"],
 )
-@pytest.mark.parametrize("status", [b"200 OK", b"500 No"])
 def test_large_bodies_are_refused_before_they_fill_the_memory(
-    head: bytes, pieces: int, status: bytes
+    status: bytes, head: bytes, pieces: int
 ) -> None:
     """A body above 64 MB, also decompressed, is an error that is not retried; the memory stays below 80 MB."""
 

@@ -135,12 +135,12 @@ print(heavy & {*sys.modules})
     assert printed(code) == "set()"
 
 
-def test_two_servers_in_one_run(run: Runner, start_stub: Callable[..., RunningStub], workers: str) -> None:
+def test_two_servers_in_one_run(run: Runner, start_stub: Callable[..., RunningStub]) -> None:
     """`?base_url=` names a model's own server; the record has both, and the header has no key."""
     run.sums(2)
     one, two = (start_stub(answer=f"constant:{text}", delay=0.0) for text in ("1", "2"))
     done = run(
-        "--model", f"openai:one?base_url={one.url}", "--model", f"openai:two?base_url={two.url}", "-n", workers,
+        "--model", f"openai:one?base_url={one.url}", "--model", f"openai:two?base_url={two.url}", "-n", "2",
     )  # fmt: skip
     rows = [json.loads(line) for line in (done.folder / "verdicts.jsonl").read_text("utf-8").splitlines()]
     assert {(row["model"], row["id"], row["given"]) for row in rows} == {
