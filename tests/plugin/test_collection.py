@@ -157,12 +157,9 @@ def test_skip_names_the_missing_kinds(run: Runner) -> None:
     [
         ("context_only or rhyme", {"context_only", "rhyme"}),
         ("homophones/asked and homophones/zh", {"asked"}),
-        ("htest/end_ly", {"end_ly"}),
         ("dtails/translate and dtails/af", {"translate"}),
-        ("linearity", {"linearity"}),
         # Whether a pair's answer is checked as a yes or a no is known only after the first reply.
         ("oracle/no", {"yes", "no"}),
-        ("oracle/own_paraphrase", {"own_paraphrase"}),
     ],
 )
 def test_tasks_are_selected_by_keyword(run: Runner, expression: str, expected: set[str]) -> None:

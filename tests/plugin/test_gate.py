@@ -183,18 +183,15 @@ RULE = '[[rule]]\nbenchmark = "sums"\n'
 REFUSED = {
     "no file": (None, (), ("nosuch.toml",)),
     "not TOML": ("[[rule", (), ("gate.toml", "not TOML")),
-    "unknown key": (RULE + "min_acuracy = 0.5", (), ("unknown key 'min_acuracy'", "min_accuracy")),
     "no baseline": (RULE + "max_drop = 0.1", (), ("--llm-baseline",)),
     "unknown baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "nosuch"), ("no run 'nosuch'",)),
     "newer baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "newer"), ("newer version", "schema 3")),
     "damaged baseline": (RULE + "max_drop = 0.1", ("--llm-baseline", "damaged"), ("damaged", "verdicts.jsonl")),
     "two models": (RULE + "min_accuracy = 0.5", ("--model", "fake:echo"), ("one model", "2")),
     "no match": ('[[rule]]\nbenchmark = "sumz"\nmin_accuracy = 0.5', (), ("'sumz' matches nothing", "sums")),
-    "no task": (RULE + 'task = "subtract"\nmin_accuracy = 0.5', (), ("matches nothing", "task is one of add")),
     "deselected": (RULE + "min_accuracy = 0.5", ("-k", "other"), ("matches nothing",)),
     "other file": (RULE + "min_accuracy = 0.5", ("test_other.py",), ("matches nothing",)),
     "no gate": (None, ("--llm-baseline", "damaged"), ("--llm-baseline: needs --llm-gate",)),
-    "unknown setting": (RULE + "min_accuracy = 0.5", ("--llm-set", "nosuch.k=3"), ("--llm-set nosuch",)),
 }  # fmt: skip
 
 
@@ -231,7 +228,6 @@ WITHOUT_MODEL = [
     ("--llm-gate", "gate.toml", "--llm-baseline", "base"),
     ("--llm-baseline", "base"),
     ("--llm-max-calls", "9"),
-    ("--llm-max-cost", "1"),
     ("--llm-limit", "2"),
 ]
 
