@@ -29,10 +29,7 @@ def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:
 def test_cancelled_caller_does_not_cancel_the_shared_call(
     make_broker: MakeBroker, delay: float, wait: float
 ) -> None:
-    """If one of two callers of a shared call is cancelled, the other still gets the reply, from one call.
-
-    Without a delay, the model replies at once, and the store still looks for a reply.
-    """
+    """If one of two callers of a shared call is cancelled, the other still gets the reply, from one call."""
     model = FakeModel({"": "x"}, delay=delay)
 
     async def work() -> Reply:

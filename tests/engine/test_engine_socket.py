@@ -409,10 +409,7 @@ async def exchange(rng: random.Random, outcomes: Counter[str], *, to_worker: boo
 
 @pytest.mark.simulation
 def test_damaged_messages_neither_hang_nor_change_a_reply() -> None:
-    """Of 6,000 damaged messages in both directions, none leaves a request open or gets another's reply.
-
-    Four in ten have a valid checksum: another program sent them. Their content cannot be wrong, but nothing may hang.
-    """
+    """Of 6,000 damaged messages in both directions, none leaves a request open or gets another's reply."""
     outcomes: Counter[str] = Counter()
 
     async def work() -> None:

@@ -45,10 +45,7 @@ def test_first_rule_that_matches_the_last_turn_wins() -> None:
 
 
 def test_function_may_give_text_reply_or_exception() -> None:
-    """A function, plain or ``async``, may return a text, a reply or a backend error; each arrives as such.
-
-    An error that it returns is one of the request; one that it raises stops the run.
-    """
+    """A function, plain or ``async``, may return a text, a reply or a backend error; each arrives as such."""
     outcomes: list[str | Reply | Exception] = [
         "A",
         Reply("B", finish_reason="length"),

@@ -176,10 +176,7 @@ def test_invalid_data_file_is_one_line(run: Runner, content: bytes, said: tuple[
 
 
 def test_unreadable_data_leaves_the_other_benchmarks_running(run: Runner, workers: str) -> None:
-    """A data file that cannot be read fails its benchmark in one line; the others are measured.
-
-    Data marked as generated is read without a hash.
-    """
+    """A data file that cannot be read fails its benchmark in one line; the others are measured."""
     published = _published(run, GENERATED | UNREADABLE)
     done = run(HTEST, HOMOPHONES, *published, "-n", workers)
     _unreadable(done, "htest/rhyme_test.jsonl: row 1", "every line needs")

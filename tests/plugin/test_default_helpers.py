@@ -123,11 +123,7 @@ def test_required_parser_that_is_missing_stops_the_run(run: Runner, more: str, s
 @needs_spacy
 @needs_encoder
 def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
-    """Pairs are proved with the default parser and encoder, without and with workers.
-
-    Vectors are computed in each run, without calls. The request log has the texts but no vectors; the store
-    has neither.
-    """
+    """Pairs are proved with the default parser and encoder, without and with workers."""
     run.write("judge.py", 'def reply(chat):\n    return \'{"answer": "yes", "explanation": "alike"}\'\n')
     run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
     model = f"fake:call?file={run.folder / 'judge.py'}"

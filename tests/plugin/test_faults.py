@@ -334,10 +334,7 @@ def test_broker_that_dies_ends_the_run(run: Runner) -> None:
 
 @pytest.mark.parametrize("cache", ["reuse", "off"])
 def test_full_disk_stops_the_run(run: Runner, cache: str) -> None:
-    """If the record cannot be written, the run stops with one line and keeps the verdicts written so far.
-
-    The line promises nothing about stored replies if none is stored.
-    """
+    """If the record cannot be written, the run stops with one line and keeps the verdicts written so far."""
     run.sums(12)
     run.write(
         "conftest.py",
@@ -372,10 +369,7 @@ collection.write_text = full
 
 @pytest.mark.parametrize("files", [(".collected-gw0.json", ".collected-gw1.json"), (".collected-gw1.json",)])
 def test_a_disk_too_full_for_the_reports_of_workers_is_one_line(run: Runner, files: tuple[str, ...]) -> None:
-    """If workers cannot report what they collected, the run ends with one line on the folder.
-
-    There is no record, unless another worker had already called the model.
-    """
+    """If workers cannot report what they collected, the run ends with one line on the folder."""
     run.sums(12)
     run.write("conftest.py", FULL_FOR_REPORTS.format(files=files))
     done = run("--model", run.adder, "-n", "2")

@@ -73,10 +73,7 @@ def test_inconclusive_gate_fails_though_no_case_fails(run: Runner, workers: str)
     ids=["fails", "passes", "set-up", "skips", "collection", "collection in workers"],
 )
 def test_other_failures_still_fail_the_session(run: Runner, workers: str, text: str, code: int) -> None:
-    """A passing gate excuses wrong answers only; other failures and collection errors still count.
-
-    With workers, pytest-xdist runs the cases that were collected, and then fails.
-    """
+    """A passing gate excuses wrong answers only; other failures and collection errors still count."""
     run.sums(ITEMS)
     run.write("test_other.py", f"import pytest\n{text}")
     done = run("--model", model(run, SOME), "-n", workers, "--llm-gate", str(gate(run, min_accuracy=0.7)))
@@ -199,10 +196,7 @@ REFUSED = {
     ("problem", "workers"), [*((name, "0") for name in REFUSED), ("not TOML", "2"), ("no match", "2")]
 )
 def test_unusable_gate_is_refused_before_the_first_call(run: Runner, workers: str, problem: str) -> None:
-    """A gate that cannot decide is refused in one line with status 4, before any call or record.
-
-    With workers, the controller reads the file, and a worker compares it with the items.
-    """
+    """A gate that cannot decide is refused in one line with status 4, before any call or record."""
     text, args, said = REFUSED[problem]
     run.sums(ITEMS)
     run.write("test_other.py", "def test_other():\n    pass\n")
@@ -461,10 +455,7 @@ def test_baseline_with_another_protocol_is_refused(run: Runner) -> None:
 
 
 def test_gate_asks_again_for_replies_older_than_a_day(run: Runner, workers: str) -> None:
-    """Under a gate, stored replies of an unpinned model expire after 24 hours, or --llm-cache-age.
-
-    Without a gate they do not expire.
-    """
+    """Under a gate, stored replies of an unpinned model expire after 24 hours, or --llm-cache-age."""
     run.sums(35)
     run.write(
         "conftest.py",

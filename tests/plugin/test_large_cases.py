@@ -163,10 +163,7 @@ def pytest_collection_finish(session):
 
 
 def test_large_runs_keep_nothing_of_each_case(run: Runner, workers: str) -> None:
-    """Pytest counts the cases, but keeps one report of those that passed and one of those that failed.
-
-    A light item makes pytest's attributes when they are used, and pytest does not keep its id.
-    """
+    """Pytest counts the cases, but keeps one report of those that passed and one of those that failed."""
     model = write_cuts(run)
     _light(run, MANY + WATCH)
     done = run("--model", model, "-n", workers)
@@ -396,10 +393,7 @@ def pytest_runtest_logreport(report):
 
 
 def test_light_items_have_what_functions_have(run: Runner) -> None:
-    """A plugin reads the same attributes, keywords, marks and failures from light items as from pytest's functions.
-
-    So it does for the keywords and marks that it adds.
-    """
+    """A plugin reads the same attributes, keywords, marks and failures from light items as from pytest's functions."""
     model = write_cuts(run, errors=(7,))
     seen = []
     for conftest in (READ, LIGHT + READ):
@@ -436,10 +430,7 @@ def test_a_decorator_that_raises_is_reported(run: Runner) -> None:
 
 
 def test_garbage_collection_ignores_collected_items(run: Runner) -> None:
-    """Before the first test, the collector is on again and ignores what was collected, also without evaluation.
-
-    It is rare from the start.
-    """
+    """Before the first test, the collector is on again and ignores what was collected, also without evaluation."""
     model = write_cuts(run, 10)
     check = "import gc\ndef pytest_runtestloop(): print('\\nKEPT', gc.isenabled(), gc.get_freeze_count() > 1000)\n"
     check += "def pytest_sessionstart(): print('\\nRARE', gc.get_threshold()[0] >= 100_000)\n"

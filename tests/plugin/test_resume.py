@@ -138,10 +138,7 @@ def test_resume_needs_a_run(run: Runner, args: tuple[str, ...], said: str) -> No
 def test_ended_run_is_resumed(
     run: Runner, start_stub: Callable[..., RunningStub], workers: str, number: signal.Signals
 ) -> None:
-    """A run that was interrupted or killed names the right numbers, and is completed without a repeated verdict.
-
-    Half lines that a killed run left in the record are removed, so that the next line stays readable.
-    """
+    """A run that was interrupted or killed names the right numbers, and is completed without a repeated verdict."""
     run.sums(200)
     stub = start_stub(delay=0.05)
     model = ("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "8", "-n", workers)
