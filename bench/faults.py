@@ -100,9 +100,6 @@ class Trial:
     #: calls beyond the first one of a prompt, and how many may be
     repeats: int = 0
     allowed_repeats: int = 0
-    paid_twice: int = 0
-    orphans: int = 0
-    hangs: int = 0
     skipped: str = ""
     seconds: float = 0.0
 
@@ -155,7 +152,7 @@ class Trial:
         return found
 
     def check_orphans(self) -> None:
-        """Count and kill the processes that a command left behind."""
+        """Note and kill the processes that a command left behind."""
         until = time.monotonic() + ORPHAN_SECONDS
         while (left := self.processes()) and time.monotonic() < until:
             time.sleep(0.05)
@@ -163,7 +160,6 @@ class Trial:
             self.problems.append(f"left behind: {_command_line(pid)}")
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
-        self.orphans += len(left)
 
     def finish(
         self,
@@ -251,12 +247,11 @@ class Command:
         return False
 
     def end(self) -> Finished:
-        """Wait for the end; a command that exceeds the limit is counted as a hang, and killed."""
+        """Wait for the end; a command that exceeds the limit is a problem, and killed."""
         trial = self.trial
         try:
             code = int(self._process.wait(trial.settings.limit))
         except (TimeoutError, subprocess.TimeoutExpired):
-            trial.hangs += 1
             trial.problems.append(f"a command still ran after {trial.settings.limit:.0f} s")
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -753,8 +748,8 @@ def batch_row(kind: type[BatchServer], place: str, number: int, expired: float) 
                 _no_other_verdict(trial, first, items)
             server.kill_at = ""
             trial.finish(first, options, same_as_undisturbed(items), env=KEYS)
-            trial.paid_twice = sum(count - 1 for count in server.batched.values())
-            trial.expect(not trial.paid_twice, f"{trial.paid_twice} lines paid twice")
+            paid_twice = sum(count - 1 for count in server.batched.values())
+            trial.expect(not paid_twice, f"{paid_twice} lines paid twice")
             # The first call of a run is no line of a batch.
             trial.repeats = sum(server.paid.values()) - len(server.paid)
             trial.allowed_repeats = 1 if place else 2
@@ -887,21 +882,14 @@ class _Group:
 def markdown(groups: Mapping[str, _Group]) -> str:
     """Return the table of the groups."""
     lines = [
-        "| fault | rows held | commands | calls repeated (allowed) | paid twice | left behind | hangs |",
-        "|---|---|---|---|---|---|---|",
+        "| fault | rows held | commands | calls repeated (allowed) |",
+        "|---|---|---|---|",
     ]
     for name, group in groups.items():
         ran = [trial for trial in group.trials if not trial.skipped]
         held = sum(not trial.problems for trial in ran)
         repeats = f"{sum(t.repeats for t in ran):,} ({sum(t.allowed_repeats for t in ran):,})"
-        counts = [sum(getattr(t, field) for t in ran) for field in ("paid_twice", "orphans", "hangs")]
-        cells = [
-            name,
-            f"{held} of {len(ran)}",
-            f"{sum(t.commands for t in ran):,}",
-            repeats,
-            *map(str, counts),
-        ]
+        cells = (name, f"{held} of {len(ran)}", f"{sum(t.commands for t in ran):,}", repeats)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
