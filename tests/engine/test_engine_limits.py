@@ -87,10 +87,11 @@ def test_success_resets_the_count() -> None:
         assert breaker.success(empty=False) is None
 
 
-@given(st.lists(st.booleans(), max_size=80))
-def test_empty_replies_stop_at_twenty_in_a_row(empties: list[bool]) -> None:
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=5))
+def test_empty_replies_stop_at_twenty_in_a_row(blocks: list[tuple[bool, int]]) -> None:
     """The run stops exactly if the last twenty replies were all empty."""
     breaker = Breaker()
+    empties = [empty for empty, number in blocks for _ in range(number)]
     for seen, empty in enumerate(empties, 1):
         reason = breaker.success(empty=empty)
         last = empties[max(0, seen - EMPTY_IN_A_ROW) : seen]

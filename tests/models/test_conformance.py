@@ -34,7 +34,7 @@ def measured(run: Runner, *args: str, env: Mapping[str, str]) -> Finished:
     # The fork server needs this package, which the environment with litellm lacks.
     run.fresh = importlib.util.find_spec("allure_commons") is None
     # Without a helper, spaCy's would be loaded.
-    return run(*suites, "--llm-helper", "parse=words", *OPTIONS, *args, env=env)
+    return run(*suites, "--llm-helper", "parse=words", *OPTIONS, *args, env=env, timeout=280)
 
 
 def measured_together(run: Runner, servers: Mapping[str, tuple[Callable[[Call], Answer], str]]) -> Finished:
