@@ -39,11 +39,11 @@ def test_wrong_answers_are_expected_failures(run: Runner, workers: str) -> None:
     assert done.run["complete"] is True
 
 
-def test_other_failures_stay_failures(run: Runner, workers: str) -> None:
+def test_other_failures_stay_failures(run: Runner) -> None:
     run.sums(4)
     run.change("test_sums.py", "assert verdict\n", "assert verdict\n    assert not verdict\n")
     run.write("test_other.py", "def test_bad():\n    assert 1 == 2\n")
-    done = run("--model", model(run, [0]), "-n", workers, "--llm-failures", "xfail")
+    done = run("--model", model(run, [0]), "-n", "2", "--llm-failures", "xfail")
     assert done.code == 1
     assert "4 failed, 1 xfailed" in done.output
 
@@ -73,10 +73,10 @@ def test_junit_has_the_verdicts(run: Runner, workers: str, how: str) -> None:
     assert error.find("error") is not None
 
 
-def test_ini_key_works_like_the_option(run: Runner, workers: str) -> None:
+def test_ini_key_works_like_the_option(run: Runner) -> None:
     """With xfail, a session whose only failures are wrong answers exits with 0; by default with 1."""
-    failed = _run(run, "-n", workers, errors=False)
+    failed = _run(run, errors=False)
     assert failed.code == 1
     assert "4 failed" in failed.output
     run.write("pytest.ini", "[pytest]\nllm_failures = xfail\n")
-    assert _run(run, "-n", workers, errors=False).code == 0
+    assert _run(run, errors=False).code == 0

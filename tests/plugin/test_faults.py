@@ -28,28 +28,23 @@ def _against(stub: RunningStub, *args: str) -> tuple[str, ...]:
     return ("--model", "openai:stub", "--llm-base-url", stub.url, *args)
 
 
-def test_injected_faults_change_no_verdict(run: Runner, start_stub: Stub, workers: str) -> None:
+def test_injected_faults_change_no_verdict(run: Runner, start_stub: Stub) -> None:
     """Replies with status 429 and 500 are retried, and every verdict is the same as without them."""
     run.sums(60)
-    calm = run(*_against(start_stub(delay=0.01)), "--llm-cache", "off", "-n", workers)
-    faulty = run(
-        *_against(start_stub(delay=0.01, rate_429=0.1, rate_500=0.1, seed=3)),
-        "--llm-cache",
-        "off",
-        "-n",
-        workers,
-    )
+    options = ("--llm-cache", "off", "-n", "2")
+    calm = run(*_against(start_stub(delay=0.01)), *options)
+    faulty = run(*_against(start_stub(delay=0.01, rate_429=0.1, rate_500=0.1, seed=3)), *options)
     assert len(calm.verdicts) == 60
     assert _statuses(calm) == _statuses(faulty)
     assert faulty.run["calls"]["retries"] > 0
     assert faulty.run["summary"][0]["errors"] == 0
 
 
-def test_items_that_always_fail_are_errors_not_answers(run: Runner, start_stub: Stub, workers: str) -> None:
+def test_items_that_always_fail_are_errors_not_answers(run: Runner, start_stub: Stub) -> None:
     """Items whose calls always fail are errors and do not count in the accuracy."""
     run.sums(60)
     stub = start_stub(delay=0.01, always_500="7 + 1 =|23 + 1 =|41 + 1 =")
-    done = run(*_against(stub), "--llm-retries", "2", "-n", workers)
+    done = run(*_against(stub), "--llm-retries", "2", "-n", "2")
     assert done.code == 1
     failed = {n for n, s in _statuses(done).items() if s == "error"}
     assert {"sums/0007", "sums/0023", "sums/0041"} <= failed
@@ -257,11 +252,11 @@ def _interrupt(
     assert all(v["status"] != "error" for v in done.verdicts.values())
 
 
-def test_concurrency_limits_all_workers_together(run: Runner, start_stub: Stub, workers: str) -> None:
+def test_concurrency_limits_all_workers_together(run: Runner, start_stub: Stub) -> None:
     """--llm-concurrency limits the calls in flight of all workers together, and the limit is reached."""
     run.sums(200)
     stub = start_stub(delay=0.1)
-    run(*_against(stub, "--llm-concurrency", "24", "-n", workers))
+    run(*_against(stub, "--llm-concurrency", "24", "-n", "2"))
     assert 22 <= stub.stats()["peak_in_flight"] <= 24
 
 
@@ -295,11 +290,11 @@ def test_filtered_replies_are_refused_in_any_benchmark(run: Runner, start_stub: 
     assert [(row["model"], row["refused"]) for row in done.run["summary"]] == [(name, 2) for name in names]
 
 
-def test_unknown_finish_reasons_are_noted(run: Runner, start_stub: Stub, workers: str) -> None:
+def test_unknown_finish_reasons_are_noted(run: Runner, start_stub: Stub) -> None:
     """A reply with a finish reason that nobody documents is read, and the summary says so once."""
     run.sums(3)
     url = start_stub(delay=0.0, answer="sum").url
-    done = run("--model", "openai:finish-odd", "--llm-base-url", url, "-n", workers)
+    done = run("--model", "openai:finish-odd", "--llm-base-url", url, "-n", "2")
     assert sorted(_statuses(done).values()) == ["correct", "correct", "wrong"]
     assert " ".join(done.output.split()).count("the finish_reason 'odd' is unknown") == 1
 

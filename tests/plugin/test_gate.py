@@ -137,13 +137,13 @@ def test_session_without_cases_does_not_pass(run: Runner) -> None:
     assert run(*args, "-k", "nosuch").code == 5
 
 
-def test_stopped_run_is_invalid(run: Runner, workers: str) -> None:
+def test_stopped_run_is_invalid(run: Runner) -> None:
     """A run that stops early on an error is invalid, however good its answers were."""
     run.sums(ITEMS)
     spec = model(run, errors=[38])
     run.change("model.py", 'kind="status 400"', 'kind="replica", fatal=True')
     file = gate(run, min_accuracy=0.1)
-    done = run("--model", spec, "--llm-concurrency", "1", "-n", workers, "--llm-gate", str(file))
+    done = run("--model", spec, "--llm-concurrency", "1", "-n", "2", "--llm-gate", str(file))
     assert done.code in (1, 2), done.output
     assert done.run["gate"]["decision"] == "invalid"
     assert "this run is incomplete: " in done.output
@@ -336,7 +336,7 @@ def test_rule_on_items_not_served_is_invalid(run: Runner, workers: str, alone: b
     assert "not served: 35 segments items" in done.output
 
 
-@pytest.mark.parametrize("sequential", ["false", "true"])
+@pytest.mark.parametrize(("sequential", "workers"), [("false", "2"), ("true", "0"), ("true", "2")])
 def test_llmprops_gate_prints_the_same_decision(run: Runner, workers: str, sequential: str) -> None:
     """`llmprops gate` prints the decision of the run from its record, even if the gate stopped the run early."""
     run.sums(400)
@@ -355,16 +355,16 @@ def test_llmprops_gate_prints_the_same_decision(run: Runner, workers: str, seque
     assert len(done.verdicts) == result["items_used"] <= result["items_of"] == 400
 
 
-def test_promoted_baseline_is_selected_by_name(run: Runner, workers: str) -> None:
+def test_promoted_baseline_is_selected_by_name(run: Runner) -> None:
     """A promoted run is a baseline by name, wherever in pytest's root folder the tests are."""
     run.sums(ITEMS)
-    base = run("--model", model(run, SOME), "-n", workers)
+    base = run("--model", model(run, SOME))
     promoted = command(run, "runs", "promote", str(base.folder), "stable")
     assert promoted.code == 0, promoted.output
     (run.folder / "sub").mkdir()
     (run.folder / "test_sums.py").rename(run.folder / "sub" / "test_sums.py")
     file = gate(run, max_drop=0.3)
-    args = ("--model", model(run), "-n", workers, "--llm-gate", str(file), "--llm-baseline", "stable")
+    args = ("--model", model(run), "--llm-gate", str(file), "--llm-baseline", "stable")
     done = run(*args)
     assert done.code == 0, done.output
     assert "against baseline" in done.output
@@ -454,7 +454,7 @@ def test_baseline_with_another_protocol_is_refused(run: Runner) -> None:
     assert not (done.folder / "run.json").exists()
 
 
-def test_gate_asks_again_for_replies_older_than_a_day(run: Runner, workers: str) -> None:
+def test_gate_asks_again_for_replies_older_than_a_day(run: Runner) -> None:
     """Under a gate, stored replies of an unpinned model expire after 24 hours, or --llm-cache-age."""
     run.sums(35)
     run.write(
@@ -468,7 +468,7 @@ def test_gate_asks_again_for_replies_older_than_a_day(run: Runner, workers: str)
         "register_model('drifting', make)\n",
     )
     gated = ("--llm-gate", str(gate(run, max_errors=0.5)))
-    args = ("--model", "drifting", "-n", workers)
+    args = ("--model", "drifting", "-n", "2")
     assert run(*args).run["calls"]["sent"] == 35
     _make_older(run, hours=23)
     assert run(*args, *gated).run["calls"]["sent"] == 0
@@ -531,14 +531,14 @@ def test_plan_checks_the_gate_without_calls(run: Runner, workers: str, option: s
     assert "matches nothing" in wrong.output
 
 
-def test_changed_baseline_is_refused_before_the_first_call(run: Runner, workers: str) -> None:
+def test_changed_baseline_is_refused_before_the_first_call(run: Runner) -> None:
     """A baseline whose files contradict each other is refused with one line."""
     run.sums(ITEMS)
     old = baseline(run, "c" * ITEMS)
     path = old / "verdicts.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"correct"', b'"wrong"', 1))
     words = ("--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
-    done = run("--model", run.adder, "-n", workers, *words)
+    done = run("--model", run.adder, "-n", "2", *words)
     assert done.code == 4, done.output
     assert f"--llm-baseline {old}: run.json has correct 40 of sums/add/en/builtin" in done.output
     assert not (done.folder / "run.json").exists()

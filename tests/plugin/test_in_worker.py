@@ -32,11 +32,11 @@ def test_segmenter_needs_no_broker(run: Runner, workers: str) -> None:
     assert not (done.folder / "requests.jsonl").exists()
 
 
-def test_unused_helper_has_no_identity(run: Runner, workers: str) -> None:
+def test_unused_helper_has_no_identity(run: Runner) -> None:
     """A helper that was never called is recorded without an identity, and the record is complete."""
     run.sums(2)
     helper = ("--llm-helper", f"segment={write_cuts(run)}")
-    done = run("test_sums.py", "--model", run.adder, *helper, "-n", workers)
+    done = run("test_sums.py", "--model", run.adder, *helper, "-n", "2")
     assert done.run["complete"] is True, done.output
     assert done.run["helpers"]["segment"].keys() == {"spec", "served_as"}
 
@@ -86,10 +86,10 @@ def test_batches_fit_the_model(run: Runner) -> None:
     assert done.run["summary"][0]["correct"] == 27
 
 
-def test_segmenter_and_chat_model_share_a_session(run: Runner, workers: str) -> None:
+def test_segmenter_and_chat_model_share_a_session(run: Runner) -> None:
     """In one session, a segmenter is served in process and a chat model through the broker."""
     model = write_cuts(run, 6)
-    done = run("--model", model, "--model", "fake:constant?text=no", "-n", workers)
+    done = run("--model", model, "--model", "fake:constant?text=no", "-n", "2")
     calls = done.run["calls"]
     # Only three of the six prompts are distinct.
     assert (calls["in_process"], calls["requests"], calls["sent"]) == (6, 6, 3)

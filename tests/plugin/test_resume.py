@@ -186,13 +186,13 @@ def test_samples_that_are_missing_run_alone(run: Runner) -> None:
     assert read_run(first.folder).problems == ()
 
 
-def test_run_that_never_began_leaves_no_record(run: Runner, workers: str) -> None:
+def test_run_that_never_began_leaves_no_record(run: Runner) -> None:
     """A run without a case, or that stops before its first call, leaves no folder."""
     run.sums()
-    nothing = run("--model", run.adder, "-n", workers, "-k", "nosuch")
+    nothing = run("--model", run.adder, "-n", "2", "-k", "nosuch")
     assert nothing.code == 5
     assert not nothing.folder.exists()
-    over = run("--model", run.adder, "-n", workers, "--llm-max-calls", "3")
+    over = run("--model", run.adder, "-n", "2", "--llm-max-calls", "3")
     assert over.code == 2
     assert "; no run was recorded" in over.output
     assert not over.folder.exists()

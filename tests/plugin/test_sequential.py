@@ -92,10 +92,10 @@ def test_block_size_is_the_concurrency(run: Runner) -> None:
     assert len(done.verdicts) == 100
 
 
-def test_items_under_no_rule_are_not_asked(run: Runner, workers: str) -> None:
+def test_items_under_no_rule_are_not_asked(run: Runner) -> None:
     _two_tasks(run)
     file = gate(run, 'sequential = true\n[[rule]]\ntask = "even"\nmin_accuracy = 0.78\n')
-    done = run("--model", model(run, FIFTH), "--llm-gate", str(file), "-n", workers, "-rs")
+    done = run("--model", model(run, FIFTH), "--llm-gate", str(file), "-n", "2", "-rs")
     assert sorted(calls(run)) == list(range(0, ITEMS, 2))
     assert _skipped(done) == ITEMS / 2
     assert _decision(done)["stopped_early"] is False
@@ -107,11 +107,11 @@ def _two_tasks(run: Runner) -> None:
     run.change("test_sums.py", '"add"', '"odd" if n % 2 else "even"')
 
 
-def test_decided_rule_draws_no_more_items(run: Runner, workers: str) -> None:
+def test_decided_rule_draws_no_more_items(run: Runner) -> None:
     """When one of two rules is decided, its items are no longer drawn, and the other rule continues."""
     _two_tasks(run)
     text = '[[rule]]\ntask = "even"\nmin_accuracy = 0.78\n[[rule]]\ntask = "odd"\nmin_accuracy = 0.5\n'
-    done = _gated(run, model(run, range(0, ITEMS, 10)), "-n", workers, text=text)
+    done = _gated(run, model(run, range(0, ITEMS, 10)), "-n", "2", text=text)
     asked = calls(run)
     even, odd = ([n for n in asked if n % 2 == side] for side in (0, 1))
     assert len(even) == ITEMS / 2
@@ -122,11 +122,11 @@ def test_decided_rule_draws_no_more_items(run: Runner, workers: str) -> None:
     assert rules["even"]["partial"] is False
 
 
-def test_other_tests_always_run(run: Runner, workers: str) -> None:
+def test_other_tests_always_run(run: Runner) -> None:
     """Tests that are not cases run even if the gate is decided, and still affect the exit status."""
     run.sums(ITEMS)
     run.write("test_a.py", "def test_fine():\n    pass\n\ndef test_bad():\n    assert 1 == 2\n")
-    done = _gated(run, model(run), "-n", workers, **SETTLED)
+    done = _gated(run, model(run), "-n", "2", **SETTLED)
     assert _decision(done)["decision"] == "pass"
     assert done.code == 1
     assert "1 failed, " in done.output
@@ -134,12 +134,12 @@ def test_other_tests_always_run(run: Runner, workers: str) -> None:
     assert done.run["sequential"]["ended"] is True
 
 
-def test_two_functions_on_the_same_items_share_calls(run: Runner, workers: str) -> None:
+def test_two_functions_on_the_same_items_share_calls(run: Runner) -> None:
     """Two test functions on the same items both run, and each call is sent once."""
     run.sums(ITEMS)
     second = "@pytest.mark.llmprops(benchmark=Sums)\ndef test_again(verdict):\n    assert verdict\n\n"
     run.change("test_sums.py", "@pytest.mark", f"{second}@pytest.mark")
-    done = _gated(run, model(run), "-n", workers, **SETTLED)
+    done = _gated(run, model(run), "-n", "2", **SETTLED)
     asked = calls(run)
     assert len(asked) == len(set(asked)) == 64
     assert f"128 passed, {2 * ITEMS - 128} skipped" in done.output
@@ -176,13 +176,13 @@ def test_deviations_are_compared_after_the_first_replies(
     assert _decision(done)["decision"] == decision, done.output
 
 
-def test_too_many_errors_end_the_run(run: Runner, workers: str) -> None:
+def test_too_many_errors_end_the_run(run: Runner) -> None:
     """Items in error are left out of the estimate; too many of them end the run early as invalid."""
     run.sums(ITEMS)
-    few = _gated(run, model(run, errors=[7, 100, 200]), "-n", workers, **SETTLED)
+    few = _gated(run, model(run, errors=[7, 100, 200]), "-n", "2", **SETTLED)
     assert (_decision(few)["decision"], few.code) == ("pass", 0), few.output
     calls(run)
-    many = _gated(run, model(run, errors=range(0, ITEMS, 4)), "-n", workers, **SETTLED)
+    many = _gated(run, model(run, errors=range(0, ITEMS, 4)), "-n", "2", **SETTLED)
     assert (_decision(many)["decision"], many.code) == ("invalid", 1), many.output
     assert len(calls(run)) < ITEMS / 2
     assert many.run["sequential"]["ended"] is True
@@ -352,13 +352,13 @@ def test_gate_draws_from_what_plugins_select(run: Runner, workers: str, how: str
         assert _decision(done) == _decision(plain)
 
 
-def test_last_failed_draws_from_failed_cases(run: Runner, workers: str) -> None:
+def test_last_failed_draws_from_failed_cases(run: Runner) -> None:
     """With --lf, the gate draws only from the cases that failed last."""
     run.sums(ITEMS)
     run("--model", model(run, range(0, ITEMS, 2)), "-p", "cacheprovider")
     calls(run)
     done = _gated(
-        run, model(run, range(0, ITEMS, 2)), "-p", "cacheprovider", "--lf", "-n", workers, "--llm-cache", "off",
+        run, model(run, range(0, ITEMS, 2)), "-p", "cacheprovider", "--lf", "-n", "2", "--llm-cache", "off",
         min_accuracy=0.5,
     )  # fmt: skip
     asked = calls(run)
@@ -371,11 +371,11 @@ def test_last_failed_draws_from_failed_cases(run: Runner, workers: str) -> None:
 # ---- baselines
 
 
-def test_baseline_without_half_of_the_items_is_invalid(run: Runner, workers: str) -> None:
+def test_baseline_without_half_of_the_items_is_invalid(run: Runner) -> None:
     """Items that the baseline lacks are not pairs; too many of them make the gate invalid."""
     run.sums(ITEMS)
     # As many items, or the run would not start.
     write_run(run.folder / "base", verdicts("c" * (ITEMS * 3 // 2))[ITEMS // 2 :])
-    done = _gated(run, model(run), "-n", workers, "--llm-baseline", "base", max_drop=0.1)
+    done = _gated(run, model(run), "-n", "2", "--llm-baseline", "base", max_drop=0.1)
     assert (_decision(done)["decision"], done.code) == ("invalid", 1), done.output
     assert "missing in the baseline" in done.output
