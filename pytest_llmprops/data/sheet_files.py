@@ -187,10 +187,7 @@ def only_one(path: Path, message: str) -> Iterator[None]:
 
 
 def _locked(name: Path) -> IO[str]:
-    """Open and lock the file ``name``.
-
-    :raises BlockingIOError: if another process has the lock.
-    """
+    """Open and lock the file ``name``."""
     while True:
         file = name.open("w")
         try:

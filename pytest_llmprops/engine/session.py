@@ -303,10 +303,7 @@ _LONGEST_SOCKET = 100
 
 
 def _short_folder() -> Path:
-    """Return a new private folder whose path is short enough for a socket, in TMPDIR if possible.
-
-    :raises UsageError: if no folder with a short path can be written.
-    """
+    """Return a new private folder whose path is short enough for a socket, in TMPDIR if possible."""
     # mkdtemp makes a private folder with a name of its own.
     for parent in (tempfile.gettempdir(), os.environ.get("XDG_RUNTIME_DIR"), "/tmp", "/var/tmp"):  # noqa: S108
         if parent and len(os.fsencode(parent)) + len("/llmprops-12345678/broker") <= _LONGEST_SOCKET:

@@ -19,13 +19,7 @@ from pytest_llmprops.core.numbers import count, counted
 from pytest_llmprops.core.requests import BATCH_DISCOUNT, Chat, Completion, Likelihood, Request, Usage, sizes
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.engine.evaluator import Case
-from pytest_llmprops.engine.planning import (
-    SECONDS_PER_CALL,
-    Planned,
-    cost,
-    plan,
-    total_calls,
-)
+from pytest_llmprops.engine.planning import SECONDS_PER_CALL, Planned, cost, plan, total_calls
 from pytest_llmprops.engine.session import Engine
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, FREE, Price, price
 from pytest_llmprops.models.registry import find_backend

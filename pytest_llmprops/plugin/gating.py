@@ -96,10 +96,7 @@ class Gating:
         )
 
     def _check_comparable(self, selected: Sequence[Case], cases: Cases) -> None:
-        """Check what is known before the first call of what would make the gate invalid.
-
-        :raises UsageError: with the difference and how to fix it.
-        """
+        """Check what is known before the first call of what would make the gate invalid."""
         settings = cases.settings
         wanted = max(rule.repeats for rule in self.gate.rules)
         if settings.repeats < wanted:
@@ -158,10 +155,7 @@ class Gating:
         self._check_possible(selected, cases)
 
     def _check_possible(self, selected: Sequence[Case], cases: Cases) -> None:
-        """Check that each rule can be met by some answers to the selected items.
-
-        :raises UsageError: with the rule, and the number of items or the limit that would do.
-        """
+        """Check that each rule can be met by some answers to the selected items."""
         facts = RunMetadata("", benchmarks=cases.benchmark_facts())
         places = [place for case in selected for place in _possible(case)]
         impossible = impossible_rules(self.gate, places, facts)

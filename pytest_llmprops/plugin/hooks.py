@@ -225,10 +225,7 @@ def start(config: pytest.Config) -> LLMSession:
 
 
 def _check_unicode(config: pytest.Config) -> None:
-    """Check that pytest-xdist can send the command line and the folders to workers.
-
-    :raises pytest.UsageError: for a path that is not UTF-8.
-    """
+    """Check that pytest-xdist can send the command line and the folders to workers."""
     for text in (
         *map(str, config.invocation_params.args),
         str(config.invocation_params.dir),

@@ -288,12 +288,7 @@ class Option:
 
 OPTIONS: tuple[Option, ...] = (
     Option(
-        "llm-model",
-        models,
-        (),
-        "model to measure: NAME[?key=value&...]; repeatable",
-        "SPEC",
-        repeatable=True,
+        "llm-model", models, (), "model to measure: NAME[?key=value&...]; repeatable", "SPEC", repeatable=True
     ),
     Option(
         "llm-helper",
@@ -400,11 +395,7 @@ OPTIONS: tuple[Option, ...] = (
     ),
     Option("llm-data", Path, None, "folder of published or generated data (default: $LLMPROPS_DATA)", "DIR"),
     Option(
-        "llm-protocol",
-        text,
-        "quick",
-        "named settings of each benchmark: quick (default) or paper",
-        "NAME",
+        "llm-protocol", text, "quick", "named settings of each benchmark: quick (default) or paper", "NAME"
     ),
     Option(
         "llm-set",

@@ -124,10 +124,7 @@ class Preflight:
         return has_limit or (bool(self._remote) and settings.cache != "only")
 
     def _decide(self, forecast: Forecast) -> None:
-        """Print the calls and the cost; refuse the run, ask for a confirmation, or make one call to each model.
-
-        :raises pytest.UsageError: if the run may not start.
-        """
+        """Print the calls and the cost; refuse the run, ask for a confirmation, or make one call to each model."""
         calls = sum(own.calls for own in forecast.values())
         stored = sum(own.stored for own in forecast.values())
         prices = prices_of(self._session.cases)
@@ -164,10 +161,7 @@ class Preflight:
     # ---- confirmation
 
     def _confirm(self, calls: int, usd: float | None, needed: str) -> None:
-        """Return if the run is below the limits of ``llm_confirm``, or the user confirms it.
-
-        :raises pytest.UsageError: if nobody can be asked.
-        """
+        """Return if the run is below the limits of ``llm_confirm``, or the user confirms it."""
         settings = self._session.settings
         limits = settings.confirm
         is_costly = settings.max_cost is None and None not in (usd, limits.usd) and usd > limits.usd  # type: ignore[operator]

@@ -129,18 +129,12 @@ def _used(model: ModelMetadata, use: ModelUse | None) -> ModelMetadata:
     if use is None:
         return model
     return replace(
-        model,
-        identity=use.identity,
-        pinned=use.pinned,
-        served_as=use.served_as,
-        old_replies=use.old_replies,
+        model, identity=use.identity, pinned=use.pinned, served_as=use.served_as, old_replies=use.old_replies
     )
 
 
 def with_in_process(
-    report: BrokerReport,
-    labels: Iterable[str],
-    processes: Sequence[Mapping[str, InProcessUse]],
+    report: BrokerReport, labels: Iterable[str], processes: Sequence[Mapping[str, InProcessUse]]
 ) -> BrokerReport:
     """Return the report with the models that were served in process, and their requests.
 

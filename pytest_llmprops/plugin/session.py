@@ -296,11 +296,7 @@ class LLMSession:
             from pytest_llmprops.plugin import searching
 
             self._searching = searching.Searching(
-                self.config,
-                self.settings,
-                self.cases,
-                self.evaluation,
-                why_not=self._why_not_searched(),
+                self.config, self.settings, self.cases, self.evaluation, why_not=self._why_not_searched()
             )
             self.verdicts.on_outcome = self._searching.keep_measurement
             self.config.pluginmanager.register(self._searching, searching.PLUGIN_NAME)
@@ -412,12 +408,7 @@ def begin_alone(items: Sequence[pytest.Item], collection: Collection, evaluation
 
 
 def begin_in_worker(
-    items: Sequence[pytest.Item],
-    collection: Collection,
-    evaluation: Evaluation,
-    *,
-    worker: int,
-    workers: int,
+    items: Sequence[pytest.Item], collection: Collection, evaluation: Evaluation, *, worker: int, workers: int
 ) -> None:
     """Begin to evaluate this worker's share of the cases.
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -165,19 +163,6 @@ class TestJson:
         message = refusal(lambda: folder.jsonl(path, required=("a",)))
         assert f"{folder.root / path}: {said}" in message
 
-    def test_speed(self, folder: DataFolder) -> None:
-        """200 rows are read and hashed in under two milliseconds."""
-        row = {"id": "", "centerpiece": "a sentence of some length, as they come", "options": ["A", "B"]}
-        lines = (json.dumps(row | {"id": f"t/{index}"}) for index in range(200))
-        path = put(folder, "a.jsonl", "\n".join(lines))
-        seconds = []
-        for _ in range(40):
-            start = time.perf_counter()
-            rows = folder.jsonl(path, required=("id", "centerpiece", "options"))
-            seconds.append(time.perf_counter() - start)
-            assert len(rows) == 200
-        assert min(seconds) < 0.002
-
 
 class TestTables:
     def test_quotes(self, folder: DataFolder) -> None:
@@ -286,19 +271,6 @@ class TestVerify:
         message = refusal(lambda: folder.source_for("msrp"))
         assert "source is 'mine'" in message
         assert '{"source": "generated"}' in message
-
-
-def test_nothing_heavy_is_imported() -> None:
-    """Importing the readers loads no array, table, network or retry library."""
-    code = (
-        "import sys\n"
-        "import pytest_llmprops.data.files, pytest_llmprops.data.files, pytest_llmprops.data.pull\n"
-        "import pytest_llmprops.data.published_results, pytest_llmprops.data.files\n"
-        "heavy = {'numpy', 'pandas', 'scipy', 'tenacity', 'urllib.request', 'http.client', 'ssl'}\n"
-        "print(sorted(heavy & set(sys.modules)))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 class TestGiven:

@@ -205,11 +205,7 @@ def test_doubtful_htest_figures_have_a_note() -> None:
 
 
 def test_homophones_figures() -> None:
-    """Each printed error is the binomial standard error of its accuracy over 100 items, rounded.
-
-    The two Chinese figures that the published verdicts contradict have a note with the verdicts' counts, which have the
-    same sum.
-    """
+    """Each printed error is the binomial standard error of its accuracy over 100 items, rounded."""
     errors = find(paper="homophones", metric="standard_error")
     assert len(errors) == 10
     for error in errors:
@@ -254,10 +250,7 @@ def test_eras_garden_path_error_rate() -> None:
 
 
 def test_dtails_languages() -> None:
-    """Every language table has the nine languages, and the test sets sum to 1,377 sentences.
-
-    PABAK is twice the total agreement minus one, to the printed digits.
-    """
+    """Every language table has the nine languages, and the test sets sum to 1,377 sentences."""
     for table in "1234567":
         assert {result.language for result in find(paper="dtails", table=table)} == DTAILS_LANGUAGES
     assert sum(r.value for r in find(paper="dtails", table="2", metric="item_count")) == 1377

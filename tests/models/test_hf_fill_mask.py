@@ -77,10 +77,7 @@ def test_single_characters_share_the_mass(model: Any) -> None:
 
 
 def test_context_scores(folder: Path, model: Any) -> None:
-    """The context score sums over the surrounding characters, without candidate, masks and special tokens.
-
-    As in the authors' code, the model's input has no ``[SEP]``, which would change every probability.
-    """
+    """The context score sums over the surrounding characters, without candidate, masks and special tokens."""
     scores = model.context_scores(TEXT, CANDIDATES)
     for word, score in zip(CANDIDATES, scores, strict=True):
         ids, logs = log_probabilities(folder, word + TEXT.removeprefix("[MASK]"), separator=False)

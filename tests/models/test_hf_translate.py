@@ -14,7 +14,7 @@ from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.hf import translate
 from pytest_llmprops.models.hf.translate import FAMILIES, MADLAD, MARIAN, MBART50, NLLB, codes_of, language_of
 from tests.support import translation_models as tiny
-from tests.support.backends import LIBRARIES, error, fatal, make, needs, refuse, reply, texts, through_broker
+from tests.support.backends import LIBRARIES, error, fatal, make, needs, refuse, reply, texts
 
 pytestmark = [LIBRARIES, needs("torch", "transformers", "sentencepiece", "sacremoses", extra="hf")]
 SAVE: dict[str, Callable[[Path], Path]] = {
@@ -335,17 +335,6 @@ def test_closing_stops_a_translation(folders: dict[str, Path], monkeypatch: pyte
     assert len(steps) == 3
     model.close()
     assert one(model).kind == "closed"
-
-
-def test_through_the_broker(folders: dict[str, Path], tmp_path: Path) -> None:
-    """The broker serves translations in batches, joins equal ones and stores them under the identity."""
-    spec, store = f"hf:{folders['nllb']}?max_new_tokens=12", tmp_path / "store.sqlite"
-    first, counters = through_broker(spec, store, asked() * 2, cache="reuse")
-    assert (counters.requests, counters.sent, counters.joined) == (16, 8, 8)
-    assert texts(first[:8]) == texts(make(spec).translate(asked()))
-    again, counters = through_broker(spec, store, asked() * 2, cache="reuse")
-    assert (counters.sent, counters.cache_hits) == (0, 16)
-    assert texts(again) == texts(first)
 
 
 @pytest.mark.parametrize("name", SAVE)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import re
 import ssl
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ import trustme
 from bench.stub_server import RunningStub, running_stub
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.models.api import client, server_pool
+from pytest_llmprops.models.api import server_pool
 from pytest_llmprops.models.api.openai import BACKEND, OpenAIModel, normalised_url
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.registry import parse_spec
@@ -82,15 +81,6 @@ def test_reply_carries_text_usage_model_and_price(stub: RunningStub) -> None:
     assert 0.004 < got.seconds < 10
 
 
-def test_many_calls_at_once_keep_their_answers(stub: RunningStub) -> None:
-    """Two hundred calls in flight each get the answer to their own prompt."""
-    chats = [Chat.user(f"question {i}") for i in range(200)]
-    at_once = [reply(r).text for r in asked(openai_model("m", stub.url), *chats)]
-    again = [reply(one("m", stub.url, chat)).text for chat in chats[:5]]
-    assert at_once[:5] == again
-    assert set(at_once) == {"A", "B"}
-
-
 def test_conversation_and_parameters_are_sent(stub: RunningStub) -> None:
     """All turns are sent, and a reply is cut at ``max_tokens``."""
     chat = Chat.user("first").then("B", "one two three four five six seven")
@@ -148,15 +138,6 @@ def test_refusals_are_replies(stub: RunningStub, name: str, text: str) -> None:
     """Azure's 400 for a prompt, a reply emptied by the filter and the text of a refusal field are refusals."""
     got = reply(one(name, stub.url))
     assert (got.text, got.finish_reason) == (text, "content_filter")
-
-
-def test_odd_replies_are_kept() -> None:
-    """Two megabytes and control characters are stored unchanged; the evaluator cuts and the reports escape."""
-    with running_stub(delay=0, answer="huge") as huge:
-        got = reply(one("m", huge.url, Chat.user("q")))
-    assert (len(got.text), got.finish_reason) == (2_000_001, "stop")
-    with running_stub(delay=0, answer="control") as control:
-        assert reply(one("m", control.url, Chat.user("q"))).text == "A\x1b[31mred\x1b[0m\x00\x07\u202e"
 
 
 @pytest.mark.parametrize(
@@ -249,14 +230,6 @@ def test_other_refused_parameters_are_left_out(stub: RunningStub) -> None:
     model = openai_model("no-stop", stub.url)
     assert reply(asked(model, Chat.user("q", stop=("\n",)))[0]).text
     assert model.deviations() == ("stop left out",)
-
-
-def test_length_without_reasoning_keeps_the_budget() -> None:
-    """An empty reply of a model that does not reason is a reply, and nothing is recorded as a deviation."""
-    with running_stub(delay=0, answer="empty") as empty:
-        model = openai_model("m", empty.url)
-        assert reply(asked(model, ASKED)[0]).text == ""
-    assert model.deviations() == ()
 
 
 def test_batch_gives_results_in_order(stub: RunningStub) -> None:
@@ -456,7 +429,7 @@ def openai_pairs(
     return server, *pairs_of(server, lambda url: openai_model("m", f"{url}/v1"), count)
 
 
-@pytest.mark.parametrize("late", [0.0, 0.0005, 0.0015, 0.004, 0.01])
+@pytest.mark.parametrize("late", [0.0, 0.0015, 0.01])
 def test_second_answer_to_a_request_is_no_other_requests_reply(late: float) -> None:
     """Every prompt gets its own reply from a server that answers twice, and the summary names the server."""
     _, pairs, notes = openai_pairs(late, 120)
@@ -508,7 +481,7 @@ def test_broken_answers_are_transient_connection_errors(answer: bytes | None) ->
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        (b"[" * 100_000, "nested too deeply"),
+        (b"[" * 5_000, "nested too deeply"),
         (b'{"usage": ' + b"9" * 5_000 + b"}", "an integer has too many digits"),
         (
             b'{"choices": [{"message": {"content": "x"}, "finish_reason": ["stop"]}]}',
@@ -527,36 +500,27 @@ def test_odd_json_is_named_as_what_it_is(body: bytes, said: str) -> None:
     assert (odd.kind, odd.transient) == ("response", True)
 
 
-def test_a_too_large_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error for an answer above the limit has the size and the limit."""
-    monkeypatch.setattr(client, "LARGEST_ANSWER", 1_000)
-    large = error(Server([whole(completion("x" * 1_000))]).run(call))
-    assert re.fullmatch(r"the answer of 127.0.0.1 has 1,\d{3} bytes; the limit is 1,000", str(large))
-    assert (large.kind, large.transient) == ("response", False)
-
-
 ZERO_BYTES = b"\x00" * 2**20
 #: 200 MB that are 200 kB in gzip
 BOMB = gzip.compress(ZERO_BYTES * 200, 6)
 
 
 @pytest.mark.parametrize(
-    ("head", "pieces"),
+    ("status", "head", "pieces"),
     [
-        (b"Content-Length: 99999999999999\r\n", 0),
-        (b"Content-Length: 100000000\r\n", 0),
-        (b"Transfer-Encoding: chunked\r\n", 200),
-        (b"", 200),
-        (b"Content-Encoding: gzip\r\nContent-Length: %d\r\n" % len(BOMB), -1),
-        (b"Content-Encoding: deflate\r\nContent-Length: %d\r\n" % len(BOMB), -1),
-        (b"Content-Encoding: br\r\nContent-Length: 5\r\n", 0),
-        (b"Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n", 0),
+        (b"200 OK", b"Content-Length: 99999999999999\r\n", 0),
+        (b"500 No", b"Content-Length: 100000000\r\n", 0),
+        (b"200 OK", b"Transfer-Encoding: chunked\r\n", 200),
+        (b"500 No", b"", 200),
+        (b"200 OK", b"Content-Encoding: gzip\r\nContent-Length: %d\r\n" % len(BOMB), -1),
+        (b"500 No", b"Content-Encoding: deflate\r\nContent-Length: %d\r\n" % len(BOMB), -1),
+        (b"200 OK", b"Content-Encoding: br\r\nContent-Length: 5\r\n", 0),
+        (b"500 No", b"Content-Encoding: gzip, gzip\r\nContent-Length: 5\r\n", 0),
     ],
     ids=["said", "said, possible", "chunks", "until closed", "gzip", "deflate", "brotli", "twice"],
 )
-@pytest.mark.parametrize("status", [b"200 OK", b"500 No"])
 def test_large_bodies_are_refused_before_they_fill_the_memory(
-    head: bytes, pieces: int, status: bytes
+    status: bytes, head: bytes, pieces: int
 ) -> None:
     """A body above 64 MB, also decompressed, is an error that is not retried; the memory stays below 80 MB."""
 
@@ -716,15 +680,6 @@ def test_user_of_the_address_is_sent_as_a_header(monkeypatch: pytest.MonkeyPatch
     assert "\r\nauthorization: basic dxnlcjpzzsbjcmv0\r\n" in server.head.lower()
     assert "unused-key-1" not in server.head
     assert server.first_lines == ["POST /v1/chat/completions HTTP/1.1"]
-
-
-def test_error_does_not_show_the_password() -> None:
-    """An error message has neither the password of the base URL nor the header's value."""
-    refusal = whole(b'{"error": {"message": "user:secret9 (dXNlcjpzZWNyZXQ5) is unknown"}}', b"401 No")
-    error(
-        Server([refusal]).run(call, url="http://user:secret9@127.0.0.1:{port}/v1"),
-        "user:[key] ([key]) is unknown",
-    )
 
 
 def test_key_in_a_reply_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:

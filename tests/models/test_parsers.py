@@ -146,15 +146,6 @@ def test_words(language: str, text: str, words: list[str]) -> None:
     assert [word[0] for word in value["words"]] == unicode_words(text)
 
 
-def test_contract_of_words() -> None:
-    """The parser is always ready, runs in the pytest process, and is pinned by the Unicode version."""
-    model = make("words")
-    assert ready("words")
-    assert kinds_of(model) == {"parse"}
-    assert (model.blocking, model.pinned, model.deviations()) == (True, True, ())
-    assert model.identity["unicode"] == unicodedata.unidata_version
-
-
 def test_only_words_are_supported() -> None:
     """Dependencies and trees are missing, and the message says so; an unknown analysis is an error."""
     analyses = ("words", "dependency", "constituency", "semantics")

@@ -30,80 +30,83 @@ def tree(rows: str) -> str:
     return brackets
 
 
-def test_subject_and_predicate_separate() -> None:
-    """A clause is its subject and a verb phrase; prepositions form phrases; a final stop belongs to the clause."""
-    rows = (
-        "The DT DET 2 det | dog NN NOUN 3 nsubj | slept VBD VERB 0 ROOT | in IN ADP 3 prep | the DT DET 6 det |"
-        " house NN NOUN 4 pobj | . . PUNCT 3 punct"
-    )
-    assert tree(rows) == "(ROOT (S (NP The dog) (VP slept (PP in (NP the house))) .))"
-    assert bracketed(tokens(rows)).startswith("(ROOT (S (NP (DT The) (NN dog)) (VP (VBD slept)")
+#: what a tree shows -> tokens, and their tree
+TREES = {
+    "a clause is its subject and a verb phrase; prepositions form phrases; a final stop belongs to the clause": (
+        """The DT DET 2 det | dog NN NOUN 3 nsubj | slept VBD VERB 0 ROOT | in IN ADP 3 prep | the DT DET 6 det |
+        house NN NOUN 4 pobj | . . PUNCT 3 punct""",
+        "(ROOT (S (NP The dog) (VP slept (PP in (NP the house))) .))",
+    ),
+    "each auxiliary is in a verb phrase around the rest; words between it and the verb are its siblings": (
+        "She PRP PRON 5 nsubj | will MD AUX 5 aux | not RB PART 5 neg | have VB AUX 5 aux | slept VBN VERB 0 ROOT",
+        "(ROOT (S (NP She) (VP will not (VP have (VP slept)))))",
+    ),
+    "a noun phrase is in the longer one with its modifiers; possessors and relative clauses are phrases": (
+        """John NNP PROPN 4 poss | 's POS PART 1 case | old JJ ADJ 4 amod | friend NN NOUN 9 nsubj |
+        from IN ADP 4 prep | Rome NNP PROPN 5 pobj | who WP PRON 8 nsubj | sings VBZ VERB 4 relcl |
+        came VBD VERB 0 ROOT""",
+        "(ROOT (S (NP (NP (NP John 's) old friend) (PP from (NP Rome)) (SBAR (WHNP who) (S (VP sings)))) (VP came)))",
+    ),
+    "chained conjuncts are parts of one phrase, with the commas between them": (
+        """Red JJ ADJ 2 amod | dogs NNS NOUN 8 nsubj | , , PUNCT 2 punct | cats NNS NOUN 2 conj |
+        and CC CCONJ 4 cc | white JJ ADJ 7 amod | mice NNS NOUN 4 conj | slept VBD VERB 0 ROOT""",
+        "(ROOT (S (NP (NP Red dogs) , (NP cats) and (NP white mice)) (VP slept)))",
+    ),
+    "conjuncts that are not finite share the subject and the auxiliaries of the first one": (
+        "He PRP PRON 3 nsubj | has VBZ AUX 3 aux | come VBN VERB 0 ROOT | and CC CCONJ 3 cc | seen VBN VERB 3 conj",
+        "(ROOT (S (NP He) (VP has (VP (VP come) and (S (VP seen))))))",
+    ),
+    "finite conjuncts share the subject alone": (
+        "He PRP PRON 3 nsubj | has VBZ AUX 3 aux | come VBN VERB 0 ROOT | and CC CCONJ 3 cc | left VBD VERB 3 conj",
+        "(ROOT (S (NP He) (VP (VP has (VP come)) and (S (VP left)))))",
+    ),
+    "after an inverted subject, the conjunct joins the whole clause": (
+        "said VBD VERB 0 ROOT | Ann NNP PROPN 1 nsubj | and CC CCONJ 1 cc | left VBD VERB 1 conj",
+        "(ROOT (S (S (VP said) (NP Ann)) and (S (VP left))))",
+    ),
+    "clauses with subjects are coordinated as clauses; one without is under the subject before it": (
+        """He PRP PRON 2 nsubj | came VBD VERB 0 ROOT | , , PUNCT 2 punct | ate VBD VERB 2 conj |
+        and CC CCONJ 4 cc | she PRP PRON 7 nsubj | left VBD VERB 4 conj""",
+        "(ROOT (S (S (NP He) (VP (VP came) , (S (VP ate)))) and (S (NP she) (VP left))))",
+    ),
+    "a subordinator is next to its clause; an inverted subject is part of the clause; quotes attach high": (
+        """" `` PUNCT 4 punct | It PRP PRON 3 nsubj | rains VBZ VERB 4 ccomp | said VBD VERB 0 ROOT |
+        Ann NNP PROPN 4 nsubj | as IN SCONJ 8 mark | she PRP PRON 8 nsubj | left VBD VERB 4 advcl |
+        . . PUNCT 4 punct""",
+        '(ROOT (S " (S (NP It) (VP rains)) (VP said) (NP Ann) (SBAR as (S (NP she) (VP left))) .))',
+    ),
+    "an interrogative phrase is next to its clause; an auxiliary before the subject opens no phrase": (
+        "Whom WP PRON 4 dobj | did VBD AUX 4 aux | she PRP PRON 4 nsubj | see VB VERB 0 ROOT | ? . PUNCT 4 punct",
+        "(ROOT (SBARQ (WHNP Whom) (S did (NP she) (VP see)) ?))",
+    ),
+    "universal: copulas open a verb phrase; prepositions and conjunctions may depend on their noun": (
+        """He - PRON 6 nsubj | and - CCONJ 3 cc | Bob - PROPN 1 conj | are - AUX 6 cop | good - ADJ 6 amod |
+        friends - NOUN 0 root | of - ADP 8 case | Ann - PROPN 6 nmod""",
+        "(ROOT (S (NP (NP He) and (NP Bob)) (VP are (NP (NP good friends) (PP of (NP Ann))))))",
+    ),
+    "a dependent outside its head's span is attached to the head's head, and the order is unchanged": (
+        """A DT DET 2 det | hearing NN NOUN 3 nsubj | is VBZ VERB 0 ROOT | scheduled VBN VERB 3 acomp |
+        on IN ADP 2 prep | this DT PRON 5 pobj | today NN NOUN 4 npadvmod""",
+        "(ROOT (S (NP A hearing) (VP is (S (VP scheduled)) (PP on (NP this)) (NP today))))",
+    ),
+    "each root has its own tree": (
+        "Dogs NNS NOUN 2 nsubj | bark VBP VERB 0 ROOT | . . PUNCT 2 punct | Quiet JJ ADJ 0 ROOT | ! . PUNCT 4 punct",
+        "(ROOT (S (NP Dogs) (VP bark) .)) (ROOT (ADJP (ADJP Quiet) !))",
+    ),
+}
 
 
-def test_auxiliaries_open_verb_phrases() -> None:
-    """Each auxiliary is in a verb phrase around the rest; words between it and the verb are its siblings."""
-    rows = "She PRP PRON 5 nsubj | will MD AUX 5 aux | not RB PART 5 neg | have VB AUX 5 aux | slept VBN VERB 0 ROOT"
-    assert tree(rows) == "(ROOT (S (NP She) (VP will not (VP have (VP slept)))))"
+@pytest.mark.parametrize("name", TREES)
+def test_trees(name: str) -> None:
+    rows, expected = TREES[name]
+    assert tree(rows) == expected
 
 
-def test_noun_phrases_with_what_follows() -> None:
-    """A noun phrase is nested in the longer one with its modifiers; possessors and relative clauses are phrases."""
-    rows = (
-        "John NNP PROPN 4 poss | 's POS PART 1 case | old JJ ADJ 4 amod | friend NN NOUN 9 nsubj |"
-        " from IN ADP 4 prep | Rome NNP PROPN 5 pobj | who WP PRON 8 nsubj | sings VBZ VERB 4 relcl |"
-        " came VBD VERB 0 ROOT"
-    )
-    friend = "(NP (NP John 's) old friend) (PP from (NP Rome)) (SBAR (WHNP who) (S (VP sings)))"
-    assert tree(rows) == f"(ROOT (S (NP {friend}) (VP came)))"
-
-
-def test_coordination_is_one_constituent() -> None:
-    """Chained conjuncts are parts of one phrase, with the commas between them."""
-    rows = (
-        "Red JJ ADJ 2 amod | dogs NNS NOUN 8 nsubj | , , PUNCT 2 punct | cats NNS NOUN 2 conj |"
-        " and CC CCONJ 4 cc | white JJ ADJ 7 amod | mice NNS NOUN 4 conj | slept VBD VERB 0 ROOT"
-    )
-    assert tree(rows) == "(ROOT (S (NP (NP Red dogs) , (NP cats) and (NP white mice)) (VP slept)))"
-
-
-@pytest.mark.parametrize(
-    ("second", "expected"),
-    [
-        ("seen VBN VERB 3 conj", "(S (NP He) (VP has (VP (VP come) and (S (VP seen)))))"),
-        ("left VBD VERB 3 conj", "(S (NP He) (VP (VP has (VP come)) and (S (VP left))))"),
-    ],
-)
-def test_coordinated_verbs_share_subjects_and_auxiliaries(second: str, expected: str) -> None:
-    """Conjuncts without a subject share the first one's; they share its auxiliaries only if they are not finite."""
-    rows = f"He PRP PRON 3 nsubj | has VBZ AUX 3 aux | come VBN VERB 0 ROOT | and CC CCONJ 3 cc | {second}"
-    assert tree(rows) == f"(ROOT {expected})"
-
-
-def test_a_coordination_behind_its_subject() -> None:
-    """After an inverted subject, the conjunct joins the whole clause."""
-    rows = "said VBD VERB 0 ROOT | Ann NNP PROPN 1 nsubj | and CC CCONJ 1 cc | left VBD VERB 1 conj"
-    assert tree(rows) == "(ROOT (S (S (VP said) (NP Ann)) and (S (VP left))))"
-
-
-def test_a_conjunct_with_a_subject_is_a_clause() -> None:
-    """Clauses with subjects are coordinated as clauses; one without is placed under the preceding subject."""
-    rows = (
-        "He PRP PRON 2 nsubj | came VBD VERB 0 ROOT | , , PUNCT 2 punct | ate VBD VERB 2 conj |"
-        " and CC CCONJ 4 cc | she PRP PRON 7 nsubj | left VBD VERB 4 conj"
-    )
-    first = "(S (NP He) (VP (VP came) , (S (VP ate))))"
-    assert tree(rows) == f"(ROOT (S {first} and (S (NP she) (VP left))))"
-
-
-def test_subordinate_clauses_and_quotes() -> None:
-    """A subordinator is next to its clause; an inverted subject is part of the clause; quotes attach high."""
-    rows = (
-        '" `` PUNCT 4 punct | It PRP PRON 3 nsubj | rains VBZ VERB 4 ccomp | said VBD VERB 0 ROOT |'
-        " Ann NNP PROPN 4 nsubj | as IN SCONJ 8 mark | she PRP PRON 8 nsubj | left VBD VERB 4 advcl |"
-        " . . PUNCT 4 punct"
-    )
-    left = "(SBAR as (S (NP she) (VP left)))"
-    assert tree(rows) == f'(ROOT (S " (S (NP It) (VP rains)) (VP said) (NP Ann) {left} .))'
+def test_tags_and_sentences() -> None:
+    """Tokens have the treebank's tags, or else the universal ones; several trees are under one node."""
+    brackets = bracketed(tokens("Dogs NNS NOUN 2 nsubj | bark VBP VERB 0 ROOT | Ann - PROPN 0 root"))
+    assert brackets.startswith("(ROOT (S (NP (NNS Dogs)) (VP (VBP bark)))) (ROOT (NP (PROPN Ann")
+    assert Tree.from_brackets(brackets).root.label == "TEXT"
 
 
 def test_attachment_of_punctuation() -> None:
@@ -116,42 +119,6 @@ def test_attachment_of_punctuation() -> None:
     spans = {(node.label, node.start, node.end) for node in tree.nodes}
     assert {("NP", 0, 6), ("NP", 2, 6), ("NP", 3, 5)} <= spans
     assert not any(node.end == 7 and node.size > 1 for node in tree.nodes)
-
-
-def test_questions() -> None:
-    """An interrogative phrase is next to its clause; an auxiliary before the subject opens no phrase."""
-    rows = "Whom WP PRON 4 dobj | did VBD AUX 4 aux | she PRP PRON 4 nsubj | see VB VERB 0 ROOT | ? . PUNCT 4 punct"
-    assert tree(rows) == "(ROOT (SBARQ (WHNP Whom) (S did (NP she) (VP see)) ?))"
-
-
-def test_universal_dependencies() -> None:
-    """Copulas open a verb phrase, prepositions and conjunctions may depend on their noun; tags may be missing."""
-    rows = (
-        "He - PRON 6 nsubj | and - CCONJ 3 cc | Bob - PROPN 1 conj | are - AUX 6 cop | good - ADJ 6 amod |"
-        " friends - NOUN 0 root | of - ADP 8 case | Ann - PROPN 6 nmod"
-    )
-    friends = "(NP (NP good friends) (PP of (NP Ann)))"
-    assert tree(rows) == f"(ROOT (S (NP (NP He) and (NP Bob)) (VP are {friends})))"
-    assert bracketed(tokens(rows)).startswith("(ROOT (S (NP (NP (PRON He)) (CCONJ and)")
-
-
-def test_arcs_that_cross_are_lifted() -> None:
-    """A dependent outside its head's span is attached to the head's head, and the order is unchanged."""
-    rows = (
-        "A DT DET 2 det | hearing NN NOUN 3 nsubj | is VBZ VERB 0 ROOT | scheduled VBN VERB 3 acomp |"
-        " on IN ADP 2 prep | this DT PRON 5 pobj | today NN NOUN 4 npadvmod"
-    )
-    assert tree(rows) == "(ROOT (S (NP A hearing) (VP is (S (VP scheduled)) (PP on (NP this)) (NP today))))"
-
-
-def test_several_sentences() -> None:
-    """Each root has its own tree, and all are placed under one node."""
-    rows = (
-        "Dogs NNS NOUN 2 nsubj | bark VBP VERB 0 ROOT | . . PUNCT 2 punct | Quiet JJ ADJ 0 ROOT |"
-        " ! . PUNCT 4 punct"
-    )
-    assert tree(rows) == "(ROOT (S (NP Dogs) (VP bark) .)) (ROOT (ADJP (ADJP Quiet) !))"
-    assert Tree.from_brackets(bracketed(tokens(rows))).root.label == "TEXT"
 
 
 def test_brackets_inside_tokens() -> None:

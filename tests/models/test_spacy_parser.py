@@ -25,7 +25,6 @@ from tests.support.backends import (
     ready,
     refuse,
     reply,
-    through_broker,
 )
 from tests.support.runs import ROOT
 
@@ -173,17 +172,6 @@ def test_names_of_a_package(english: Any) -> None:
         model = make(f"spacy:{name}")
         assert model.identity == english.identity
         assert parses(model, Parse("Mice.", "en", "words"))[0]["words"][0][1] == "mouse"
-
-
-@needs_model
-def test_through_the_broker(tmp_path: Path) -> None:
-    """The broker serves its requests and stores its replies."""
-    requests = [Parse(f"{n} mice slept.", "en", "words") for n in range(2, 9)]
-    for hits in (0, len(requests)):
-        replies, counters = through_broker(f"spacy:{PACKAGE}", tmp_path / "store.sqlite", requests)
-        assert [one.value["words"][0][0] for one in replies] == [str(n) for n in range(2, 9)]
-        assert {one.value["words"][1][1] for one in replies} == {"mouse"}
-        assert counters.cache_hits == hits
 
 
 def test_pipeline_of_words_only(blank: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from bench.stub_server import RunningStub
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.models.dotenv_file import read_dotenv
-from pytest_llmprops.models.registry import ALIASES, Backend, always, find_backend, hint, parse_spec
+from pytest_llmprops.models.registry import ALIASES, hint, parse_spec
 from pytest_llmprops.models.spec import basic, secrets_of, split_user, without_secrets
 from tests.support.backends import hide, make, needs, printed, ready, refuse
 from tests.support.runs import Runner
@@ -118,15 +118,6 @@ def test_missing_package_names_the_extra(
         assert not ready(spec.replace("DIR", str(tmp_path)))
 
 
-def test_backends_are_ready_by_default() -> None:
-    """A backend without a readiness function counts as ready."""
-    spec, check = parse_spec("words"), find_backend("words").check
-    assert Backend(check, always("parse")).ready(spec)
-    assert not Backend(check, always("parse"), ready=lambda spec: False).ready(spec)
-    with pytest.raises(UsageError, match="unknown backend"):
-        ready("nosuch:x")
-
-
 @needs("openai", extra="dev")
 def test_specifications_import_no_sdk() -> None:
     """Models, readiness and prices are known without what serves them: stored replies never wait for an SDK."""
@@ -144,12 +135,12 @@ print(heavy & {*sys.modules})
     assert printed(code) == "set()"
 
 
-def test_two_servers_in_one_run(run: Runner, start_stub: Callable[..., RunningStub], workers: str) -> None:
+def test_two_servers_in_one_run(run: Runner, start_stub: Callable[..., RunningStub]) -> None:
     """`?base_url=` names a model's own server; the record has both, and the header has no key."""
     run.sums(2)
     one, two = (start_stub(answer=f"constant:{text}", delay=0.0) for text in ("1", "2"))
     done = run(
-        "--model", f"openai:one?base_url={one.url}", "--model", f"openai:two?base_url={two.url}", "-n", workers,
+        "--model", f"openai:one?base_url={one.url}", "--model", f"openai:two?base_url={two.url}", "-n", "2",
     )  # fmt: skip
     rows = [json.loads(line) for line in (done.folder / "verdicts.jsonl").read_text("utf-8").splitlines()]
     assert {(row["model"], row["id"], row["given"]) for row in rows} == {

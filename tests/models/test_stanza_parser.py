@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.requests import Parse
-from pytest_llmprops.models.base import kinds_of
 from pytest_llmprops.models.parsers.stanza import StanzaFolder, default_folder
 from tests.support.backends import (
     LIBRARIES,
@@ -56,13 +55,6 @@ def stanzas_own(folder: Path, language: str, processors: dict[str, str], text: s
     )
     words = [word for sentence in pipeline(text).sentences for word in sentence.words]
     return [[w.text, w.lemma or "", w.upos or "", w.head, w.deprel or ""] for w in words]
-
-
-def test_contract(model: Any) -> None:
-    """The engine batches its requests in one thread, and stores its replies permanently."""
-    assert kinds_of(model) == {"parse"}
-    assert (model.blocking, model.pinned, model.deviations()) == (True, True, ())
-    assert json.loads(json.dumps(model.identity)) == model.identity
 
 
 def test_dependencies_of_known_sentences(model: Any) -> None:
@@ -190,8 +182,8 @@ def test_identity_follows_the_models(own_copy: Path) -> None:
     assert all(seen.count(one) == 1 for one in seen)
 
 
-def test_damaged_model(own_copy: Path) -> None:
-    """A damaged file stops the run with one line that names it."""
+def test_damaged_model(own_copy: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A damaged file stops the run with one line that names it, and nothing else is printed."""
     file = own_copy / "af" / "pos" / "tiny.pt"
     file.write_bytes(file.read_bytes()[:1000])
     model = make(f"stanza?dir={own_copy}&device=cpu")
@@ -203,24 +195,13 @@ def test_damaged_model(own_copy: Path) -> None:
     (own_copy / "resources.json").write_text(json.dumps(resources))
     [result] = make(f"stanza?dir={own_copy}&device=cpu").parse([Parse(TEXTS[0], "af", "words")])
     fatal(result, "the models of 'af'", "cannot be loaded: ")
+    assert capfd.readouterr() == ("", "")
 
 
-def test_quiet(own_copy: Path) -> None:
-    """In a separate process, loading and parsing print nothing, even with a damaged model."""
-    (own_copy / "te" / "tokenize" / "tiny.pt").write_bytes(b"nonsense")
-    code = f"""
-from pytest_llmprops.core.requests import Parse
-from pytest_llmprops.models.base import BackendOptions
-from pytest_llmprops.models.registry import find_backend, parse_spec
-model = find_backend("stanza").factory(parse_spec("stanza?dir={own_copy}"), BackendOptions())
-values = model.parse([Parse("Die hond slaap.", lang, "words") for lang in ("af", "gl", "te", "hy", "xx")])
-print(*(type(result).__name__ for result in values))
-"""
-    assert printed(code).split() == ["Reply", "Reply", "BackendError", "Reply", "Reply"]
-
-
-def test_offline(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loading and parsing open no connection and do not change Stanza's log level."""
+def test_quiet_and_offline(
+    stanza_models: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Loading and parsing open no connection, print nothing and do not change Stanza's log level."""
 
     def connect(*args: Any) -> None:
         raise AssertionError("a connection was opened")
@@ -231,6 +212,7 @@ def test_offline(stanza_models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [Parse(text, lang, "dependency") for text in TEXTS for lang in ("af", "te", "hy", "xx")]
     assert len(parses(model, *requests)) == len(requests)
     assert logging.getLogger("stanza").level == logging.DEBUG
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

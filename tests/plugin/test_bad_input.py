@@ -102,7 +102,6 @@ def test_other_parameters_are_taken(pytester: pytest.Pytester, param: str) -> No
         (("--model", "openai:"), ("model name is missing",)),
         (("--model", "fake:echo?nosuch"), ("NAME?key=value",)),
         (("--model", "llamacpp:nosuch.gguf"), ("nosuch.gguf",)),
-        (("--llm-limit", "0"), ("--llm-limit 0: must be a whole number of at least 1",)),
         (("--llm-set", "htest.nosuch=1"), ("htest.nosuch=1", "k, cot")),
         (("--llm-set", "htest.k=15"), ("htest.k=15", "4, 14, 28, 50")),
         (("--llm-set", "htest.cot=perhaps"), ("htest.cot=perhaps", "true or false")),
@@ -177,10 +176,7 @@ def test_invalid_data_file_is_one_line(run: Runner, content: bytes, said: tuple[
 
 
 def test_unreadable_data_leaves_the_other_benchmarks_running(run: Runner, workers: str) -> None:
-    """A data file that cannot be read fails its benchmark in one line; the others are measured.
-
-    Data marked as generated is read without a hash.
-    """
+    """A data file that cannot be read fails its benchmark in one line; the others are measured."""
     published = _published(run, GENERATED | UNREADABLE)
     done = run(HTEST, HOMOPHONES, *published, "-n", workers)
     _unreadable(done, "htest/rhyme_test.jsonl: row 1", "every line needs")
@@ -338,8 +334,11 @@ def test_fixture_without_marker_is_one_line(run: Runner, options: tuple[str, ...
     ],
 )
 def test_a_misspelled_name_is_answered_with_the_nearest(run: Runner, words: str, said: str) -> None:
-    """Options, models and settings; what is near to nothing gets no suggestion."""
+    """Options, models and settings are suggested."""
     assert _one_line(run(HTEST, *words.split(), "--collect-only", "-q"), said).count("did you mean") == 1
+
+
+def test_a_name_that_is_near_to_nothing_gets_no_suggestion(run: Runner) -> None:
     assert "did you mean" not in run(HTEST, "--zzz", "-q").output
 
 

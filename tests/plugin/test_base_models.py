@@ -47,7 +47,7 @@ def answers() -> dict[str, str]:
     }
 
 
-def test_a_planted_model_is_right(run: Runner, workers: str) -> None:
+def test_a_planted_model_is_right(run: Runner) -> None:
     """A server that prefers the right label after each text gets 100%; the record says how it was measured."""
     known = answers()
 
@@ -57,7 +57,7 @@ def test_a_planted_model_is_right(run: Runner, workers: str) -> None:
 
     with completions_server(score=knowing) as server:
         model = f"completions:base?base_url={server.url}"
-        done = run(HTEST, "--model", model, *BY_LIKELIHOOD, *FEW, "-n", workers, "-k", "not letter_geometry")
+        done = run(HTEST, "--model", model, *BY_LIKELIHOOD, *FEW, "-n", "2", "-k", "not letter_geometry")
     assert done.code == 0, done.output
     assert {row["accuracy"] for row in done.run["summary"]} == {1.0}
     assert len(done.run["summary"]) == 10

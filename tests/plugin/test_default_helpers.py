@@ -99,37 +99,31 @@ def test_parser_without_the_language_is_not_recorded(run: Runner) -> None:
     assert done.run["helpers"] == {}
 
 
-def test_required_parser_without_a_model_stops_the_run(run: Runner) -> None:
-    """If dtails.tokenizer=stanza has no parser, the run stops with one line that names the missing option."""
-    run.write("conftest.py", TRANSLATOR + NO_DEFAULTS)
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            NO_DEFAULTS,
+            "dtails.tokenizer=stanza: no model for the role 'parse': --llm-helper parse=stanza",
+        ),
+        pytest.param("", "a spaCy model of 'en', not of 'ja' (Stanza has more languages)", marks=needs_spacy),
+    ],
+    ids=["model", "language"],
+)
+def test_required_parser_that_is_missing_stops_the_run(run: Runner, more: str, said: str) -> None:
+    """If dtails.tokenizer=stanza has no parser, or only an English one, one line names what is missing."""
+    run.write("conftest.py", TRANSLATOR + more)
     run.write(DTAILS, SUITE)
-    done = run(
-        DTAILS, "--model=same", "--llm-limit=1", "-k", "dtails/ja", "--llm-set=dtails.tokenizer=stanza"
-    )
+    options = ("--llm-limit=1", "-k", "dtails/ja", "--llm-set=dtails.tokenizer=stanza")
+    done = run(DTAILS, "--model=same", *options)
     assert done.code == 2
-    assert "dtails.tokenizer=stanza: no model for the role 'parse': --llm-helper parse=stanza" in done.output
-
-
-@needs_spacy
-def test_required_parser_without_the_language_stops_the_run(run: Runner) -> None:
-    """If the only parser is English, dtails.tokenizer=stanza stops the run with one line that names Stanza."""
-    run.write("conftest.py", TRANSLATOR)
-    run.write(DTAILS, SUITE)
-    done = run(
-        DTAILS, "--model=same", "--llm-limit=1", "-k", "dtails/ja", "--llm-set=dtails.tokenizer=stanza"
-    )
-    assert done.code == 2
-    assert "a spaCy model of 'en', not of 'ja' (Stanza has more languages)" in done.output
+    assert said in done.output
 
 
 @needs_spacy
 @needs_encoder
 def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
-    """Pairs are proved with the default parser and encoder, without and with workers.
-
-    Vectors are computed in each run, without calls. The request log has the texts but no vectors; the store
-    has neither.
-    """
+    """Pairs are proved with the default parser and encoder, without and with workers."""
     run.write("judge.py", 'def reply(chat):\n    return \'{"answer": "yes", "explanation": "alike"}\'\n')
     run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
     model = f"fake:call?file={run.folder / 'judge.py'}"

@@ -111,11 +111,11 @@ def test_model_that_ignores_edits_has_none(run: Runner, suite: Suite) -> None:
     assert "search: 1 item searched, 0 counterexamples" in done.output
 
 
-def test_measured_edits_change_nothing_else(run: Runner, workers: str) -> None:
+def test_measured_edits_change_nothing_else(run: Runner) -> None:
     """With htest.edits=true, summary and verdicts are those without; two metrics and a remark are new."""
     suite = Suite("htest", "uppercase/005", HTEST, "", "text.split()[0]", "")
     plain, edited = (
-        search(run, suite, suite.wrong, "--llm-set", f"htest.edits={on}", "-n", workers, which="none")
+        search(run, suite, suite.wrong, "--llm-set", f"htest.edits={on}", "-n", "2", which="none")
         for on in ("false", "true")
     )
     assert plain.run["summary"] == edited.run["summary"]

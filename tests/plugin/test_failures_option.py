@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.support.gated_runs import gate, model
+from tests.support.gated_runs import model
 from tests.support.runs import Finished, Runner
 
 ITEMS = 40
@@ -39,35 +39,16 @@ def test_wrong_answers_are_expected_failures(run: Runner, workers: str) -> None:
     assert done.run["complete"] is True
 
 
-def test_refused_answers_are_expected_failures(run: Runner, workers: str) -> None:
-    """With xfail, a refusal is an expected failure too."""
-    run.sums(2)
-    refusal = 'return Verdict("refused", "2", reply.text, "it would not say")'
-    run.change("test_sums.py", "return Verdict.check(", f"{refusal}\n        return Verdict.check(")
-    done = run("--model", model(run), "-n", workers, "--llm-failures", "xfail")
-    assert "2 xfailed" in done.output
-    assert done.code == 0
-
-
-@pytest.mark.parametrize(("required", "code"), [(0.7, 0), (0.9, 1)])
-def test_gate_decides_the_exit_status_under_xfail(run: Runner, required: float, code: int) -> None:
-    """With xfail and a gate, the gate's decision alone determines the exit status."""
-    file = gate(run, min_accuracy=required)
-    done = _run(run, "--llm-failures", "xfail", "--llm-gate", str(file), errors=False)
-    assert done.code == code, done.output
-    assert "4 xfailed" in done.output
-
-
-def test_other_failures_stay_failures(run: Runner, workers: str) -> None:
+def test_other_failures_stay_failures(run: Runner) -> None:
     run.sums(4)
     run.change("test_sums.py", "assert verdict\n", "assert verdict\n    assert not verdict\n")
     run.write("test_other.py", "def test_bad():\n    assert 1 == 2\n")
-    done = run("--model", model(run, [0]), "-n", workers, "--llm-failures", "xfail")
+    done = run("--model", model(run, [0]), "-n", "2", "--llm-failures", "xfail")
     assert done.code == 1
     assert "4 failed, 1 xfailed" in done.output
 
 
-@pytest.mark.parametrize("how", ["fail", "xfail"])
+@pytest.mark.parametrize(("how", "workers"), [("fail", "2"), ("xfail", "0")])
 def test_junit_has_the_verdicts(run: Runner, workers: str, how: str) -> None:
     """JUnit output has every verdict's properties; a wrong answer is a failure, or skipped under xfail."""
     _run(run, "--llm-failures", how, "-n", workers)
@@ -92,10 +73,10 @@ def test_junit_has_the_verdicts(run: Runner, workers: str, how: str) -> None:
     assert error.find("error") is not None
 
 
-def test_ini_key_works_like_the_option(run: Runner, workers: str) -> None:
+def test_ini_key_works_like_the_option(run: Runner) -> None:
     """With xfail, a session whose only failures are wrong answers exits with 0; by default with 1."""
-    failed = _run(run, "-n", workers, errors=False)
+    failed = _run(run, errors=False)
     assert failed.code == 1
     assert "4 failed" in failed.output
     run.write("pytest.ini", "[pytest]\nllm_failures = xfail\n")
-    assert _run(run, "-n", workers, errors=False).code == 0
+    assert _run(run, errors=False).code == 0

@@ -28,28 +28,23 @@ def _against(stub: RunningStub, *args: str) -> tuple[str, ...]:
     return ("--model", "openai:stub", "--llm-base-url", stub.url, *args)
 
 
-def test_injected_faults_change_no_verdict(run: Runner, start_stub: Stub, workers: str) -> None:
+def test_injected_faults_change_no_verdict(run: Runner, start_stub: Stub) -> None:
     """Replies with status 429 and 500 are retried, and every verdict is the same as without them."""
     run.sums(60)
-    calm = run(*_against(start_stub(delay=0.01)), "--llm-cache", "off", "-n", workers)
-    faulty = run(
-        *_against(start_stub(delay=0.01, rate_429=0.1, rate_500=0.1, seed=3)),
-        "--llm-cache",
-        "off",
-        "-n",
-        workers,
-    )
+    options = ("--llm-cache", "off", "-n", "2")
+    calm = run(*_against(start_stub(delay=0.01)), *options)
+    faulty = run(*_against(start_stub(delay=0.01, rate_429=0.1, rate_500=0.1, seed=3)), *options)
     assert len(calm.verdicts) == 60
     assert _statuses(calm) == _statuses(faulty)
     assert faulty.run["calls"]["retries"] > 0
     assert faulty.run["summary"][0]["errors"] == 0
 
 
-def test_items_that_always_fail_are_errors_not_answers(run: Runner, start_stub: Stub, workers: str) -> None:
+def test_items_that_always_fail_are_errors_not_answers(run: Runner, start_stub: Stub) -> None:
     """Items whose calls always fail are errors and do not count in the accuracy."""
     run.sums(60)
     stub = start_stub(delay=0.01, always_500="7 + 1 =|23 + 1 =|41 + 1 =")
-    done = run(*_against(stub), "--llm-retries", "2", "-n", workers)
+    done = run(*_against(stub), "--llm-retries", "2", "-n", "2")
     assert done.code == 1
     failed = {n for n, s in _statuses(done).items() if s == "error"}
     assert {"sums/0007", "sums/0023", "sums/0041"} <= failed
@@ -119,24 +114,6 @@ def test_objects_in_place_of_texts_and_numbers_cost_no_reply(run: Runner, worker
         done = run("--model", "openai:m", "--llm-base-url", url, "-n", workers, timeout=60)
     assert set(_statuses(done).values()) == {"correct"}
     assert len(done.verdicts) == 20
-    assert "Traceback" not in done.output
-
-
-def test_html_reply_stops_the_run(run: Runner, start_stub: Stub) -> None:
-    """A server that returns HTML stops the run with a message that says so."""
-    run.sums(20)
-    done = run(*_against(start_stub(html=True)))
-    assert done.code not in (0, 5)
-    assert "HTML" in done.output
-    assert "Traceback" not in done.output
-
-
-def test_base_url_without_a_server_stops_the_run(run: Runner) -> None:
-    """A base URL without a server stops the run with a message that names it."""
-    run.sums(50)
-    done = run("--model", "openai:stub", "--llm-base-url", "http://127.0.0.1:9/v1")
-    assert done.code not in (0, 5)
-    assert "127.0.0.1:9" in done.output
     assert "Traceback" not in done.output
 
 
@@ -275,11 +252,11 @@ def _interrupt(
     assert all(v["status"] != "error" for v in done.verdicts.values())
 
 
-def test_concurrency_limits_all_workers_together(run: Runner, start_stub: Stub, workers: str) -> None:
+def test_concurrency_limits_all_workers_together(run: Runner, start_stub: Stub) -> None:
     """--llm-concurrency limits the calls in flight of all workers together, and the limit is reached."""
     run.sums(200)
     stub = start_stub(delay=0.1)
-    run(*_against(stub, "--llm-concurrency", "24", "-n", workers))
+    run(*_against(stub, "--llm-concurrency", "24", "-n", "2"))
     assert 22 <= stub.stats()["peak_in_flight"] <= 24
 
 
@@ -303,41 +280,37 @@ def test_thoughts_without_tokens_are_errors(run: Runner, start_stub: Stub) -> No
     assert sorted(_statuses(run(*model)).values()) == ["correct", "correct", "wrong"]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "filtered", "filtered-reply", "refusing", "finish-content_filter", "finish-SAFETY", "finish-RECITATION",
-        "finish-PROHIBITED_CONTENT", "finish-refusal",
-    ],
-)  # fmt: skip
-def test_filtered_replies_are_refused_in_any_benchmark(run: Runner, start_stub: Stub, name: str) -> None:
+def test_filtered_replies_are_refused_in_any_benchmark(run: Runner, start_stub: Stub) -> None:
     """A benchmark that knows nothing of filters has neither wrong nor unparsed replies because of them."""
     run.sums(2)
-    done = run("--model", f"openai:{name}", "--llm-base-url", start_stub(delay=0.0).url)
-    assert list(_statuses(done).values()) == ["refused", "refused"], done.output
+    reasons = ("content_filter", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "refusal")
+    names = ["filtered", "filtered-reply", "refusing", *(f"finish-{reason}" for reason in reasons)]
+    models = [word for name in names for word in ("--model", f"openai:{name}")]
+    done = run(*models, "--llm-base-url", start_stub(delay=0.0).url)
+    assert [(row["model"], row["refused"]) for row in done.run["summary"]] == [(name, 2) for name in names]
 
 
-def test_unknown_finish_reasons_are_noted(run: Runner, start_stub: Stub, workers: str) -> None:
+def test_unknown_finish_reasons_are_noted(run: Runner, start_stub: Stub) -> None:
     """A reply with a finish reason that nobody documents is read, and the summary says so once."""
     run.sums(3)
     url = start_stub(delay=0.0, answer="sum").url
-    done = run("--model", "openai:finish-odd", "--llm-base-url", url, "-n", workers)
+    done = run("--model", "openai:finish-odd", "--llm-base-url", url, "-n", "2")
     assert sorted(_statuses(done).values()) == ["correct", "correct", "wrong"]
     assert " ".join(done.output.split()).count("the finish_reason 'odd' is unknown") == 1
 
 
-@pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource", "abort"])
-def test_failures_of_the_provider_are_retried_and_not_stored(
-    run: Runner, start_stub: Stub, reason: str
-) -> None:
+def test_failures_of_the_provider_are_retried_and_not_stored(run: Runner, start_stub: Stub) -> None:
     """A finish reason that reports a failure makes no verdict, whatever the text."""
     run.sums(2)
-    stub = start_stub(delay=0.0, answer="sum")
-    model = ("--model", f"openai:finish-{reason}", "--llm-base-url", stub.url)
-    done = run(*model, "--llm-retries", "1")
-    assert list(_statuses(done).values()) == ["error", "error"], done.output
-    assert done.run["calls"]["retries"] == 2
-    assert run(*model, "--llm-retries", "0").run["calls"]["cache_hits"] == 0
+    names = [
+        f"finish-{reason}" for reason in ("error", "network_error", "insufficient_system_resource", "abort")
+    ]
+    models = [word for name in names for word in ("--model", f"openai:{name}")]
+    options = (*models, "--llm-base-url", start_stub(delay=0.0, answer="sum").url)
+    done = run(*options, "--llm-retries", "1")
+    assert [(row["model"], row["errors"]) for row in done.run["summary"]] == [(name, 2) for name in names]
+    assert done.run["calls"]["retries"] == 8
+    assert run(*options, "--llm-retries", "0").run["calls"]["cache_hits"] == 0
 
 
 def test_broker_that_dies_ends_the_run(run: Runner) -> None:
@@ -356,10 +329,7 @@ def test_broker_that_dies_ends_the_run(run: Runner) -> None:
 
 @pytest.mark.parametrize("cache", ["reuse", "off"])
 def test_full_disk_stops_the_run(run: Runner, cache: str) -> None:
-    """If the record cannot be written, the run stops with one line and keeps the verdicts written so far.
-
-    The line promises nothing about stored replies if none is stored.
-    """
+    """If the record cannot be written, the run stops with one line and keeps the verdicts written so far."""
     run.sums(12)
     run.write(
         "conftest.py",
@@ -394,10 +364,7 @@ collection.write_text = full
 
 @pytest.mark.parametrize("files", [(".collected-gw0.json", ".collected-gw1.json"), (".collected-gw1.json",)])
 def test_a_disk_too_full_for_the_reports_of_workers_is_one_line(run: Runner, files: tuple[str, ...]) -> None:
-    """If workers cannot report what they collected, the run ends with one line on the folder.
-
-    There is no record, unless another worker had already called the model.
-    """
+    """If workers cannot report what they collected, the run ends with one line on the folder."""
     run.sums(12)
     run.write("conftest.py", FULL_FOR_REPORTS.format(files=files))
     done = run("--model", run.adder, "-n", "2")

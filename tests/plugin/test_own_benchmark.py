@@ -48,12 +48,12 @@ def rows(folder: Path, mark: str) -> None:
     (folder / "cities.jsonl").write_text("".join(json.dumps(row) + "\n" for row in items), encoding="utf-8")
 
 
-def test_source_selects_the_items(run: Runner, workers: str) -> None:
+def test_source_selects_the_items(run: Runner) -> None:
     """--llm-source selects the items next to the class, those of --llm-data, or both."""
     run.write("test_cities.py", CITIES)
     rows(run.folder, "b")
     rows(run.folder / "pulled", "p")
-    options = ("test_cities.py", "--model", "fake:constant?text=yes", "--llm-data", "pulled", "-n", workers)
+    options = ("test_cities.py", "--model", "fake:constant?text=yes", "--llm-data", "pulled", "-n", "2")
     for source, marks in (("builtin", "b"), ("published", "p"), ("all", "bp")):
         done = run(*options, "--llm-source", source)
         assert done.code == 0, done.output
@@ -66,7 +66,7 @@ def test_source_selects_the_items(run: Runner, workers: str) -> None:
         assert (facts["title"], facts["accuracy_targets"]) == ("Big cities", {"coin": 0.5})
 
 
-def test_benchmark_in_a_package_of_tests(run: Runner, workers: str) -> None:
+def test_benchmark_in_a_package_of_tests(run: Runner) -> None:
     """A class that is not in the test file may use relative imports, with workers too."""
     package = run.folder / "suite"
     package.mkdir()
@@ -78,7 +78,7 @@ def test_benchmark_in_a_package_of_tests(run: Runner, workers: str) -> None:
     )
     run.write("suite/test_cities.py", f"import pytest\nfrom .cities import Cities\n@pytest{test}")
     rows(package, "b")
-    done = run("suite/test_cities.py", "--model", "fake:constant?text=yes", "-n", workers)
+    done = run("suite/test_cities.py", "--model", "fake:constant?text=yes", "-n", "2")
     assert done.code == 0, done.output
     assert (done.run["complete"], len(done.verdicts)) == (True, 3)
 
@@ -171,7 +171,7 @@ def test_controls_do_not_count_in_the_mean(run: Runner) -> None:
 
 
 def test_own_benchmark_is_compared_reported_and_gated_like_ours(
-    run: Runner, workers: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Runner, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commands treat the record of a class in a test file like that of an installed benchmark."""
     monkeypatch.setenv("COLUMNS", "200")
@@ -184,8 +184,8 @@ def test_own_benchmark_is_compared_reported_and_gated_like_ours(
         '[[rule]]\nname = "short"\nbenchmark = "controlled"\nmetric = "short_rate"\nmin = 0.1\n',
     )
     right = f"fake:call?file={run.folder / 'right.py'}"
-    before = run("test_controlled.py", "--model", right, "-n", workers)
-    after = run("test_controlled.py", "--model", run.adder, "-n", workers)
+    before = run("test_controlled.py", "--model", right, "-n", "2")
+    after = run("test_controlled.py", "--model", run.adder, "-n", "2")
     assert (before.code, after.code) == (0, 1)
     rows = {row["task"]: row for row in before.run["metrics"]}
     assert rows["hard"]["direction"] == "higher"

@@ -236,12 +236,12 @@ def _measured(run: Runner, body: str, workers: str) -> Finished:
 
 
 @pytest.mark.parametrize(
-    "close",
+    ("close", "workers"),
     [
-        "def close(self): sys.exit(0)",
-        "def close(self): raise KeyboardInterrupt",
-        "async def aclose(self): sys.exit(0)",
-        "async def aclose(self): raise asyncio.CancelledError",
+        ("def close(self): sys.exit(0)", "0"),
+        ("def close(self): raise KeyboardInterrupt", "2"),
+        ("async def aclose(self): sys.exit(0)", "2"),
+        ("async def aclose(self): raise asyncio.CancelledError", "0"),
     ],
 )
 def test_model_that_cannot_be_closed(run: Runner, close: str, workers: str) -> None:
@@ -256,13 +256,12 @@ def test_model_that_cannot_be_closed(run: Runner, close: str, workers: str) -> N
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "workers"),
     [
-        "blocking = True\ndef chat(self, requests): raise asyncio.CancelledError",
-        "blocking = True\ndef chat(self, requests): raise GeneratorExit",
-        "blocking = True\ndef chat(self, requests): raise KeyboardInterrupt",
-        "async def chat(self, requests): raise KeyboardInterrupt",
-        "async def chat(self, requests): raise asyncio.CancelledError",
+        ("blocking = True\ndef chat(self, requests): raise asyncio.CancelledError", "2"),
+        ("blocking = True\ndef chat(self, requests): raise KeyboardInterrupt", "0"),
+        ("async def chat(self, requests): raise KeyboardInterrupt", "2"),
+        ("async def chat(self, requests): raise asyncio.CancelledError", "0"),
     ],
 )
 def test_exception_that_ends_threads_and_tasks(run: Runner, body: str, workers: str) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from stat import S_IMODE
 from urllib.parse import quote
 
 import pytest
 
-from bench.stub_server import RunningStub
 from pytest_llmprops.cli.main import main
 from tests.support.runs import Runner
 from tests.support.servers import JsonHandler, serving
@@ -31,36 +29,6 @@ def holders(folder: Path, *texts: str) -> list[str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and any(secret in path.read_bytes() for secret in secrets)
     ]
-
-
-@pytest.mark.parametrize("place", ["option", "model"])
-def test_no_file_of_a_run_has_the_password(
-    run: Runner,
-    start_stub: Callable[..., RunningStub],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    place: str,
-) -> None:
-    """Record, store, JUnit, Allure and reports have neither the password nor the key that the server repeats."""
-    url = start_stub(delay=0.0, answer=f"constant:I know {KEY} and {PASSWORD}").url
-    url = url.replace("http://", f"http://user:{PASSWORD}@")
-    run.sums(2)
-    model = ["--model", "gpt-x", "--llm-base-url", url]
-    if place == "model":
-        model = ["--model", f"openai:gpt-x?base_url={url}"]
-    outputs = ["--junitxml", "junit.xml", "--alluredir", str(run.folder / "allure")]
-    done = run(*model, *outputs, "-n", "0", "-v", env={"OPENAI_API_KEY": KEY})
-    assert done.code == 1, done.output
-    assert S_IMODE(run.store.stat().st_mode) == 0o600
-    assert "I know [key] and [key]" in (done.folder / "requests.jsonl").read_text(encoding="utf-8")
-    monkeypatch.chdir(run.folder)
-    assert main(["runs", "show", str(done.folder)]) == 0
-    assert main(["report", str(done.folder), "--out", "report"]) == 0
-    assert "127.0.0.1" in done.folder.joinpath("run.json").read_text(encoding="utf-8")
-    printed = done.output + capsys.readouterr().out
-    assert PASSWORD not in printed
-    assert KEY not in printed
-    assert holders(run.folder) == []
 
 
 class Gateway:

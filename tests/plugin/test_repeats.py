@@ -76,23 +76,23 @@ def test_the_failure_of_a_case_counts_its_samples(run: Runner) -> None:
     assert '<property name="llmprops.samples" value="3"' in report
 
 
-def test_more_repeats_ask_only_for_the_missing_samples(run: Runner, workers: str) -> None:
+def test_more_repeats_ask_only_for_the_missing_samples(run: Runner) -> None:
     """Sample 0 is the request of a run without repeats; a later run with more repeats uses all stored samples."""
     model = noisy(run)
     sent = []
     for repeats in ("1", "3", "4", "2"):
-        done = run("--model", model, "--llm-repeats", repeats, "-n", workers)
+        done = run("--model", model, "--llm-repeats", repeats, "-n", "2")
         sent.append(done.run["calls"]["sent"])
         assert len(lines(done)) == 6 * int(repeats)
     assert sent == [6, 12, 6, 0]
 
 
-def test_one_call_returns_all_samples_of_an_item(run: Runner, start_stub: Stub, workers: str) -> None:
+def test_one_call_returns_all_samples_of_an_item(run: Runner, start_stub: Stub) -> None:
     """A server that accepts n gets one call per item, not one per sample; the call before the run has one sample."""
     run.sums(8)
     stub = start_stub(delay=0.01)
     args = ("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-repeats", "4", *WARM)
-    done = run(*args, "-n", workers)
+    done = run(*args, "-n", "2")
     assert len(lines(done)) == 32
     assert stub.stats()["requests"] == 1 + 8
 
@@ -142,7 +142,7 @@ def test_metrics_and_remarks_see_one_record_per_item(run: Runner) -> None:
     assert "6 records of samples [0]" in done.output
 
 
-def test_a_sample_in_error_leaves_the_others(run: Runner, workers: str) -> None:
+def test_a_sample_in_error_leaves_the_others(run: Runner) -> None:
     """A failed call is the error of its sample only; an item with errors and right answers is an error in pytest."""
     run.sums(3)
     run.change(
@@ -150,7 +150,7 @@ def test_a_sample_in_error_leaves_the_others(run: Runner, workers: str) -> None:
         "    return",
         "    return ValueError('down') if n == 1 and chat.sample else str(n + 1)\n    #",
     )
-    done = run("--model", run.adder, "--llm-repeats", "3", "-n", workers)
+    done = run("--model", run.adder, "--llm-repeats", "3")
     assert "1 error" in done.output
     [row] = done.run["summary"]
     counts = [row[name] for name in ("items", "samples", "errors", "answered", "accuracy")]
@@ -158,38 +158,38 @@ def test_a_sample_in_error_leaves_the_others(run: Runner, workers: str) -> None:
     assert done.run["complete"] is True
 
 
-def test_deterministic_models_have_one_sample(run: Runner, workers: str) -> None:
+def test_deterministic_models_have_one_sample(run: Runner) -> None:
     """A segmenter always gives the same reply, so it is measured once, and a note says so."""
-    done = run("--model", write_cuts(run), "--llm-repeats", "3", "-n", workers)
+    done = run("--model", write_cuts(run), "--llm-repeats", "3", "-n", "2")
     assert len(lines(done)) == 30
     assert {r["sample"] for r in lines(done)} == {0}
     assert "always gives the same reply: one sample of each cuts item is measured" in done.output
 
 
-def test_a_run_of_stored_samples_says_so(run: Runner, workers: str) -> None:
+def test_a_run_of_stored_samples_says_so(run: Runner) -> None:
     """A second run at temperature 0.7 makes no calls and says that it repeats the first; refresh samples again."""
     model = noisy(run)
     said = "6 of 6 (100.0%) replies at a temperature above 0, or the model's default, are stored ones"
-    first = run("--model", model, *WARM, "-n", workers)
+    first = run("--model", model, *WARM)
     assert "are stored ones" not in first.output
-    again = run("--model", model, *WARM, "-n", workers)
+    again = run("--model", model, *WARM)
     assert said in again.output
     assert (again.run["calls"]["sampled"], again.run["calls"]["sampled_earlier"]) == (6, 6)
-    fresh = run("--model", model, *WARM, "-n", workers, "--llm-cache", "refresh")
+    fresh = run("--model", model, *WARM, "--llm-cache", "refresh")
     assert "are stored ones" not in fresh.output
     assert fresh.run["calls"]["sent"] == 6
     for _ in range(2):
-        cold = run("--model", model, "--llm-param", "temperature=0", "-n", workers)
+        cold = run("--model", model, "--llm-param", "temperature=0")
     assert (cold.run["calls"]["sent"], cold.run["calls"]["sampled"]) == (0, 0)
     assert "are stored ones" not in cold.output
 
 
-def test_sequential_gate_draws_items_with_all_their_samples(run: Runner, workers: str) -> None:
+def test_sequential_gate_draws_items_with_all_their_samples(run: Runner) -> None:
     """A sequential gate with repeats stops early; the items it drew have all their samples, the others none."""
     run.sums(200)
     file = gate(run, "sequential = true\n", min_accuracy=0.5)
     model = f"fake:call?file={run.write('right.py', NOISY.replace('chat.sample == 0 or n % 2 == 0', 'True'))}"
-    done = run("--model", model, "--llm-gate", str(file), "--llm-repeats", "2", "-n", workers)
+    done = run("--model", model, "--llm-gate", str(file), "--llm-repeats", "2", "-n", "2")
     assert (done.run["gate"]["decision"], done.code) == ("pass", 0), done.output
     rows = lines(done)
     drawn = {r["id"] for r in rows}

@@ -138,10 +138,7 @@ def test_resume_needs_a_run(run: Runner, args: tuple[str, ...], said: str) -> No
 def test_ended_run_is_resumed(
     run: Runner, start_stub: Callable[..., RunningStub], workers: str, number: signal.Signals
 ) -> None:
-    """A run that was interrupted or killed names the right numbers, and is completed without a repeated verdict.
-
-    Half lines that a killed run left in the record are removed, so that the next line stays readable.
-    """
+    """A run that was interrupted or killed names the right numbers, and is completed without a repeated verdict."""
     run.sums(200)
     stub = start_stub(delay=0.05)
     model = ("--model", "openai:stub", "--llm-base-url", stub.url, "--llm-concurrency", "8", "-n", workers)
@@ -189,13 +186,13 @@ def test_samples_that_are_missing_run_alone(run: Runner) -> None:
     assert read_run(first.folder).problems == ()
 
 
-def test_run_that_never_began_leaves_no_record(run: Runner, workers: str) -> None:
+def test_run_that_never_began_leaves_no_record(run: Runner) -> None:
     """A run without a case, or that stops before its first call, leaves no folder."""
     run.sums()
-    nothing = run("--model", run.adder, "-n", workers, "-k", "nosuch")
+    nothing = run("--model", run.adder, "-n", "2", "-k", "nosuch")
     assert nothing.code == 5
     assert not nothing.folder.exists()
-    over = run("--model", run.adder, "-n", workers, "--llm-max-calls", "3")
+    over = run("--model", run.adder, "-n", "2", "--llm-max-calls", "3")
     assert over.code == 2
     assert "; no run was recorded" in over.output
     assert not over.folder.exists()

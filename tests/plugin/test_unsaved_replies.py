@@ -40,7 +40,7 @@ def _sent(done: Finished) -> int:
     return int(done.run["calls"]["sent"])
 
 
-@pytest.mark.parametrize("mode", ["reuse", "refresh"])
+@pytest.mark.parametrize(("mode", "workers"), [("reuse", "2"), ("refresh", "0")])
 def test_a_resumed_run_stores_them(run: Runner, stopped: Finished, workers: str, mode: str) -> None:
     """Nothing is sent again, except as --llm-cache refresh asks for it; a note says where the replies are now."""
     before = _sent(stopped)

@@ -29,15 +29,7 @@ from pytest_llmprops.models.spec import ModelSpec, Replicas
 
 VIA = "ray"
 #: the packages that compute replies or the code that calls them
-_PACKAGES = (
-    "pytest-llmprops",
-    "torch",
-    "transformers",
-    "tokenizers",
-    "xllamacpp",
-    "stanza",
-    "spacy",
-)
+_PACKAGES = ("pytest-llmprops", "torch", "transformers", "tokenizers", "xllamacpp", "stanza", "spacy")
 
 
 def package_versions() -> dict[str, str]:
@@ -296,10 +288,7 @@ def _join(ray: Any, address: str) -> None:
 
 
 def _check_reachable(address: str) -> None:
-    """Check that something listens at ``[ray://]HOST:PORT``; Ray would try for minutes.
-
-    :raises ConnectionError: if nothing does.
-    """
+    """Check that something listens at ``[ray://]HOST:PORT``; Ray would try for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not port.isdigit():
         return

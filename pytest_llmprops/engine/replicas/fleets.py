@@ -301,9 +301,7 @@ class Fleets:
         placement = self._placements[label]
         # A replica with a GPU finds it by itself, and is refused if it does not.
         options = dataclasses.replace(
-            self._config.options,
-            device="" if placement.gpus else "cpu",
-            cpus=max(1, round(placement.cpus)),
+            self._config.options, device="" if placement.gpus else "cpu", cpus=max(1, round(placement.cpus))
         )
         fleet = Fleet(self._cluster, placement, spec, model, options, self._config.registrations)
         self._fleets[label] = fleet

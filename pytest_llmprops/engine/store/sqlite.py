@@ -103,10 +103,7 @@ def set_aside(path: Path) -> Path:
 
 
 def _version(path: Path, db: sqlite3.Connection) -> int:
-    """Return the version of the store.
-
-    :raises StoreError: if it is from a later version of this package.
-    """
+    """Return the version of the store."""
     version = int(db.execute("PRAGMA user_version").fetchone()[0])
     if version > VERSION:
         raise StoreError(

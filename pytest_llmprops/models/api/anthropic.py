@@ -6,7 +6,6 @@ or at the first call.
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import importlib.util
 import json
@@ -31,10 +30,16 @@ from pytest_llmprops.models.api.batches import (
     Status,
     encoded,
 )
-from pytest_llmprops.models.api.client import ENCODINGS, ApiCalls, Deviations, limit_answer, pinned_by_name
+from pytest_llmprops.models.api.client import (
+    ENCODINGS,
+    ApiCalls,
+    ApiModel,
+    Deviations,
+    check_prices,
+    limit_answer,
+)
 from pytest_llmprops.models.api.openai import normalised_url
-from pytest_llmprops.models.api.prices import price
-from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_user
 
@@ -254,35 +259,19 @@ ANTHROPIC_URL = "https://api.anthropic.com"
 KEY = "ANTHROPIC_API_KEY"
 
 
-class AnthropicModel:
-    """One model of the Messages API; calls may run concurrently."""
-
-    max_batch = 1
-    blocking = False
+class AnthropicModel(ApiModel):
+    """One model of the Messages API."""
 
     def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
         self._url = _base_url(spec, options)
         url = normalised_url(self._url)
-        self._spec, self._options = spec, options
         deviations = Deviations(required_limit=MOST_TOKENS)
-        self._calls = ApiCalls(spec.name, url, deviations, options.timeout, most_samples=1)
+        calls = ApiCalls(spec.name, url, deviations, options.timeout, most_samples=1)
+        super().__init__(spec, options, calls, "anthropic", "" if url == ANTHROPIC_URL else url)
         self._client: Any = None
         #: the class of raw answers
         self._response: Any = None
         self._strays: Any = None
-        self.identity: Mapping[str, Any] = {
-            "backend": "anthropic",
-            "name": spec.name,
-            "base_url": "" if url == ANTHROPIC_URL else url,
-        }
-        self.pinned = pinned_by_name(spec.name)
-
-    async def chat(self, requests: Sequence[Chat]) -> list[Result]:
-        """Return one result per request, in order."""
-        error = self._open()
-        if error is not None:
-            return [error] * len(requests)
-        return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
 
     def batches(self) -> BatchApi:
         """Return the model's batches.
@@ -292,19 +281,11 @@ class AnthropicModel:
         error = self._open()
         if error is not None:
             raise error
-
         return AnthropicBatches(self._client, self._calls)
 
     def notes(self) -> Sequence[str]:
         """Return notes about the API that do not affect replies."""
         return [*self._calls.notes, *(() if self._strays is None else self._strays.notes())]
-
-    def deviations(self) -> Sequence[str]:
-        """Return the parameters that had to be left out or changed so far, one phrase each."""
-        return self._calls.deviations.phrases()
-
-    def close(self) -> None:
-        """Do nothing: connections can only be closed in a coroutine, :meth:`aclose`."""
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -320,9 +301,7 @@ class AnthropicModel:
         if missing:
             return BackendError(missing, kind="key", fatal=True)
         key, (url, user) = os.environ[KEY].strip(), split_user(self._url)
-        sent = (key, *self._options.headers.values(), *secrets_of(user))
-        self._calls.hidden, self._calls.echoes = errors.secrets(*sent), errors.unmistakable(sent)
-        self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
+        self._prepare((key, *self._options.headers.values(), *secrets_of(user)))
         sdk: Any = importlib.import_module("anthropic")
         # The HTTP library of the installed SDK: httpx, or its successor.
         library = sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0]
@@ -378,8 +357,7 @@ def _base_url(spec: ModelSpec, options: BackendOptions) -> str:
 
 def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only("price_in", "price_out", "base_url")
-    if spec.params or options.prices:
-        price(spec.name, spec.params, options.prices)
+    check_prices(spec, options)
     if importlib.util.find_spec("anthropic") is None:
         raise MissingExtra(f"--model {spec.text}", package="anthropic", extra="anthropic")
     where = f"--model {spec.text}: base_url" if "base_url" in spec.params else "--llm-base-url"

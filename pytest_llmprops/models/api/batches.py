@@ -37,20 +37,14 @@ class ChatBatches:
         self._client, self._calls = client, calls
 
     def _body(self, request: Chat, count: int) -> dict[str, Any]:
-        """Return the body of a line in OpenAI's chat format.
-
-        :raises BackendError: if ``--llm-param`` names a parameter that the plugin sets.
-        """
+        """Return the body of a line in OpenAI's chat format."""
         try:
             return self._calls.deviations.apply(chat_body(self._calls.name, request, count))
         except UsageError as error:
             raise BackendError(str(error), kind="request", fatal=True) from None
 
     async def _result(self, call: Awaitable[T]) -> T:
-        """Return the result of a call.
-
-        :raises BackendError: in place of the SDK's exceptions.
-        """
+        """Return the result of a call."""
         try:
             return await call
         except BackendError:
@@ -101,14 +95,7 @@ def encoded(line: Mapping[str, Any]) -> bytes:
 
 
 Status = Literal[
-    "validating",
-    "in_progress",
-    "finalizing",
-    "completed",
-    "failed",
-    "expired",
-    "cancelling",
-    "cancelled",
+    "validating", "in_progress", "finalizing", "completed", "failed", "expired", "cancelling", "cancelled"
 ]
 _OVER = ("completed", "failed", "expired", "cancelled")
 #: a batch may be older than its intent by the clocks of two machines, in seconds

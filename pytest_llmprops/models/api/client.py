@@ -15,8 +15,8 @@ from typing import Any
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply, Usage, is_finite, is_logprob
 from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price
-from pytest_llmprops.models.base import Result
+from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
+from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.spec import ModelSpec
 
 #: what the finish reasons of the APIs mean, in lower case; documented by OpenAI, Anthropic, Google, Mistral, Cohere,
@@ -46,6 +46,7 @@ _JSON_TYPES = {
 }  # fmt: skip
 #: a larger number is a server's mistake, and too large for a price
 _MOST_TOKENS = 10**12
+#: the end of a name that is one exact model, such as ``gpt-4o-2024-05-13``
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
 
 
@@ -129,11 +130,6 @@ def _limited_stream(base: type) -> type:
             await self._stream.aclose()
 
     return Limited
-
-
-def pinned_by_name(name: str) -> bool:
-    """Return True if an API model's name ends in a date and so identifies one exact model: ``gpt-4o-2024-05-13``."""
-    return _DATED.search(name) is not None
 
 
 def _messages(answer: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -662,3 +658,75 @@ def most_samples(spec: ModelSpec) -> int:
     if value not in ("on", "off"):
         raise UsageError(f"--model {spec.text}: write n=off to request each sample in a separate call")
     return MOST_SAMPLES if value == "on" else 1
+
+
+class ApiModel:
+    """The part that the models of all APIs share; calls may run concurrently.
+
+    A subclass has ``_open``, which prepares the first call and returns why it cannot be made, and ``_post``.
+
+    :param base_url: of the identity.
+    """
+
+    max_batch = 1
+    blocking = False
+    _open: Callable[[], BackendError | None]
+    _post: Post
+
+    def __init__(
+        self, spec: ModelSpec, options: BackendOptions, calls: ApiCalls, backend: str, base_url: str
+    ) -> None:
+        self._spec, self._options, self._calls = spec, options, calls
+        self.identity: Mapping[str, Any] = {"backend": backend, "name": spec.name, "base_url": base_url}
+        self.pinned = bool(_DATED.search(spec.name))
+
+    async def chat(self, requests: Sequence[Chat]) -> list[Result]:
+        """Return one result per request, in order."""
+        error = self._open()
+        if error is not None:
+            return [error] * len(requests)
+        if len(requests) == 1:
+            return [await self._calls.reply(requests[0], self._post)]
+        return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
+
+    def _prepare(self, hidden: Sequence[str], keys: Sequence[str] = ()) -> None:
+        """Set the price, and what no message and no reply may show; ``keys`` may be in messages."""
+        self._calls.hidden, self._calls.echoes = (
+            errors.secrets(*hidden),
+            errors.unmistakable((*keys, *hidden)),
+        )
+        self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
+
+    def notes(self) -> Sequence[str]:
+        """Return notes about the API that do not affect replies."""
+        return self._calls.notes
+
+    def deviations(self) -> Sequence[str]:
+        """Return the parameters that had to be left out or changed so far, one phrase each."""
+        return self._calls.deviations.phrases()
+
+    def close(self) -> None:
+        """Do nothing: connections can only be closed in a coroutine, ``aclose``."""
+
+
+class ApiSampleModel(ApiModel):
+    """A model of an API that may return several replies per call."""
+
+    @property
+    def most_samples(self) -> int:
+        """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
+        return self._calls.most_samples
+
+    async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
+        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several."""
+        error = self._open()
+        return await self._calls.samples(request, count, self._post) if error is None else error
+
+
+def check_prices(spec: ModelSpec, options: BackendOptions) -> None:
+    """Check the prices of a specification and of the user's file.
+
+    :raises UsageError: if they cannot be read.
+    """
+    if spec.params or options.prices:
+        price(spec.name, spec.params, options.prices)

@@ -34,10 +34,7 @@ class _Echo:
 
 
 def _body(model: str, request: Any, count: int) -> dict[str, Any]:
-    """Return the JSON body of a request, before any deviation.
-
-    :raises UsageError: if ``--llm-param`` names a parameter that the plugin sets.
-    """
+    """Return the JSON body of a request, before any deviation."""
     if isinstance(request, _Echo):
         prompts = list(request.texts)
         return {
@@ -100,11 +97,8 @@ class _Api(openai.OpenAIModel):
 
     async def replies(self, request: Completion | _Echo, count: int) -> list[Reply] | BackendError:
         """Return ``count`` replies, or fewer if the server returns fewer."""
-        if self.client is None:
-            error = self._open()
-            if error is not None:
-                return error
-        return await self._calls.replies(request, count, self._post)
+        error = self._open()
+        return await self._calls.replies(request, count, self._post) if error is None else error
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         answer = await super()._post(body)

@@ -280,11 +280,7 @@ def from_status(
         fix = "a base URL usually ends in /v1"
         if "/openai/deployments/" in url:
             fix = "add ?api-version=VERSION to the base URL, or correct it"
-        return error(
-            f"no API at {url} (status {status}); {fix}{detail}",
-            kind="url",
-            fatal=True,
-        )
+        return error(f"no API at {url} (status {status}); {fix}{detail}", kind="url", fatal=True)
     kind = "status 413" if status == 413 else "request"
     return error(f"the API refuses the request (status {status}){detail}", kind=kind)
 

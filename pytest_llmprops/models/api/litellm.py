@@ -7,20 +7,16 @@ that provider's environment variable.
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
-from pytest_llmprops.core.requests import Chat, Reply
-from pytest_llmprops.models.api import errors
-from pytest_llmprops.models.api.client import ApiCalls, Deviations, most_samples, pinned_by_name
+from pytest_llmprops.models.api.client import ApiCalls, ApiSampleModel, Deviations, check_prices, most_samples
 from pytest_llmprops.models.api.openai import normalised_url
-from pytest_llmprops.models.api.prices import price
-from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_query, split_user
 
@@ -35,47 +31,15 @@ _ENVIRONMENT = {
 }
 
 
-class LiteLLMModel:
-    """One model of a provider that litellm knows; calls may run concurrently."""
-
-    max_batch = 1
-    blocking = False
+class LiteLLMModel(ApiSampleModel):
+    """One model of a provider that litellm knows."""
 
     def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
         url = normalised_url(options.base_url) if options.base_url else ""
-        self._spec, self._options = spec, options
-        self._calls = ApiCalls(
-            spec.name, url or spec.name, Deviations(), options.timeout, most_samples=most_samples(spec)
-        )
+        most = most_samples(spec)
+        calls = ApiCalls(spec.name, url or spec.name, Deviations(), options.timeout, most_samples=most)
+        super().__init__(spec, options, calls, "litellm", url)
         self._complete: Any = None
-        self.identity: Mapping[str, Any] = {"backend": "litellm", "name": spec.name, "base_url": url}
-        self.pinned = pinned_by_name(spec.name)
-
-    async def chat(self, requests: Sequence[Chat]) -> list[Result]:
-        """Return one result per request, in order."""
-        self._open()
-        return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
-
-    @property
-    def most_samples(self) -> int:
-        """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
-        return self._calls.most_samples
-
-    async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
-        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several."""
-        self._open()
-        return await self._calls.samples(request, count, self._post)
-
-    def notes(self) -> Sequence[str]:
-        """Return notes about the API that do not affect replies."""
-        return self._calls.notes
-
-    def deviations(self) -> Sequence[str]:
-        """Return the parameters that had to be left out or changed so far, one phrase each."""
-        return self._calls.deviations.phrases()
-
-    def close(self) -> None:
-        """Do nothing: litellm's connections can only be closed in a coroutine, :meth:`aclose`."""
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -83,7 +47,7 @@ class LiteLLMModel:
             litellm: Any = importlib.import_module("litellm")
             await litellm.close_litellm_async_clients()
 
-    def _open(self) -> None:
+    def _open(self) -> BackendError | None:
         """Import litellm at the first call."""
         if self._complete is None:
             self._complete = load_litellm().acompletion
@@ -93,10 +57,9 @@ class LiteLLMModel:
                 *split_query(url)[1].values(),
                 *self._options.headers.values(),
             )
-            self._calls.hidden = errors.secrets(*passwords)
-            keys = (value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_ACCESS_KEY")))
-            self._calls.echoes = errors.unmistakable((*keys, *passwords))
-            self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
+            keys = [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_ACCESS_KEY"))]
+            self._prepare(passwords, keys)
+        return None
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         settings: dict[str, Any] = {"timeout": self._options.timeout, "num_retries": 0, "max_retries": 0}
@@ -132,8 +95,7 @@ def load_litellm() -> Any:
 def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     spec.only("price_in", "price_out", "n")
     most_samples(spec)
-    if spec.params or options.prices:
-        price(spec.name, spec.params, options.prices)
+    check_prices(spec, options)
     if importlib.util.find_spec("litellm") is None:
         raise MissingExtra(f"--model {spec.text}", package="litellm", extra="litellm")
     if options.base_url:

@@ -22,7 +22,7 @@ from typing import IO, Any, get_args
 from urllib.parse import urlencode, urlsplit
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
-from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.core.requests import Chat
 from pytest_llmprops.core.strict_json import parsed_json, problem_of
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
@@ -37,9 +37,8 @@ from pytest_llmprops.models.api.batches import (
     Status,
     encoded,
 )
-from pytest_llmprops.models.api.client import ApiCalls, Deviations, most_samples, pinned_by_name
-from pytest_llmprops.models.api.prices import price
-from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.api.client import ApiCalls, ApiSampleModel, Deviations, check_prices, most_samples
+from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
 from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_query, split_user, without_secrets
 
@@ -210,42 +209,23 @@ def _number(values: Any, name: str) -> float:
 OPENAI_URL = "https://api.openai.com/v1"
 
 
-class OpenAIModel:
-    """One model of an OpenAI-compatible API; calls may run concurrently."""
+class OpenAIModel(ApiSampleModel):
+    """One model of an OpenAI-compatible API."""
 
-    max_batch = 1
-    blocking = False
     path = "/chat/completions"
 
     def __init__(self, spec: ModelSpec, options: BackendOptions) -> None:
         self._urls = _base_urls(spec, options)
         urls = [normalised_url(url) for url in self._urls]
-        url = ", ".join(urls)
         self._official = _is_openai(urls[0])
-        self._spec, self._options = spec, options
         #: ``chat``, or ``responses`` if the model has only the Responses API
         self._api = spec.params.get("api", "chat")
-        deviations = Deviations(completion_tokens=self._official)
-        self._calls = ApiCalls(spec.name, url, deviations, options.timeout, most_samples=most_samples(spec))
+        deviations, most = Deviations(completion_tokens=self._official), most_samples(spec)
+        calls = ApiCalls(spec.name, ", ".join(urls), deviations, options.timeout, most_samples=most)
+        super().__init__(spec, options, calls, "openai", _identity_of(spec, urls))
         self.client: Any = None
         #: the SDK's client of the first server
         self._sdk: Any = None
-        self.identity: Mapping[str, Any] = {
-            "backend": "openai",
-            "name": spec.name,
-            "base_url": _identity_of(spec, urls),
-        }
-        self.pinned = pinned_by_name(spec.name)
-
-    async def chat(self, requests: Sequence[Chat]) -> list[Result]:
-        """Return one result per request, in order."""
-        if self.client is None:
-            error = self._open()
-            if error is not None:
-                return [error] * len(requests)
-        if len(requests) == 1:
-            return [await self._calls.reply(requests[0], self._post)]
-        return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
 
     async def model_list(self) -> str:
         """Return a hash of the server's list of models; empty for OpenAI's own, which says nothing about one model."""
@@ -263,14 +243,6 @@ class OpenAIModel:
         """The maximum replies per call; 1 with ``?n=off``, or when the API turns out to return only one."""
         return 1 if self._api == "responses" else self._calls.most_samples
 
-    async def samples(self, request: Chat, count: int) -> list[Reply] | BackendError:
-        """Return up to ``count`` replies to ``request`` from one call; an empty list if the API refuses several."""
-        if self.client is None:
-            error = self._open()
-            if error is not None:
-                return error
-        return await self._calls.samples(request, count, self._post)
-
     def batches(self) -> BatchApi:
         """Return the model's batches.
 
@@ -279,11 +251,9 @@ class OpenAIModel:
         if len(self._urls) > 1:
             text = f"{self._spec.text}: a batch is sent to one server; give one address"
             raise BackendError(text, kind="url", fatal=True)
-        if self.client is None:
-            error = self._open()
-            if error is not None:
-                raise error
-
+        error = self._open()
+        if error is not None:
+            raise error
         return OpenAIBatches(self._sdk, self._calls)
 
     def notes(self) -> Sequence[str]:
@@ -296,9 +266,6 @@ class OpenAIModel:
         is_forced = self._api == "responses" and "api" not in self._spec.params
         return (*phrases, "sent to the Responses API") if is_forced else phrases
 
-    def close(self) -> None:
-        """Do nothing: connections can only be closed in a coroutine, :meth:`aclose`."""
-
     async def aclose(self) -> None:
         """Close the connections."""
         client, self.client = self.client, None
@@ -306,18 +273,16 @@ class OpenAIModel:
             await client.aclose()
 
     def _open(self) -> BackendError | None:
-        """Import the SDK and create its client; return the error if that fails."""
+        """Import the SDK and create its client at the first call; return the error if that fails."""
+        if self.client is not None:
+            return None
         missing = _missing_key(self._spec, self._options)
         if missing:
             return BackendError(missing, kind="key", fatal=True)
         key = os.environ.get("OPENAI_API_KEY", "").strip()
-        sent = (
-            *(key, *self._options.headers.values()),
-            *(text for url in self._urls for text in secrets_of(split_user(url)[1])),
-            *(text for url in self._urls for text in split_query(url)[1].values()),
-        )
-        self._calls.hidden, self._calls.echoes = errors.secrets(*sent), errors.unmistakable(sent)
-        self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
+        users = (text for url in self._urls for text in secrets_of(split_user(url)[1]))
+        queries = (text for url in self._urls for text in split_query(url)[1].values())
+        self._prepare((key, *self._options.headers.values(), *users, *queries))
         from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool
 
         try:
@@ -487,8 +452,7 @@ def _check(spec: ModelSpec, options: BackendOptions) -> Maker:
     if spec.params.get("as") == "":
         raise UsageError(f"--model {spec.text}: write as=NAME, a name for the servers of this model")
     most_samples(spec)
-    if spec.params or options.prices:
-        price(spec.name, spec.params, options.prices)
+    check_prices(spec, options)
     # SdkClient uses aiohttp, which is an optional dependency of the SDK.
     if not all(map(importlib.util.find_spec, ("openai", "aiohttp"))):
         raise MissingExtra(f"--model {spec.text}", package="openai[aiohttp]", extra="")

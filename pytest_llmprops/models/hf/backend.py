@@ -182,10 +182,7 @@ def _is_repository(name: str) -> bool:
 
 
 def _adapted(spec: ModelSpec, folder: Path) -> ModelSpec | None:
-    """Return the specification of the base if a folder has an adapter of the library peft; otherwise None.
-
-    :raises UsageError: if the adapter does not name its base.
-    """
+    """Return the specification of the base if a folder has an adapter of the library peft; otherwise None."""
     file = folder / _ADAPTER
     if not file.is_file() or (folder / "config.json").is_file():
         return None

@@ -426,10 +426,7 @@ class HfCausalModel(HfModel):
         return _Row(index, request, sampler, prompt, limit, opening)
 
     def _in_parts(
-        self,
-        rows: list[R],
-        compute: Callable[[list[R]], None],
-        fail: Callable[[R, BackendError], None],
+        self, rows: list[R], compute: Callable[[list[R]], None], fail: Callable[[R, BackendError], None]
     ) -> None:
         """Call ``compute`` with parts of at most ``batch`` rows.
 

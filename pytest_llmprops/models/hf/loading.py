@@ -58,10 +58,7 @@ class HfModel:
             self._loaded()
 
     def _loaded(self) -> bool:
-        """Load the model if needed; return whether this call loaded it.
-
-        :raises BackendError: if loading fails or the model is closed.
-        """
+        """Load the model if needed; return whether this call loaded it."""
         if self.is_closed:
             raise BackendError(f"{self._name} is closed", kind="closed", fatal=True)
         if self.network is not None:
@@ -74,10 +71,7 @@ class HfModel:
         return True
 
     def _check_length(self, tokens: int) -> None:
-        """Refuse a text with too many tokens; texts are never truncated.
-
-        :raises BackendError: if the text is longer than the model accepts.
-        """
+        """Refuse a text with too many tokens; texts are never truncated."""
         if tokens > self._longest:
             raise BackendError(
                 f"{self._name}: the text has {tokens} tokens, the model takes {self._longest}", kind="request"

@@ -373,10 +373,7 @@ class HfTranslateModel(HfModel):
         return self._family.token(self._code("target", request.target, self._target_code))
 
     def _needs_tag(self, request: Translate) -> bool:
-        """Return True if a Marian model needs a tag for the target language.
-
-        :raises BackendError: if its tokenizer states another pair of languages.
-        """
+        """Return True if a Marian model needs a tag for the target language."""
         # Language groups (mul, gmw) and unknown codes do not restrict the pair.
         source, target = (
             language_of(str(getattr(self.tokenizer, name, None) or ""))

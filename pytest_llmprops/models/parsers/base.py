@@ -71,10 +71,7 @@ class Parser(ABC):
 
     @abstractmethod
     def _analyse(self, texts: Sequence[str], language: str, analysis: str) -> list[Value]:
-        """Return the values of texts of one language, in order.
-
-        :raises BackendError: as the result of all texts; fatal if the model cannot be loaded.
-        """
+        """Return the values of texts of one language, in order."""
 
     def _free(self) -> None:
         """Drop the loaded models."""

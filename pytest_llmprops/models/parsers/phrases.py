@@ -384,10 +384,7 @@ def bracketed(tokens: Sequence[Token]) -> str:
 
 
 def _depths(heads: Sequence[int]) -> list[int]:
-    """Return the number of arcs from each token to its root.
-
-    :raises ValueError: if the heads form a circle.
-    """
+    """Return the number of arcs from each token to its root."""
     depths = [-1] * len(heads)
     for start in range(len(heads)):
         path: list[int] = []
