@@ -9,7 +9,7 @@ import random
 import re
 import types
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -340,7 +340,11 @@ class Extractor:
 
 async def measure(item: Item, protocol: str, name: str) -> dict[str, float]:
     """Return the values of one sentence."""
-    checker = LinearityChecker(PROTOCOLS[protocol], RULES, POOL)
+    settings = PROTOCOLS[protocol]
+    if "drops" not in EXTRACTORS[name]:
+        # All replies to a question are the same.
+        settings = replace(settings, samples=1, named_votes=1, synonym_votes=1)
+    checker = LinearityChecker(settings, RULES, POOL)
     sentence = Sentence(item["text"], tuple(name for name, _ in item["entities"]))
     known = Extractor(item, **EXTRACTORS[name])
     # The same noise and the same seed give the same synonyms as in the measurement.

@@ -17,11 +17,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from fixtures.strategies import choices
-from pytest_llmprops.benchmarks.oracle.covering import NUMBER_WORDS, Aligner
 from pytest_llmprops.benchmarks.oracle.edits import KINDS
+from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
 from pytest_llmprops.benchmarks.oracle.items import EDIT, SELF, SYMMETRY, TRANSITIVITY, items
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairCounterexample
 from pytest_llmprops.benchmarks.oracle.pair_search import PAIR_PROPERTIES, PART, NoSearch, PairSearch
+from pytest_llmprops.benchmarks.oracle.phrases import NUMBER_WORDS
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
 from pytest_llmprops.core.benchmark import Counterexample

@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 from pytest_llmprops.benchmarks.oracle import pair_evidence
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, PhrasePair
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
-from pytest_llmprops.benchmarks.oracle.covering import Aligner
+from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
 from pytest_llmprops.benchmarks.oracle.items import items
 from pytest_llmprops.benchmarks.oracle.pair_evidence import (
     Pair,
