@@ -164,27 +164,27 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
     if item.task == LINEARITY:
         # Only a user's own sentences have no labels; the others may be labelled with no entity.
         labels = None if item["domain"] == "own" else tuple(name for name, _ in item["entities"])
-        checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
+        checker = LinearityChecker(settings, context.rules, context.pool)
         acceptance = await checker.check(Sentence(item["text"], labels), oracle, rng)
         return _verdict(acceptance, {"rule": float(RULES.index(settings.rule))})
     align = Aligner(ask, settings.alignment, settings.whole)
     if item.task == OWN:
         acceptance = await own_paraphrase(
-            item["first"], oracle, ParaphraseChecker(settings.pairs(), align), rng, settings.askings
+            item["first"], oracle, ParaphraseChecker(settings, align), rng, settings.askings
         )
         return _verdict(acceptance)
     pair = Pair(item["first"], item["second"], item["label"], item.fields.get("phrases"))
     if item.task == CONSISTENCY:
         return _verdict(await self_consistency(pair, oracle, settings.askings))
     if item.task == RANDOM:
-        acceptance = await random_checker(settings.pairs(), align).check(pair, oracle, rng)
+        acceptance = await random_checker(settings, align).check(pair, oracle, rng)
         verdict = _verdict(acceptance)
         if acceptance.values["said_yes"] == 1:
             return replace(
                 verdict, status="wrong", score=0.0, reason=f"unrelated sentences: {acceptance.why}"
             )
         return verdict
-    pairs = ParaphraseChecker(settings.pairs(), align)
+    pairs = ParaphraseChecker(settings, align)
     acceptance = await pairs.check(pair, oracle, rng)
     values = await null_values(pair, pairs, rng)
     if settings.edits:
@@ -231,7 +231,7 @@ async def search(
         return f"its measurement is {outcome}"
     if name in PAIR_SEARCHES:
         return await _pair_search(item, ask, settings, measured, name)
-    checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
+    checker = LinearityChecker(settings, context.rules, context.pool)
     # The measurement draws this number first, so the synonyms are the same.
     pool_seed = protocol.rng(item.id).getrandbits(64)
     oracle = _oracle(ask, settings)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.dtails.benchmark import Dtails
-from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, SELECT, Slot, languages, slots
+from pytest_llmprops.benchmarks.dtails.items import SELECT, Slot, languages, slots
 from pytest_llmprops.benchmarks.dtails.positions import (
     Positions,
     mean_and_deviation,
@@ -231,10 +231,9 @@ def test_remarks_are_over_all_languages() -> None:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize(("twos", "threes"), [(60, 60), (10, 15)])
-def test_false_alarms_are_rare(twos: int, threes: int) -> None:
-    """Of 1,000 order-invariant models at most about 5% are named, in small runs and larger ones."""
-    sizes = [2] * twos + [3] * threes
+def test_false_alarms_are_rare() -> None:
+    """Of 1,000 order-invariant models at most about 5% are named."""
+    sizes = [2] * 20 + [3] * 20
     named = sum(
         bool(list(BENCHMARK.remarks(simulated(lambda order: order.index(0), seed, sizes))))
         for seed in range(1000)
@@ -350,8 +349,8 @@ def is_named(items: Sequence[Item], chooser: ItemChooser, seed: int, runs: int) 
     return bool(order_dependent(positions(verdicts)))
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.simulation
+@pytest.mark.parametrize(("language", "runs"), [("af", 1), ("te", 3)])
 def test_false_alarms_on_published_languages(published: Path, language: str, runs: int) -> None:
     """Over 100 seeds, a perfect model is never named, and others in 5% within three standard deviations (11)."""
     items = select_items(DataFolder(published, "published"), language)
@@ -362,15 +361,6 @@ def test_false_alarms_on_published_languages(published: Path, language: str, run
     print(f"{language}, {runs} run(s): alarms in 100 seeds: {alarms}")
     assert alarms["perfect"] == 0
     assert max(alarms.values()) <= 11
-
-
-@pytest.mark.simulation
-def test_false_alarms_on_builtin_items() -> None:
-    """A perfect model is not named on any built-in language and 20 seeds."""
-    files = DataFolder(builtin_data(), "builtin")
-    for language in LANGUAGES:
-        items = select_items(files, language)
-        assert not any(is_named(items, perfect, seed, 3) for seed in range(20)), language
 
 
 def test_a_run_on_part_of_the_items() -> None:

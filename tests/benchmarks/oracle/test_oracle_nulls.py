@@ -23,7 +23,7 @@ from pytest_llmprops.benchmarks.oracle.nulls import (
 from pytest_llmprops.benchmarks.oracle.pair_evidence import Pair
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance
-from pytest_llmprops.benchmarks.oracle.settings import PARAPHRASE_QUICK, ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
 from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
 from pytest_llmprops.benchmarks.oracle.trust import overlap
 from pytest_llmprops.core.errors import UsageError
@@ -38,9 +38,7 @@ ORACLE = OracleChecker()
 PLACE = ("pairs", "en", "builtin")
 
 
-def played(
-    x: Pair, table: Any = None, seed: int = 0, settings: ParaphraseSettings = PARAPHRASE_QUICK
-) -> dict[str, float]:
+def played(x: Pair, table: Any = None, seed: int = 0, settings: OracleSettings = QUICK) -> dict[str, float]:
     """Return the values of the null oracles for a pair."""
     checker = ParaphraseChecker(settings, Stub(table))
     return asyncio.run(null_values(x, checker, generator(seed)))
@@ -254,7 +252,7 @@ def test_an_oracle_that_knows_nothing_never_wins() -> None:
 
 # ---- sanity checks
 
-PAPER = ParaphraseSettings()
+PAPER = OracleSettings()
 
 
 def saying(*answers: bool | str) -> FakeOracle:
