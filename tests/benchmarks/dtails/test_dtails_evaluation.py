@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails import prompts
@@ -101,16 +101,6 @@ def test_names_and_sentences_in_the_prompt_for_rules() -> None:
     prompt = prompts.rule_generation("x", [["a"], ["b"], ["c"]], "Afrikaans", {"a": ['It\'s "a".']})
     assert ' between "a", "b", and "c" and in which contexts' in prompt
     assert prompt.endswith(""" to help you: {'a': ['It\\'s "a".'], 'b': [], 'c': []}""")
-
-
-def test_prompts_are_not_escaped() -> None:
-    """A zero-width non-joiner, right-to-left and Japanese text reach the model unescaped."""
-    shown = prompts.selection("most", "Most of it", [["مهم‌ترین"], ["美術"]])
-    rules = prompts.shown_rules({"مهم‌ترین": "美術"})
-    for text in (shown, rules):
-        assert "مهم‌ترین" in text
-        assert "美術" in text
-        assert "\\" not in text
 
 
 def test_orders_are_seeded_and_uniform() -> None:
@@ -589,6 +579,7 @@ def test_evidence_of_translations(tmp_path: Path, kind: Any) -> None:
 
 
 @pytest.mark.simulation
+@settings(deadline=None)
 @given(
     st.builds(
         SelectionEvidence, TEXTS, TEXTS, st.lists(TEXTS).map(tuple),

@@ -30,7 +30,7 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from tests.support.dtails_cases import BENCHMARK, TRANSLATOR, fenced, item, measured, prompt_of, shown
+from tests.support.dtails_cases import BENCHMARK, measured, prompt_of, shown
 from tests.support.records import verdict
 
 Records = Sequence[VerdictRecord]
@@ -171,21 +171,6 @@ def test_directions_are_declared() -> None:
     directions = {metric.name: metric.direction for metric in reversed(measured_rows)}
     assert directions == {**BENCHMARK.metric_directions, "position_rate": "target:0.5"}
     assert BENCHMARK.metric_directions["position_rate"].startswith("target:")
-
-
-def test_metrics_of_real_verdicts() -> None:
-    """Verdicts of the benchmark itself have every value that the metrics need."""
-    records = []
-    for number in range(1, 5):
-        outcome, _ = measured(item(number=number), lambda r: fenced("woon"), runs=3)
-        records.append(outcome.record())
-        outcome, _ = measured(item("translate", number=number), lambda r: "Hulle woon.", kinds=TRANSLATOR)
-        records.append(outcome.record())
-    metrics = rows(records)
-    assert metrics["select", "af", "accuracy_mean", ""].value == 1.0
-    assert metrics["select", "af", "position_rate", "1of2"].n == 12
-    assert metrics["translate", "af", "substring_rate", ""].value == 1.0
-    assert metrics["translate", "af", "frequency_baseline", ""].value == 0.75
 
 
 # remarks

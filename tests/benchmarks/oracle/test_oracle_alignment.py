@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.oracle.alignment import (
@@ -116,18 +116,6 @@ def test_whole_sentence_is_not_a_phrase() -> None:
     tree = "(ROOT (S (S (NP (DT the) (NN dog)) (VP (VBD slept) (RB well))) (. .)))"
     alignments = aligned(tree, tree, "the dog sleep well .", "the dog sleep well .")
     assert alignments.forward == (NodeMapping((0, 2), (0, 2)), NodeMapping((2, 4), (2, 4)))
-
-
-def test_a_node_without_a_sibling_ends_the_path() -> None:
-    """In a tree that keeps unary chains, a path does not pass through a node without a sibling."""
-    brackets = "(S (X (NP (DT a) (NN b))) (VP (V c) (N d)))"
-    tree = Tree.from_brackets(brackets, collapse=False)
-    edges = list(range(len(tree.nodes)))
-    assert [tree.nodes[p].label for p in matching_path(tree, tree, edges, tree.leaves[0])] == ["DT", "NP"]
-    joined = Tree.from_brackets(brackets)
-    edges = list(range(len(joined.nodes)))
-    path = matching_path(joined, joined, edges, joined.leaves[0])
-    assert [joined.nodes[p].label for p in path] == ["DT", "X+NP"]
 
 
 def test_ties_choose_the_smaller_then_the_leftmost_node() -> None:
@@ -260,6 +248,7 @@ def _random_vectors(sentence: Parsed, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(len(sentence.tree.tokens), 24))
 
 
+@settings(deadline=None)
 @given(st.data(), st.integers(0, 2**32 - 1))
 def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> None:
     """With contextual vectors a sentence aligns to itself, with each part of the root mapped onto itself."""
@@ -271,6 +260,7 @@ def test_identical_sentences_align_both_ways(data: st.DataObject, seed: int) -> 
     assert result.rho == Rho(True, True, True, True)
 
 
+@settings(deadline=None)
 @given(st.data(), st.integers(0, 2**32 - 2))
 def test_mappings_equal_a_plain_search(data: st.DataObject, seed: int) -> None:
     """The mappings equal those of Algorithm 1 written as a recursion over node objects."""
@@ -486,6 +476,7 @@ def test_an_argument_stays_with_its_verb() -> None:
 MEANINGS = st.lists(st.sampled_from("abcdef"), min_size=6, max_size=6)
 
 
+@settings(deadline=None)
 @given(MEANINGS, MEANINGS)
 def test_covering_does_not_depend_on_the_order(first: list[str], second: list[str]) -> None:
     """The two sentences can be swapped, and a strength above 0 is the same as an alignment."""

@@ -15,6 +15,7 @@ from pytest_llmprops.benchmark_registry import find_benchmark
 from pytest_llmprops.benchmarks.oracle.benchmark import OracleChecker
 from pytest_llmprops.benchmarks.oracle.linearity import expected_calls, most_calls
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle, fill
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.core.benchmark_checks import loaded
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.protocols import resolve
@@ -273,6 +274,8 @@ def test_settings_out_of_range(setting: str, value: str) -> None:
     """A setting out of its range gives one line that names it."""
     with pytest.raises(UsageError, match=rf"oracle\.{setting}|{setting} must"):
         resolve("oracle", ORACLE.protocols, "quick", {setting: value}, 0)
+    with pytest.raises(ValueError, match="rule must be one of any, majority, single"):
+        OracleSettings(rule="all")  # type: ignore[arg-type]
 
 
 def test_the_papers_protocol() -> None:

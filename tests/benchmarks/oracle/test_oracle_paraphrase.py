@@ -485,18 +485,6 @@ def test_an_unreadable_answer(reference: bool) -> None:
     assert acceptance.evidence["read_by"] == "it has no JSON object and no clear yes or no after a repair"
 
 
-def test_a_refusal_of_a_content_filter() -> None:
-    """A filtered answer is refused and not repaired."""
-    chats: list[Chat] = []
-
-    async def reply(chat: Chat) -> Reply:
-        chats.append(chat)
-        return Reply("", finish_reason="content_filter")
-
-    assert _check(Oracle(reply), settings=QUICK).outcome == "refused"
-    assert len(chats) == 1
-
-
 def test_fenced_and_repaired_answers_are_counted() -> None:
     """The record says whether the answer to prompt 5 was fenced or repaired."""
     acceptance = _check(_fake(lambda first, second: f"```json\n{answer(True)}\n```"))

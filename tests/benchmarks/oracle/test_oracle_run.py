@@ -223,13 +223,6 @@ def test_a_sequential_rule_cannot_name_an_answer(run: Runner) -> None:
     assert not (run.folder / "asked").exists()
 
 
-def test_other_sequential_rules_are_accepted(run: Runner) -> None:
-    """A sequential rule on another task is accepted."""
-    file = rule(run, 'task = "linearity"\nmin_accuracy = 0.05', "sequential = true")
-    done = ask(run, HONEST, "-k", "oracle/pair or oracle/general", "--llm-limit", "6", "--llm-gate", file)
-    assert done.run["gate"]["decision"] in ("pass", "fail", "inconclusive"), done.output
-
-
 def test_two_runs_are_compared(run: Runner) -> None:
     """`llmprops compare` shows the flipped pairs under the newer answer."""
     before = ask(run, YES, *PAIRS, "--llm-limit", "4")

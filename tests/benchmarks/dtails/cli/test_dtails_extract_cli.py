@@ -171,10 +171,10 @@ def test_the_suite_reads_what_was_extracted(extracted: Extracted, run: Runner) -
 def test_an_encoder_aligns(tmp_path: Path) -> None:
     """``--aligner hf:FOLDER`` uses a real model with its options, and SOURCE.json names the method."""
     pytest.importorskip("transformers", reason="transformers is not installed")
-    texts = [*pairs(600)]
+    texts = [*pairs(1_000)]
     encoder(tmp_path / "encoder", sorted({word for text in texts for side in text for word in side.split()}))
     out = tmp_path / "out"  # shared, so that the corpus is analysed once
-    arguments = ("--corpus", *write(tmp_path, texts), "--lang", "xx", "--out", out, "--min-count", 10)
+    arguments = ("--corpus", *write(tmp_path, texts), "--lang", "xx", "--out", out, "--min-count", 20)
     model = ("--aligner", f"hf:{tmp_path / 'encoder'}?layer=0", "--min-entropy", 0.6)
     for method, option in (("awesome", ()), ("itermax", ("--align-method", "itermax"))):
         assert extract(*arguments, *model, *option) == 0

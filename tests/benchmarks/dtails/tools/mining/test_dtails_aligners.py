@@ -94,15 +94,6 @@ def test_sides_without_words_have_no_links(name: str) -> None:
     assert list(statistical(name).align([([], ["a"]), ([], [])])) == [frozenset(), frozenset()]
 
 
-@pytest.mark.simulation
-@pytest.mark.parametrize("name", ["fast_align", "nltk"])
-def test_the_same_corpus_gives_the_same_links(name: str) -> None:
-    """Two runs give the same links, except with eflomal, whose sampler has no seed."""
-    need(name)
-    first, second = (list(statistical(name).align(WORDS[:400])) for _ in range(2))
-    assert first == second
-
-
 def test_default_is_the_first_installed_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """``statistical`` uses the first installed library, and without any it says what to install."""
     need("nltk")
