@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails import prompts
@@ -579,7 +579,7 @@ def test_evidence_of_translations(tmp_path: Path, kind: Any) -> None:
 
 
 @pytest.mark.simulation
-@settings(deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.builds(
         SelectionEvidence, TEXTS, TEXTS, st.lists(TEXTS).map(tuple),
