@@ -343,9 +343,9 @@ def most_similar(similarity: Array, target: Tree) -> list[int]:
 def matching_path(source: Tree, target: Tree, edges: Sequence[int], leaf: int) -> tuple[int, ...]:
     """Return ``matchingpath(U, V, x)``: the indices of the nodes from the leaf upwards, including the leaf.
 
-    The path continues to the parent of a node if the parent's edge leads to the parent of the node's match, the node
-    has a sibling, and the parent does not cover the whole sentence. A path of one node maps nothing. A leaf without an
-    edge has an empty path.
+    The path continues to the parent of a node if the parent's edge leads to the parent of the node's match, and the
+    parent does not cover the whole sentence. The node must have a sibling, which it has in a tree without unary chains.
+    A path of one node maps nothing. A leaf without an edge has an empty path.
     """
     path = [leaf]
     if edges[leaf] < 0:
@@ -353,9 +353,7 @@ def matching_path(source: Tree, target: Tree, edges: Sequence[int], leaf: int) -
     while True:
         place = path[-1]
         parent, match = source.parents[place], target.parents[edges[place]]
-        if parent < 0 or match < 0 or edges[parent] != match:
-            break
-        if not source.siblings(place) or source.is_whole(parent):
+        if parent < 0 or match < 0 or edges[parent] != match or source.is_whole(parent):
             break
         path.append(parent)
     return tuple(path)

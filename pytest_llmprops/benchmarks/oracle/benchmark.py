@@ -138,8 +138,8 @@ class OracleChecker(Benchmark):
             return
         from pytest_llmprops.benchmarks.oracle.linearity import plan_remark
 
-        if settings.linearity().target is not None:
-            yield plan_remark(settings.linearity(), sentences)
+        if settings.target is not None:
+            yield plan_remark(settings, sentences)
 
     def caption(self, item: Item) -> str:
         return str(item["text"] if item.task == LINEARITY else item["first"])

@@ -23,127 +23,13 @@ of a verb and the other a prepositional phrase. If one sentence adds several wor
 
 from __future__ import annotations
 
-import asyncio
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any, Literal, Protocol
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, align, in_order
-from pytest_llmprops.benchmarks.oracle.items import EMBED, PARSE, Matching, Whole
-from pytest_llmprops.benchmarks.oracle.trees import (
-    Array,
-    Kind,
-    Node,
-    Parsed,
-    Span,
-    Tree,
-    cosines,
-    is_punctuation,
-    node_vectors,
-    token_vectors,
-)
-from pytest_llmprops.core.errors import BackendError, DataError
-from pytest_llmprops.core.requests import PLANNED, Embed, Parse, Reply, Request
-
-# Subjects, objects and agents of verbs, read from a constituency tree in the style of the Penn Treebank.
-#
-# They say who does something to whom. Phrase mappings must not change this (``covering``), and a minimal edit
-# swaps it (``edits.minimal_edits``). Clauses of other shapes (questions, relative clauses without a subject) have
-# no arguments here.
-
-Role = Literal["agent", "patient"]
-_BE = frozenset({"am", "are", "be", "been", "being", "is", "was", "were", "'m", "'re", "'s"})
-_CLAUSES = frozenset({"S", "SINV", "SQ"})
-#: last words of noun phrases that say when, such as "next week"; they are not objects
-_TIMES = frozenset(
-    [
-        "afternoon", "day", "earlier", "evening", "friday", "later", "monday", "month", "morning", "night",
-        "saturday", "sunday", "thursday", "time", "times", "today", "tomorrow", "tuesday", "wednesday", "week",
-        "year", "yesterday",
-    ]
-)  # fmt: skip
-_NOUN_PHRASES = frozenset({"NP", "NML"})
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """A noun phrase that is an argument of a verb.
-
-    :param span: its tokens.
-    :param verb: the token of the main verb.
-    """
-
-    span: Span
-    role: Role
-    verb: int
-
-
-def arguments(tree: Tree) -> tuple[Argument, ...]:
-    """Return the subjects, objects and agents ("by …") of all clauses. The subject of a passive is a patient."""
-    return tuple(argument for node in tree.nodes for argument in _of_clause(tree, node))
-
-
-def role_in(found: tuple[Argument, ...], span: Span) -> Role | None:
-    """Return the role of the smallest argument that contains the span, or None."""
-    argument = argument_of(found, span)
-    return argument.role if argument else None
-
-
-def argument_of(found: tuple[Argument, ...], span: Span) -> Argument | None:
-    """Return the smallest argument that contains the span, or None."""
-    around = [a for a in found if a.span[0] <= span[0] and span[1] <= a.span[1]]
-    return min(around, key=lambda a: a.span[1] - a.span[0], default=None)
-
-
-def _labels(node: Node) -> frozenset[str]:
-    """Return the labels of a node, which may be a unary chain."""
-    return frozenset(node.label.split("+"))
-
-
-def _of_clause(tree: Tree, clause: Node) -> Iterator[Argument]:
-    predicates = [child for child in clause.children if "VP" in _labels(child)]
-    if not _labels(clause) & _CLAUSES or not predicates:
-        return
-    predicate = predicates[0]
-    before = [c for c in clause.children if _labels(c) & _NOUN_PHRASES and c.end <= predicate.start]
-    passive = False
-    inner = predicate
-    while True:
-        words = [child for child in inner.children if not child.children] or [inner]
-        verbs = [word.start for word in words if tree.tags[word.start].startswith("VB")]
-        deeper = [child for child in inner.children if "VP" in _labels(child)]
-        is_be = any(tree.tokens[verb].lower() in _BE for verb in verbs)
-        if not deeper:
-            break
-        passive = is_be and _first_tag(tree, deeper[0]) == "VBN"
-        inner = deeper[0]
-    if not verbs:
-        return
-    verb = verbs[-1]
-    if before:
-        last = before[-1]
-        yield Argument((last.start, last.end), "patient" if passive else "agent", verb)
-    for child in inner.children:
-        if child.start <= verb:
-            continue
-        if _labels(child) & _NOUN_PHRASES and not passive:
-            if tree.tokens[child.end - 1].lower() not in _TIMES:
-                yield Argument((child.start, child.end), "patient", verb)
-            return
-        if not passive and not _labels(child) & {"PRT", "RP"}:
-            return
-        if passive and "PP" in _labels(child) and tree.tokens[child.start].lower() == "by":
-            yield Argument((child.start + 1, child.end), "agent", verb)
-            return
-
-
-def _first_tag(tree: Tree, predicate: Node) -> str:
-    """Return the tag of the first verb of a verb phrase."""
-    tags = (tree.tags[token] for token in range(predicate.start, predicate.end))
-    return next((tag for tag in tags if tag.startswith("VB")), "")
-
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, in_order
+from pytest_llmprops.benchmarks.oracle.items import Whole
+from pytest_llmprops.benchmarks.oracle.phrases import Sentence, inside
+from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, Span, cosines, is_punctuation, node_vectors
 
 #: minimum cosine of linked constituents, and of links made by widening or from what remains; chosen on the built-in
 #: pairs and the first 200 rows of MSRP's training file
@@ -158,18 +44,6 @@ SIZE_PENALTY = 0.3
 ATTEMPTS = 5
 #: content words of only one sentence without a counterpart that count as an addition
 ADDITION = 2
-NEGATIONS = frozenset(
-    ["cannot", "n't", "n’t", "neither", "never", "no", "nobody", "none", "nor", "not", "nothing", "without"]
-)
-#: "one" is left out, because it is often a pronoun
-NUMBER_WORDS = [
-    "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen",
-    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
-]  # fmt: skip
-_NUMBERS = {word: str(number) for number, word in enumerate(NUMBER_WORDS, 2)}
-_NOT_NUMERIC = re.compile(r"[^\d.]")
-#: tags of prepositions and conjunctions
-_JOINING_TAGS = frozenset({"IN", "TO", "WRB", "ADP", "SCONJ"})
 #: personal pronoun -> its subject form
 _PRONOUNS = {
     "he": "he", "him": "he", "i": "i", "it": "it", "me": "i", "she": "she", "her": "she", "they": "they",
@@ -186,7 +60,7 @@ def align_covering(
     :param whole: whether the two whole sentences are a phrase pair if they cannot be divided.
     :raises ValueError: if there is not one vector per token.
     """
-    one, two = _Sentence.of(first, first_vectors), _Sentence.of(second, second_vectors)
+    one, two = Sentence.of(first, first_vectors), Sentence.of(second, second_vectors)
     # The order of the two sentences must not change the mappings.
     is_swapped = second.text < first.text
     linker = _Linker(two, one, whole) if is_swapped else _Linker(one, two, whole)
@@ -210,17 +84,13 @@ _BOTH = (0, 1)
 _Result = tuple[list[NodeMapping], list[NodeMapping], tuple[frozenset[int], frozenset[int]]]
 
 
-def _inside(part: Span, span: Span) -> bool:
-    return span[0] <= part[0] and part[1] <= span[1]
-
-
 def _apart(one: Span, two: Span) -> bool:
     return one[1] <= two[0] or two[1] <= one[0]
 
 
 def _holds(link: _Link, part: _Link) -> bool:
     """Return True if ``part`` is another link inside ``link``."""
-    return part != link and _inside(part[0], link[0]) and _inside(part[1], link[1])
+    return part != link and inside(part[0], link[0]) and inside(part[1], link[1])
 
 
 def _hull(spans: Sequence[Span]) -> Span:
@@ -237,121 +107,10 @@ def _agree(one: _Link, two: _Link) -> bool:
     return _holds(one, two) or _holds(two, one)
 
 
-@dataclass(frozen=True)
-class _Sentence:
-    """A sentence with what its phrases are compared by.
-
-    :param vectors: of its tokens, shape (tokens, size).
-    :param kinds: of its tokens.
-    :param roles: the arguments of its verbs.
-    """
-
-    parsed: Parsed
-    vectors: Array
-    kinds: tuple[Kind, ...]
-    roles: tuple[Argument, ...]
-
-    @classmethod
-    def of(cls, parsed: Parsed, vectors: Array) -> _Sentence:
-        tree = parsed.tree
-        roles = arguments(tree)
-        # The preposition before an agent says only that it is one, which the roles say, too.
-        agents = {
-            role.span[0] - 1
-            for role in roles
-            if role.role == "agent" and role.span[0] and tree.tokens[role.span[0] - 1].lower() == "by"
-        }
-        kinds: list[Kind] = [
-            "form" if token in agents else tree.kind(token) for token in range(len(tree.tokens))
-        ]
-        return cls(parsed, vectors, tuple(kinds), roles)
-
-    @property
-    def tree(self) -> Tree:
-        return self.parsed.tree
-
-    @cached_property
-    def spans(self) -> dict[Span, int]:
-        """The span of each constituent, with its place in the tree's nodes; a larger one before those inside it."""
-        return {(node.start, node.end): place for place, node in enumerate(self.tree.nodes)}
-
-    def content(self, span: Span) -> int:
-        """Return the number of content words of a phrase."""
-        return self.kinds[span[0] : span[1]].count("content")
-
-    def words(self, span: Span) -> list[str]:
-        return [token.lower() for token in self.tree.tokens[span[0] : span[1]]]
-
-    def is_whole(self, span: Span) -> bool:
-        core = self.tree.core
-        return _inside(core, span) and len(self.kinds) > 1
-
-    def around(self, span: Span) -> Span:
-        """Return the smallest constituent that contains a span."""
-        return [node for node in self.spans if _inside(span, node)][-1]
-
-    def above(self, token: int) -> Iterator[Span]:
-        """Yield the constituents that contain a token, the smallest first, without the token itself."""
-        place = self.tree.parents[self.tree.leaves[token]]
-        while place >= 0:
-            node = self.tree.nodes[place]
-            yield node.start, node.end
-            place = self.tree.parents[place]
-
-    def mean(self, span: Span) -> Array:
-        import numpy as np
-
-        inside = self.vectors[span[0] : span[1]]
-        inside = inside[inside.any(axis=1)]
-        return inside.mean(axis=0) if len(inside) else np.zeros(self.vectors.shape[1])
-
-    def is_argument(self, span: Span) -> bool:
-        return any(argument.span == span for argument in self.roles)
-
-    def is_oblique(self, span: Span) -> bool:
-        """Return True for a prepositional phrase, except one with "of" and that of an agent."""
-        place = self.spans.get(span)
-        return (
-            place is not None and "PP" in _labels(self.tree.nodes[place]) and self.kinds[span[0]] == "meaning"
-        )
-
-    def is_nominal(self, span: Span) -> bool:
-        """Return True for a noun phrase, a noun or a pronoun."""
-        place = self.spans.get(span)
-        if place is None:
-            return False
-        node = self.tree.nodes[place]
-        if not node.children:
-            return self.tree.tags[span[0]].startswith(("NN", "PRP", "NOUN", "PROPN", "PRON"))
-        return node.label.split("+")[0] in _NOUN_PHRASES
-
-    def head(self, span: Span) -> Span | None:
-        """Return the part of a constituent without which it is no phrase: a verb phrase or verb, or the noun."""
-        node = self.tree.nodes[self.spans[span]]
-        if self.is_nominal(span):
-            first = []
-            for child in node.children:
-                part = child.start, child.end
-                if not child.children or self.is_nominal(part):
-                    first.append(part)
-                elif any(map(self.is_nominal, first)):
-                    break
-            return next(filter(self.is_nominal, reversed(first)), first[-1] if first else None)
-        if not _labels(node) & (_CLAUSES | {"VP"}):
-            return None
-        phrases = [child for child in node.children if child.label.split("+")[0] == "VP"]
-        verbs = [c for c in node.children if not c.children and self.tree.tags[c.start].startswith("VB")]
-        return next(((child.start, child.end) for child in [*phrases, *verbs]), None)
-
-    def has_place(self, span: Span) -> bool:
-        """Return True for a noun phrase whose order does not matter: an argument, or one that says when."""
-        return role_in(self.roles, span) is not None or self.tree.tokens[span[1] - 1].lower() in _TIMES
-
-
 class _Linker:
     """Links the constituents of two sentences and divides them into phrase pairs."""
 
-    def __init__(self, one: _Sentence, two: _Sentence, whole: Whole) -> None:
+    def __init__(self, one: Sentence, two: Sentence, whole: Whole) -> None:
         self.sentences = one, two
         self.whole = whole
         self.root: _Link = (0, len(one.kinds)), (0, len(two.kinds))
@@ -431,9 +190,9 @@ class _Linker:
                 # NaN fails the comparison, too.
                 if not cosine >= MIN_SIMILARITY or not (self._has_content(link) or self._same_pronoun(link)):
                     continue
-                if self._contradict(link):
+                if one.phrase(first).contradicts(two.phrase(second)):
                     continue
-                same = not self._has_content(link) or one.words(first) == two.words(second)
+                same = not self._has_content(link) or one.phrase(first).words == two.phrase(second).words
                 score = cosine + SAME_WORDS * same - SIZE_PENALTY * self._unevenness(link)
                 distance = abs(first[0] / len(one.kinds) - second[0] / len(two.kinds))
                 size = first[1] - first[0] + second[1] - second[0]
@@ -451,11 +210,11 @@ class _Linker:
                 self.links.remove(link)
 
     def _has_content(self, link: _Link) -> bool:
-        return all(self.sentences[side].content(link[side]) for side in _BOTH)
+        return all(self.sentences[side].phrase(link[side]).content for side in _BOTH)
 
     def _same_pronoun(self, link: _Link) -> bool:
         """Return True for the same personal pronoun in both sentences, in any case."""
-        words = [self.sentences[side].words(link[side]) for side in _BOTH]
+        words = [self.sentences[side].phrase(link[side]).words for side in _BOTH]
         forms = [_PRONOUNS.get(word[0]) if len(word) == 1 else None for word in words]
         return forms[0] is not None and forms[0] == forms[1]
 
@@ -466,7 +225,7 @@ class _Linker:
 
     def _unevenness(self, link: _Link) -> float:
         """Return the share of content words that the longer phrase has more than the shorter one."""
-        one, two = (self.sentences[side].content(link[side]) for side in _BOTH)
+        one, two = (self.sentences[side].phrase(link[side]).content for side in _BOTH)
         return abs(one - two) / max(one, two, 1)
 
     def _similarity(self, link: _Link) -> float:
@@ -475,29 +234,12 @@ class _Linker:
         cosine = float(cosines(one[None, :], two[None, :])[0, 0])
         return cosine if cosine == cosine else 0.0
 
-    def _contradict(self, link: _Link) -> bool:
-        """Return True if two phrases cannot say the same, so that nothing is asked about them."""
-        one, two = self.sentences
-        first, second = link
-        numbers_one, numbers_two = numbers(one.parsed, first), numbers(two.parsed, second)
-        if numbers_one - numbers_two and numbers_two - numbers_one:
-            return True
-        negated = is_negated(one.parsed, first) != is_negated(two.parsed, second)
-        if negated and _same_stems(*(_stems(s, span) for s, span in zip(self.sentences, link, strict=True))):
-            return True
-        if (one.is_argument(first) and two.is_oblique(second)) or (
-            one.is_oblique(first) and two.is_argument(second)
-        ):
-            return True
-        roles = role_in(one.roles, first), role_in(two.roles, second)
-        return None not in roles and roles[0] != roles[1]
-
     # Division into phrase pairs
 
     def _below(self, link: _Link) -> list[_Link]:
         """Return the largest links inside a link, in order."""
-        inside = [other for other in self.links if _holds(link, other)]
-        return sorted(other for other in inside if not any(_holds(larger, other) for larger in inside))
+        parts = [other for other in self.links if _holds(link, other)]
+        return sorted(other for other in parts if not any(_holds(larger, other) for larger in parts))
 
     def _divided(self, link: _Link) -> list[_Link] | None:
         """Return the phrase pairs of a link; None if the whole sentences cannot be divided."""
@@ -521,7 +263,9 @@ class _Linker:
 
     def _is_weak(self, link: _Link) -> bool:
         """Return True for two different single words: what they mean depends on the phrase around them."""
-        return not self._same(link) and all(self.sentences[side].content(link[side]) < 2 for side in _BOTH)
+        return not self._same(link) and all(
+            self.sentences[side].phrase(link[side]).content < 2 for side in _BOTH
+        )
 
     def _parts(self, link: _Link) -> list[_Link] | None:
         """Return the links into which a link can be divided, after widening some; None if there are none."""
@@ -539,8 +283,8 @@ class _Linker:
         for part in parts:
             places = []
             for side, sentence in enumerate(self.sentences):
-                argument = argument_of(sentence.roles, part[side])
-                if argument is None or _inside((argument.verb, argument.verb + 1), part[side]):
+                argument = sentence.argument(part[side])
+                if argument is None or inside((argument.verb, argument.verb + 1), part[side]):
                     break
                 verb = argument.verb
                 places.append([i for i, p in enumerate(parts) if p[side][0] <= verb < p[side][1]])
@@ -642,7 +386,8 @@ class _Linker:
         return min(counts) == 0 and max(counts) >= ADDITION
 
     def _may_link(self, link: _Link, minimum: float = MIN_WIDENED) -> bool:
-        return self._has_content(link) and self._similarity(link) >= minimum and not self._contradict(link)
+        one, two = (self.sentences[side].phrase(link[side]) for side in _BOTH)
+        return self._has_content(link) and self._similarity(link) >= minimum and not one.contradicts(two)
 
     def _replaced(self, link: _Link) -> list[_Link] | None:
         """Return the links with a new one instead of those with the same phrase; None if it crosses others."""
@@ -656,7 +401,7 @@ class _Linker:
     def _widen(self, side: int, token: int, within: _Link) -> bool:
         """Link the smallest constituent around a token that has a counterpart inside ``within``; False if none has."""
         for span in self.sentences[side].above(token):
-            if not _inside(span, within[side]) or span == within[side]:
+            if not inside(span, within[side]) or span == within[side]:
                 return False
             link = self._enclosing(side, span, within)
             if link is None:
@@ -675,12 +420,12 @@ class _Linker:
     def _enclosing(self, side: int, span: Span, within: _Link) -> _Link | None:
         """Return the smallest constituents around a span and its counterparts; None if it has no counterpart."""
         here, there = self.sentences[side], self.sentences[1 - side]
-        inside = [link for link in self.links if _holds(within, link)]
+        known = [link for link in self.links if _holds(within, link)]
         other: Span | None = None
         while True:
             touched = [
                 link
-                for link in inside
+                for link in known
                 if not _apart(link[side], span) or (other is not None and not _apart(link[1 - side], other))
             ]
             # A link around both is not a part of them.
@@ -688,9 +433,9 @@ class _Linker:
                 link
                 for link in touched
                 if not (
-                    _inside(span, link[side])
+                    inside(span, link[side])
                     and span != link[side]
-                    and (other is None or _inside(other, link[1 - side]))
+                    and (other is None or inside(other, link[1 - side]))
                 )
             ]
             if not touched:
@@ -745,7 +490,7 @@ class _Linker:
     def _minimum(self, link: _Link, rest: Sequence[_Link]) -> float:
         """Return the minimum similarity of what remains of a link: lower if most words are in the other parts."""
         counts = [
-            (sum(sentence.content(part[side]) for part in rest), sentence.content(link[side]))
+            (sum(sentence.phrase(part[side]).content for part in rest), sentence.phrase(link[side]).content)
             for side, sentence in enumerate(self.sentences)
         ]
         return MIN_REMAINING if all(part >= MOST * every for part, every in counts) else MIN_WIDENED
@@ -791,7 +536,7 @@ class _Linker:
             if not is_form and not any(part[0] <= token < part[1] for part in rest):
                 return False
         for node in sentence.spans:
-            is_cut = not (_apart(node, span) or _inside(span, node) or _inside(node, span))
+            is_cut = not (_apart(node, span) or inside(span, node) or inside(node, span))
             if is_cut and node[0] < span[0] and sentence.is_nominal(node):
                 return False
             if is_cut or node == around:
@@ -799,148 +544,3 @@ class _Linker:
                 if head is not None and _apart(head, span):
                     return False
         return True
-
-
-def _stems(sentence: _Sentence, span: Span) -> list[str]:
-    """Return the content words, prepositions and conjunctions of a phrase without the negations."""
-    return [
-        sentence.tree.tokens[token].lower()
-        for token in range(*span)
-        if sentence.kinds[token] == "content"
-        or (sentence.kinds[token] == "meaning" and sentence.tree.tags[token] in _JOINING_TAGS)
-        if sentence.tree.tokens[token].lower() not in NEGATIONS
-    ]
-
-
-def _same_stems(first: Sequence[str], second: Sequence[str]) -> bool:
-    """Return True if the words are the same, except for their endings ("rises", "rise"; "make", "made")."""
-    left = list(second)
-    for word in first:
-        twin = next((other for other in left if _is_form_of(word, other)), None)
-        if twin is None:
-            return False
-        left.remove(twin)
-    return not left
-
-
-def _is_form_of(word: str, other: str) -> bool:
-    common = max(2, min(len(word), len(other)) - 3)
-    return word[:common] == other[:common]
-
-
-def numbers(sentence: Parsed, span: Span) -> frozenset[str]:
-    """Return the numbers of a phrase: digits without separators of thousands, and the words from two to twenty."""
-    tokens = sentence.tree.tokens[span[0] : span[1]]
-    return frozenset(number for number in map(_number, tokens) if number)
-
-
-@lru_cache(maxsize=4096)
-def _number(token: str) -> str:
-    return _NUMBERS.get(token.lower()) or _NOT_NUMERIC.sub("", token).strip(".")
-
-
-def is_negated(sentence: Parsed, span: Span) -> bool:
-    """Return True if a phrase has an odd number of negations."""
-    tokens = sentence.tree.tokens[span[0] : span[1]]
-    return sum(token.lower() in NEGATIONS for token in tokens) % 2 == 1
-
-
-#: helper -> its output, for messages
-_OUTPUTS = {PARSE: "tree", EMBED: "vectors"}
-#: kinds of errors caused by a text that a helper cannot process (too long, no tokens), not by the helper
-_TEXT_ERRORS = frozenset({"request", "backend"})
-
-
-class AskHelper(Protocol):
-    """Sends a request to the helper of a role: the ``ask`` of a benchmark, or any function like it."""
-
-    async def __call__(self, request: Request, role: str = ...) -> Reply: ...
-
-
-class Aligner:
-    """Computes the alignments of pairs of sentences. Each sentence is parsed and embedded once.
-
-    :param matching: ``printed`` is Algorithm 1, ``covering`` requires that one direction covers both sentences.
-    :param whole: whether a phrase may be mapped to the whole other sentence.
-    """
-
-    def __init__(self, ask: AskHelper, matching: Matching = "covering", whole: Whole = "bar") -> None:
-        self._ask = ask
-        self._align = align_covering if matching == "covering" else align
-        self._whole: Whole = whole
-        self._known: dict[str, asyncio.Future[tuple[Reply | str, Reply | str]]] = {}
-
-    async def __call__(self, first: str, second: str) -> Alignments:
-        """Return the potential alignments, or why there are none: a sentence has no tree or no vectors.
-
-        A text that a helper cannot process has none either. Paraphrases come from the model, so a paraphrase that is
-        too long must not turn the case into an error.
-
-        :raises BackendError: if a helper could not be called.
-        """
-        one, two = await asyncio.gather(self._analyse(first), self._analyse(second))
-        try:
-            (tree, vectors), (other, others) = _ready(first, *one), _ready(second, *two)
-        except DataError as error:
-            return Alignments.without_trees(str(error))
-        if vectors.shape[1] != others.shape[1]:
-            sizes = f"{vectors.shape[1]} and {others.shape[1]}"
-            return Alignments.without_trees(f"the encoder's vectors of two sentences have {sizes} numbers")
-        return self._align(tree, other, vectors, others, whole=self._whole)
-
-    async def parsed(self, text: str) -> Parsed | None:
-        """Return a sentence with its tree; None if the parser returns none.
-
-        :raises BackendError: if the parser could not be called.
-        """
-        reply = await self._call(Parse(text, "en", "constituency"), PARSE)
-        brackets = None if isinstance(reply, str) or reply.key == PLANNED else reply.value.get("tree")
-        try:
-            return Parsed.of(text, brackets) if brackets else None
-        except DataError:
-            return None
-
-    async def _analyse(self, text: str) -> tuple[Reply | str, Reply | str]:
-        if text not in self._known:
-            replies = asyncio.gather(
-                self._call(Parse(text, "en", "constituency"), PARSE),
-                self._call(Embed(text, tokens=True), EMBED),
-            )
-            self._known[text] = asyncio.ensure_future(replies)
-        return await self._known[text]
-
-    async def _call(self, request: Parse | Embed, role: str) -> Reply | str:
-        """Return a helper's reply, or why it has none for this text.
-
-        :raises BackendError: if the helper could not be called.
-        """
-        try:
-            return await self._ask(request, role=role)
-        except BackendError as error:
-            if error.fatal or error.transient or error.kind not in _TEXT_ERRORS:
-                raise
-            return f"no {_OUTPUTS[role]} for {request.text[:60]!r}: {error.message}"
-
-
-def _ready(text: str, parse: Reply | str, embedding: Reply | str) -> tuple[Parsed, Array]:
-    """Return the tree and the vectors of its tokens.
-
-    :raises DataError: if the parser or the encoder returned none.
-    """
-    if isinstance(parse, str):
-        raise DataError(parse)
-    if isinstance(embedding, str):
-        raise DataError(embedding)
-    if PLANNED in (parse.key, embedding.key):
-        raise DataError("a plan has no trees")
-    parse_value: Mapping[str, Any] = parse.value
-    if not parse_value.get("tree"):
-        raise DataError(
-            f"no tree for {text[:60]!r}: {parse_value.get('missing', 'the parser returned none')}"
-        )
-    parsed = Parsed.of(text, parse_value["tree"])
-    value: Mapping[str, Any] = embedding.value
-    try:
-        return parsed, token_vectors(parsed.spans, value["spans"], value["vectors"])
-    except DataError as error:
-        raise DataError(f"no vectors for {text[:60]!r}: {error}") from None

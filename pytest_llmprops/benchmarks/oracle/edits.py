@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_llmprops.benchmarks.oracle.covering import NUMBER_WORDS, Argument, arguments
+from pytest_llmprops.benchmarks.oracle.phrases import NUMBER_WORDS, Argument, arguments
 from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Span, Tree
 from pytest_llmprops.core.neutral_edits import MONTHS
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
+from pytest_llmprops.benchmarks.oracle.alignment import Alignments, align
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
-from pytest_llmprops.benchmarks.oracle.covering import Aligner
+from pytest_llmprops.benchmarks.oracle.covering import align_covering
 from pytest_llmprops.benchmarks.oracle.edits import KINDS, minimal_edits
-from pytest_llmprops.benchmarks.oracle.items import LINEARITY, NO, PAIR_SEARCHES, RULES, YES
+from pytest_llmprops.benchmarks.oracle.items import (
+    EMBED,
+    LINEARITY,
+    NO,
+    PAIR_SEARCHES,
+    PARSE,
+    RULES,
+    YES,
+    Matching,
+    Whole,
+)
 from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker, Sentence
 from pytest_llmprops.benchmarks.oracle.metric_names import CONSISTENCY, OWN, RANDOM
 from pytest_llmprops.benchmarks.oracle.nulls import (
@@ -27,11 +40,120 @@ from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.search import linearity_search
 from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
+from pytest_llmprops.benchmarks.oracle.trees import Array, Parsed, token_vectors
 from pytest_llmprops.core.benchmark import Ask, Measured, Searched
+from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.neutral_edits import EDITS, neutral_edits
 from pytest_llmprops.core.protocols import Protocol
+from pytest_llmprops.core.requests import PLANNED, Embed, Parse, Reply
 from pytest_llmprops.core.verdicts import READ_BY, Verdict
+
+#: helper -> its output, for messages
+_OUTPUTS = {PARSE: "tree", EMBED: "vectors"}
+#: kinds of errors caused by a text that a helper cannot process (too long, no tokens), not by the helper
+_TEXT_ERRORS = frozenset({"request", "backend"})
+
+
+#: sends a request to the helper of a role: the ``ask`` of a benchmark, or any function like it
+AskHelper = Callable[..., Awaitable[Reply]]
+
+
+class Aligner:
+    """Computes alignments of pairs. Each sentence is parsed and embedded once, and each pair is aligned once.
+
+    :param matching: ``printed`` is Algorithm 1, ``covering`` requires that one direction covers both sentences.
+    :param whole: whether a phrase may be mapped to the whole other sentence.
+    """
+
+    def __init__(self, ask: AskHelper, matching: Matching = "covering", whole: Whole = "bar") -> None:
+        self._ask = ask
+        self._align = align_covering if matching == "covering" else align
+        self._whole: Whole = whole
+        self._known: dict[str, asyncio.Future[tuple[Reply | str, Reply | str]]] = {}
+        self._aligned: dict[tuple[str, str], Alignments] = {}
+
+    async def __call__(self, first: str, second: str) -> Alignments:
+        """Return the potential alignments, or why there are none: a sentence has no tree or no vectors.
+
+        A text that a helper cannot process has none either. Paraphrases come from the model, so a paraphrase that is
+        too long must not turn the case into an error.
+
+        :raises BackendError: if a helper could not be called.
+        """
+        if (first, second) not in self._aligned:
+            one, two = await asyncio.gather(self._analyse(first), self._analyse(second))
+            self._aligned[first, second] = self._alignments(first, second, one, two)
+        return self._aligned[first, second]
+
+    def _alignments(
+        self, first: str, second: str, one: tuple[Reply | str, ...], two: tuple[Reply | str, ...]
+    ) -> Alignments:
+        try:
+            (tree, vectors), (other, others) = _ready(first, *one), _ready(second, *two)
+        except DataError as error:
+            return Alignments.without_trees(str(error))
+        if vectors.shape[1] != others.shape[1]:
+            sizes = f"{vectors.shape[1]} and {others.shape[1]}"
+            return Alignments.without_trees(f"the encoder's vectors of two sentences have {sizes} numbers")
+        return self._align(tree, other, vectors, others, whole=self._whole)
+
+    async def parsed(self, text: str) -> Parsed | None:
+        """Return a sentence with its tree; None if the parser returns none.
+
+        :raises BackendError: if the parser could not be called.
+        """
+        reply = await self._call(Parse(text, "en", "constituency"), PARSE)
+        brackets = None if isinstance(reply, str) or reply.key == PLANNED else reply.value.get("tree")
+        try:
+            return Parsed.of(text, brackets) if brackets else None
+        except DataError:
+            return None
+
+    async def _analyse(self, text: str) -> tuple[Reply | str, Reply | str]:
+        if text not in self._known:
+            replies = asyncio.gather(
+                self._call(Parse(text, "en", "constituency"), PARSE),
+                self._call(Embed(text, tokens=True), EMBED),
+            )
+            self._known[text] = asyncio.ensure_future(replies)
+        return await self._known[text]
+
+    async def _call(self, request: Parse | Embed, role: str) -> Reply | str:
+        """Return a helper's reply, or why it has none for this text.
+
+        :raises BackendError: if the helper could not be called.
+        """
+        try:
+            return await self._ask(request, role=role)
+        except BackendError as error:
+            if error.fatal or error.transient or error.kind not in _TEXT_ERRORS:
+                raise
+            return f"no {_OUTPUTS[role]} for {request.text[:60]!r}: {error.message}"
+
+
+def _ready(text: str, parse: Reply | str, embedding: Reply | str) -> tuple[Parsed, Array]:
+    """Return the tree and the vectors of its tokens.
+
+    :raises DataError: if the parser or the encoder returned none.
+    """
+    if isinstance(parse, str):
+        raise DataError(parse)
+    if isinstance(embedding, str):
+        raise DataError(embedding)
+    if PLANNED in (parse.key, embedding.key):
+        raise DataError("a plan has no trees")
+    parse_value: Mapping[str, Any] = parse.value
+    if not parse_value.get("tree"):
+        raise DataError(
+            f"no tree for {text[:60]!r}: {parse_value.get('missing', 'the parser returned none')}"
+        )
+    parsed = Parsed.of(text, parse_value["tree"])
+    value: Mapping[str, Any] = embedding.value
+    try:
+        return parsed, token_vectors(parsed.spans, value["spans"], value["vectors"])
+    except DataError as error:
+        raise DataError(f"no vectors for {text[:60]!r}: {error}") from None
 
 
 async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[OracleSettings]) -> Verdict:
@@ -42,27 +164,27 @@ async def evaluate(item: Item, context: Context, ask: Ask, protocol: Protocol[Or
     if item.task == LINEARITY:
         # Only a user's own sentences have no labels; the others may be labelled with no entity.
         labels = None if item["domain"] == "own" else tuple(name for name, _ in item["entities"])
-        checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
+        checker = LinearityChecker(settings, context.rules, context.pool)
         acceptance = await checker.check(Sentence(item["text"], labels), oracle, rng)
         return _verdict(acceptance, {"rule": float(RULES.index(settings.rule))})
     align = Aligner(ask, settings.alignment, settings.whole)
     if item.task == OWN:
         acceptance = await own_paraphrase(
-            item["first"], oracle, ParaphraseChecker(settings.pairs(), align), rng, settings.askings
+            item["first"], oracle, ParaphraseChecker(settings, align), rng, settings.askings
         )
         return _verdict(acceptance)
     pair = Pair(item["first"], item["second"], item["label"], item.fields.get("phrases"))
     if item.task == CONSISTENCY:
         return _verdict(await self_consistency(pair, oracle, settings.askings))
     if item.task == RANDOM:
-        acceptance = await random_checker(settings.pairs(), align).check(pair, oracle, rng)
+        acceptance = await random_checker(settings, align).check(pair, oracle, rng)
         verdict = _verdict(acceptance)
         if acceptance.values["said_yes"] == 1:
             return replace(
                 verdict, status="wrong", score=0.0, reason=f"unrelated sentences: {acceptance.why}"
             )
         return verdict
-    pairs = ParaphraseChecker(settings.pairs(), align)
+    pairs = ParaphraseChecker(settings, align)
     acceptance = await pairs.check(pair, oracle, rng)
     values = await null_values(pair, pairs, rng)
     if settings.edits:
@@ -109,7 +231,7 @@ async def search(
         return f"its measurement is {outcome}"
     if name in PAIR_SEARCHES:
         return await _pair_search(item, ask, settings, measured, name)
-    checker = LinearityChecker(settings.linearity(), context.rules, context.pool)
+    checker = LinearityChecker(settings, context.rules, context.pool)
     # The measurement draws this number first, so the synonyms are the same.
     pool_seed = protocol.rng(item.id).getrandbits(64)
     oracle = _oracle(ask, settings)

@@ -49,7 +49,7 @@ from pytest_llmprops.benchmarks.oracle.linearity_evidence import (
     test_evidence,
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Bound, Oracle, Prompt, fill
-from pytest_llmprops.benchmarks.oracle.settings import NO_POWER, LinearitySettings, reached_bound
+from pytest_llmprops.benchmarks.oracle.settings import NO_POWER, OracleSettings, reached_bound
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Pool, SynonymRules
 from pytest_llmprops.benchmarks.oracle.synonyms import Generator, Synonym
 from pytest_llmprops.core.linearity import expected_vectors, needed_tests
@@ -81,7 +81,7 @@ Kept = Callable[[], Sequence[bool]]
 
 
 async def extraction_null_values(
-    subject: Subject, settings: LinearitySettings, pairs: Sequence[tuple[int, int]], rng: random.Random
+    subject: Subject, settings: OracleSettings, pairs: Sequence[tuple[int, int]], rng: random.Random
 ) -> dict[str, float]:
     """Return the values of the null extractors for the tests of a sentence.
 
@@ -180,7 +180,7 @@ class LinearityChecker:
 
     name = "linearity"
 
-    def __init__(self, settings: LinearitySettings, rules: SynonymRules, pool: Pool) -> None:
+    def __init__(self, settings: OracleSettings, rules: SynonymRules, pool: Pool) -> None:
         self.settings = settings
         self.rules = rules
         self.pool = pool
@@ -307,7 +307,7 @@ class LinearityChecker:
 
 
 def _nothing_to_test(
-    prepared: Prepared, sentence: Sentence, candidates: int, settings: LinearitySettings
+    prepared: Prepared, sentence: Sentence, candidates: int, settings: OracleSettings
 ) -> Acceptance | None:
     values, evidence = dict(prepared.values), prepared.evidence.to_json()
     if not prepared.subject.answer:
@@ -347,7 +347,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names[:_MOST_LISTED]) + more
 
 
-def _why_accepted(values: Mapping[str, float], settings: LinearitySettings, bound: Bound) -> str:
+def _why_accepted(values: Mapping[str, float], settings: OracleSettings, bound: Bound) -> str:
     tests, informative = (int(values[name]) for name in ("tests", "informative_tests"))
     parts = [f"{tests} of {tests} tests passed"]
     if informative < tests:
@@ -368,7 +368,7 @@ def _is_withheld(samples: Samples) -> bool:
 # What the tests of a sentence cost if they run until a bound is reached, for a plan.
 
 
-def expected_calls(settings: LinearitySettings, m: int) -> float:
+def expected_calls(settings: OracleSettings, m: int) -> float:
     """Return the expected number of calls for the tests of an accepted sentence with m entities.
 
     A vector is asked about once. A sentence that is rejected needs fewer calls.
@@ -379,7 +379,7 @@ def expected_calls(settings: LinearitySettings, m: int) -> float:
     return expected_vectors(m, _tests(settings, m)) * per_vector
 
 
-def most_calls(settings: LinearitySettings, m: int) -> int:
+def most_calls(settings: OracleSettings, m: int) -> int:
     """Return the highest number of calls for the tests of a sentence with m entities.
 
     :raises ValueError: if the settings have no ``epsilon`` and ``delta``.
@@ -388,13 +388,13 @@ def most_calls(settings: LinearitySettings, m: int) -> int:
     return min(3 * _tests(settings, m), (1 << m) - 1) * per_vector
 
 
-def _tests(settings: LinearitySettings, m: int) -> int:
+def _tests(settings: OracleSettings, m: int) -> int:
     if settings.target is None:
         raise ValueError("epsilon and delta are not set")
     return needed_tests(m, *settings.target)
 
 
-def plan_remark(settings: LinearitySettings, sentences: int) -> str:
+def plan_remark(settings: OracleSettings, sentences: int) -> str:
     """Return the expected and the highest number of calls for the tests of ``sentences`` sentences, in one line."""
     expected = expected_calls(settings, SUPPOSED_ENTITIES)
     most = max(most_calls(settings, m) for m in range(2, MOST_ENTITIES + 1))

@@ -26,7 +26,7 @@ from pytest_llmprops.benchmarks.oracle.sentence_metrics import (
     null_remarks,
     sentence_metrics,
 )
-from pytest_llmprops.benchmarks.oracle.settings import LinearitySettings, bound_of
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings, bound_of
 from pytest_llmprops.core.metrics import Metric, Place, by_place, rate
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import Interval, clopper_pearson
@@ -473,13 +473,13 @@ def linearity_remarks(records: Sequence[VerdictRecord]) -> Iterator[str]:
         )
 
 
-def _settings_of(values: Mapping[str, float]) -> LinearitySettings:
+def _settings_of(values: Mapping[str, float]) -> OracleSettings:
     """Return the settings that the bound of a tested sentence depends on, from its values."""
     samples, rule = int(values["samples"]), RULES[int(values["rule"])]
     if "epsilon" in values:
         epsilon, delta = values["epsilon"], values["delta"]
-        return LinearitySettings(samples=samples, rule=rule, draw="informative", epsilon=epsilon, delta=delta)
-    return LinearitySettings(samples=samples, tests=int(values["tests"]), rule=rule)
+        return OracleSettings(samples=samples, rule=rule, draw="informative", epsilon=epsilon, delta=delta)
+    return OracleSettings(samples=samples, tests=int(values["tests"]), rule=rule)
 
 
 def metric_rows(records: Sequence[VerdictRecord]) -> Iterator[Metric]:

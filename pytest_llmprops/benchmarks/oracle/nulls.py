@@ -37,7 +37,7 @@ from pytest_llmprops.benchmarks.oracle.replies import (
     sentences_prompt,
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
-from pytest_llmprops.benchmarks.oracle.settings import ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.benchmarks.oracle.trust import overlap, usable
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.core.strict_json import JSON
@@ -146,7 +146,7 @@ async def own_paraphrase(
     )
 
 
-def random_checker(settings: ParaphraseSettings, align: Align) -> ParaphraseChecker:
+def random_checker(settings: OracleSettings, align: Align) -> ParaphraseChecker:
     """Return the checker of random pairs: p is any of the ten paraphrases, and every pair gets a proof attempt."""
     return ParaphraseChecker(replace(settings, indifferentiable="random", reference=True), align)
 

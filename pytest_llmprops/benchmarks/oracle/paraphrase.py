@@ -41,7 +41,7 @@ from pytest_llmprops.benchmarks.oracle.replies import (
     sentences_prompt,
 )
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
-from pytest_llmprops.benchmarks.oracle.settings import ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.benchmarks.oracle.trust import (
     Candidate,
     Trust,
@@ -193,7 +193,7 @@ class ParaphraseChecker:
 
     name: ClassVar[str] = "paraphrase"
 
-    def __init__(self, settings: ParaphraseSettings, align: Align) -> None:
+    def __init__(self, settings: OracleSettings, align: Align) -> None:
         self.settings = settings
         self.align = align
 
@@ -354,7 +354,7 @@ class ParaphraseChecker:
     ) -> Mapping[Phi, Trust]:
         """Run the tests for both kinds of alignment; once if both draw from the same paraphrases."""
         if self.settings.indifferentiable == "random":
-            trust = await run_trust_tests(x.sentences, candidates, oracle, rng, self.settings.tests)
+            trust = await run_trust_tests(x.sentences, candidates, oracle, rng, self.settings.no_tests)
             return {"or": trust, "and": trust}
         pools = {"or": [c for c in candidates if c.phi_or], "and": [c for c in candidates if c.phi_and]}
         results: dict[Phi, Trust] = {}
@@ -364,7 +364,7 @@ class ParaphraseChecker:
             if "or" in results and pool == before:
                 trust = results["or"]
             else:
-                trust = await run_trust_tests(x.sentences, pool, oracle, rng, self.settings.tests)
+                trust = await run_trust_tests(x.sentences, pool, oracle, rng, self.settings.no_tests)
             drawn = [test.candidate in pools[phi] for test in trust.tests]
             category = category_of(holds(rho, phi), bool(drawn) and all(drawn))
             results[phi] = replace(trust, category=category)

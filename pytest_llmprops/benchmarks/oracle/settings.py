@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from pytest_llmprops.benchmarks.oracle.items import Draw, Indifferentiable, Matching, Phi, Rule, Source, Whole
@@ -19,8 +19,6 @@ from pytest_llmprops.core.linearity import (
     vectors_away,
 )
 
-# The settings of the linearity checker, and the bound that an acceptance has under them.
-
 #: distances for which a bound is printed (section 3)
 EPSILONS = (0.1, 0.05)
 #: printed with every acceptance under ``any``
@@ -29,12 +27,18 @@ NO_POWER = "the rule any has no power against noise"
 LOWEST_EPSILON, LOWEST_DELTA = 0.01, 0.001
 #: tests per sentence in the paper
 DEFAULT_TESTS = 5
+#: lowest and highest values of settings
+LIMITS = {
+    **dict.fromkeys(("samples", "tests", "synonym_votes", "named_votes", "askings"), (1, 100)),
+    **dict.fromkeys(("no_tests", "paraphrases", "shrink_calls"), (1, None)),
+    "replications": (0, 100),
+}
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class LinearitySettings:
-    """How a sentence is measured; the defaults are the paper's.
+class OracleSettings:
+    """How sentences and pairs are checked. The defaults are the paper's.
 
     :param samples: samples per sentence.
     :param tests: tests per sentence; cannot be set with ``epsilon`` and ``delta``, which decide their number.
@@ -45,6 +49,31 @@ class LinearitySettings:
     :param paraphrase: whether R(x) is an entity-preserving paraphrase of the sentence with replacements (section 3.2).
     :param epsilon, delta: test a sentence until an extractor ``epsilon``-far from linear would have passed with
         probability at most ``delta``, or until a test fails. None: ``tests`` tests.
+    :param alignment: how phrases are mapped: ``printed`` is Algorithm 1; ``covering`` must cover both sentences.
+    :param whole: whether a phrase may be mapped to the whole other sentence.
+    :param phi: the kind of alignment that decides; both kinds are recorded.
+    :param no_tests: tests of a "no", each with its own coin.
+    :param paraphrases: maximum paraphrases per sentence (prompt 7 asks for five).
+    :param indifferentiable: how indifferentiable paraphrases are identified. ``asked``: by alignments whose phrase
+        pairs the oracle confirms. ``potential``: by the potential alignments, without questions. ``random``: not at
+        all, as in the third sanity check of section 5.2.1.
+    :param source: how the source of a test is drawn. ``even``: by a fair coin if both sentences have paraphrases.
+        ``indifferentiable``: only among sentences with an indifferentiable paraphrase, if there is one.
+    :param distance: minimum distance of a paraphrase from its sentence: 1 minus the Jaccard index of their words.
+        Nearer ones are not used, because the words they share would name their source.
+    :param ask_identical: also ask whether two phrases with the same words are equivalent.
+    :param reference: also try to prove pairs whose answer is not yes (the reference columns of table 3).
+    :param askings: how often the sanity checks ask the same question.
+    :param edits: also ask whether a sentence of the pair is equivalent to a minimal edit and to a neutral edit of it;
+        at most two more questions, which change no verdict.
+    :param temperature: of every question. Repeated samples are only meaningful above 0. None is the server's default;
+        models on this machine then return the most probable reply each time.
+    :param search: the sentences and pairs to search for counterexamples; ``rejected``: those that the measurement
+        rejected.
+    :param shrink_calls: maximum requests of one search. To isolate two of twelve entities takes about 35 sentences,
+        each asked about ``samples`` times.
+    :param replications: how often the sentences of a counterexample are asked about again, with new samples.
+    :raises ValueError: if a setting is out of range.
     """
 
     samples: int = 11
@@ -54,19 +83,39 @@ class LinearitySettings:
     synonym_votes: int = 7
     named_votes: int = 11
     paraphrase: bool = False
+    alignment: Matching = "printed"
+    whole: Whole = "allow"
+    phi: Phi = "or"
+    no_tests: int = 1
+    paraphrases: int = 5
+    indifferentiable: Indifferentiable = "asked"
+    source: Source = "indifferentiable"
+    distance: float = 0.0
+    ask_identical: bool = True
+    reference: bool = True
+    askings: int = 5
+    edits: bool = False
     temperature: float | None = 1.0
     max_tokens: int | None = None
     epsilon: float | None = None
     delta: float | None = None
+    search: Literal["none", "rejected", "all"] = "rejected"
+    shrink_calls: int = 500
+    replications: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("samples", "tests", "synonym_votes", "named_votes"):
-            if not 1 <= getattr(self, name) <= 100:
-                raise ValueError(f"{name} must be from 1 to 100")
+        for name, (low, high) in LIMITS.items():
+            value = getattr(self, name)
+            if high is None and value < low:
+                raise ValueError(f"{name} must be at least {low}")
+            if high is not None and not low <= value <= high:
+                raise ValueError(f"{name} must be from {low} to {high}")
         if self.rule not in get_args(Rule):
             raise ValueError(f"rule must be one of {', '.join(get_args(Rule))}")
         if self.draw not in get_args(Draw):
             raise ValueError(f"draw must be one of {', '.join(get_args(Draw))}")
+        if not 0 <= self.distance < 1:
+            raise ValueError("distance must be at least 0 and below 1")
         if self.temperature is not None and not 0 <= self.temperature <= 2:
             raise ValueError("temperature must be from 0 to 2, or none")
         if self.max_tokens is not None and self.max_tokens < 1:
@@ -109,7 +158,17 @@ class LinearitySettings:
         return (draws if self.draw == "uniform" else informative_draws)(rng, m, self.tests)
 
 
-def bound_of(settings: LinearitySettings) -> Bound:
+PAPER = OracleSettings()
+#: for sentences, at most 81 samples instead of 165, a rule with a bound, and no test that cannot fail; for pairs, no
+#: questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof; a fair coin
+QUICK = OracleSettings(
+    samples=3, rule="majority", draw="informative", synonym_votes=1, named_votes=1, alignment="covering", whole="bar",
+    indifferentiable="potential", source="even", distance=0.3, ask_identical=False, reference=False, askings=3,
+    edits=True, max_tokens=400, epsilon=0.1, delta=0.1, shrink_calls=200, replications=5,
+)  # fmt: skip
+
+
+def bound_of(settings: OracleSettings) -> Bound:
     """Return the bound of an acceptance under these settings (Theorem 3.1 over the tests of one sentence).
 
     Under ``any`` there is no bound, because a test is the best of all combinations of samples. If a reply cannot be
@@ -130,7 +189,7 @@ def bound_of(settings: LinearitySettings) -> Bound:
     return replace(bounds[0], text="; ".join(bound.text for bound in bounds))
 
 
-def reached_bound(settings: LinearitySettings, m: int, tests: int, *, is_known: bool) -> Bound:
+def reached_bound(settings: OracleSettings, m: int, tests: int, *, is_known: bool) -> Bound:
     """Return the bound of a sentence with m entities whose ``tests`` tests passed.
 
     :param is_known: whether all vectors are known, and with them f.
@@ -151,124 +210,3 @@ def _bound(epsilon: float, probability: float) -> Bound:
         f" {probability:.3f}"
     )
     return Bound(text, epsilon, probability)
-
-
-@dataclass(frozen=True, slots=True)
-class ParaphraseSettings:
-    """How a pair is checked. The defaults are the paper's.
-
-    :param phi: the kind of alignment that decides; both kinds are recorded.
-    :param tests: tests of a "no", each with its own coin.
-    :param paraphrases: maximum paraphrases per sentence (prompt 7 asks for five).
-    :param indifferentiable: how indifferentiable paraphrases are identified. ``asked``: by alignments whose phrase
-        pairs the oracle confirms. ``potential``: by the potential alignments, without questions. ``random``: not at
-        all, as in the third sanity check of section 5.2.1.
-    :param ask_identical: also ask whether two phrases with the same words are equivalent.
-    :param source: how the source of a test is drawn. ``even``: by a fair coin if both sentences have paraphrases.
-        ``indifferentiable``: only among sentences with an indifferentiable paraphrase, if there is one.
-    :param distance: minimum distance of a paraphrase from its sentence: 1 minus the Jaccard index of their words.
-        Nearer ones are not used, because the words they share would name their source.
-    :param reference: also try to prove pairs whose answer is not yes (the reference columns of table 3).
-    :raises ValueError: if there is less than one test or paraphrase, or if ``distance`` is not from 0 to 1.
-    """
-
-    phi: Phi = "or"
-    tests: int = 1
-    paraphrases: int = 5
-    indifferentiable: Indifferentiable = "asked"
-    source: Source = "indifferentiable"
-    distance: float = 0.0
-    ask_identical: bool = True
-    reference: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("tests", "paraphrases"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1")
-        if not 0 <= self.distance < 1:
-            raise ValueError("distance must be at least 0 and below 1")
-
-
-@dataclass(frozen=True, slots=True)
-class OracleSettings:
-    """How sentences and pairs are checked. ``LinearitySettings`` and ``ParaphraseSettings`` explain the other settings.
-
-    :param alignment: how phrases are mapped: ``printed`` is Algorithm 1; ``covering`` must cover both sentences.
-    :param whole: whether a phrase may be mapped to the whole other sentence.
-    :param no_tests: tests of a "no".
-    :param askings: how often the sanity checks ask the same question.
-    :param edits: also ask whether a sentence of the pair is equivalent to a minimal edit and to a neutral edit of it;
-        at most two more questions, which change no verdict.
-    :param temperature: of every question. Repeated samples are only meaningful above 0. None is the server's default;
-        models on this machine then return the most probable reply each time.
-    :param search: the sentences and pairs to search for counterexamples; ``rejected``: those that the measurement
-        rejected.
-    :param shrink_calls: maximum requests of one search. To isolate two of twelve entities takes about 35 sentences,
-        each asked about ``samples`` times.
-    :param replications: how often the sentences of a counterexample are asked about again, with new samples.
-    """
-
-    samples: int = 11
-    tests: int = DEFAULT_TESTS
-    rule: Rule = "any"
-    draw: Draw = "uniform"
-    synonym_votes: int = 7
-    named_votes: int = 11
-    paraphrase: bool = False
-    alignment: Matching = "printed"
-    whole: Whole = "allow"
-    phi: Phi = "or"
-    no_tests: int = 1
-    paraphrases: int = 5
-    indifferentiable: Indifferentiable = "asked"
-    source: Source = "indifferentiable"
-    distance: float = 0.0
-    ask_identical: bool = True
-    reference: bool = True
-    askings: int = 5
-    edits: bool = False
-    temperature: float | None = 1.0
-    max_tokens: int | None = None
-    epsilon: float | None = None
-    delta: float | None = None
-    search: Literal["none", "rejected", "all"] = "rejected"
-    shrink_calls: int = 500
-    replications: int = 10
-
-    def __post_init__(self) -> None:
-        if self.no_tests < 1:
-            raise ValueError("no_tests must be at least 1")
-        self.linearity()
-        self.pairs()
-        if not 1 <= self.askings <= 100:
-            raise ValueError("askings must be from 1 to 100")
-        if self.shrink_calls < 1:
-            raise ValueError("shrink_calls must be at least 1")
-        if not 0 <= self.replications <= 100:
-            raise ValueError("replications must be from 0 to 100")
-
-    def linearity(self) -> LinearitySettings:
-        """Return the settings of the linearity checker.
-
-        :raises ValueError: if a number is out of range.
-        """
-        return LinearitySettings(**{f.name: getattr(self, f.name) for f in fields(LinearitySettings)})
-
-    def pairs(self) -> ParaphraseSettings:
-        """Return the settings of the paraphrase checker.
-
-        :raises ValueError: if a number is out of range.
-        """
-        names = {f.name for f in fields(ParaphraseSettings)} - {"tests"}
-        return ParaphraseSettings(tests=self.no_tests, **{name: getattr(self, name) for name in names})
-
-
-PAPER = LinearitySettings()
-#: for sentences, at most 81 samples instead of 165, a rule with a bound, and no test that cannot fail; for pairs, no
-#: questions about phrases with the same words, phrases of paraphrases, and pairs that need no proof; a fair coin
-QUICK = OracleSettings(
-    samples=3, rule="majority", draw="informative", synonym_votes=1, named_votes=1, alignment="covering", whole="bar",
-    indifferentiable="potential", source="even", distance=0.3, ask_identical=False, reference=False, askings=3,
-    edits=True, max_tokens=400, epsilon=0.1, delta=0.1, shrink_calls=200, replications=5,
-)  # fmt: skip
-LINEARITY_QUICK, PARAPHRASE_QUICK = QUICK.linearity(), QUICK.pairs()

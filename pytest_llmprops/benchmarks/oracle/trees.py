@@ -142,23 +142,14 @@ class Tree:
         object.__setattr__(self, "core", (words[0], words[-1] + 1) if words else (0, len(self.tokens)))
 
     @classmethod
-    def from_brackets(cls, text: str, *, collapse: bool = True) -> Tree:
+    def from_brackets(cls, text: str) -> Tree:
         """Read a tree such as ``(ROOT (S (NP (PRP It)) (VP (VBZ rains))))``. Several trees get one root ``TEXT``.
 
-        :param collapse: merge a node and its only child into one node, such as ``ROOT+S``.
         :raises DataError: if a bracket is not closed, or a node has no label or no children.
         """
-        trees, tokens, tags = _read(text, collapse)
+        trees, tokens, tags = _read(text)
         root = trees[0] if len(trees) == 1 else Node("TEXT", 0, len(tokens), tuple(trees))
         return cls(root, tuple(tokens), tuple(tags))
-
-    def siblings(self, place: int) -> tuple[Node, ...]:
-        """Return the other children of the node's parent, in order; none for the root."""
-        parent = self.parents[place]
-        if parent < 0:
-            return ()
-        node = self.nodes[place]
-        return tuple(other for other in self.nodes[parent].children if other.start != node.start)
 
     def is_whole(self, place: int) -> bool:
         """Return True if the node covers the whole sentence, except punctuation at its ends."""
@@ -220,7 +211,7 @@ def is_punctuation(token: str) -> bool:
     )
 
 
-def _read(text: str, collapse: bool) -> tuple[list[Node], list[str], list[str]]:
+def _read(text: str) -> tuple[list[Node], list[str], list[str]]:
     """Return trees, tokens and tags of a bracketed string. No recursion, because a tree may have any depth."""
     tokens: list[str] = []
     tags: list[str] = []
@@ -235,7 +226,7 @@ def _read(text: str, collapse: bool) -> tuple[list[Node], list[str], list[str]]:
         elif piece == ")":
             if not opened:
                 raise _malformed(text, "a bracket closes that was not opened")
-            node = _closed(text, *opened.pop(), tokens, tags, collapse)
+            node = _closed(text, *opened.pop(), tokens, tags)
             (opened[-1][2] if opened else done).append(node)
         elif not opened:
             raise _malformed(text, f"{piece[:40]!r} is outside all brackets")
@@ -254,7 +245,6 @@ def _closed(
     words: list[str],
     tokens: list[str],
     tags: list[str],
-    collapse: bool,
 ) -> Node:
     if bool(parts) == bool(words) or len(words) > 1:
         raise _malformed(text, f"the node {label!r} must hold either nodes or one token")
@@ -262,7 +252,7 @@ def _closed(
         tokens.append(_BRACKET.sub(lambda match: _BRACKETS[match[0]], words[0]))
         tags.append(label)
         return Node(label, start, start + 1)
-    if not collapse or len(parts) > 1:
+    if len(parts) > 1:
         return Node(label, start, len(tokens), tuple(parts))
     only = parts[0]
     # Treebank files have a bracket without a label around each tree.

@@ -168,7 +168,7 @@ def usable(paraphrases: Paraphrases, sentence: str, limit: int, distance: float 
 
     Words are compared folded and without punctuation (``core.texts``).
 
-    :param distance: see ``ParaphraseSettings``; nearer paraphrases are left out, too.
+    :param distance: see ``OracleSettings``; nearer paraphrases are left out, too.
     """
     known = {tuple(unicode_words(sentence)), ()}
     kept: list[str] = []

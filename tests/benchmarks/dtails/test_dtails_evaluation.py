@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.dtails import prompts
@@ -104,16 +103,6 @@ def test_names_and_sentences_in_the_prompt_for_rules() -> None:
     assert prompt.endswith(""" to help you: {'a': ['It\\'s "a".'], 'b': [], 'c': []}""")
 
 
-def test_prompts_are_not_escaped() -> None:
-    """A zero-width non-joiner, right-to-left and Japanese text reach the model unescaped."""
-    shown = prompts.selection("most", "Most of it", [["مهم‌ترین"], ["美術"]])
-    rules = prompts.shown_rules({"مهم‌ترین": "美術"})
-    for text in (shown, rules):
-        assert "مهم‌ترین" in text
-        assert "美術" in text
-        assert "\\" not in text
-
-
 def test_orders_are_seeded_and_uniform() -> None:
     """Equal keys give equal orders, different keys and seeds different ones; all orders are equally frequent."""
     order = prompts.shown_order
@@ -125,13 +114,6 @@ def test_orders_are_seeded_and_uniform() -> None:
         "the next run turns it"
     )
     assert 150 < sum(order(2, 0, str(i)) == order(2, 1, str(i)) for i in range(400)) < 250
-
-
-def test_language_names() -> None:
-    """The nine languages of the paper have names, and any other language is called by its code."""
-    assert prompts.language_name("fa") == "Farsi"
-    assert prompts.language_name("el") == "el"
-    assert len(prompts.LANGUAGE_NAMES) == 9
 
 
 THREE = (("a1",), ("b1", "b2"), ("c1",))
@@ -278,16 +260,6 @@ def test_majority_of_runs(replies: list[str], status: str, score: float) -> None
     assert bool(verdict.given) == (set(replies) != {"-"})
     for number, word in enumerate(replies, 1):
         assert bool(verdict.values[f"run{number}_position"]) == (word != "-")
-
-
-def test_variations_that_differ_in_unicode_form_only() -> None:
-    """Two Unicode forms of one Tamil word are separate choices, and only the label is right."""
-    composed, decomposed = "இப்போது", unicodedata.normalize("NFD", "இப்போது")
-    for label, other in ((composed, decomposed), (decomposed, composed)):
-        subject = item(variations=((composed,), (decomposed,)), label=(label,), language="ta")
-        assert verdict_of(subject, says(fenced(label))).status == "correct"
-        wrong = verdict_of(subject, says(fenced(other)))
-        assert (wrong.status, wrong.given, wrong.expected) == ("wrong", other, label)
 
 
 def test_variations_that_contain_each_other() -> None:
@@ -607,6 +579,7 @@ def test_evidence_of_translations(tmp_path: Path, kind: Any) -> None:
 
 
 @pytest.mark.simulation
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.builds(
         SelectionEvidence, TEXTS, TEXTS, st.lists(TEXTS).map(tuple),

@@ -143,14 +143,6 @@ def test_joiners_and_right_to_left_text_are_unchanged() -> None:
     assert (row.label, row.target) == (1, sentence)
 
 
-def test_forms_that_differ_only_in_unicode_form_are_not_merged() -> None:
-    """Forms are not normalised: the authors' Tamil list has one word in two encodings."""
-    one, two = "போ", "ப\u0bc7\u0bbe"
-    (row,) = read(cells(variations=repr([one, f"x/{two}"]), label=f"x/{two}"))
-    assert [v.forms for v in row.variations] == [(one,), ("x", two)]
-    assert row.label == 1
-
-
 @given(
     st.lists(
         st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), min_size=1), min_size=2
@@ -167,20 +159,6 @@ def test_any_list_that_python_writes_is_read_back(words: list[str]) -> None:
         (read_row,) = read(row)
         assert [v.name for v in read_row.variations] == plain
         assert read_row.label == 0
-
-
-@given(st.text(max_size=40))
-def test_variation_cells_are_read_or_refused_in_one_line(text: str) -> None:
-    """Any cell either is read as a list or raises a DataError of one line."""
-    refused = ""
-    try:
-        (row,) = read(cells(variations=text, label="a"))
-    except DataError as error:
-        refused = str(error)
-    if refused:
-        assert len(refused.splitlines()) == 1
-    else:
-        assert len(row.variations) >= 2
 
 
 def test_words_file() -> None:

@@ -119,12 +119,6 @@ def test_frequency_baseline(part: Loaded, language: str, task: str) -> None:
     assert baseline.n == sum((i.language, i.task) == (language, "select") for i in part.items)
 
 
-@pytest.mark.parametrize("language", sorted(BASELINES))
-def test_labels_are_right(part: Loaded, language: str) -> None:
-    """A model that answers with the row's label is right in every row, in any Unicode form."""
-    assert {r.status for r in records(part, language, "select")} == {"correct"}
-
-
 #: rows of the expert dataset (paper, Table 2)
 TABLE_2 = {"af": 180, "hy": 176, "fa": 127, "gl": 164, "hi": 145, "ja": 149, "lv": 184, "ta": 134, "te": 118}
 

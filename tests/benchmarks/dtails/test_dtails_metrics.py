@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.benchmarks.dtails.benchmark import Dtails
-from pytest_llmprops.benchmarks.dtails.items import LANGUAGES, SELECT, Slot, languages, slots
+from pytest_llmprops.benchmarks.dtails.items import SELECT, Slot, languages, slots
 from pytest_llmprops.benchmarks.dtails.positions import (
     Positions,
     mean_and_deviation,
@@ -30,7 +30,7 @@ from pytest_llmprops.core.metrics import Metric
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from tests.support.dtails_cases import BENCHMARK, TRANSLATOR, fenced, item, measured, prompt_of, shown
+from tests.support.dtails_cases import BENCHMARK, measured, prompt_of, shown
 from tests.support.records import verdict
 
 Records = Sequence[VerdictRecord]
@@ -173,21 +173,6 @@ def test_directions_are_declared() -> None:
     assert BENCHMARK.metric_directions["position_rate"].startswith("target:")
 
 
-def test_metrics_of_real_verdicts() -> None:
-    """Verdicts of the benchmark itself have every value that the metrics need."""
-    records = []
-    for number in range(1, 5):
-        outcome, _ = measured(item(number=number), lambda r: fenced("woon"), runs=3)
-        records.append(outcome.record())
-        outcome, _ = measured(item("translate", number=number), lambda r: "Hulle woon.", kinds=TRANSLATOR)
-        records.append(outcome.record())
-    metrics = rows(records)
-    assert metrics["select", "af", "accuracy_mean", ""].value == 1.0
-    assert metrics["select", "af", "position_rate", "1of2"].n == 12
-    assert metrics["translate", "af", "substring_rate", ""].value == 1.0
-    assert metrics["translate", "af", "frequency_baseline", ""].value == 0.75
-
-
 # remarks
 Chooser = Callable[[tuple[int, ...]], int]
 
@@ -231,10 +216,9 @@ def test_remarks_are_over_all_languages() -> None:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize(("twos", "threes"), [(60, 60), (10, 15)])
-def test_false_alarms_are_rare(twos: int, threes: int) -> None:
-    """Of 1,000 order-invariant models at most about 5% are named, in small runs and larger ones."""
-    sizes = [2] * twos + [3] * threes
+def test_false_alarms_are_rare() -> None:
+    """Of 1,000 order-invariant models at most about 5% are named."""
+    sizes = [2] * 20 + [3] * 20
     named = sum(
         bool(list(BENCHMARK.remarks(simulated(lambda order: order.index(0), seed, sizes))))
         for seed in range(1000)
@@ -350,8 +334,8 @@ def is_named(items: Sequence[Item], chooser: ItemChooser, seed: int, runs: int) 
     return bool(order_dependent(positions(verdicts)))
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.simulation
+@pytest.mark.parametrize(("language", "runs"), [("af", 1), ("te", 3)])
 def test_false_alarms_on_published_languages(published: Path, language: str, runs: int) -> None:
     """Over 100 seeds, a perfect model is never named, and others in 5% within three standard deviations (11)."""
     items = select_items(DataFolder(published, "published"), language)
@@ -362,15 +346,6 @@ def test_false_alarms_on_published_languages(published: Path, language: str, run
     print(f"{language}, {runs} run(s): alarms in 100 seeds: {alarms}")
     assert alarms["perfect"] == 0
     assert max(alarms.values()) <= 11
-
-
-@pytest.mark.simulation
-def test_false_alarms_on_builtin_items() -> None:
-    """A perfect model is not named on any built-in language and 20 seeds."""
-    files = DataFolder(builtin_data(), "builtin")
-    for language in LANGUAGES:
-        items = select_items(files, language)
-        assert not any(is_named(items, perfect, seed, 3) for seed in range(20)), language
 
 
 def test_a_run_on_part_of_the_items() -> None:

@@ -162,16 +162,6 @@ def test_rules_that_stay_unreadable() -> None:
     assert (values["rules_read"], values["run1_right"], values["run1_position"]) == (0.0, 0.0, 0.0)
 
 
-def test_runs_without_rules_count_as_wrong() -> None:
-    """Each run counts as not right in the mean over runs, and does not count in positions or retries."""
-    bad, _ = with_own_rules(writer("nonsense"), runs=3)
-    good, _ = with_own_rules(writer(GOOD), number=2, runs=3)
-    metrics = {(m.name, m.group): m for m in BENCHMARK.metrics([bad.record(), good.record()])}
-    assert (metrics["accuracy_mean", ""].value, metrics["accuracy_mean", ""].n) == (0.5, 3)
-    assert metrics["position_rate", "1of2"].n == 3 == metrics["retry_rate", ""].n
-    assert metrics["rules_failed_rate", ""].value == 0.5
-
-
 def test_rules_that_are_cut_off() -> None:
     """If the reply ends at the token limit, the reason says so."""
     verdict, _ = judged_rules(writer(Reply('{"leef/lewe": "to be', finish_reason="length")))

@@ -21,7 +21,7 @@ from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidenc
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.scheme import Bound
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import documents_of
-from pytest_llmprops.benchmarks.oracle.settings import QUICK, LinearitySettings
+from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.linearity import (
     Passed,
@@ -102,7 +102,7 @@ def test_all_vectors_known_is_an_exact_statement() -> None:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("flips", [{1: 0b101}, {1: 0b101, 6: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111}])
+@pytest.mark.parametrize("flips", [{1: 0b101}, {1: 0b001, 6: 0b010, 3: 0b111}])
 def test_far_extractor_is_accepted_at_most_delta_of_the_time(flips: dict[int, int]) -> None:
     """Extractors at a verified distance are accepted as often as computed, and at most delta of the time."""
     table, n = flipped(3, flips), 250
@@ -216,10 +216,10 @@ def test_null_extractors_play_until_the_same_bound() -> None:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("m", [2, 3, 4, 5])
+@pytest.mark.parametrize("m", [2, 4])
 def test_expected_and_highest_calls_are_those_of_measurements(m: int) -> None:
     """The mean number of calls of accepted sentences is the expected one, and none has more than the maximum."""
-    chosen = LinearitySettings(**{**TARGET, "samples": 2})
+    chosen = OracleSettings(**{**TARGET, "samples": 2})
     calls = []
     for seed in range(60):
         fake = Fake(lambda x, _: present(x, m), m)
@@ -239,7 +239,7 @@ def test_plan_counts_an_accepted_sentence() -> None:
 
     check(ask, **{**TARGET, "samples": 3})
     tests = [p for p in prompts[3:] if "list synonyms" not in p]
-    chosen = LinearitySettings(**{**TARGET, "samples": 3})
+    chosen = OracleSettings(**{**TARGET, "samples": 3})
     assert len(tests) == 3 * len(set(tests))
     assert 9 * 3 <= len(tests) <= 15 * 3
     assert most_calls(chosen, 12) == 3 * 3 * 11
@@ -336,21 +336,13 @@ def test_documents_are_metrics_and_a_remark() -> None:
     assert bound.endswith("0.1-far from linear would have been rejected with probability at least 0.950")
 
 
-def test_without_a_target_there_are_no_documents() -> None:
-    """Sentences with a fixed number of tests have neither rows nor a remark on documents."""
-    verdict = verdict_on(FOUR, Model(), tests=3)
-    records = [record("linearity", 1, benchmark="oracle", cluster="doc", values=dict(verdict.values))]
-    assert not any("document" in m.name or m.name == "tests_per_sentence" for m in metric_rows(records))
-    assert not any(text.startswith("documents") for text in ORACLE.remarks(records))
-
-
 # ---- documentation
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.1), (0.05, 0.05)])
 def test_page_has_the_tests_and_calls(epsilon: float, delta: float) -> None:
     """The page's table has the tests, the expected calls and those of as good a bound with a fixed number of tests."""
-    chosen = LinearitySettings(**{**TARGET, "samples": 3, "epsilon": epsilon, "delta": delta})
+    chosen = OracleSettings(**{**TARGET, "samples": 3, "epsilon": epsilon, "delta": delta})
     sizes = range(2, 7)
     fixed = math.ceil(math.log(delta) / math.log(1 - failure_bound(epsilon)))
     cells = [

@@ -300,19 +300,6 @@ def best_threshold(result: Sequence[Item]) -> float:
     return max(max(count, len(result) - count) for count in hits) / len(result)
 
 
-def test_best_threshold() -> None:
-    """The best threshold is found whichever side has the positives, and is no better than chance on equal overlaps."""
-
-    def row(common: int, label: bool) -> Item:
-        second = " ".join(["a", "b", "c", "d"][:common] + ["x", "y", "z"][: 4 - common])
-        fields = {"first": "a b c d", "second": second, "label": label, "level": "clear"}
-        return Item("oracle/pair/1", "yes" if label else "no", "en", "builtin", fields=fields)
-
-    assert best_threshold([row(1, False), row(2, False), row(3, True), row(4, True)]) == 1
-    assert best_threshold([row(1, True), row(2, True), row(3, False), row(4, True)]) == 0.75
-    assert best_threshold([row(2, True), row(2, False)]) == 0.5
-
-
 @pytest.mark.parametrize("levels", [("clear",), ("subtle",), ("clear", "subtle")])
 def test_word_overlap_does_not_tell_the_labels_apart(levels: tuple[str, ...]) -> None:
     """No threshold on the word overlap gets more than 58% of the labels right, at either level or in all pairs."""

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from pytest_llmprops.benchmarks.oracle.covering import Aligner, align_covering
+from pytest_llmprops.benchmarks.oracle.covering import align_covering
 from pytest_llmprops.benchmarks.oracle.edits import minimal_edits
+from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
 from pytest_llmprops.benchmarks.oracle.trees import Parsed, Tree

@@ -341,7 +341,7 @@ def test_first_item_on_the_line_of_the_preamble_is_kept() -> None:
     assert reading.names == frozenset({"tom cruise", "paris"})
 
 
-@given(st.text(max_size=300), st.text(max_size=60))
+@given(st.text(max_size=100), st.text(max_size=40))
 def test_any_reply_can_be_read(reply: str, text: str) -> None:
     """Any reply is read or refused, and names are never empty or repeated."""
     for reading in (read_list(reply, text), read_list(f"1. {reply}\n2. a: {reply}", text)):

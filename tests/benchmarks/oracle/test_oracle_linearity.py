@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest, chisquare, spearmanr
+from scipy.stats import binomtest, chisquare
 
 from pytest_llmprops.benchmarks.oracle.entities import locate
 from pytest_llmprops.benchmarks.oracle.extraction import Extracted, contains_words, normalised
@@ -29,7 +29,7 @@ from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidenc
 from pytest_llmprops.benchmarks.oracle.metrics import metric_rows
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
 from pytest_llmprops.benchmarks.oracle.sentence_metrics import null_remarks
-from pytest_llmprops.benchmarks.oracle.settings import LINEARITY_QUICK, PAPER, LinearitySettings, bound_of
+from pytest_llmprops.benchmarks.oracle.settings import PAPER, QUICK, OracleSettings, bound_of
 from pytest_llmprops.benchmarks.oracle.synonyms import Synonym
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.linearity import (
@@ -113,9 +113,10 @@ def test_inseparable_entities_are_rejected_and_named() -> None:
 
     u = [complement(x, 3) | (0 if (x & 1) == (x >> 1 & 1) else 0b011) for x in range(8)]
     n = 200
-    results = [check(Fake(together), seed) for seed in range(n)]
-    rejected = [result for result in results if not result.accepted]
-    assert binomtest(len(rejected), n, 1 - (1 - failure_rate(u, 3)) ** 5).pvalue > 0.001
+    # The extractor is a function, so one sample is enough.
+    outcomes = Counter(check(Fake(together), seed, samples=1).outcome for seed in range(n))
+    assert binomtest(outcomes["rejected"], n, 1 - (1 - failure_rate(u, 3)) ** 5).pvalue > 0.001
+    rejected = [result for seed in range(20) if not (result := check(Fake(together), seed)).accepted]
     for result in rejected:
         assert result.values["linear_not_faithful"] == 0 < result.values["identity"]
         assert '"Adriana"' in result.why
@@ -128,15 +129,14 @@ def test_inseparable_entities_are_rejected_and_named() -> None:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("p", [0.1, 0.35])
-def test_a_rate_follows_the_dropping_probability(p: float) -> None:
+def test_a_rate_follows_the_dropping_probability() -> None:
     """If an extractor drops one entity with probability p, A_rate has the expectation derived from p.
 
     f's bit of the entity is wrong only in a sentence with its synonym. Therefore two of the three
     sentences of a test must agree on it, or none has the synonym (one test in four). Two sentences agree
     with probability q = p^2 + (1 - p)^2, equal sentences too, because each is asked about afresh.
     """
-    n = 200
+    n, p = 200, 0.35
     q = p * p + (1 - p) ** 2
     expected = 1 / 4 + 3 / 4 * q
     rates = []
@@ -167,7 +167,7 @@ UNFAITHFUL: dict[str, Any] = {
 def test_linear_but_not_faithful(name: str, rule: str) -> None:
     """Maps that are linear but not faithful are accepted by the rule and labelled as unfaithful."""
     labelled = 0
-    for seed in range(30):
+    for seed in range(10):
         acceptance = check(Fake(UNFAITHFUL[name]), seed, rule=rule, samples=3)
         assert acceptance.accepted
         assert a_rate(acceptance) == 1
@@ -176,7 +176,7 @@ def test_linear_but_not_faithful(name: str, rule: str) -> None:
         assert ("linear, not faithful" in acceptance.why) == (not faithful)
         labelled += not faithful
     # It is rare to draw vectors on which such a map is the complement.
-    assert labelled >= 28
+    assert labelled >= 9
 
 
 def test_lost_duplicate_and_extra_entities_are_counted() -> None:
@@ -280,7 +280,7 @@ def test_more_than_twelve_entities_are_unmeasurable() -> None:
     assert acceptance.why == "13 entities, and at most 12 can be tested"
     assert {"unmeasurable": 1, "entities": 13, "no_synonym": 0}.items() <= acceptance.values.items()
     assert len(prompts) == 11
-    twelve = check(extractor(12), sentence=sentence)
+    twelve = check(extractor(12), sentence=sentence, samples=1)
     assert twelve.accepted
     assert {"tested": 12, "named": 0}.items() <= twelve.values.items()
 
@@ -434,7 +434,7 @@ def test_each_vector_has_its_own_names(text: str, names: tuple[str, ...]) -> Non
         )
 
     pool_names: list[str] = []
-    checker = LinearityChecker(LinearitySettings(samples=1, rule="single"), RULES, POOL)
+    checker = LinearityChecker(OracleSettings(samples=1, rule="single"), RULES, POOL)
     for seed in range(4):
         prepared = asyncio.run(checker.prepare(text, Oracle(ask), random.Random(seed).getrandbits(64)))
         subject = prepared.subject
@@ -466,30 +466,22 @@ def test_groups_of_equal_answers() -> None:
             (None, None),
         ),
         (
-            LinearitySettings(tests=10, rule="single"),
+            OracleSettings(tests=10, rule="single"),
             "; ".join(
                 f"an extractor {far}-far from linear would have been rejected with probability at least {p}"
                 for far, p in ((0.1, 0.936), (0.05, 0.765))
             ),
             (0.1, 0.936),
         ),
-        (LinearitySettings(rule="majority"), "0.746", (0.1, 0.746)),
-        (LINEARITY_QUICK, "0.900", (0.1, 0.9)),
+        (OracleSettings(rule="majority"), "0.746", (0.1, 0.746)),
+        (QUICK, "0.900", (0.1, 0.9)),
     ],
 )
-def test_wording_of_the_bounds(
-    settings: LinearitySettings, text: str, bound: tuple[float | None, ...]
-) -> None:
+def test_wording_of_the_bounds(settings: OracleSettings, text: str, bound: tuple[float | None, ...]) -> None:
     """The printed bound uses the run's n and samples, and ``any`` has no number."""
     said = bound_of(settings)
     assert (said.text == text) if len(text) > 10 else (text in said.text)
     assert (said.epsilon, said.probability and round(said.probability, 3)) == bound
-
-
-def test_an_unknown_rule_is_named() -> None:
-    """An error about an unknown rule lists the rules."""
-    with pytest.raises(ValueError, match="rule must be one of any, majority, single"):
-        LinearitySettings(rule="all")  # type: ignore[arg-type]
 
 
 def test_labels_are_matched_by_normalised_name() -> None:
@@ -583,11 +575,11 @@ def test_informative_draws_are_uniform() -> None:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("epsilon", sorted(FAR))
-def test_bound_holds_for_informative_draws(epsilon: float) -> None:
+def test_bound_holds_for_informative_draws() -> None:
     """With f(0) = 111, informative tests fail more often than uniform ones, so the bound stays valid."""
     # 1,000 tests, as for uniform draws
-    table, n = FAR[epsilon], 200
+    epsilon, n = 0.25, 200
+    table = FAR[epsilon]
     settings: dict[str, Any] = {"rule": "single", "samples": 1, "draw": "informative"}
     results = [check(Fake(lambda x, _: names_of(table[x], 3)), seed, **settings) for seed in range(n)]
     failed = sum(5 - int(result.values["tests_passed"]) for result in results)
@@ -607,7 +599,7 @@ def test_one_entity_cannot_fail_in_the_papers_protocol() -> None:
 
 def test_one_entity_is_unmeasurable_with_informative_draws() -> None:
     """``quick`` does not accept what it cannot test, and asks nothing about changed sentences."""
-    assert LINEARITY_QUICK.draw == "informative"
+    assert QUICK.draw == "informative"
     fake = Fake(erratic(0, 1), 1)
     acceptance = check(fake, draw="informative", rule="majority", samples=3)
     assert (acceptance.accepted, acceptance.outcome) == (False, "unmeasurable")
@@ -630,7 +622,7 @@ def test_sentence_without_a_changed_sentence_is_not_faithful() -> None:
     assert unchanged > 3
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 5])
+@pytest.mark.parametrize("m", [1, 3])
 def test_any_asks_about_every_sentence_afresh(m: int) -> None:
     """The paper's protocol sends 165 requests about transformed sentences, equal ones and R(0) included."""
     for seed in range(6):
@@ -655,38 +647,17 @@ def test_rules_that_need_a_function_ask_about_equal_vectors_once(rule: str) -> N
 
 
 @pytest.mark.simulation
-def test_consistency_does_not_depend_on_the_number_of_entities() -> None:
-    """For an extractor without dependence, Con_rs is not correlated with #E (it was when replies were reused).
-
-    Every reply is complete with probability 0.7, whatever the number of entities.
-    """
-    sizes, con_rs = [], []
-    for seed in range(400):
-        m = 1 + seed % 5
-        rng = random.Random(seed)
-
-        def noisy(x: int, _: int, rng: random.Random = rng, m: int = m) -> list[str]:
-            return present(x, m) if rng.random() < 0.7 else [*present(x, m), "Ghost"]
-
-        sizes.append(m)
-        con_rs.append(check(Fake(noisy, m), seed, tests=3).values["con_rs"])
-    correlation = spearmanr(sizes, con_rs)
-    assert abs(correlation.statistic) < 0.1
-    assert correlation.pvalue > 0.05
-
-
-@pytest.mark.simulation
 def test_any_has_no_power_against_noise_and_says_so() -> None:
     """An extractor that drops 30% is accepted under ``any``, with that remark, and rarely under ``majority``."""
     accepted = {"any": 0, "majority": 0}
-    for seed in range(60):
+    for seed in range(20):
         for rule in accepted:
             acceptance = check(Fake(dropping(seed, 4, 0.3), 4), seed, rule=rule, draw="informative")
             accepted[rule] += acceptance.accepted
             no_power = "the rule any has no power against noise"
             assert (no_power in acceptance.why) == (rule == "any" and acceptance.accepted)
-    assert accepted["any"] == 60
-    assert accepted["majority"] < 45
+    assert accepted["any"] == 20
+    assert accepted["majority"] < 15
 
 
 # ---- null extractors
@@ -702,7 +673,7 @@ def played(rule: Rule, samples: int, times: int = 1) -> dict[str, float]:
     subject = Subject(
         TEXT, answer, tuple(Synonym(e, t, "pool", "") for e, t in zip(answer, texts, strict=True))
     )
-    settings = LinearitySettings(samples=samples, tests=5, rule=rule)
+    settings = OracleSettings(samples=samples, tests=5, rule=rule)
     pairs = [(1, 2), (3, 5), (7, 8), (15, 1), (6, 9)]
     rng = random.Random(0)
     runs = [asyncio.run(extraction_null_values(subject, settings, pairs, rng)) for _ in range(times)]

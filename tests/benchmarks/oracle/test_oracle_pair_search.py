@@ -17,11 +17,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from fixtures.strategies import choices
-from pytest_llmprops.benchmarks.oracle.covering import NUMBER_WORDS, Aligner
 from pytest_llmprops.benchmarks.oracle.edits import KINDS
+from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
 from pytest_llmprops.benchmarks.oracle.items import EDIT, SELF, SYMMETRY, TRANSITIVITY, items
 from pytest_llmprops.benchmarks.oracle.pair_evidence import PairCounterexample
 from pytest_llmprops.benchmarks.oracle.pair_search import PAIR_PROPERTIES, PART, NoSearch, PairSearch
+from pytest_llmprops.benchmarks.oracle.phrases import NUMBER_WORDS
 from pytest_llmprops.benchmarks.oracle.reduction import Reducible
 from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
 from pytest_llmprops.core.benchmark import Counterexample
@@ -253,8 +254,6 @@ def test_a_minimal_edit_is_a_known_negative(make: Make) -> None:
     [
         (NO, lambda one, two: abs(len(one) - len(two)) < 9),
         (SYMMETRY, lambda one, two: len(one) <= len(two)),
-        (SYMMETRY, lambda one, two: "Monday" in one and "Oslo" in two),
-        (TRANSITIVITY, lambda one, two: abs(len(unicode_words(one)) - len(unicode_words(two))) < 4),
     ],
 )
 def test_shrinks_to_the_shortest_sentences(make: Make, name: str, judge: Judge) -> None:
@@ -552,13 +551,13 @@ def test_every_planted_judge_is_found(judge: str, sentences: dict[str, Reducible
 @needs_trees
 @pytest.mark.simulation
 def test_perfect_judges(sentences: dict[str, Reducible]) -> None:
-    """A perfect judge has no counterexample in 200 searches; one with 20% of noise has one in at most 3%."""
+    """A perfect judge has no counterexample in 100 searches; one with 20% of noise has one in at most 3%."""
     rng = random.Random(5)
 
     def noisy(one: str, two: str) -> bool:
         return perfect(one, two) != (rng.random() < 0.2)
 
-    exact, disturbed = ([*all_found([*PAIR_PROPERTIES], judge, sentences, 40)] for judge in (perfect, noisy))
-    assert len(exact) >= 200
+    exact, disturbed = ([*all_found([*PAIR_PROPERTIES], judge, sentences, 20)] for judge in (perfect, noisy))
+    assert len(exact) >= 100
     assert not any(exact)
     assert sum(disturbed) <= 0.03 * len(disturbed)

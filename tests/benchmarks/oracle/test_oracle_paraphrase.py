@@ -15,7 +15,7 @@ from scipy.stats import binomtest
 from pytest_llmprops.benchmarks.oracle import pair_evidence
 from pytest_llmprops.benchmarks.oracle.alignment import Alignments, NodeMapping, PhrasePair
 from pytest_llmprops.benchmarks.oracle.checker_benchmark import verdict_of
-from pytest_llmprops.benchmarks.oracle.covering import Aligner
+from pytest_llmprops.benchmarks.oracle.evaluation import Aligner
 from pytest_llmprops.benchmarks.oracle.items import items
 from pytest_llmprops.benchmarks.oracle.pair_evidence import (
     Pair,
@@ -26,9 +26,9 @@ from pytest_llmprops.benchmarks.oracle.pair_evidence import (
 )
 from pytest_llmprops.benchmarks.oracle.paraphrase import ParaphraseChecker, Proof, prove
 from pytest_llmprops.benchmarks.oracle.scheme import Acceptance, Oracle
-from pytest_llmprops.benchmarks.oracle.settings import PARAPHRASE_QUICK, ParaphraseSettings
+from pytest_llmprops.benchmarks.oracle.settings import QUICK, OracleSettings
 from pytest_llmprops.benchmarks.oracle.tools.sentences import Helpers
-from pytest_llmprops.core.errors import BackendError, UsageError
+from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.data.files import DataFolder, builtin_data
@@ -44,7 +44,6 @@ from tests.support.paraphrase_oracles import (
     World,
     aligned,
     answer,
-    four_words,
     parsed,
     perfect,
 )
@@ -69,13 +68,13 @@ def _check(
     align: Any = None,
     pair: Pair = PAIR,
     seed: int = 0,
-    settings: ParaphraseSettings | None = None,
+    settings: OracleSettings | None = None,
     **more: Any,
 ) -> Acceptance:
     """Return the decision on a pair; ``align`` is a function, or a table for :class:`Stub`."""
     align = align if callable(align) else Stub(align)
     oracle = fake.oracle if isinstance(fake, FakeOracle) else fake
-    checker = ParaphraseChecker(settings or ParaphraseSettings(**more), align)
+    checker = ParaphraseChecker(settings or OracleSettings(**more), align)
     return asyncio.run(checker.check(pair, oracle, generator(seed)))
 
 
@@ -222,17 +221,6 @@ def test_an_unreadable_answer_confirms_nothing() -> None:
     assert all(p.equivalent is None and "no JSON object" in p.why for p in proof.evidence.refused)
 
 
-def test_without_trees() -> None:
-    """A sentence that the parser fails on cannot be proved; the reason is shown and no request is sent."""
-    fake = FakeOracle()
-    proof = _prove(Alignments.without_trees("the parser gave no tree for s1"), fake)
-    assert fake.log == []
-    assert not proof.rho.phi_or
-    assert proof.evidence == ProofEvidence(missing=proof.failure)
-    assert proof.failure == "the parser gave no tree for s1"
-    assert (proof.values["trees_missing"], proof.values["potential_or"]) == (1, 0)
-
-
 @pytest.mark.parametrize("said", [True, False])
 def test_values_of_a_proof(said: bool) -> None:
     """All values are floats, and potential and confirmed values are separate."""
@@ -324,7 +312,7 @@ def test_no_of_a_perfect_judge_is_accepted(
 ) -> None:
     """A "no" that passes every test is accepted with the bound, unless the coin has no choice between sentences."""
     for seed in range(10):
-        acceptance = _check(_fake(), table, seed=seed, tests=3)
+        acceptance = _check(_fake(), table, seed=seed, no_tests=3)
         assert (acceptance.accepted, acceptance.outcome) == (True, "accepted-no"), acceptance.why
         assert acceptance.bound is not None
         assert acceptance.bound.probability == probability
@@ -347,7 +335,7 @@ def test_triangular_evidence() -> None:
 def test_evidence_comes_from_the_deciding_alignment(phi: str, category: str) -> None:
     """Category, outcome and tests in the evidence are those of the kind of alignment that decides the run."""
     fake = _fake(lambda first, second: (first, second) != (DOG, CAT))
-    shown = PairEvidence.from_json(_check(fake, {(OF_DOG[0], CAT): "or"}, phi=phi, tests=3).evidence)
+    shown = PairEvidence.from_json(_check(fake, {(OF_DOG[0], CAT): "or"}, phi=phi, no_tests=3).evidence)
     assert (shown.category, shown.trust, len(shown.tests)) == (category, "triangular", 3)
     assert {test.paraphrase for test in shown.tests} <= {*(OF_DOG[:1] if phi == "or" else (*OF_DOG, *OF_CAT))}
     assert shown.paraphrases == (OF_DOG, OF_CAT)
@@ -364,8 +352,8 @@ def test_constant_no() -> None:
 @pytest.mark.simulation
 def test_a_fair_coin_is_rarely_accepted() -> None:
     """Random "no" answers pass a test with probability 1/4, and a random "yes" on unaligned sentences never does."""
-    rng, trials = generator("coin"), 2_000
-    checker = ParaphraseChecker(ParaphraseSettings(indifferentiable="random", reference=False), Stub())
+    rng, trials = generator("coin"), 800
+    checker = ParaphraseChecker(OracleSettings(indifferentiable="random", reference=False), Stub())
 
     async def run() -> int:
         fake = _fake(lambda first, second: rng.random() < 0.5)
@@ -422,7 +410,7 @@ def test_a_refused_phrase_makes_a_paraphrase_differentiable(how: str, counts: tu
 def test_both_kinds_share_tests_on_the_same_paraphrases(kind: str, asked: int) -> None:
     """phi_or and phi_and share a series of tests if and only if their paraphrases are the same."""
     fake = _fake()
-    acceptance = _check(fake, {**ONE_SIDED, (OF_CAT[0], DOG): kind}, tests=2)
+    acceptance = _check(fake, {**ONE_SIDED, (OF_CAT[0], DOG): kind}, no_tests=2)
     assert len(fake.asked("sentences")) == 1 + asked
     assert acceptance.values["tests_or"] == acceptance.values["tests_and"] == 2
 
@@ -497,18 +485,6 @@ def test_an_unreadable_answer(reference: bool) -> None:
     assert acceptance.evidence["read_by"] == "it has no JSON object and no clear yes or no after a repair"
 
 
-def test_a_refusal_of_a_content_filter() -> None:
-    """A filtered answer is refused and not repaired."""
-    chats: list[Chat] = []
-
-    async def reply(chat: Chat) -> Reply:
-        chats.append(chat)
-        return Reply("", finish_reason="content_filter")
-
-    assert _check(Oracle(reply), settings=PARAPHRASE_QUICK).outcome == "refused"
-    assert len(chats) == 1
-
-
 def test_fenced_and_repaired_answers_are_counted() -> None:
     """The record says whether the answer to prompt 5 was fenced or repaired."""
     acceptance = _check(_fake(lambda first, second: f"```json\n{answer(True)}\n```"))
@@ -554,7 +530,7 @@ def test_withheld_replies_are_refused(stage: str) -> None:
 def test_unreadable_replies_never_make_a_perfect_judge_wrong(equivalent: bool) -> None:
     """With 30% unreadable replies, a perfect judge loses decisions, but none of its answers is wrong."""
     statuses: Counter[str] = Counter()
-    for seed in range(150):
+    for seed in range(60):
         rng, fake = random.Random(seed), _fake(lambda a, b: equivalent or perfect(a, b))
 
         async def ask(chat: Chat, rng: random.Random = rng, oracle: Oracle = fake.oracle) -> Reply:
@@ -564,7 +540,7 @@ def test_unreadable_replies_never_make_a_perfect_judge_wrong(equivalent: bool) -
         acceptance = _check(Oracle(ask), PROVABLE if equivalent else None, seed=seed)
         statuses[verdict_of(acceptance).status] += 1
     assert set(statuses) == {"correct", "unparsed"}
-    assert statuses["unparsed"] > 20
+    assert statuses["unparsed"] > 8
 
 
 # ---- the source of a test
@@ -573,9 +549,9 @@ def test_unreadable_replies_never_make_a_perfect_judge_wrong(equivalent: bool) -
 @pytest.mark.simulation
 def test_even_source_is_drawn_from_both_sentences() -> None:
     """If only one sentence has an indifferentiable paraphrase, the coin is still fair, and the bound holds."""
-    assert PARAPHRASE_QUICK.source == "even"
+    assert QUICK.source == "even"
     drawn: Counter[str] = Counter()
-    for seed in range(300):
+    for seed in range(120):
         fake = _fake()
         acceptance = _check(fake, ONE_SIDED, seed=seed, source="even")
         assert acceptance.accepted
@@ -587,7 +563,7 @@ def test_even_source_is_drawn_from_both_sentences() -> None:
         # I of table 5: the paraphrase that is asked about is indifferentiable.
         assert acceptance.values["category_or"] == (2 if paraphrase == OF_DOG[1] else 4)
     assert set(drawn) == {OF_DOG[1], *OF_CAT}
-    assert binomtest(drawn[OF_DOG[1]], 300, 0.5).pvalue > 0.001
+    assert binomtest(drawn[OF_DOG[1]], 120, 0.5).pvalue > 0.001
 
 
 @pytest.mark.simulation
@@ -598,12 +574,12 @@ def test_one_sided_oracle_passes_half_of_the_even_tests() -> None:
             _check(
                 _fake(lambda one, two: one != DOG and two == DOG), ONE_SIDED, seed=n, source=source
             ).accepted
-            for n in range(200)
+            for n in range(100)
         )
         for source in ("even", "indifferentiable")
     }
-    assert passed["indifferentiable"] == 200
-    assert binomtest(passed["even"], 200, 0.5).pvalue > 0.001
+    assert passed["indifferentiable"] == 100
+    assert binomtest(passed["even"], 100, 0.5).pvalue > 0.001
 
 
 # ---- paraphrases
@@ -680,32 +656,13 @@ def test_one_word_sentences() -> None:
     assert (stopped.values["phi_or"], stopped.values["phi_and"]) == (1, 0)
 
 
-def test_trees_and_vectors_of_a_world() -> None:
-    """Trees and token vectors lead to an accepted "yes" without a table of alignments."""
-    means = {DOG: "the dog sleep quiet", OF_DOG[0]: "the dog sleep quiet", CAT: "the2 cat run away"}
-    world = World({text: (four_words(text), words) for text, words in means.items()})
-    assert _check(_fake(), world.align, Pair(DOG, OF_DOG[0])).outcome == "accepted-yes"
-    # All similarities to the cat are 0, so all are ties, and no parent is the match of a parent.
-    assert _check(_fake(_yes), world.align).outcome == "rejected"
-
-
-def test_backend_error_is_passed_through() -> None:
-    """A BackendError is passed through and makes the case an error."""
-
-    async def fails(first: str, second: str) -> Alignments:
-        raise BackendError("parser down")
-
-    with pytest.raises(BackendError, match="parser down"):
-        _check(_fake(), fails)
-
-
 # ---- settings and values
 
 
 def test_the_same_generator_gives_the_same_decision() -> None:
     """With the same oracle, the generator determines all decisions."""
     judge = lambda first, second: first == OF_DOG[0]  # noqa: E731
-    first, second = (_check(_fake(judge), seed=3, tests=4) for _ in range(2))
+    first, second = (_check(_fake(judge), seed=3, no_tests=4) for _ in range(2))
     assert first == second
 
 
@@ -715,11 +672,3 @@ def test_values_are_flat_numbers(judge: Any) -> None:
     values = _check(_fake(judge), {(OF_DOG[0], CAT): "and"}).values
     assert all(type(value) is float for value in values.values())
     assert [name for name in values if f"``{name}``" not in (pair_evidence.__doc__ or "")] == []
-
-
-@pytest.mark.parametrize(("settings", "asked"), [(ParaphraseSettings(), 6), (PARAPHRASE_QUICK, 0)])
-def test_quick_settings_make_fewer_requests(settings: ParaphraseSettings, asked: int) -> None:
-    """The quick settings ask about no phrases of a "no"."""
-    fake = _fake()
-    _check(fake, {**PROVABLE, **{(x, CAT): "and" for x in OF_DOG}}, settings=settings)
-    assert len(fake.asked("phrases")) == asked

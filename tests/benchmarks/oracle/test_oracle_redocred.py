@@ -190,13 +190,6 @@ def test_white_space_tokens_are_spaces() -> None:
     assert detokenised(["terms", "\xa0", "—", "the", "-", "others"]).text == "terms — the-others"
 
 
-def test_white_space_inside_a_token_is_one_space() -> None:
-    """White space inside a token becomes one space, and the span is that of the resulting text."""
-    sentence = detokenised(["7.\n 100 years", "ago"])
-    assert sentence.text == "7. 100 years ago"
-    assert sentence.text[slice(*sentence.spans[1])] == "ago"
-
-
 def test_quotation_goes_on_in_the_next_sentence() -> None:
     """An ambiguous quotation mark is read as closing if the previous sentence left a quotation open."""
     tokens = ["Beat", '"', "in", "Europe"]
@@ -217,12 +210,6 @@ def test_quotation_stays_open_over_a_sentence_without_marks() -> None:
     """A sentence without quotation marks keeps the open state, and one with a pair closes it."""
     assert detokenised(["Yes", "."], quoted=True).quoted
     assert not detokenised(["A", '"', "b", '"', "."], quoted=True).quoted
-
-
-def test_empty_sentence() -> None:
-    """No tokens, or only white-space tokens, give an empty text."""
-    assert detokenised([]).text == ""
-    assert detokenised(["", " ", "\u3000"]) == ("", ((0, 0),) * 3, False)
 
 
 TOKENS = st.lists(

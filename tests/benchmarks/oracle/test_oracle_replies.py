@@ -305,13 +305,6 @@ def test_any_reply_is_read(text: str) -> None:
     assert bool(read_paraphrases(text).texts) is not bool(read_paraphrases(text).notes.problem)
 
 
-def test_paraphrases() -> None:
-    """A list of texts is read in order, and line breaks inside a text become spaces."""
-    paraphrases = read_paraphrases('{"paraphrases": ["It rains.", " Rain\\n falls. "]}')
-    assert paraphrases.texts == ("It rains.", "Rain falls.")
-    assert not paraphrases.notes.problem
-
-
 RAIN = ["It rains in Rome.", "Rome has rain.", "There's rain in Rome today."]
 NUMBERED = "\n".join(f"{n}. {text}" for n, text in enumerate(RAIN, 1))
 

@@ -20,10 +20,9 @@ from pytest_llmprops.benchmarks.oracle.linearity import LinearityChecker
 from pytest_llmprops.benchmarks.oracle.linearity_evidence import SentenceEvidence
 from pytest_llmprops.benchmarks.oracle.scheme import Oracle
 from pytest_llmprops.benchmarks.oracle.search import LinearitySearch, linearity_search, size_of
-from pytest_llmprops.benchmarks.oracle.settings import LinearitySettings
+from pytest_llmprops.benchmarks.oracle.settings import OracleSettings
 from pytest_llmprops.benchmarks.oracle.synonym_rules import Context
 from pytest_llmprops.core.benchmark import Counterexample
-from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.linearity import complement, draws
 from pytest_llmprops.core.protocols import resolve
@@ -107,10 +106,9 @@ def fragile(places: tuple[int, ...], m: int) -> Table:
     return f
 
 
-@pytest.mark.parametrize("m", [1, 2])
-def test_every_pair_of_vectors_can_be_drawn(m: int) -> None:
+def test_every_pair_of_vectors_can_be_drawn() -> None:
     """The search can draw every x and y."""
-    seen = set()
+    m, seen = 2, set()
 
     @settings(max_examples=500, derandomize=True, deadline=None)
     @given(replacements(m))
@@ -122,7 +120,7 @@ def test_every_pair_of_vectors_can_be_drawn(m: int) -> None:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("m", [4, 6, 9, 12])
+@pytest.mark.parametrize("m", [4, 12])
 def test_shrinks_to_two_inseparable_entities(m: int) -> None:
     """For any two inseparable entities, hypothesis shrinks to x with one and y with the other."""
     rng = random.Random(m)
@@ -176,7 +174,7 @@ class Searching:
         **measured: Any,
     ) -> None:
         self.fake, self._loop = Fake(behave, m), loop
-        checker = LinearityChecker(LinearitySettings(**{"samples": 3, **measured}), RULES, SMALL_POOL)
+        checker = LinearityChecker(OracleSettings(**{"samples": 3, **measured}), RULES, SMALL_POOL)
         search = loop.run_until_complete(
             linearity_search(checker, SENTENCE, Oracle(self.fake), 0, most, replications)
         )
@@ -262,20 +260,11 @@ def test_requests_stay_within_the_limit(most: int, points: list[tuple[int, int]]
             known |= new
 
 
-def test_counterexample_is_kept_when_calls_run_out(loop: asyncio.AbstractEventLoop) -> None:
-    """A search that has used up its calls keeps its counterexample."""
-    searching = Searching(loop, lisbon_and_globex, most=9)
-    assert searching.holds(0b00010, 0b01000) is False
-    assert searching.holds(0b00100, 0b00001) is None
-    assert searching.counterexample is not None
-    assert searching.counterexample.values["x"] == ["Lisbon"]
-
-
 def test_paraphrase_retries_count_as_requests(loop: asyncio.AbstractEventLoop) -> None:
     """If R is a paraphrase, each sentence, including the original, takes up to three more requests."""
-    checker = LinearityChecker(LinearitySettings(samples=2, paraphrase=True), RULES, SMALL_POOL)
+    checker = LinearityChecker(OracleSettings(samples=2, paraphrase=True), RULES, SMALL_POOL)
     prepared = loop.run_until_complete(
-        LinearityChecker(LinearitySettings(samples=2), RULES, SMALL_POOL).prepare(
+        LinearityChecker(OracleSettings(samples=2), RULES, SMALL_POOL).prepare(
             SENTENCE, Oracle(Fake(ideal, 5)), 0
         )
     )
@@ -349,7 +338,7 @@ def test_more_than_60_percent_of_the_replications_are_needed(loop: asyncio.Abstr
 
 async def prepared_search(ask: Any) -> LinearitySearch | str:
     """Return a search with one sample per sentence, or why there is none."""
-    checker = LinearityChecker(LinearitySettings(samples=1), RULES, SMALL_POOL)
+    checker = LinearityChecker(OracleSettings(samples=1), RULES, SMALL_POOL)
     return await linearity_search(checker, SENTENCE, Oracle(ask), 0, 100)
 
 
@@ -381,21 +370,6 @@ def test_sentences_that_cannot_be_searched(loop: asyncio.AbstractEventLoop, repl
     reason = loop.run_until_complete(prepared_search(ask))
     assert isinstance(reason, str)
     assert why in reason
-
-
-def test_failed_call_is_passed_through(loop: asyncio.AbstractEventLoop) -> None:
-    """A backend error is passed through and is not a violation."""
-
-    async def ask(chat: Chat) -> Reply:
-        if SENTENCE not in chat.messages[-1].content:
-            raise BackendError("the server broke")
-        return Reply("1. city: Lisbon")
-
-    search = loop.run_until_complete(prepared_search(ask))
-    assert isinstance(search, LinearitySearch)
-    with pytest.raises(BackendError, match="the server broke"):
-        loop.run_until_complete(search.holds(0, 1))
-    assert search.smallest is None
 
 
 def test_search_and_measurement_agree(loop: asyncio.AbstractEventLoop) -> None:
@@ -448,30 +422,6 @@ def test_benchmark_searches_with_the_measurements_synonyms(which: str) -> None:
     assert len(asked) > before
     assert search.prepared.evidence.entities == SentenceEvidence.from_json(verdict.evidence).entities
     assert search.most == protocol.settings.shrink_calls
-
-
-@pytest.mark.parametrize(
-    ("outcome", "searched"), [("rejected", True), ("accepted", False), ("unparsed", False)]
-)
-def test_only_rejected_sentences_are_searched(outcome: str, searched: bool) -> None:
-    """With oracle.search=rejected, other sentences are skipped before any request."""
-    protocol = resolve("oracle", ORACLE.protocols, "quick", {}, 0)
-    case = Case(ORACLE, OWN, Context(RULES, SMALL_POOL), protocol, "m")
-    fake = Fake(ideal, 5)
-
-    async def measured() -> Verdict:
-        return Verdict("wrong" if searched else "correct", "accepted", outcome)
-
-    async def reply(label: str, role: str, request: Request) -> Reply:
-        assert isinstance(request, Chat)
-        return await fake(request)
-
-    searching = ORACLE.search(OWN, case.context, Asking(case, reply), protocol, measured, "linearity")
-    search = asyncio.run(searching)
-    assert isinstance(search, LinearitySearch) == searched
-    assert bool(fake.asked) == searched
-    if not searched:
-        assert search == f"its measurement is {outcome}"
 
 
 @pytest.mark.parametrize(

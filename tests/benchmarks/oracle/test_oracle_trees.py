@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, collapsed, is_punctuation, token_spans
+from pytest_llmprops.benchmarks.oracle.trees import Node, Parsed, Tree, is_punctuation, token_spans
 from pytest_llmprops.core.errors import DataError
 
 TEXT = "The old dog, tired of barking, slept."
@@ -25,15 +25,8 @@ def test_brackets_and_unary_chains() -> None:
     assert all(len(node.children) != 1 for node in tree.nodes)
 
 
-def test_kept_chains() -> None:
-    """Without collapsing, every bracket is a node, and collapsing that tree gives the collapsed one."""
-    kept = Tree.from_brackets(BRACKETS, collapse=False)
-    assert len(kept.nodes) == BRACKETS.count("(")
-    assert collapsed(kept.root) == Tree.from_brackets(BRACKETS).root
-
-
 def test_walking() -> None:
-    """Nodes are in pre-order with their parents, and siblings are the other parts of the parent."""
+    """Nodes are in pre-order with their parents."""
     tree = Tree.from_brackets("(S (NP (DT a) (NN b)) (VP (V c) (NP (DT d) (NN e))))")
     assert [(node.label, node.start, node.end) for node in tree.nodes] == [
         ("S", 0, 5), ("NP", 0, 2), ("DT", 0, 1), ("NN", 1, 2), ("VP", 2, 5), ("V", 2, 3), ("NP", 3, 5),
@@ -41,8 +34,6 @@ def test_walking() -> None:
     ]  # fmt: skip
     assert tree.parents == (-1, 0, 1, 1, 0, 4, 4, 6, 6)
     assert tree.leaves == (2, 3, 5, 7, 8)
-    assert [node.label for node in tree.siblings(5)] == ["NP"]
-    assert tree.siblings(0) == ()
 
 
 def test_several_trees_are_placed_under_one_root() -> None:

@@ -29,7 +29,7 @@ from tests.support.paraphrase_oracles import FakeOracle
 SENTENCES = ("The dog slept.", "The cat ran.")
 #: five paraphrases of each sentence, which name their sentence
 CANDIDATES = [Candidate(f"{source}-{number}", source) for source in (1, 2) for number in range(5)]
-TRIALS = 20_000
+TRIALS = 5_000
 Judge = Callable[[str, str], bool]
 
 
@@ -120,7 +120,7 @@ def test_a_perfect_judge_passes() -> None:
 
 @pytest.mark.simulation
 def test_fair_coin_passes_with_frequency_4_to_the_minus_n() -> None:
-    """Random answers pass n tests with frequency 4^-n (two-sided binomial test over 20,000 trials)."""
+    """Random answers pass n tests with frequency 4^-n (two-sided binomial test over 5,000 trials)."""
     for count, passed in enumerate(_passed(_coin(2), 2), 1):
         assert binomtest(passed, TRIALS, 0.25**count).pvalue > 0.001
 
@@ -129,7 +129,7 @@ def test_fair_coin_passes_with_frequency_4_to_the_minus_n() -> None:
 @pytest.mark.parametrize("source", [1, 2])
 def test_a_one_sided_guesser_reaches_the_bound(source: int) -> None:
     """An oracle that always names one source passes n tests with frequency 2^-n, which is the bound."""
-    trials = 4_000
+    trials = 2_000
     for count, passed in enumerate(_passed(_always(source), 3, trials), 1):
         assert binomtest(passed, trials, _trust(_perfect, count).bound.probability).pvalue > 0.001
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_llmprops.benchmarks.oracle.covering import Aligner, AskHelper
 from pytest_llmprops.benchmarks.oracle.edits import KINDS, minimal_edits
+from pytest_llmprops.benchmarks.oracle.evaluation import Aligner, AskHelper
 from pytest_llmprops.benchmarks.oracle.items import LINEARITY, OWN_FILE, YES, Matching, Whole, own_sentences
 from pytest_llmprops.benchmarks.oracle.registration import REGISTRATION
 from pytest_llmprops.core.errors import BackendError, UsageError

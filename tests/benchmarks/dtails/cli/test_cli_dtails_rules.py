@@ -17,8 +17,7 @@ from pytest_llmprops.benchmarks.dtails.rules import RulesFile, parse_rules_file
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.data.files import DataFolder, builtin_data
 from tests.support.annotation import fill, judging, read_cells
-from tests.support.dtails import DTAILS, GOOD, NONSENSE, asked, row, rules_file, write_chooser, write_language
-from tests.support.runs import Runner
+from tests.support.dtails import GOOD, NONSENSE, asked, row, rules_file, write_chooser, write_language
 
 TRAIN = [
     row(sentence="Fish live in water.", label="leef/lewe"),
@@ -127,17 +126,6 @@ def test_train_rows_of_a_data_folder(
     assert counts(out) == {"live": live, "see": {"sien": 0, "kyk": 0}}
 
 
-def test_the_default_file(
-    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Without --out the file is named after language and model and written to the current folder."""
-    monkeypatch.chdir(tmp_path)
-    assert rules("--model", model, "--lang", "gl") == 0
-    [file] = tmp_path.glob("rules-gl-*chooser.py.json")
-    assert capsys.readouterr().out.startswith(f"{file.name}: ")
-    assert not list(tmp_path.glob(".*"))
-
-
 # a corpus
 ENGLISH = [
     "They live here.",
@@ -166,26 +154,6 @@ def test_a_corpus_of_two_files(tmp_path: Path, data: Path, out: Path, model: str
     prefix = tmp_path / "prefix.json"
     assert rules(*common, "--corpus", tmp_path / "corpus", "--out", prefix) == 0
     assert prefix.read_bytes() == out.read_bytes(), "a Moses pair is named by what its files share"
-
-
-def test_run_accepts_the_written_file(run: Runner) -> None:
-    """A run accepts the written file as dtails.rules=FILE, and the model sees a person's edits."""
-    data = write_language(run.folder, "af", [row()], TRAIN, "live,VERB,leef/lewe;woon\n")
-    model, out = write_chooser(run.folder), run.folder / "af.json"
-    assert rules("--model", model, "--data", data, "--out", out, "--store", run.folder / "rules.sqlite") == 0
-    options = (DTAILS, "--model", model, "--llm-source", "published", "--llm-data", str(data))
-    settings = ("--llm-set", f"dtails.rules={out}", "-k", "not translate", "-q")
-    first = run(*options, *settings)
-    [prompt] = asked(run.folder, rules=False)
-    assert '{"leef/lewe": "when <b>it</b> is leef/lewe", "woon": "when <b>it</b> is woon"}' in prompt
-    assert [v["values"]["sentences"] for v in first.verdicts.values()] == [3.0]
-    text = out.read_text(encoding="utf-8")
-    out.write_text(text.replace("when <b>it</b> is woon", "a roof: «dak»"), encoding="utf-8")
-    second = run(*options, *settings)
-    assert '"woon": "a roof: «dak»"' in asked(run.folder, rules=False)[-1]
-    hashes = [finished.run["data"][f"given:{out}"] for finished in (first, second)]
-    assert len(set(hashes)) == 2
-    assert len(asked(run.folder, rules=True)) == 1, "rules of a file are not asked for"
 
 
 def test_stored_replies_are_reused(tmp_path: Path, data: Path, model: str) -> None:

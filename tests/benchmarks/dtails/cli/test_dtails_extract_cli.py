@@ -32,8 +32,8 @@ from tests.support.dtails_planted import NEAR_MISSES, PLANTED, TAGS, TaggerModel
 from tests.support.runs import ROOT, Runner
 
 #: Pairs of the corpus that is extracted in a process of its own, and its memory limit in MiB. An extraction takes 81,
-#: and 65 more if it keeps the words of all pairs.
-PAIRS, MOST_MEMORY = 12_000, 110
+#: and 43 more if it keeps the words of all pairs.
+PAIRS, MOST_MEMORY = 8_000, 100
 
 
 @pytest.fixture(autouse=True)
@@ -73,9 +73,9 @@ class Extracted:
 
 @pytest.fixture(scope="module")
 def extracted(tmp_path_factory: pytest.TempPathFactory) -> Extracted:
-    """Extract from a corpus of 5,000 pairs once for all tests that read the result."""
+    """Extract from a corpus of 3,000 pairs once for all tests that read the result."""
     folder = tmp_path_factory.mktemp("extracted")
-    arguments = ("--corpus", *write(folder, pairs(5_000)), "--lang", "xx", "--aligner", fast())
+    arguments = ("--corpus", *write(folder, pairs(3_000)), "--lang", "xx", "--aligner", fast())
     with (
         pytest.MonkeyPatch.context() as monkeypatch,
         contextlib.redirect_stdout(io.StringIO()) as out,
@@ -138,10 +138,10 @@ def test_progress_bars_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyP
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # type: ignore[method-assign]
     monkeypatch.setattr(sys, "stderr", terminal)
-    arguments = ("--corpus", *write(tmp_path, pairs(1_500)), "--lang", "xx", "--out", tmp_path)
-    assert extract(*arguments, "--aligner", fast(), "--min-entropy", 0.5, "--min-count", 20) == 0
+    arguments = ("--corpus", *write(tmp_path, pairs(600)), "--lang", "xx", "--out", tmp_path)
+    assert extract(*arguments, "--aligner", fast(), "--min-entropy", 0.5, "--min-count", 8) == 0
     for step in ("words", "alignment", "counting words", "counting pairs", "collecting concepts"):
-        assert re.search(rf"{step}: 100%.*1500/1500", terminal.getvalue())
+        assert re.search(rf"{step}: 100%.*600/600", terminal.getvalue())
 
 
 def test_interrupted_run_prints_one_line(

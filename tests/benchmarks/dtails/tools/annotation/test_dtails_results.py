@@ -279,7 +279,7 @@ def everybody_right(folder: Path, language: str, data: Path | None = None) -> St
     return read_study(folder)
 
 
-@pytest.mark.parametrize("language", ["fa", "ta", "ja"])
+@pytest.mark.parametrize("language", ["fa", "ja"])
 def test_the_expert_set_is_read_like_published_data(tmp_path: Path, language: str) -> None:
     """Rows that all annotators get right are read back unchanged, with joiners and parts of speech."""
     written = write_expert_set(tmp_path / "out", everybody_right(tmp_path / "sheets", language))
@@ -298,7 +298,7 @@ def test_the_expert_set_is_read_like_published_data(tmp_path: Path, language: st
     assert [path.name for path in written] == ["expert_dataset.csv", f"{language}.words", "SOURCE.json"]
 
 
-@pytest.mark.parametrize("language", ["af", "fa", "ta", "hy", "gl", "ja"])
+@pytest.mark.parametrize("language", ["af", "fa"])
 def test_published_rows_are_read_back(tmp_path: Path, published: Path, language: str) -> None:
     """If all of the authors' rows are judged right, the expert set equals them, with repeated rows once."""
     write_expert_set(tmp_path / "out", everybody_right(tmp_path / "sheets", language, published))

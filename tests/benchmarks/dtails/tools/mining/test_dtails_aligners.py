@@ -94,15 +94,6 @@ def test_sides_without_words_have_no_links(name: str) -> None:
     assert list(statistical(name).align([([], ["a"]), ([], [])])) == [frozenset(), frozenset()]
 
 
-@pytest.mark.simulation
-@pytest.mark.parametrize("name", ["fast_align", "nltk"])
-def test_the_same_corpus_gives_the_same_links(name: str) -> None:
-    """Two runs give the same links, except with eflomal, whose sampler has no seed."""
-    need(name)
-    first, second = (list(statistical(name).align(WORDS[:400])) for _ in range(2))
-    assert first == second
-
-
 def test_default_is_the_first_installed_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """``statistical`` uses the first installed library, and without any it says what to install."""
     need("nltk")
@@ -240,28 +231,3 @@ def test_settings_of_embedding_aligners_are_checked(settings: dict[str, Any]) ->
     """Unknown methods and thresholds that are not probabilities are refused."""
     with pytest.raises(UsageError, match="--align-"):
         EmbeddingAligner(letters, identity={}, **settings)
-
-
-def test_a_real_encoder_aligns(tmp_path: Any) -> None:
-    """A tiny random BERT is loaded through the registry, and equal words have the most similar vectors."""
-    pytest.importorskip("transformers", reason="transformers is not installed")
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
-    from pytest_llmprops.benchmarks.dtails.cli.mining import model_of
-
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "red", "house", "dog", "##s"]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
-    BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(tmp_path)
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    BertModel(BertConfig(vocab_size=len(pieces), max_position_embeddings=16, **sizes)).save_pretrained(
-        tmp_path
-    )
-    model = model_of("--aligner", f"hf:{tmp_path}?layer=0&kind=embed")
-    try:
-        aligner = EmbeddingAligner(model.token_vectors, identity=model.identity, method="simalign")  # type: ignore[attr-defined]
-        first, second = aligner.align([(["red", "dogs"], ["red", "dogs"]), (["house"] * 20, ["dog"])])
-    finally:
-        model.close()
-    assert first == {(0, 0), (1, 1)}
-    assert second == frozenset()
-    assert aligner.failed == 1

@@ -108,15 +108,6 @@ def test_concepts_with_known_counts_and_entropies(tmp_path: Path) -> None:
     assert [statistics[name] for name in ("with_two_variations", "with_entropy", "of_one_sense")] == [3, 2, 2]
 
 
-def test_entropy_over_all_translations_admits_more_concepts(tmp_path: Path) -> None:
-    """Over all links green has 0.693 nats, and at a minimum count of 49 it has two variations."""
-    settings = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.67))
-    over_all = ExtractionSettings(thresholds=Thresholds(min_count=49, min_entropy=0.69, entropy_over="all"))
-    first = {c["concept"] for c in run(tmp_path, settings=settings).facts["statistics"]["concepts"]}
-    second = {c["concept"] for c in run(tmp_path, settings=over_all).facts["statistics"]["concepts"]}
-    assert (first, second) == ({"house", "see", "green", "red"}, {"house", "see", "green"})
-
-
 def test_files_are_read_back(tmp_path: Path) -> None:
     """The suite reads back every written file with the same concepts, variations and labels."""
     extraction = run(tmp_path)
@@ -243,24 +234,6 @@ def test_polysemy_is_dropped(tmp_path: Path) -> None:
     off = run(tmp_path, PLANES, target=Tagger({}, {})).facts
     assert len(off["statistics"]["concepts"][0]["counts"]) == 3
     assert off["senses"] == "off"
-
-
-def test_verb_with_a_particle_is_another_word(tmp_path: Path) -> None:
-    """A verb with a particle does not count as the verb, unless compounds are kept."""
-    corpus = lines((60, "look # one", "ver # uno"), (60, "look # +up", "buscar # uno"))
-
-    class HeadFirst(Tagger):
-        """A tagger that makes the first word the head of the particle."""
-
-        def words(self, text: str) -> list[Word]:
-            parsed = super().words(text)
-            return [word._replace(head=1) if word.tag == "ADP" else word for word in parsed]
-
-    tagger = HeadFirst({"look": "VERB", "one": "NUM"})
-    with pytest.raises(UsageError, match="no concept: none of"):
-        run(tmp_path, corpus, source=tagger)
-    kept = run(tmp_path, corpus, source=tagger, settings=ExtractionSettings(Counting(compounds="keep")))
-    assert [c["concept"] for c in kept.facts["statistics"]["concepts"]] == ["look"]
 
 
 def test_notes_say_what_the_parsers_lack(tmp_path: Path) -> None:

@@ -471,16 +471,6 @@ def test_twenty_concepts_are_drawn() -> None:
     assert len(draws) == 4, "the pairs depend on both the seed and the concept"
 
 
-def test_every_concept_can_be_drawn() -> None:
-    """Each concept is drawn about equally often: with 300 seeds about 100 times."""
-    concepts = {f"c{n:02}": [60, 50] for n in range(30)}
-    times = dict.fromkeys(concepts, 0)
-    for seed in range(300):
-        for name in choose_concepts(concepts, Selection(concepts=10, seed=seed), language="xx"):
-            times[name] += 1
-    assert all(60 <= n <= 140 for n in times.values())
-
-
 @given(
     st.lists(st.sampled_from("abcd"), min_size=1, max_size=60),
     st.integers(2, 12),
