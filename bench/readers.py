@@ -535,7 +535,7 @@ def score(bench: Bench) -> None:
 
 
 def know_nothing(bench: Bench) -> None:
-    """Print the table of ``docs/report.md``: accuracy and warnings of the models in ``fixtures/degenerate.py``."""
+    """Print the table of ``bench/README.md``: accuracy and warnings of the models in ``fixtures/degenerate.py``."""
     from fixtures.degenerate import MODELS, headline_results
 
     file = ROOT / "fixtures" / "degenerate.py"
