@@ -196,17 +196,14 @@ class ClusterSample:
 
     @property
     def clusters(self) -> float:
-        """Number of clusters."""
         return math.fsum(self.counts)
 
     @property
     def items(self) -> float:
-        """Number of items."""
         return math.fsum(size * count for size, count in zip(self.sizes, self.counts, strict=True))
 
     @property
     def mean(self) -> float:
-        """The mean score per item."""
         total = math.fsum(total * count for total, count in zip(self.totals, self.counts, strict=True))
         return total / self.items
 

@@ -124,7 +124,6 @@ class Cutting:
     gold_cut: int
 
     def values(self) -> dict[str, float]:
-        """Return the numbers for a verdict."""
         return {name: float(number) for name, number in asdict(self).items()}
 
 

@@ -215,7 +215,6 @@ def _by_id(records: Iterable[VerdictRecord]) -> dict[str, list[VerdictRecord]]:
 
 
 def _error_shares(items: Mapping[str, Sequence[VerdictRecord]]) -> dict[str, float]:
-    """Return the share of each item's samples that are errors."""
     return {name: sum(r.status == "error" for r in rs) / len(rs) for name, rs in items.items()}
 
 

@@ -130,7 +130,6 @@ class Gate:
 
     @property
     def needs_baseline(self) -> bool:
-        """True if some rule compares with a baseline."""
         return any(rule.paired for rule in self.rules)
 
     def check_matches(self, places: Iterable[Placed]) -> None:

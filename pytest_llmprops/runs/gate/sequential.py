@@ -79,7 +79,6 @@ class Population:
 
     @property
     def clustered(self) -> bool:
-        """True if some cluster has more than one item."""
         return self.effective < self.items
 
     def without(self, lost: int) -> Population:

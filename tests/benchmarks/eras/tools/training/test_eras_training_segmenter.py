@@ -100,8 +100,8 @@ def test_saved_model_is_the_trained_one(trained: tuple[Path, Any]) -> None:
     assert segmented(model, texts) == alone
     known = {word for line in lines[:300] for word in line}
     scored = score_lines(model, lines[300:330], known=known, resamples=50)
-    assert scored.score.f1 == outcome.scores["f1"]
-    assert scored.f1_low < outcome.scores["f1"] < scored.f1_high
+    assert scored["f1"] == outcome.scores["f1"]
+    assert scored["f1_low"] < outcome.scores["f1"] < scored["f1_high"]
     # Full-width digits are cut like ASCII ones, and kept.
     wide, narrow = segmented(model, ["１９９８年的新年", "1998年的新年"])
     assert [len(word) for word in wide] == [len(word) for word in narrow]
@@ -131,7 +131,7 @@ def test_pretrained_base_learns(tmp_path: Path, crf: bool) -> None:
     ]
     assert architecture == ["BertCrfForTokenClassification" if crf else "BertForTokenClassification"]
     model = load_segmenter(tmp_path / "model")
-    assert score_lines(model, sentences(70)[64:], known=(), resamples=2).score.f1 == outcome.scores["f1"]
+    assert score_lines(model, sentences(70)[64:], known=(), resamples=2)["f1"] == outcome.scores["f1"]
     # A text that is longer than the model's 64 positions is divided.
     text = "学生的书。" * 20
     assert "".join(segmented(model, [text])[0]) == text
