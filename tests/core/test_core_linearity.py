@@ -9,7 +9,6 @@ from collections import Counter
 from functools import cache
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,9 +35,6 @@ from pytest_llmprops.core.linearity import (
     xnor,
 )
 from tests.support.linear_functions import (
-    distance,
-    distance_to_homomorphisms,
-    failure_rate,
     homomorphisms,
     is_linear_test,
 )
@@ -72,25 +68,6 @@ def test_failing_bits_are_what_makes_a_test_fail(case: tuple[int, ...]) -> None:
     assert failing_bits(complement(u, m), complement(v, m), complement(u ^ v, m), m) == 0
     assert failing_bits(u, v, passing ^ flip, m) == flip
     assert is_linear_test(u, v, passing ^ flip, m) == (flip == 0)
-
-
-@pytest.mark.simulation
-def test_theorem_holds_beyond_the_exact_distance() -> None:
-    """Up to 1/6, no function at distance epsilon or more fails less often than the bound at epsilon.
-
-    The functions: all from two bits to two bits, and every seventh from four bits to one bit.
-    """
-    cases = [(list(table), 2) for table in itertools.product(range(4), repeat=4)]
-    one_bit = [[(code >> x & 1) for x in range(16)] for code in range(0, 2**16, 7)]
-    rates = [(distance_to_homomorphisms(table, m), failure_rate(table, m)) for table, m in cases]
-    linear = [[(x & mask).bit_count() & 1 ^ 1 for x in range(16)] for mask in range(16)]
-    for table in one_bit:
-        failed = sum(table[x ^ y] ^ table[x] ^ table[y] ^ 1 for x in range(16) for y in range(16))
-        rates.append((min(distance(table, g) for g in linear), failed / 256))
-    for epsilon in (0.05, 0.1, 1 / 6):
-        far = [rate for far_by, rate in rates if far_by >= epsilon]
-        assert far
-        assert min(far) >= failure_bound(epsilon)
 
 
 def test_printed_bounds() -> None:
@@ -133,9 +110,6 @@ def test_draws_are_uniform_with_replacement() -> None:
 
 
 # Tests without replacement
-
-
-Array = npt.NDArray[np.int64]
 
 
 @cache

@@ -71,13 +71,6 @@ def test_variance_estimates_are_unbiased_with_unequal_numbers_of_samples() -> No
     assert totals == pytest.approx([0.1225, 0.125], abs=0.003)
 
 
-def test_identical_samples_have_no_variance_within_items() -> None:
-    """A deterministic model has all of its variance between items."""
-    variance = variance_of(items("111", "000", "111"))
-    assert variance is not None
-    assert variance == pytest.approx((1 / 3, 0.0))
-
-
 @pytest.mark.parametrize("samples", range(1, 7))
 def test_pass_at_k_is_the_share_of_subsets_with_a_correct_sample(samples: int) -> None:
     """The closed form equals counting all subsets of k samples."""

@@ -17,7 +17,6 @@ from pytest_llmprops.benchmarks.eras.implicit import (
     PairScores,
     Score,
     count,
-    gper,
     human_baseline,
     implicit_metrics,
     is_hit,
@@ -235,17 +234,6 @@ def test_human_row() -> None:
     assert HUMAN["pair_accuracy"] == 0.506
     with pytest.raises(ValueError, match="half of same"):
         human_baseline(0.2, 0.9)
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "necessity", "printed"),
-    [(41.7, 77.9, 45.4), (52.2, 79.6, 38.0), (43.8, 74.3, 41.8), (49.5, 71.3, 36.0), (59.8, 46.8, 18.8)],
-)
-def test_error_rate_of_table_2(accuracy: float, necessity: float, printed: float) -> None:
-    """The printed GPER follows from the printed accuracy and necessity."""
-    outcome = gper(accuracy / 100, necessity / 100)
-    assert outcome is not None
-    assert 100 * outcome == pytest.approx(printed, abs=0.06)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,8 @@ import csv
 import json
 import math
 import os
-import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,6 @@ from pytest_llmprops.benchmarks.eras.tools.training.segmenter import (
     segmented,
     train_segmenter,
 )
-from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.requests import Reply, Segment
 from pytest_llmprops.training.task import Settings
@@ -269,34 +266,6 @@ def toy_command(folder: Path, *more: object) -> list[str]:
 
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-
-
-def test_killed_process_continues(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """After SIGKILL, the same command continues from the last checkpoint; a torn checkpoint is not used."""
-    command = toy_command(
-        tmp_path, "--batch", 4, "--epochs", 10, "--evaluations", 10, "--patience", 0, "--learning-rate", 1e-3
-    )
-    out = tmp_path / "out"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest_llmprops.cli.main", *command],
-        env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    deadline = time.monotonic() + 200
-    while not list(out.glob("checkpoints/checkpoint-*/trainer_state.json")):
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    torn = out / "checkpoints" / "checkpoint-9999"
-    torn.mkdir()
-    (torn / "trainer_state.json").write_text('{"epoch": 1', encoding="utf-8")
-    assert main(command) == 0
-    said = capsys.readouterr().out
-    assert "continuing from step" in said
-    assert "9999" not in said
-    assert (out / "README.md").is_file()
-    assert not (out / "checkpoints").exists()
 
 
 @pytest.mark.skipif(not os.environ.get("LLMPROPS_SLOW"), reason="slow: set LLMPROPS_SLOW=1")

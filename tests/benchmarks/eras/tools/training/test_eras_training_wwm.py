@@ -7,7 +7,6 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from tests.support.training import (
     WORDS,
     lines_said,
     needs_train,
-    resumed,
     save_base,
     sentences,
     settings_of,
@@ -134,21 +132,6 @@ def test_result_is_a_base(tmp_path: Path) -> None:
         for name in ("AutoModelForSequenceClassification", "AutoModelForMaskedLM")
     )
     assert bool((first == second).all())
-
-
-@pytest.mark.simulation
-@needs_train
-def test_resumed_equals_uninterrupted(tmp_path: Path) -> None:
-    """A training that was stopped and continued has the weights of an uninterrupted one, with the same masks."""
-    from transformers import AutoModelForMaskedLM
-
-    def train(out: Path, say: Callable[[str], object]) -> Any:
-        train_wwm(options(tmp_path), SETTINGS, out, say=say)
-        return AutoModelForMaskedLM.from_pretrained(out).state_dict()
-
-    first, second, said = resumed(train, tmp_path, after=2)
-    assert "\ncontinuing from step" in said
-    assert all(bool((first[name] == second[name]).all()) for name in first)
 
 
 @needs_train
