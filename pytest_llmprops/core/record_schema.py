@@ -457,7 +457,8 @@ SUMMARY = Fields(
 METRIC = Fields(
     {
         **_all((*_GROUP, "group", "name", "direction"), _NAME),
-        **_all(("value", "n", "ci_low", "ci_high"), OrNull(_NUMBER)),
+        **_all(("value", "ci_low", "ci_high"), OrNull(_NUMBER)),
+        "n": OrNull(_COUNT),
     }
 )
 REMARK = Fields({**_all(("model", "benchmark"), _NAME), "text": _TEXT}, {"warning": _FLAG})
