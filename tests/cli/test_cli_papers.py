@@ -226,7 +226,7 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     assert len(folders) == 4
     assert text.count("llmprops plan: no call is made") == 4
     assert text.index("llmprops plan") < text.rindex("llmprops plan") < text.index("run record:")
-    mine = [line for line in text.splitlines() if line.startswith("fake-constant (yours)")]
+    mine = [line for line in text.splitlines() if line.startswith("fake-constant-text=A (yours)")]
     assert [line.split()[2] for line in mine] == ["50", "28", "14", "4"]
     assert "LLaMA 2 70B" in text
     assert "items of the source builtin; the paper's are the authors'." in text
@@ -235,7 +235,7 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     again = capfd.readouterr().out
     assert again.count("already measured:") == 4
     assert "llmprops plan" not in again
-    assert [line for line in again.splitlines() if line.startswith("fake-constant (yours)")] == mine
+    assert [line for line in again.splitlines() if line.startswith("fake-constant-text=A (yours)")] == mine
 
     out = tmp_path / "out"
     assert (
@@ -247,9 +247,11 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
         "table.md", "table.csv", "htest-grid.svg", "htest-grid.png", "htest-geometry.svg", "htest-geometry.png",
     }  # fmt: skip
     rows = cells((out / "table.csv").read_text("utf-8"))
-    assert [row[:2] for row in rows[-4:]] == [["fake-constant (yours)", k] for k in ("50", "28", "14", "4")]
+    assert [row[:2] for row in rows[-4:]] == [
+        ["fake-constant-text=A (yours)", k] for k in ("50", "28", "14", "4")
+    ]
     markdown = (out / "table.md").read_text("utf-8")
-    assert "| fake-constant (yours) | 50 |" in markdown
+    assert "| fake-constant-text=A (yours) | 50 |" in markdown
     assert "Task by number of examples" in markdown
     for run in map(read_run, folders):
         own = {result.task: result for result in papers.own_results(named("htest/table-6"), run)}
@@ -382,9 +384,8 @@ def test_figure_5_of_eras_is_one_command(
     assert "Accuracy on ChnSentiCorp" in svg
 
 
-def test_plan_only(capfd: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_only(capfd: Capture, tmp_path: Path) -> None:
     """`--llm-plan` prints the plan and measures nothing."""
-    monkeypatch.setattr(papers, "_pytest", IN_PROCESS_OF_ITS_OWN)
     assert main(["papers", "homophones/table-2", "--model", "fake:echo", "--llm-plan", *HTEST]) == 0
     assert capfd.readouterr().out.count("llmprops plan: no call is made") == 1
     assert not (tmp_path / "reports").exists()
@@ -420,6 +421,7 @@ def test_missing_key_stops_with_pytests_status(
     capfd: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Without the model's key, pytest's line and status are the command's, and nothing is measured."""
+    monkeypatch.setattr(papers, "_pytest", IN_PROCESS_OF_ITS_OWN)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert main(["papers", "htest/table-2", "--model", "gpt-4o", *HTEST]) == 4
     assert "OPENAI_API_KEY" in capfd.readouterr().err
