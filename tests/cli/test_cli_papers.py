@@ -286,9 +286,7 @@ OWN = {"accuracy", "accuracy_lower_bound", "unparsed_rate_lower_bound"}
 def test_every_htest_table_is_measured_and_resumed(
     table: PaperTable, capsys: Capture, tmp_path: Path
 ) -> None:
-    """Each command of the list measures what it says; repeated after errors, it measures these only; own figures are
-    in the paper's table or in the report's.
-    """
+    """Each command measures what it says; repeated after errors, it measures these only; own figures are shown."""
     (tmp_path / "a.py").write_text(FAILING, "utf-8")
     (tmp_path / "failing").touch()
     model = f"fake:call?file={tmp_path / 'a.py'}"
@@ -330,10 +328,7 @@ def test_every_htest_table_is_measured_and_resumed(
 
 
 def test_table_8_of_recorded_runs(capsys: Capture, tmp_path: Path) -> None:
-    """With runs of the base and a trained model, the table, its CSV and the figure have both and the paper's.
-
-    Figure 6 of H-TEST is this figure.
-    """
+    """With runs of the base and a trained model, the table, its CSV and Figure 6 have both and the paper's."""
     (tmp_path / "trained").mkdir()
     settings, options = {"seed": 3, "epochs": 2.0}, {"task": "rhyme", "items": 9}
     description = {"title": "t", "base": "org/base", "settings": settings, "options": options}

@@ -234,10 +234,7 @@ def test_one_function_has_its_own_bound() -> None:
 
 @pytest.mark.parametrize("tests", [(1, 2), (2, 2, 1), (3, 1, 0), (4, 4, 4)])
 def test_pooled_bound_holds_for_all_functions(tests: tuple[int, ...]) -> None:
-    """No choice of functions at a mean distance of epsilon or more passes all tests more often than stated.
-
-    Checked for all functions of three entities; at most small distances, some choice passes nearly as often.
-    """
+    """No functions of three entities at a mean distance of epsilon or more pass all tests more often than stated."""
     pooled = pooled_bound(Passed(3, n) for n in tests)
     chance = {(profile, n): passes(3, n, profile[1]) for profile in profiles(3) for n in tests}
     best: dict[int, float] = {}
@@ -252,10 +249,7 @@ def test_pooled_bound_holds_for_all_functions(tests: tuple[int, ...]) -> None:
 
 
 def test_pooled_bound_is_the_worst_distribution() -> None:
-    """The knapsack finds the worst distribution of distances over functions of different sizes, by enumeration.
-
-    If every function is known to be linear, no distance is left.
-    """
+    """The knapsack finds the worst distribution of distances, by enumeration; known linear functions have none."""
     known = pooled_bound([Passed(2, 1), Passed(3, 7, is_known=True)])
     assert (known.all_pass(0.01), pooled_bound([Passed(4, 35)]).all_pass(0.01)) == (0, 0)
     assert known.epsilon(0.05) <= 0.01

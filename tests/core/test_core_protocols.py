@@ -78,9 +78,7 @@ def test_override_has_the_type_of_its_field(field: str, text: str, value: object
     ],
 )
 def test_wrong_override_is_one_line_that_names_it(field: str, text: str, says: str) -> None:
-    """A value of the wrong type or an unknown field gives an error with the option as typed and the allowed
-    values.
-    """
+    """A value of the wrong type or an unknown field gives the option as typed and the allowed values."""
     with pytest.raises(UsageError) as caught:
         resolved(**{field: text})
     message = str(caught.value)

@@ -35,10 +35,7 @@ def with_errors(at: range, statuses: str = OLD) -> str:
 @pytest.mark.simulation
 @pytest.mark.parametrize("rule", [{"no_regression": True}, {"max_drop": 0.01}, {"min_accuracy": 0.873}])
 def test_errors_on_items_of_the_baseline_are_not_met(rule: dict[str, Any]) -> None:
-    """Ten errors on items that the baseline answers correctly may be ten losses, so the rule is open.
-
-    On items that the baseline fails, they can hide no loss.
-    """
+    """Errors on items that the baseline answers correctly may be losses; on items that it fails, they hide none."""
     gate = gate_of(rule)
     hiding = judged(gate, new(with_errors(range(10))), verdicts(OLD))
     assert (hiding.decision, hiding.passed) == ("inconclusive", False)

@@ -427,9 +427,7 @@ def test_the_full_tests_have_half_of_alpha() -> None:
 
 
 def test_run_that_ended_early_is_complete_for_its_own_gate_only() -> None:
-    """A run that its gate ended is complete only for that gate file and baseline. For any other it is
-    incomplete, and so is a run that was stopped while a rule was open.
-    """
+    """For another gate file or baseline, or with an open rule, a run that its gate ended is incomplete."""
     gate = gate_of({"max_drop": 0.3}, sequential=True)
     ours, theirs = verdicts("c" * 200, model="new"), verdicts("c" * 200)
     run = DrawnRun(gate, ours, theirs)
@@ -501,10 +499,7 @@ def with_easy_rules(kinds: str, easy: int) -> tuple[Any, Records, Records]:
 def test_rules_that_wait_count_in_the_correction_of_the_others(
     lost: int, gained: int, easy: int, fails: bool, drawn: int
 ) -> None:
-    """Holm's correction at alpha / 2 is for all rules of the gate, also for those whose items are not all drawn.
-
-    It is the same for a rule with one item left, whatever its answer.
-    """
+    """Holm's correction counts all rules of the gate, also those with items left, even if it is one."""
     level = ALPHA / 2 / (1 + easy)
     assert (mcnemar_drop(lost, gained + 1) <= level) == (mcnemar_drop(lost, gained) <= level) == fails
     gate, ours, theirs = with_easy_rules("l" * lost + "g" * gained + "b" * (600 - lost - gained), easy)

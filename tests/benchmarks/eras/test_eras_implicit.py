@@ -344,10 +344,7 @@ def letters(request: Request) -> Reply:
 
 
 def test_how_a_chat_model_is_scored(part: Any) -> None:
-    """Log probabilities of both answers give the score, otherwise a share of samples; the verdict says which.
-
-    Scores do not show the sentences, so the verdict has them as evidence, also if no reply could be read.
-    """
+    """Log probabilities or a share of samples give the score; the verdict says which, and has both sentences."""
     item = first(part, "implicit", "01")
     verdict = verdict_of(item, part.context, "chat", letters)
     assert verdict.status in ("correct", "wrong")

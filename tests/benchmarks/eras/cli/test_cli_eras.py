@@ -170,10 +170,7 @@ def save_masked_model(
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`generate eras --mlm hf:FOLDER` queries the model and compares its scores with the thresholds.
-
-    The pairs are a sample: they do not all have the first word that passes.
-    """
+    """`generate eras --mlm hf:FOLDER` compares scores with the thresholds, and draws a sample of what passes."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     paradigms, all_words = load_templates()

@@ -228,10 +228,7 @@ def test_options_that_cannot_be_used(tmp_path: Path) -> None:
 @pytest.mark.simulation
 @pytest.mark.parametrize("evaluation", [3, 5])
 def test_resumed_equals_uninterrupted(tmp_path: Path, evaluation: int) -> None:
-    """A training stopped within an epoch or between two has the same weights, steps and curve when it is continued.
-
-    Dropout is on, so that the state of the random numbers matters.
-    """
+    """A training stopped within an epoch or between two has the same weights, steps and curve, with dropout."""
     import torch
 
     task, settings = toy_task(tmp_path), settings_of(epochs=3, evaluations=9)

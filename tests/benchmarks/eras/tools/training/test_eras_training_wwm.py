@@ -55,10 +55,7 @@ def test_a_words_tokens_are_masked_together(rate: float) -> None:
 
 @pytest.mark.parametrize("whole_words", [True, False])
 def test_share_and_replacement_of_masked_tokens(whole_words: bool) -> None:
-    """About the share is chosen; of these, 80% are the mask, 10% random, 10% unchanged. Other tokens do not change.
-
-    The standard errors of the shares are below 0.5 points.
-    """
+    """Of the share that is chosen, 80% are the mask, 10% random, 10% unchanged (standard errors below 0.5 points)."""
     rows = masked_often(whole_words, 0.2)
     places = [(ids[k], labels[k], ROW.ids[k]) for ids, labels in rows for k in range(len(ids))]
     chosen = [(now, before) for now, label, before in places if label != IGNORED]
