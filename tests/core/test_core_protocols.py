@@ -136,12 +136,6 @@ def test_verdict_of_a_check() -> None:
     assert Verdict.check(False, expected="A", given="B", reason="because").reason == "because"
 
 
-@pytest.mark.parametrize("status", ["refused", "unparsed", "wrong"])
-def test_only_a_correct_verdict_is_true(status: Literal["refused", "unparsed", "wrong"]) -> None:
-    """A refused or unparsed verdict is false, like a wrong one."""
-    assert not Verdict(status)
-
-
 def test_record_of_a_case_without_verdict_is_an_error() -> None:
     """An error has no score, keeps its reason, and differs from every verdict."""
     item = Item("b/1", "t", "en", cluster="c")
