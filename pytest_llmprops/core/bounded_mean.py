@@ -58,12 +58,7 @@ _MOST_TIMES = 1024.0
 
 
 def mean_p_value(
-    totals: ArrayLike,
-    sizes: ArrayLike,
-    mean: float,
-    *,
-    least: float,
-    counts: ArrayLike = 1.0,
+    totals: ArrayLike, sizes: ArrayLike, mean: float, *, least: float, counts: ArrayLike = 1.0
 ) -> Floats:
     """Return Gaffke's p-value of "the mean per item is at most ``mean``"; a small one says that it is larger.
 

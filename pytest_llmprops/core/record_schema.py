@@ -407,10 +407,7 @@ class _Message(Shape):
 
 
 REQUEST = Fields(
-    {
-        "key": _NAME,
-        "request": Fields({}, {"messages": Several(_Message()), "text": _PROMPT}),
-    },
+    {"key": _NAME, "request": Fields({}, {"messages": Several(_Message()), "text": _PROMPT})},
     {
         **_all(("role", "kind", "via"), _NAME),
         # A server sends these. No limit is below that of its replies.
@@ -480,8 +477,7 @@ MODEL = Fields(
         "served_as": OrNull(Several(_REPLY)),
         "old_replies": OrNull(
             Fields(
-                {},
-                {**_all(("older_than_a_day", "before_list_change"), _COUNT), "oldest_seconds": _NUMBER},
+                {}, {**_all(("older_than_a_day", "before_list_change"), _COUNT), "oldest_seconds": _NUMBER}
             )
         ),
         "price": OrNull(Fields({**_all(("input", "output"), _NUMBER), "source": _NAME})),
@@ -560,13 +556,7 @@ RULE_PLAN = Fields(
     {"faults": Table(_NAMES), "pairs": OrNull(_COUNT), "pairs_effective": OrNull(_NUMBER)},
 )
 PLAN = Fields(
-    {},
-    {
-        **_all(("gate", "baseline"), _NAME),
-        "seed": _SEED,
-        "ended": _FLAG,
-        "rules": Table(RULE_PLAN),
-    },
+    {}, {**_all(("gate", "baseline"), _NAME), "seed": _SEED, "ended": _FLAG, "rules": Table(RULE_PLAN)}
 )
 
 #: the highest schema of a record; schema 1 can also be read

@@ -377,11 +377,7 @@ class Reply:
             "text": self.text,
             "finish_reason": self.finish_reason,
             "served_model": self.served_model,
-            "usage": [
-                self.usage.prompt_tokens,
-                self.usage.completion_tokens,
-                self.usage.reasoning_tokens,
-            ],
+            "usage": [self.usage.prompt_tokens, self.usage.completion_tokens, self.usage.reasoning_tokens],
             "seconds": self.seconds,
             "stored": self.stored,
         }

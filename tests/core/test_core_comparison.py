@@ -17,12 +17,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from pytest_llmprops.core import paired
 from pytest_llmprops.core.bounded_mean import mean_p_value
-from pytest_llmprops.core.comparison import (
-    UnchangedModel,
-    is_ruled_out,
-    judge,
-    judged_at,
-)
+from pytest_llmprops.core.comparison import UnchangedModel, is_ruled_out, judge, judged_at
 from pytest_llmprops.core.paired import (
     Pairs,
     count_sample,

@@ -34,10 +34,7 @@ from pytest_llmprops.core.linearity import (
     vectors_away,
     xnor,
 )
-from tests.support.linear_functions import (
-    homomorphisms,
-    is_linear_test,
-)
+from tests.support.linear_functions import homomorphisms, is_linear_test
 
 
 @st.composite

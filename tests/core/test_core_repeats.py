@@ -116,14 +116,8 @@ def test_repeat_metrics_leave_out_what_has_no_meaning() -> None:
 def test_the_mean_of_metrics_has_the_interval_of_one_repeat() -> None:
     """Values and limits are averaged; a value that one repeat lacks is left out; n does not grow."""
     place = ("t", "en", "builtin")
-    first = [
-        Metric(*place, "rate", 0.4, 10, "", 0.2, 0.6, "higher"),
-        Metric(*place, "odd", None, 0),
-    ]
-    second = [
-        Metric(*place, "rate", 0.6, 9, "", 0.3, 0.9, "higher"),
-        Metric(*place, "odd", 2.0, 3),
-    ]
+    first = [Metric(*place, "rate", 0.4, 10, "", 0.2, 0.6, "higher"), Metric(*place, "odd", None, 0)]
+    second = [Metric(*place, "rate", 0.6, 9, "", 0.3, 0.9, "higher"), Metric(*place, "odd", 2.0, 3)]
     rate, odd = mean_metrics([first, second])
     assert (rate.value, rate.n, rate.ci_low, rate.ci_high) == pytest.approx((0.5, 10, 0.25, 0.75))
     assert (odd.value, odd.n, odd.ci_low) == (2.0, 3, None)

@@ -346,9 +346,7 @@ def paradigm_scores(outcomes: Iterable[tuple[str, bool, bool]]) -> tuple[Paradig
 
 
 def accuracy_rows(
-    place: Place,
-    scores: Sequence[ParadigmScore],
-    facts: Mapping[str, ParadigmFacts],
+    place: Place, scores: Sequence[ParadigmScore], facts: Mapping[str, ParadigmFacts]
 ) -> list[Metric]:
     """Return test, control and pair accuracy and the difference as means over paradigms (Table 1).
 

@@ -328,11 +328,7 @@ def test_records_of_schema_1_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reports", "names"),
-    [
-        ("none", set()),
-        ("latest", {"steady-2", "close-1", "smoke-3"}),
-    ],
+    ("reports", "names"), [("none", set()), ("latest", {"steady-2", "close-1", "smoke-3"})]
 )
 def test_which_reports_are_included(reports: Any, names: set[str], few: Path, tmp_path: Path) -> None:
     """The reports of the runs that the leaderboard shows are included by default; none on request."""

@@ -17,15 +17,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
 from pytest_llmprops.benchmarks.eras.tools.training.wwm import Masking, WwmOptions, WwmTask, train_wwm
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.training.task import IGNORED, Row
-from tests.support.training import (
-    WORDS,
-    lines_said,
-    needs_train,
-    save_base,
-    sentences,
-    settings_of,
-    silent,
-)
+from tests.support.training import WORDS, lines_said, needs_train, save_base, sentences, settings_of, silent
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 #: Ten words: five of two tokens, then five of one; special tokens around them.
