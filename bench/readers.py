@@ -40,7 +40,7 @@ from pytest_llmprops.benchmarks.dtails.reading import (
 from pytest_llmprops.benchmarks.dtails.rejections import Variations
 from pytest_llmprops.benchmarks.dtails.rules import read_rules_reply
 from pytest_llmprops.benchmarks.eras.chat_sentiment import read_answer as read_sentiment
-from pytest_llmprops.benchmarks.eras.explicit import judge_words, read_segmentation
+from pytest_llmprops.benchmarks.eras.explicit import judge_site, read_segmentation
 from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
 from pytest_llmprops.benchmarks.homophones.reading import reading
 from pytest_llmprops.benchmarks.htest.benchmark import GEOMETRY, HTest
@@ -51,6 +51,7 @@ from pytest_llmprops.benchmarks.oracle.replies import read_answer, read_paraphra
 from pytest_llmprops.benchmarks.oracle.synonyms import counted, read_named
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.requests import Reply
+from pytest_llmprops.core.segmentation import boundaries
 from pytest_llmprops.core.strict_json import strict_json
 from pytest_llmprops.core.texts import unicode_words
 from pytest_llmprops.data.files import DataFolder, builtin_data
@@ -464,7 +465,8 @@ def scored_readers(published: Path | None = None) -> dict[str, tuple[Scored, Any
             return "unparsed"
         paradigm = paradigms[row["item"]]
         start = row["sentence"].index(paradigm.site)
-        return "correct" if judge_words(words, row["sentence"], start, paradigm.branching).right else "wrong"
+        edges = boundaries(words, row["sentence"])
+        return "correct" if judge_site(edges, start, paradigm.branching).right else "wrong"
 
     texts = {row["id"]: row["text"] for row in _rows("oracle/general.jsonl")}
 

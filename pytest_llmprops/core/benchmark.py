@@ -26,9 +26,7 @@ class Ask(TypingProtocol):
         ...
 
     @property
-    def roles(self) -> frozenset[str]:
-        """The roles that have a helper."""
-        ...
+    def roles(self) -> frozenset[str]: ...
 
     async def __call__(self, request: Request, role: str = "subject") -> Reply:
         """Send a request and return the reply.

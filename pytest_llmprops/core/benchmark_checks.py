@@ -33,15 +33,7 @@ _DIRECTION = re.compile(r"(higher|lower|none|target:[-+.\deE]+)\Z")
 #: the target of a metric in the class, where it may depend on the row
 _DECLARED = re.compile(_DIRECTION.pattern + r"|target:1/[a-z]\Z")
 _TEXTS = ("title", "about", "noun", "verb", "printed_task")
-_SETS = (
-    "controls",
-    "side_tasks",
-    "presentation",
-    "tasks_by_answer",
-    "kinds",
-    "roles",
-    "properties",
-)
+_SETS = ("controls", "side_tasks", "presentation", "tasks_by_answer", "kinds", "roles", "properties")
 _encode = json.JSONEncoder(allow_nan=False).encode
 
 

@@ -58,12 +58,7 @@ _MOST_TIMES = 1024.0
 
 
 def mean_p_value(
-    totals: ArrayLike,
-    sizes: ArrayLike,
-    mean: float,
-    *,
-    least: float,
-    counts: ArrayLike = 1.0,
+    totals: ArrayLike, sizes: ArrayLike, mean: float, *, least: float, counts: ArrayLike = 1.0
 ) -> Floats:
     """Return Gaffke's p-value of "the mean per item is at most ``mean``"; a small one says that it is larger.
 
@@ -196,17 +191,14 @@ class ClusterSample:
 
     @property
     def clusters(self) -> float:
-        """Number of clusters."""
         return math.fsum(self.counts)
 
     @property
     def items(self) -> float:
-        """Number of items."""
         return math.fsum(size * count for size, count in zip(self.sizes, self.counts, strict=True))
 
     @property
     def mean(self) -> float:
-        """The mean score per item."""
         total = math.fsum(total * count for total, count in zip(self.totals, self.counts, strict=True))
         return total / self.items
 

@@ -12,14 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pytest_llmprops.core.bounded_mean import ClusterSample, mean_p_value, smallest_factor
-from pytest_llmprops.core.paired import (
-    DropTest,
-    Pairs,
-    drop_interval,
-    drop_test,
-    mcnemar_drop,
-    sample_of,
-)
+from pytest_llmprops.core.paired import DropTest, Pairs, drop_interval, drop_test, mcnemar_drop, sample_of
 
 #: significance level of a drop, and of a gain: one-sided
 ALPHA = 0.05

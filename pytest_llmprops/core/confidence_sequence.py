@@ -37,11 +37,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
 #: no gambler stakes more than this share of the bet that could ruin them
 CAP = 0.75
@@ -105,8 +104,6 @@ def betting_bounds(
 def _checked(
     values: Sequence[float] | NDArray[np.float64], population: int, alpha: float
 ) -> NDArray[np.float64]:
-    import numpy as np
-
     drawn = np.asarray(values, dtype=np.float64)
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie between 0 and 1, not {alpha}")
@@ -144,8 +141,6 @@ class Bets:
 
         :raises ValueError: as :func:`betting_bounds`.
         """
-        import numpy as np
-
         drawn = _checked(values, population, alpha)
         earlier = np.arange(drawn.shape[-1], dtype=np.float64)
         left = population - earlier
@@ -162,8 +157,6 @@ class Bets:
         If the population's mean is ``mean`` or less, the capital ever reaches 1 / alpha with probability at most
         alpha. Where the draws already exclude ``mean``, the value has no meaning.
         """
-        import numpy as np
-
         # Below 0 only for means that the draws exclude, and by rounding.
         null = np.maximum((self.population * mean - self.before) / self.left, 1e-300)
         stakes = np.minimum(self.stakes, (CAP / null)[..., None, :])
@@ -177,8 +170,6 @@ class Bets:
 @lru_cache(maxsize=256)
 def _strength(population: int, alpha: float) -> NDArray[np.float64]:
     """Return the part of each gambler's bets that does not depend on the draws."""
-    import numpy as np
-
     last = max(FIRST_TARGET, 2.0 * population)
     steps = math.ceil(math.log(last / FIRST_TARGET, TARGET_RATIO))
     targets = np.geomspace(FIRST_TARGET, last, steps + 1)

@@ -96,7 +96,6 @@ class GateResult:
 
     @classmethod
     def from_json(cls, gate: Mapping[str, Any]) -> GateResult:
-        """Read ``gate`` of a checked ``run.json``."""
         rules = tuple(
             _read(RuleResult, {**rule, "checks": tuple(_read(Check, check) for check in rule["checks"])})
             for rule in gate.get("rules", ())
@@ -106,7 +105,6 @@ class GateResult:
         return _read(cls, {**gate, **texts, "rules": rules, "losses": losses})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the result as plain JSON."""
         return asdict(self)
 
 
@@ -126,7 +124,6 @@ class RulePlan:
     pairs_effective: float | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain JSON."""
         plan: dict[str, Any] = {"items": self.items, "effective": self.effective, "faults": dict(self.faults)}
         if self.pairs is not None:
             plan |= {"pairs": self.pairs, "pairs_effective": self.pairs_effective}
@@ -155,7 +152,6 @@ class SequentialPlan:
         return _read(cls, {**plan, "rules": rules})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the plan as plain JSON."""
         rules = {name: rule.to_json() for name, rule in self.rules.items()}
         return {
             "gate": self.gate, "baseline": self.baseline, "seed": self.seed, "ended": self.ended, "rules": rules,

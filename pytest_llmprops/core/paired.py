@@ -50,7 +50,6 @@ class Pairs:
 
     @property
     def n(self) -> int:
-        """Number of pairs."""
         return len(self.baseline)
 
     @property
@@ -75,7 +74,6 @@ class Pairs:
 
     @property
     def binary(self) -> bool:
-        """True if every score is 0 or 1."""
         return all(score in (0, 1) for score in (*self.baseline, *self.candidate))
 
     @property

@@ -86,11 +86,7 @@ class Protocol(Generic[S]):
 
 
 def resolve(
-    benchmark: str,
-    named: Mapping[str, NamedSettings[S]],
-    name: str,
-    overrides: Mapping[str, str],
-    seed: int,
+    benchmark: str, named: Mapping[str, NamedSettings[S]], name: str, overrides: Mapping[str, str], seed: int
 ) -> Protocol[S]:
     """Return the named protocol with ``--llm-set BENCHMARK.FIELD=VALUE`` applied.
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from pytest_llmprops.core.texts import one_line
 
@@ -43,41 +43,33 @@ DEEPEST = 100
 _NUMBERS, _LISTS, _SCALARS = (int, float), (list, tuple), frozenset((str, int, float, bool, type(None)))
 
 
-class Shape(Protocol):
-    """What a value may be."""
+def _not(what: str, place: str) -> str:
+    return f"has a '{one_line(place, 120)}' that is not {what}" if place else f"is not {what}"
 
-    @property
-    def what(self) -> str:
-        """The shape in words."""
+
+class Shape:
+    """What a value may be; ``what`` is the same in words."""
+
+    what: str
 
     def fits(self, value: Any) -> bool:
         """Return True if the value has this shape."""
+        raise NotImplementedError
 
     def problem(self, value: Any, place: str) -> str:
         """Return why a value that does not fit is wrong, as a phrase that names the field.
 
         :param place: where the value is; empty for a whole line.
         """
+        return _not(self.what, place)
 
     def schema(self) -> dict[str, Any]:
         """Return the shape as JSON Schema."""
-
-
-def _not(what: str, place: str) -> str:
-    return f"has a '{one_line(place, 120)}' that is not {what}" if place else f"is not {what}"
-
-
-class _Value:
-    """A value without members."""
-
-    what: str
-
-    def problem(self, value: Any, place: str) -> str:
-        return _not(self.what, place)
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
-class Text(_Value):
+class Text(Shape):
     """A string.
 
     :param most: number of characters. :param one_of: the only strings that are allowed; empty for any string.
@@ -88,7 +80,6 @@ class Text(_Value):
 
     @property
     def what(self) -> str:  # type: ignore[override]
-        """The shape in words."""
         return f"one of {', '.join(filter(None, self.one_of))}" if self.one_of else "a string"
 
     def fits(self, value: Any) -> bool:
@@ -104,7 +95,7 @@ class Text(_Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Whole(_Value):
+class Whole(Shape):
     """An integer."""
 
     least: int = 0
@@ -112,7 +103,6 @@ class Whole(_Value):
 
     @property
     def what(self) -> str:  # type: ignore[override]
-        """The shape in words."""
         return f"a whole number of at least {self.least} and at most {self.most:,}"
 
     def fits(self, value: Any) -> bool:
@@ -123,7 +113,7 @@ class Whole(_Value):
 
 
 @dataclass(frozen=True, slots=True)
-class Number(_Value):
+class Number(Shape):
     """A finite number. Python also counts true and false as numbers, and so do records."""
 
     least: float = -LARGEST
@@ -131,7 +121,6 @@ class Number(_Value):
 
     @property
     def what(self) -> str:  # type: ignore[override]
-        """The shape in words."""
         return f"a number from {self.least:g} to {self.most:g}"
 
     def fits(self, value: Any) -> bool:
@@ -142,7 +131,7 @@ class Number(_Value):
         return {"type": ["number", "boolean"], "minimum": self.least, "maximum": self.most}
 
 
-class Flag(_Value):
+class Flag(Shape):
     """True or false."""
 
     what = "true or false"
@@ -154,7 +143,7 @@ class Flag(_Value):
         return {"type": "boolean"}
 
 
-class Anything(_Value):
+class Anything(Shape):
     """Any JSON of at most :data:`DEEPEST` levels. Deeper values end in a RecursionError where they are written."""
 
     what = f"JSON of at most {DEEPEST} levels"
@@ -178,14 +167,13 @@ ANYTHING = Anything()
 
 
 @dataclass(frozen=True, slots=True)
-class OrNull:
+class OrNull(Shape):
     """A value, or null."""
 
     of: Shape
 
     @property
-    def what(self) -> str:
-        """The shape in words."""
+    def what(self) -> str:  # type: ignore[override]
         return f"{self.of.what}, or null"
 
     def fits(self, value: Any) -> bool:
@@ -200,7 +188,7 @@ class OrNull:
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class Several(Shape):
     """A list."""
 
     of: Shape
@@ -223,7 +211,7 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Table(Shape):
     """An object whose keys are names, with one shape for all values."""
 
     of: Shape
@@ -265,7 +253,7 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Fields:
+class Fields(Shape):
     """An object with known fields.
 
     :param optional: the fields that may be missing.
@@ -385,7 +373,7 @@ _REPLY = Text(REPLY)
 _SHORTENED = Fields({"prefix": _NAME, "rest": _REPLY})
 
 
-class _Prompt(_Value):
+class _Prompt(Shape):
     """A text, or a text that begins with a prefix of an earlier line."""
 
     what = "a string, or an object with the strings 'prefix' and 'rest'"
@@ -400,7 +388,7 @@ class _Prompt(_Value):
 _PROMPT = _Prompt()
 
 
-class _Message(_Value):
+class _Message(Shape):
     """A message of a chat: its role and its content."""
 
     what = "a pair of role and content"
@@ -419,10 +407,7 @@ class _Message(_Value):
 
 
 REQUEST = Fields(
-    {
-        "key": _NAME,
-        "request": Fields({}, {"messages": Several(_Message()), "text": _PROMPT}),
-    },
+    {"key": _NAME, "request": Fields({}, {"messages": Several(_Message()), "text": _PROMPT})},
     {
         **_all(("role", "kind", "via"), _NAME),
         # A server sends these. No limit is below that of its replies.
@@ -469,7 +454,8 @@ SUMMARY = Fields(
 METRIC = Fields(
     {
         **_all((*_GROUP, "group", "name", "direction"), _NAME),
-        **_all(("value", "n", "ci_low", "ci_high"), OrNull(_NUMBER)),
+        **_all(("value", "ci_low", "ci_high"), OrNull(_NUMBER)),
+        "n": OrNull(_COUNT),
     }
 )
 REMARK = Fields({**_all(("model", "benchmark"), _NAME), "text": _TEXT}, {"warning": _FLAG})
@@ -491,8 +477,7 @@ MODEL = Fields(
         "served_as": OrNull(Several(_REPLY)),
         "old_replies": OrNull(
             Fields(
-                {},
-                {**_all(("older_than_a_day", "before_list_change"), _COUNT), "oldest_seconds": _NUMBER},
+                {}, {**_all(("older_than_a_day", "before_list_change"), _COUNT), "oldest_seconds": _NUMBER}
             )
         ),
         "price": OrNull(Fields({**_all(("input", "output"), _NUMBER), "source": _NAME})),
@@ -571,13 +556,7 @@ RULE_PLAN = Fields(
     {"faults": Table(_NAMES), "pairs": OrNull(_COUNT), "pairs_effective": OrNull(_NUMBER)},
 )
 PLAN = Fields(
-    {},
-    {
-        **_all(("gate", "baseline"), _NAME),
-        "seed": _SEED,
-        "ended": _FLAG,
-        "rules": Table(RULE_PLAN),
-    },
+    {}, {**_all(("gate", "baseline"), _NAME), "seed": _SEED, "ended": _FLAG, "rules": Table(RULE_PLAN)}
 )
 
 #: the highest schema of a record; schema 1 can also be read

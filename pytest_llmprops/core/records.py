@@ -111,7 +111,6 @@ class VerdictRecord:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the line as plain JSON."""
         plain = {name: getattr(self, name) for name in self.__slots__}
         return plain | {
             "values": dict(self.values),
@@ -179,7 +178,6 @@ class _Row:
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Self:
-        """Read a row of a checked ``run.json``."""
         row = cls._completed(dict(row))
         return cls(**{f.name: row[f.name] for f in fields(cls)})
 
@@ -189,7 +187,6 @@ class _Row:
         return row
 
     def to_json(self) -> dict[str, Any]:
-        """Return the row as plain JSON."""
         return asdict(self)
 
 
@@ -236,7 +233,6 @@ class SummaryRow(_Row):
 
     @classmethod
     def _completed(cls, row: dict[str, Any]) -> dict[str, Any]:
-        """Return a row with the columns about clusters and samples that older records lack."""
         without = ("between_items", "within_items", "cluster_accuracy", "cluster_ci_low", "cluster_ci_high")
         items, errors = row["items"], row["errors"]
         return {**dict.fromkeys(without), "samples": items, "answered": items - errors, **row}
@@ -248,7 +244,6 @@ class SummaryRow(_Row):
 
     @property
     def group(self) -> Group:
-        """The group that the row counts."""
         return Group(self.model, self.benchmark, self.task, self.language, self.source)
 
     @property
@@ -376,7 +371,6 @@ class SearchRecord:
         return cls(**{name: line[name] for name in cls.__slots__})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the line as plain JSON."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 

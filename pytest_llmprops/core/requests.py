@@ -90,7 +90,6 @@ class Completion:
 
     @property
     def prompt(self) -> str:
-        """The text."""
         return self.text
 
 
@@ -258,7 +257,6 @@ def key_with(identity: str, request: Request) -> str:
 
 
 def _canonical_request(request: Request) -> str:
-    """Return the canonical JSON of a request, the same for all versions of this package."""
     if type(request) is Chat:
         # A third of the time of the encoder.
         try:
@@ -361,7 +359,6 @@ class Reply:
         )  # fmt: skip
 
     def to_text(self) -> str:
-        """Return :meth:`to_json` as JSON."""
         others = (self.value, self.logprobs, self.cost_usd)
         if others != (None, None, None) or self.deviations or self.via or self.reasoning:
             return encoded(self.to_json())
@@ -380,11 +377,7 @@ class Reply:
             "text": self.text,
             "finish_reason": self.finish_reason,
             "served_model": self.served_model,
-            "usage": [
-                self.usage.prompt_tokens,
-                self.usage.completion_tokens,
-                self.usage.reasoning_tokens,
-            ],
+            "usage": [self.usage.prompt_tokens, self.usage.completion_tokens, self.usage.reasoning_tokens],
             "seconds": self.seconds,
             "stored": self.stored,
         }

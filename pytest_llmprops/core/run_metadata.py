@@ -153,7 +153,6 @@ class ProtocolMetadata:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON."""
         return asdict(self) | {"assumed": list(self.assumed)}
 
 
@@ -208,7 +207,6 @@ class CallFacts(CallCounts):
         return cls(**{column.name: calls[column.name] for column in fields(cls) if column.name in calls})
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON."""
         counters = asdict(self)
         if self.in_process is None:
             del counters["in_process"], counters["in_process_seconds"]
@@ -339,7 +337,6 @@ class RunMetadata:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON."""
         written: dict[str, Any] = {name: _plain(getattr(self, name)) for name in _ORDER}
         for name in ("searches", "sequential", "gate", "promoted_from", "promoted_at", "selection", "files"):
             if value := getattr(self, name):

@@ -168,7 +168,6 @@ class Edits(ABC):
 
     @property
     def is_empty(self) -> bool:
-        """True if the item has no edits."""
         return all(choices == 1 for choices in self.size)
 
 
@@ -369,11 +368,9 @@ class EditedBenchmark(Benchmark):
         )
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
-        """Return the metrics of edits; see :func:`edit_metrics`."""
         return edit_metrics(records)
 
     def remarks(self, records: Sequence[VerdictRecord]) -> Iterable[str]:
-        """Return a remark on edits; see :func:`edit_remarks`."""
         return edit_remarks(records)
 
     def searches(self, item: Item, settings: Any, name: str) -> bool:

@@ -90,11 +90,6 @@ def _beta_cdf(x: float, a: float, b: float) -> float:
     return factor * fraction / a
 
 
-def binomial_standard_error(p: float, n: int) -> float:
-    """Return the standard error of a proportion, sqrt(p (1 - p) / n), as the homophone paper prints it (section 8)."""
-    return math.sqrt(p * (1 - p) / n)
-
-
 def mean_interval(
     scores: Sequence[float],
     clusters: Sequence[str],

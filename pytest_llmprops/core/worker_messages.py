@@ -135,7 +135,6 @@ class WorkerSetup:
     phases: PhasesRead = PhasesRead()
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
         return {
             "socket": self.socket,
             "in_process": list(self.in_process),
@@ -195,7 +194,6 @@ class CaseReport:
 
     @property
     def status(self) -> RecordStatus | None:
-        """The status of the case's verdict; None if the report has none."""
         if self.group is not None:
             return self.group.status
         return None if self.verdict is None else self.verdict.status
@@ -262,7 +260,6 @@ class CollectionMetadata:
     is_whole: bool = True
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
         plain = {f.name: getattr(self, f.name) for f in fields(self)}
         plain["benchmarks"] = {name: facts.to_json() for name, facts in self.benchmarks.items()}
         plain["protocols"] = {name: protocol.to_json() for name, protocol in self.protocols.items()}

@@ -206,7 +206,6 @@ def _title(contrast: Contrast) -> str:
 
 
 def _changes(contrast: Contrast) -> Table:
-    """Return the table of changes without empty columns."""
     one, other = contrast.baseline.letter, contrast.candidate.letter
     head = (
         "benchmark", "task", "lang", "source", "pairs", f"only {one}", f"only {other}", "errors", "lost",

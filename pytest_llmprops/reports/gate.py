@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.gate_results import GateResult, Loss
 from pytest_llmprops.core.numbers import cost, count, interval, p_value, percent, size_in_points
@@ -11,7 +12,9 @@ from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line, terminal_line
 from pytest_llmprops.reports.tables import aligned_table
 from pytest_llmprops.runs.gate.file import Gate
-from pytest_llmprops.runs.gate.forecast import DROPS, PASS_RATE, Forecast, Rates
+
+if TYPE_CHECKING:
+    from pytest_llmprops.runs.gate.forecast import Forecast, Rates
 
 MARKS = {"met": "✓", "failed": "✗", "inconclusive": "?", "invalid": "!"}
 #: limits of the line width
@@ -134,6 +137,8 @@ def forecast_lines(gate: Gate, plan: Forecast, facts: RunMetadata, width: int = 
 
     :param facts: those of the baseline, or empty ones without a baseline.
     """
+    from pytest_llmprops.runs.gate.forecast import DROPS
+
     head = ("rule", "items", "churn", *(_candidate(drop) for drop in DROPS))
     table = [head]
     for rule in plan.rules:
@@ -163,6 +168,8 @@ def forecast_lines(gate: Gate, plan: Forecast, facts: RunMetadata, width: int = 
 def _plan_notes(plan: Forecast, facts: RunMetadata) -> Iterator[str]:
     repeats = max((rule.repeats for rule in plan.rules), default=1)
     if plan.whole and plan.repeats != repeats:
+        from pytest_llmprops.runs.gate.forecast import PASS_RATE
+
         rate = f"an unchanged model passes in {plan.whole[0].passed:.0%} of runs"
         fix = f"with --llm-repeats {plan.repeats} in {PASS_RATE:.0%} or more"
         yield f"{rate}; {fix if plan.repeats else 'more repeats do not suffice'}"

@@ -74,7 +74,6 @@ def _shard(run: Run) -> Shard:
 
 
 def _in_order(runs: Sequence[Run]) -> list[Run]:
-    """Return the shards by number."""
     first: dict[Shard, Run] = {}
     for run in runs:
         shard = _shard(run)
@@ -209,7 +208,6 @@ def _facts(runs: Sequence[Run], records: Sequence[VerdictRecord]) -> tuple[RunMe
 
 
 def _records(runs: Sequence[Run]) -> list[VerdictRecord]:
-    """Return the verdicts of all shards, in the order of the suites."""
     groups: list[Group] = []
     for run in runs:
         place = 0

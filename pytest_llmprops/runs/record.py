@@ -323,7 +323,6 @@ class RunRecord:
         self.count += len(records)
 
     def _note(self, key: VerdictKey, line: bytes) -> None:
-        """Note a line that was written."""
         self._places.add(key, self._size)
         self._size += len(line)
         self._digest.update(line)
@@ -347,7 +346,6 @@ class RunRecord:
             draft.write_text(run_json(self.facts.to_json()), encoding="utf-8", errors="replace")
 
     def close(self) -> None:
-        """Close the files of a run that did not begin."""
         self._verdicts.close()
 
     def finish(self, facts: RunMetadata) -> None:

@@ -22,6 +22,7 @@ from pytest_llmprops.cli.main import main, parser
 from pytest_llmprops.data import published_results
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.published_results import PaperTable, find, load_tables
+from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import one_error, output
 from tests.support.fork_server import run_pytest
 from tests.support.records import recorded, verdicts
@@ -32,9 +33,23 @@ Capture = pytest.CaptureFixture[str]
 STORED = [table for table in load_tables() if table.stored]
 
 
+#: runs pytest in a new process
+IN_PROCESS_OF_ITS_OWN = vars(papers)["_pytest"]
+
+
+def forked(arguments: Sequence[str]) -> int:
+    """Run pytest in a copy of a process that has imported it, print its output, and return its status."""
+    environment = os.environ | {NEEDS_MODEL: "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    plugins = ("-pllmprops", "-pxdist")
+    code, text = run_pytest([*plugins, *arguments], root=ROOT, cwd=Path.cwd(), env=environment, timeout=120)
+    print(text)
+    return code
+
+
 @pytest.fixture(autouse=True)
 def _place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Print tables without wrapping, in an empty folder, without published data."""
+    """Print tables without wrapping, in an empty folder, without published data, with forks of pytest."""
+    monkeypatch.setattr(papers, "_pytest", forked)
     monkeypatch.setenv("COLUMNS", "1000")
     monkeypatch.delenv("LLMPROPS_DATA", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
@@ -200,15 +215,18 @@ HTEST = (
 
 
 def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
-    """The plan is printed before the runs; all k are measured; a repeated command and `--run` give the same table."""
-    words = ("papers", "htest/table-6", "--model", "fake:echo", *HTEST)
+    """The plan is printed before the runs; all k are measured; a repeated command and `--run` give the same table.
+
+    Own accuracies are the record's, and the average is the mean of the ten tasks, without Letter Geometry.
+    """
+    words = ("papers", "htest/table-6", "--model", "fake:constant?text=A", *HTEST)
     assert main(list(words)) == 0
     text = capfd.readouterr().out
     folders = sorted((tmp_path / "reports" / "runs").iterdir())
     assert len(folders) == 4
     assert text.count("llmprops plan: no call is made") == 4
     assert text.index("llmprops plan") < text.rindex("llmprops plan") < text.index("run record:")
-    mine = [line for line in text.splitlines() if line.startswith("fake-echo (yours)")]
+    mine = [line for line in text.splitlines() if line.startswith("fake-constant-text=A (yours)")]
     assert [line.split()[2] for line in mine] == ["50", "28", "14", "4"]
     assert "LLaMA 2 70B" in text
     assert "items of the source builtin; the paper's are the authors'." in text
@@ -217,7 +235,7 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
     again = capfd.readouterr().out
     assert again.count("already measured:") == 4
     assert "llmprops plan" not in again
-    assert [line for line in again.splitlines() if line.startswith("fake-echo (yours)")] == mine
+    assert [line for line in again.splitlines() if line.startswith("fake-constant-text=A (yours)")] == mine
 
     out = tmp_path / "out"
     assert (
@@ -229,10 +247,19 @@ def test_measure_resume_and_collect(capfd: Capture, tmp_path: Path) -> None:
         "table.md", "table.csv", "htest-grid.svg", "htest-grid.png", "htest-geometry.svg", "htest-geometry.png",
     }  # fmt: skip
     rows = cells((out / "table.csv").read_text("utf-8"))
-    assert [row[:2] for row in rows[-4:]] == [["fake-echo (yours)", k] for k in ("50", "28", "14", "4")]
+    assert [row[:2] for row in rows[-4:]] == [
+        ["fake-constant-text=A (yours)", k] for k in ("50", "28", "14", "4")
+    ]
     markdown = (out / "table.md").read_text("utf-8")
-    assert "| fake-echo (yours) | 50 |" in markdown
+    assert "| fake-constant-text=A (yours) | 50 |" in markdown
     assert "Task by number of examples" in markdown
+    for run in map(read_run, folders):
+        own = {result.task: result for result in papers.own_results(named("htest/table-6"), run)}
+        summary = {row.task: row.accuracy for row in run.facts.summary}
+        assert {task: r.value for task, r in own.items() if task != "average"} == summary
+        tasks = [value for task, value in summary.items() if task != "letter_geometry" and value is not None]
+        assert own["average"].value == pytest.approx(sum(tasks) / 10)
+        assert {r.k for r in own.values()} == {run.facts.protocols["htest"].settings["k"]}
 
 
 #: The model always says A. While a file is there, it fails on a part of the prompts.
@@ -255,25 +282,11 @@ SUITE_TABLES = [
 OWN = {"accuracy", "accuracy_lower_bound", "unparsed_rate_lower_bound"}
 
 
-def forked(arguments: Sequence[str]) -> int:
-    """Run pytest in a copy of a process that has imported it, print its output, and return its status."""
-    environment = os.environ | {NEEDS_MODEL: "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    plugins = ("-pllmprops", "-pxdist")
-    code, text = run_pytest([*plugins, *arguments], root=ROOT, cwd=Path.cwd(), env=environment, timeout=120)
-    print(text)
-    return code
-
-
 @pytest.mark.parametrize("table", SUITE_TABLES, ids=lambda table: table.id)
 def test_every_htest_table_is_measured_and_resumed(
-    table: PaperTable, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    table: PaperTable, capsys: Capture, tmp_path: Path
 ) -> None:
-    """Each command of the list measures what it says; repeated after errors, it measures these only; own figures are
-    in the paper's table or in the report's.
-    """
-    from pytest_llmprops.runs.reader import read_run
-
-    monkeypatch.setattr(papers, "_pytest", forked)
+    """Each command measures what it says; repeated after errors, it measures these only; own figures are shown."""
     (tmp_path / "a.py").write_text(FAILING, "utf-8")
     (tmp_path / "failing").touch()
     model = f"fake:call?file={tmp_path / 'a.py'}"
@@ -315,10 +328,7 @@ def test_every_htest_table_is_measured_and_resumed(
 
 
 def test_table_8_of_recorded_runs(capsys: Capture, tmp_path: Path) -> None:
-    """With runs of the base and a trained model, the table, its CSV and the figure have both and the paper's.
-
-    Figure 6 of H-TEST is this figure.
-    """
+    """With runs of the base and a trained model, the table, its CSV and Figure 6 have both and the paper's."""
     (tmp_path / "trained").mkdir()
     settings, options = {"seed": 3, "epochs": 2.0}, {"task": "rhyme", "items": 9}
     description = {"title": "t", "base": "org/base", "settings": settings, "options": options}
@@ -337,24 +347,6 @@ def test_table_8_of_recorded_runs(capsys: Capture, tmp_path: Path) -> None:
     assert (tmp_path / "out" / "figures" / "htest-fine-tuning.svg").is_file()
     output(capsys, "papers", "htest/figure-6", *words[2:], "--out", tmp_path / "plot")
     assert (tmp_path / "plot" / "figures" / "htest-fine-tuning.svg").is_file()
-
-
-def test_own_figures_are_those_of_the_record(capfd: Capture, tmp_path: Path) -> None:
-    """Own accuracies are the record's, and the average is the mean of the ten tasks, without Letter Geometry."""
-    from pytest_llmprops.runs.reader import read_run
-
-    words = ["papers", "htest/table-6", "--model", "fake:constant?text=A", *HTEST]
-    assert main(words) == 0
-    capfd.readouterr()
-    table = named("htest/table-6")
-    for folder in (tmp_path / "reports" / "runs").iterdir():
-        run = read_run(folder)
-        own = {result.task: result for result in papers.own_results(table, run)}
-        summary = {row.task: row.accuracy for row in run.facts.summary}
-        assert {task: r.value for task, r in own.items() if task != "average"} == summary
-        tasks = [value for task, value in summary.items() if task != "letter_geometry" and value is not None]
-        assert own["average"].value == pytest.approx(sum(tasks) / 10)
-        assert {r.k for r in own.values()} == {run.facts.protocols["htest"].settings["k"]}
 
 
 def test_report_table_is_shown_with_the_papers_rows(capfd: Capture) -> None:
@@ -424,6 +416,7 @@ def test_missing_key_stops_with_pytests_status(
     capfd: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Without the model's key, pytest's line and status are the command's, and nothing is measured."""
+    monkeypatch.setattr(papers, "_pytest", IN_PROCESS_OF_ITS_OWN)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert main(["papers", "htest/table-2", "--model", "gpt-4o", *HTEST]) == 4
     assert "OPENAI_API_KEY" in capfd.readouterr().err

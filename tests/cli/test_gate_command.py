@@ -98,20 +98,6 @@ def test_error_is_one_line(words: str, message: str, capsys: Capture) -> None:
     assert message in one_error(capsys, "gate", *words.split())
 
 
-def test_invalid_gate_fails(capsys: Capture) -> None:
-    """A rule that matches nothing, or items of another rule, makes the gate invalid."""
-    for text, message in [
-        ("[[rule]]\ntask = 'sub'\nmax_drop = 0.1\n", "INVALID: sub: matches nothing: task is one of add"),
-        (
-            "[[rule]]\ntask = 'add'\nmax_drop = 0.1\n[[rule]]\nlanguage = 'en'\nmax_drop = 0.1\n",
-            "are both about",
-        ),
-    ]:
-        Path("gate.toml").write_text(text)
-        assert gate("better") == 1
-        assert message in capsys.readouterr().out.splitlines()[0]
-
-
 # ---- a gate, `llmprops compare` and `llmprops report` draw the same conclusion from the same two runs
 
 #: the gate's decision and the report's words for each conclusion of ``llmprops compare``
@@ -129,8 +115,6 @@ REPORT = {
     [
         (7, 1, 100, "drop"),  # p = 0.035: significant one-sided at 0.05, not at 0.025
         (1, 7, 100, "gain"),
-        (6, 2, 100, "no clear difference"),
-        (2, 2, 200, "no clear difference"),
         (1, 0, 30, "no clear difference"),
         (2, 1, 30, "inconclusive"),
     ],

@@ -100,10 +100,7 @@ def test_several_samples_at_once() -> None:
 @pytest.mark.simulation
 @pytest.mark.parametrize("count", [5, 10, 20])
 def test_the_error_rate_holds_where_one_cluster_in_ten_fails(count: int) -> None:
-    """If clusters fail wholly with probability 0.1, at most 2.5% of samples have a lower limit above the mean.
-
-    The other clusters are nearly perfect, so that most samples show hardly any variance.
-    """
+    """If clusters fail wholly with probability 0.1, at most 2.5% of samples have a lower limit above the mean."""
     rng = np.random.default_rng(count)
     right = rng.binomial(20, np.where(rng.random((4000, count)) < 0.1, 0.0, 0.99))
     missed = int((mean_p_value(right, 20.0, 0.9 * 0.99, least=0) <= TAIL).sum())

@@ -17,12 +17,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from pytest_llmprops.core import paired
 from pytest_llmprops.core.bounded_mean import mean_p_value
-from pytest_llmprops.core.comparison import (
-    UnchangedModel,
-    is_ruled_out,
-    judge,
-    judged_at,
-)
+from pytest_llmprops.core.comparison import UnchangedModel, is_ruled_out, judge, judged_at
 from pytest_llmprops.core.paired import (
     Pairs,
     count_sample,
@@ -140,9 +135,7 @@ def _enumerated(sums: list[float]) -> float:
 @given(st.lists(st.integers(-6, 6).map(lambda d: d / 3), max_size=9))
 @settings(max_examples=50, deadline=None)
 def test_sign_flips_are_enumerated_exactly(sums: list[float]) -> None:
-    """With few clusters the p-value is the share of all sign patterns; clusters without a difference add
-    none.
-    """
+    """With few clusters the p-value is the share of all sign patterns; those without a difference add none."""
     assert sign_flip_drop(sums) == pytest.approx(_enumerated(sums))
 
 
@@ -186,9 +179,7 @@ def test_drop_interval_without_gains_is_clopper_and_pearsons() -> None:
 @example((0, 400, 400))
 @settings(max_examples=40, deadline=None)
 def test_drop_interval_contains_its_estimate(case: tuple[int, int, int]) -> None:
-    """The interval lies in [-1, 1], has a width, contains the observed drop, and mirrors when the models are
-    exchanged; a higher level contains a lower one.
-    """
+    """The interval lies in [-1, 1], contains the drop, mirrors for exchanged models, and widens with its level."""
     losses, gains, n = case
     low, high, _ = drop_interval(independent(losses, gains, n))
     assert -1 <= low < high <= 1
@@ -206,7 +197,7 @@ def _missed(losses: NDArray[np.int64], gains: NDArray[np.int64], n: int, drop: f
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize("n", [30, 42, 54, 137])
+@pytest.mark.parametrize("n", [42, 137])
 @pytest.mark.parametrize("drop", [0.05, 0.1])
 @pytest.mark.parametrize("gained", [0.0, 0.02, 0.06])
 def test_the_upper_limit_of_a_drop_holds(n: int, drop: float, gained: float) -> None:
@@ -315,10 +306,7 @@ def test_the_least_number_of_clusters(size: int, detect: float, fewest: int) -> 
 @pytest.mark.parametrize("n", [30, 54, 100])
 @pytest.mark.parametrize("gained", [0.0, 0.02, 0.06, 0.15])
 def test_a_drop_is_ruled_out_in_at_most_a_fifth_of_comparisons(n: int, gained: float) -> None:
-    """At a true drop of ``detect``, whatever the churn, the limit is at most ``detect`` with probability 20% or less.
-
-    The rates are exact, over all outcomes. They are not much lower, so that the rule can be met.
-    """
+    """At a true drop of ``detect``, the limit is at most ``detect`` with an exact probability of 5 to 20%."""
     for drop in (0.1, 0.2):
         assert 0.05 < _rate_of_met(n, drop, gained) <= 0.2
 

@@ -171,9 +171,7 @@ def test_bounds_equal_the_mean_after_all_draws(name: str) -> None:
 
 
 def test_contradicting_bounds_become_one_point() -> None:
-    """If the bounds cross, which is very unlikely, both become their midpoint, so that low <= high always
-    holds.
-    """
+    """If the bounds cross, which is very unlikely, both become their midpoint."""
     values = [1.0] * 20 + [0.0] * 40
     low = betting_bounds(values, 200, alpha=ALPHA / 2, side="lower").low
     high = betting_bounds(values, 200, alpha=ALPHA / 2, side="upper").high

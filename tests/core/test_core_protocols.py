@@ -78,9 +78,7 @@ def test_override_has_the_type_of_its_field(field: str, text: str, value: object
     ],
 )
 def test_wrong_override_is_one_line_that_names_it(field: str, text: str, says: str) -> None:
-    """A value of the wrong type or an unknown field gives an error with the option as typed and the allowed
-    values.
-    """
+    """A value of the wrong type or an unknown field gives the option as typed and the allowed values."""
     with pytest.raises(UsageError) as caught:
         resolved(**{field: text})
     message = str(caught.value)
@@ -138,12 +136,6 @@ def test_verdict_of_a_check() -> None:
     assert Verdict.check(False, expected="A", given="B", reason="because").reason == "because"
 
 
-@pytest.mark.parametrize("status", ["refused", "unparsed", "wrong"])
-def test_only_a_correct_verdict_is_true(status: Literal["refused", "unparsed", "wrong"]) -> None:
-    """A refused or unparsed verdict is false, like a wrong one."""
-    assert not Verdict(status)
-
-
 def test_record_of_a_case_without_verdict_is_an_error() -> None:
     """An error has no score, keeps its reason, and differs from every verdict."""
     item = Item("b/1", "t", "en", cluster="c")
@@ -151,12 +143,7 @@ def test_record_of_a_case_without_verdict_is_an_error() -> None:
     assert (broken.status, broken.score, broken.reason) == ("error", None, "status 500")
     verdict = Verdict("unparsed", "A", "", "empty", values={"x": 2.0})
     good = record_of(item, "bench", "m", verdict, requests=["k"], error="ignored", sample=3)
-    assert (good.status, good.score, good.reason, good.values) == (
-        "unparsed",
-        0.0,
-        "empty",
-        {"x": 2.0},
-    )
+    assert (good.status, good.score, good.reason, good.values) == ("unparsed", 0.0, "empty", {"x": 2.0})
     assert (good.cluster, good.requests, good.sample) == ("c", ("k",), 3)
     assert broken.to_json().keys() == good.to_json().keys()
 

@@ -71,13 +71,6 @@ def test_variance_estimates_are_unbiased_with_unequal_numbers_of_samples() -> No
     assert totals == pytest.approx([0.1225, 0.125], abs=0.003)
 
 
-def test_identical_samples_have_no_variance_within_items() -> None:
-    """A deterministic model has all of its variance between items."""
-    variance = variance_of(items("111", "000", "111"))
-    assert variance is not None
-    assert variance == pytest.approx((1 / 3, 0.0))
-
-
 @pytest.mark.parametrize("samples", range(1, 7))
 def test_pass_at_k_is_the_share_of_subsets_with_a_correct_sample(samples: int) -> None:
     """The closed form equals counting all subsets of k samples."""
@@ -123,14 +116,8 @@ def test_repeat_metrics_leave_out_what_has_no_meaning() -> None:
 def test_the_mean_of_metrics_has_the_interval_of_one_repeat() -> None:
     """Values and limits are averaged; a value that one repeat lacks is left out; n does not grow."""
     place = ("t", "en", "builtin")
-    first = [
-        Metric(*place, "rate", 0.4, 10, "", 0.2, 0.6, "higher"),
-        Metric(*place, "odd", None, 0),
-    ]
-    second = [
-        Metric(*place, "rate", 0.6, 9, "", 0.3, 0.9, "higher"),
-        Metric(*place, "odd", 2.0, 3),
-    ]
+    first = [Metric(*place, "rate", 0.4, 10, "", 0.2, 0.6, "higher"), Metric(*place, "odd", None, 0)]
+    second = [Metric(*place, "rate", 0.6, 9, "", 0.3, 0.9, "higher"), Metric(*place, "odd", 2.0, 3)]
     rate, odd = mean_metrics([first, second])
     assert (rate.value, rate.n, rate.ci_low, rate.ci_high) == pytest.approx((0.5, 10, 0.25, 0.75))
     assert (odd.value, odd.n, odd.ci_low) == (2.0, 3, None)

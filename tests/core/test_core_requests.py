@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from typing import Any
@@ -15,7 +14,6 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord, chat_line, line_of
 from pytest_llmprops.core.requests import (
-    KINDS,
     PLANNED,
     Chat,
     Completion,
@@ -39,39 +37,6 @@ from pytest_llmprops.core.requests import (
 from pytest_llmprops.core.strict_json import number, strict_json
 
 IDENTITY = {"backend": "b", "name": "m", "revision": "r"}
-#: one request of each kind, and a different value for every field
-VARIED: list[tuple[Request, dict[str, Any]]] = [
-    (
-        Chat.user("q"),
-        {
-            "messages": (Message("user", "p"),),
-            "temperature": 0.7,
-            "max_tokens": 5,
-            "stop": ("x",),
-            "logprobs": 3,
-            "sample": 1,
-            "extra": (("top_p", 0.5),),
-        },
-    ),
-    (
-        Completion("q"),
-        {
-            "text": "p",
-            "temperature": 0.7,
-            "max_tokens": 5,
-            "stop": ("x",),
-            "sample": 1,
-            "extra": (("top_p", 0.5),),
-        },
-    ),
-    (Likelihood("q", ("a", "b")), {"text": "p", "options": ("a",)}),
-    (Segment("q"), {"text": "p"}),
-    (Sentiment("q"), {"text": "p"}),
-    (Translate("q", "en", "zh"), {"text": "p", "source": "fr", "target": "de"}),
-    (FillMask("q"), {"text": "p", "candidates": ("a",)}),
-    (Embed("q"), {"text": "p", "tokens": True}),
-    (Parse("q"), {"text": "p", "language": "zh", "analysis": "dependency"}),
-]
 
 
 def _survives_json(value: str) -> bool:
@@ -150,37 +115,6 @@ REQUESTS: st.SearchStrategy[Request] = st.one_of(
     st.builds(Embed, TEXT, st.booleans()),
     st.builds(Parse, TEXT, TEXT, TEXT),
 )
-
-
-def test_every_kind_is_varied() -> None:
-    """The table above covers every kind and every field."""
-    assert tuple(request.kind for request, _ in VARIED) == KINDS
-    for request, others in VARIED:
-        assert {f.name for f in dataclasses.fields(request)} == set(others)
-
-
-@pytest.mark.parametrize(("request_", "others"), VARIED, ids=KINDS)
-def test_every_field_changes_the_key(request_: Request, others: dict[str, Any]) -> None:
-    """A request that differs in any one field has a different key."""
-    varied = [dataclasses.replace(request_, **{name: value}) for name, value in others.items()]
-    assert len({request_key(IDENTITY, r) for r in [request_, *varied]}) == len(others) + 1
-
-
-def test_kind_and_model_change_the_key() -> None:
-    """The same text as another kind of request, or for a different model, has a different key."""
-    kinds: list[Request] = [
-        Segment("q"),
-        Sentiment("q"),
-        FillMask("q"),
-        Embed("q"),
-        Parse("q"),
-        Chat.user("q"),
-        Completion("q"),
-        Likelihood("q", ()),
-    ]
-    assert len({request_key(IDENTITY, r) for r in kinds}) == len(kinds)
-    identities = [IDENTITY, {**IDENTITY, "revision": "s"}, {**IDENTITY, "base_url": "u"}, {"backend": "b"}]
-    assert len({request_key(i, kinds[0]) for i in identities}) == len(identities)
 
 
 @given(REQUESTS)

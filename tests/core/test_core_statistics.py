@@ -10,12 +10,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
 from pytest_llmprops.core.bounded_mean import ClusterSample
-from pytest_llmprops.core.statistics import (
-    binomial_standard_error,
-    check_level,
-    clopper_pearson,
-    mean_interval,
-)
+from pytest_llmprops.core.statistics import check_level, clopper_pearson, mean_interval
 
 
 @st.composite
@@ -73,15 +68,6 @@ def test_clopper_pearson_refuses_impossible_counts(successes: int, n: int) -> No
     """Impossible counts raise a ValueError that names them."""
     with pytest.raises(ValueError, match=f"clopper_pearson .* not {successes} of {n}"):
         clopper_pearson(successes, n)
-
-
-@pytest.mark.parametrize(
-    ("percent", "printed"),
-    [(28, 4.5), (63, 4.8), (60, 4.9), (90, 3.0), (82, 3.8), (50, 5.0), (62, 4.9), (83, 3.8)],
-)
-def test_standard_error_matches_the_homophone_paper(percent: int, printed: float) -> None:
-    """The standard errors match all determined cells of the paper's Table 2, with 100 questions each."""
-    assert round(100 * binomial_standard_error(percent / 100, 100), 1) == printed
 
 
 def test_mean_interval_of_fractional_scores() -> None:

@@ -198,9 +198,7 @@ def adder_except(run: Runner, name: str, *wrong: int) -> str:
 
 
 def test_a_large_report_opens_closed_and_can_be_opened(run: Runner, browser_page: Page) -> None:
-    """Above the limit the page shows closed groups. Three clicks lead to a failing case's prompt, and what was opened
-    stays open after a reload.
-    """
+    """Above the limit, groups are closed; three clicks lead to a prompt, and what was opened stays open."""
     command = allure()
     run.sums(site.OPEN + 1)
     run.write(

@@ -93,14 +93,6 @@ def test_every_table_shows_it(tmp_path: Path) -> None:
         assert "42.8" not in text, f"{name}: {text}"
 
 
-def test_equal_clusters_need_no_weights() -> None:
-    """With as many pairs in each paradigm, both means agree, and more pairs do not make the interval narrower."""
-    row, more = (row_of(pairs(MAXMATCH, left_pairs=n, right_pairs=n)) for n in (3, 30))
-    assert row.accuracy == pytest.approx(26 / 39)
-    assert row.cluster_accuracy == pytest.approx(26 / 39)
-    assert row.estimate == pytest.approx(more.estimate)
-
-
 def test_errors_leave_their_cluster() -> None:
     """A pair in error does not count in its paradigm; a paradigm of errors only does not count at all."""
     records = pairs(MAXMATCH, right_pairs=2)

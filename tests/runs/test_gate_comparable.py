@@ -170,9 +170,7 @@ def _records(task: str, letters: str) -> list[VerdictRecord]:
 
 @pytest.mark.parametrize("check", [{"min_accuracy": 0.4}, {"no_regression": True}, {"max_drop": 0.1}])
 def test_accuracy_rule_on_a_task_with_a_target_is_invalid(check: dict[str, Any]) -> None:
-    """Higher accuracy on eras implicit is not better, so an accuracy rule on it is invalid, even with a wide
-    pattern.
-    """
+    """Higher accuracy on eras implicit is not better, so a rule on it is invalid, even with a wide pattern."""
     records = _records("implicit", "cw" * 40)
     for place in ({"benchmark": "eras"}, {"task": "*"}):
         result = judged(gate_of({**place, **check}), records, records)

@@ -162,10 +162,7 @@ def test_a_drop_on_ten_items_is_inconclusive() -> None:
 
 
 def test_holm_over_rules() -> None:
-    """Two rules with p = 0.03 do not fail at 0.05, since Holm's method gives 0.06 for both; one such rule
-    alone fails. Next to a rule with p = 0.02 (adjusted to 0.04) it also fails, because Holm's method
-    rejects that rule first.
-    """
+    """Two rules with p = 0.03 (adjusted to 0.06) do not fail; one alone does, and also next to one with p = 0.02."""
     weak, strong = (14, 5), (13, 4)
     p, q = mcnemar_drop(*weak), mcnemar_drop(*strong)
     assert 0.025 < p < 0.05
@@ -191,10 +188,7 @@ def test_holm_over_rules() -> None:
 
 
 def test_max_drop_at_its_limits() -> None:
-    """max_drop passes if it reaches the interval's upper limit and fails below its lower limit.
-
-    Otherwise the check says with how many pairs an unchanged model passes, or with which margin.
-    """
+    """max_drop passes at the upper limit, fails below the lower one, and otherwise says what would let a model pass."""
     ours, theirs = paired_runs(80, 12, 4, 4)
     sample = count_sample(12, 4, 100)
     low, high = sample.lower_limit((1 - 0.95) / 2, least=-1), sample.upper_limit((1 - 0.95) / 2, most=1)

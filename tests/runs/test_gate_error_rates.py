@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import binom, binomtest, multinomial
+from scipy.stats import binom, binomtest
 
 from bench import gate_rates
 from bench.interval_methods import Counts, Flags, draw
@@ -13,8 +13,6 @@ from pytest_llmprops.core.paired import Pairs, drop_test
 from pytest_llmprops.runs.gate import checks
 from pytest_llmprops.runs.gate.checks import Answer
 from pytest_llmprops.runs.gate.file import Rule
-
-UPGRADES = 120
 
 
 def _pairs(lost: list[int], gained: list[int], size: int) -> Pairs:
@@ -47,62 +45,6 @@ def regression_verdict(detect: float, pairs: Pairs) -> str:
     """Return the gate's verdict on ``no_regression``."""
     rule = Rule("rule", {}, no_regression=True, detect=detect)
     return checks.no_regression(rule, pairs, drop_test(pairs), alpha=rule.alpha, tests=1).verdict
-
-
-def not_above(count: int, of: int, rate: float) -> None:
-    """Assert that ``count`` simulated acceptances are consistent with the stated rate."""
-    assert binomtest(count, of, rate, alternative="greater").pvalue > 0.01, f"{count} of {of}, stated {rate}"
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize(("n", "gained"), [(42, 0.0), (54, 0.0), (137, 0.0), (42, 0.02)])
-def test_max_drop_at_its_limit_is_exact(n: int, gained: float) -> None:
-    """At a true drop of exactly 10 points at most 2.5% of upgrades are accepted: over all likely outcomes."""
-    rate = 0.0
-    for losses in range(n + 1):
-        for gains in range(n + 1 - losses):
-            weight = multinomial.pmf(
-                [losses, gains, n - losses - gains], n, [0.1 + gained, gained, 0.9 - 2 * gained]
-            )
-            # Outcomes with a drop above the margin are never accepted.
-            if weight > 1e-4 and losses - gains <= 0.1 * n:
-                lost, won = (
-                    [1] * losses + [0] * (n - losses),
-                    [0] * losses + [1] * gains + [0] * (n - losses - gains),
-                )
-                if drop_verdict(0.1, _pairs(lost, won, 1)) == "met":
-                    rate += weight
-    assert rate <= 0.025
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("count", [5, 10])
-def test_min_accuracy_where_one_cluster_in_ten_fails(count: int) -> None:
-    """If clusters fail wholly with probability 0.1, min_accuracy at the true accuracy is met in at most 2.5%."""
-    rng = np.random.default_rng(count)
-    right = rng.binomial(20, np.where(rng.random((UPGRADES, count)) < 0.1, 0.0, 0.99))
-    met = sum(
-        accuracy_verdict(0.891, row, 20) == "met" for row in right.tolist() if sum(row) > 0.891 * 20 * count
-    )
-    not_above(met, UPGRADES, 0.025)
-
-
-@pytest.mark.simulation
-@pytest.mark.parametrize("count", [5, 6, 10, 12])
-def test_no_regression_where_one_cluster_in_ten_fails(count: int) -> None:
-    """At a true drop of ``detect``, with one cluster in ten lost, no_regression is met in at most 20%.
-
-    The other clusters lose and gain a few items, so that most samples show a small variance.
-    """
-    rng = np.random.default_rng(count)
-    failed = rng.random((UPGRADES, count)) < 0.1
-    lost = np.where(failed, 20, rng.binomial(20, 0.01, failed.shape))
-    gained = np.where(failed, 0, rng.binomial(20 - lost, 0.01))
-    met = sum(
-        regression_verdict(0.1, _pairs(*pair, 20)) == "met"
-        for pair in zip(lost.tolist(), gained.tolist(), strict=True)
-    )
-    not_above(met, UPGRADES, 0.2)
 
 
 def test_eight_clusters_are_too_few() -> None:

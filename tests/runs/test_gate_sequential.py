@@ -202,24 +202,6 @@ def test_what_is_settled_holds_for_every_completion(
     )
 
 
-@pytest.mark.simulation
-@pytest.mark.parametrize("kind", ["max_drop", "no_regression", "min_accuracy"])
-def test_early_verdict_is_never_reversed(kind: str) -> None:
-    """Bounds only narrow, so a later look never reverses an early verdict."""
-    keys = {"max_drop": 0.1, "no_regression": True, "min_accuracy": 0.6}
-    gate = gate_of({kind: keys[kind]}, sequential=True)
-    rng = random.Random(2)
-    early = 0
-    for n in range(12):
-        weights = ({"b": 90, "l": 2, "g": 3, "n": 5}, {"b": 40, "l": 30, "g": 5, "n": 25})[n % 2]
-        run = DrawnRun(gate, *pairs_as_runs(letters(rng, weights, 200)), seed=n)
-        seen = [run.after(drawn).rules[0].verdict for drawn in range(20, 200, 20)]
-        first = next((k for k, v in enumerate(seen) if v != "inconclusive"), len(seen))
-        assert len(set(seen[first:])) <= 1
-        early += first < len(seen) - 1
-    assert early >= 6
-
-
 # ---- error rates
 
 
@@ -327,22 +309,6 @@ def test_false_accepts_at_the_limit(
     not_above(count, rate)
 
 
-@pytest.mark.simulation
-@pytest.mark.timeout(300)
-def test_false_accepts_of_one_population_in_all_orders() -> None:
-    """If the drop on this fixed set of items is just above max_drop, at most alpha/2 of the drawing orders
-    accept early, and the full run never accepts.
-    """
-    rng = random.Random(25)
-    kinds = "l" * 17 + "g" * 4 + "b" * 90 + "n" * 9
-    gate = gate_of({"max_drop": 0.1}, sequential=True)
-    assert DrawnRun(gate, *pairs_as_runs(kinds)).after(120).decision != "pass"
-    # for the smaller rate
-    orders = 2 * SIMULATED
-    count = sum(DROP.accept(rng.sample(kinds, 120), 0.1) for _ in range(orders))
-    not_above(count, ALPHA / 2, orders)
-
-
 def calls(weights: Mapping[str, float], gate: Any, items: int, seed: int, *, block: int = 20) -> int:
     """Return the number of items measured until the gate was settled."""
     run = DrawnRun(gate, *pairs_as_runs(letters(random.Random(seed), weights, items)), seed=seed)
@@ -359,9 +325,9 @@ def calls(weights: Mapping[str, float], gate: Any, items: int, seed: int, *, blo
 def test_clear_cases_take_less_than_half_of_the_calls(
     keys: dict[str, Any], weights: Mapping[str, float]
 ) -> None:
-    """400 items that are clearly better or clearly worse need less than half of the calls (median of 15 upgrades)."""
+    """400 items that are clearly better or clearly worse need less than half of the calls (median of 5 upgrades)."""
     gate = gate_of(keys, sequential=True)
-    taken = [calls(weights, gate, 400, seed) for seed in range(15)]
+    taken = [calls(weights, gate, 400, seed) for seed in range(5)]
     assert statistics.median(taken) < 200
 
 
@@ -461,9 +427,7 @@ def test_the_full_tests_have_half_of_alpha() -> None:
 
 
 def test_run_that_ended_early_is_complete_for_its_own_gate_only() -> None:
-    """A run that its gate ended is complete only for that gate file and baseline. For any other it is
-    incomplete, and so is a run that was stopped while a rule was open.
-    """
+    """For another gate file or baseline, or with an open rule, a run that its gate ended is incomplete."""
     gate = gate_of({"max_drop": 0.3}, sequential=True)
     ours, theirs = verdicts("c" * 200, model="new"), verdicts("c" * 200)
     run = DrawnRun(gate, ours, theirs)
@@ -535,10 +499,7 @@ def with_easy_rules(kinds: str, easy: int) -> tuple[Any, Records, Records]:
 def test_rules_that_wait_count_in_the_correction_of_the_others(
     lost: int, gained: int, easy: int, fails: bool, drawn: int
 ) -> None:
-    """Holm's correction at alpha / 2 is for all rules of the gate, also for those whose items are not all drawn.
-
-    It is the same for a rule with one item left, whatever its answer.
-    """
+    """Holm's correction counts all rules of the gate, also those with items left, even if it is one."""
     level = ALPHA / 2 / (1 + easy)
     assert (mcnemar_drop(lost, gained + 1) <= level) == (mcnemar_drop(lost, gained) <= level) == fails
     gate, ours, theirs = with_easy_rules("l" * lost + "g" * gained + "b" * (600 - lost - gained), easy)

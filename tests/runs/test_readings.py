@@ -141,7 +141,7 @@ def test_the_interval_has_its_coverage() -> None:
         ("unparsed", "c", 60, 0.5),
     ]
     covered = trials = 0
-    for trial in range(300):
+    for trial in range(100):
         records, truth = [], {}
         for status, rule, size, misread in rules:
             for n in range(size):

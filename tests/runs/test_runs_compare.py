@@ -125,14 +125,6 @@ def test_changes_are_those_of_the_pairs(tmp_path: Path) -> None:
     assert result.conclusion == "inconclusive"
 
 
-def test_a_clear_drop_is_significant(tmp_path: Path) -> None:
-    """Ten losses without a gain are a significant drop."""
-    [contrast] = compare(
-        [run_of(tmp_path / "a", "c" * 20), run_of(tmp_path / "b", "w" * 10 + "c" * 10)]
-    ).contrasts
-    assert conclusion(contrast.changes[0]) == "drop"
-
-
 def test_each_task_and_all(tmp_path: Path) -> None:
     """Every task, language and source has a separate change, and one change covers all items."""
     rows = [verdict(f"{task}{n}", task=task) for task in ("one", "two") for n in range(2)]

@@ -202,9 +202,7 @@ def test_damaged_line_in_the_middle(line: str, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_verdict(changes: dict[str, Any], named: str, number: int, tmp_path: Path) -> None:
-    """A complete line that is not a valid verdict gives an error with the line and field, even at the end of
-    the file.
-    """
+    """A complete line that is not a valid verdict is named with its field, even at the end of the file."""
     folder = write_run(tmp_path, verdicts("cwc"))
     set_line(folder, number, json.dumps({**verdict().to_json(), **changes}))
     with pytest.raises(DataError) as caught:

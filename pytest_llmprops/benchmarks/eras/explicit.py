@@ -20,7 +20,7 @@ from typing import Literal
 
 from pytest_llmprops.benchmarks.eras.settings import EXPLICIT_TASK
 from pytest_llmprops.core.metrics import Metric, Place
-from pytest_llmprops.core.segmentation import boundaries, with_whitespace
+from pytest_llmprops.core.segmentation import with_whitespace
 from pytest_llmprops.core.statistics import mean_interval
 
 Branching = Literal["left", "right"]
@@ -79,14 +79,6 @@ RUN_RANGE = (0.5, 0.8)
 def is_degenerate(words: int, characters: int) -> bool:
     """Return True if a sentence has fewer or more words than any segmenter gives."""
     return not SENTENCE_RANGE[0] * characters <= words <= SENTENCE_RANGE[1] * characters
-
-
-def judge_words(words: Sequence[str], text: str, start: int, branching: Branching) -> SiteOutcome:
-    """Judge one site of a segmented sentence.
-
-    :raises BackendError: if the words do not join to exactly ``text``.
-    """
-    return judge_site(boundaries(words, text), start, branching)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,9 +346,7 @@ def paradigm_scores(outcomes: Iterable[tuple[str, bool, bool]]) -> tuple[Paradig
 
 
 def accuracy_rows(
-    place: Place,
-    scores: Sequence[ParadigmScore],
-    facts: Mapping[str, ParadigmFacts],
+    place: Place, scores: Sequence[ParadigmScore], facts: Mapping[str, ParadigmFacts]
 ) -> list[Metric]:
     """Return test, control and pair accuracy and the difference as means over paradigms (Table 1).
 

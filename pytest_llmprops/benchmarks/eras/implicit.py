@@ -204,7 +204,6 @@ class Counts:
 
     @property
     def gper(self) -> float | None:
-        """Return the garden path error rate; see :func:`gper`."""
         return gper(self.accuracy, self.necessity)
 
 

@@ -124,7 +124,6 @@ class Cutting:
     gold_cut: int
 
     def values(self) -> dict[str, float]:
-        """Return the numbers for a verdict."""
         return {name: float(number) for name, number in asdict(self).items()}
 
 
@@ -262,9 +261,7 @@ LONGEST_SENT_BACK = 1_000
 async def segmented(text: str, ask: Ask, settings: ErasSettings) -> ChatAnswer:
     """Ask a chat model to segment a sentence, and ask again once if the reply cannot be read."""
     request = Chat.user(
-        explicit.PROMPT.format(text=text),
-        temperature=settings.temperature,
-        max_tokens=settings.max_tokens,
+        explicit.PROMPT.format(text=text), temperature=settings.temperature, max_tokens=settings.max_tokens
     )
     first = ChatAnswer(reply := await ask(request), read_segmentation(reply.text, text), retried=False)
     # Few replies need a second question, so a plan does not count it.

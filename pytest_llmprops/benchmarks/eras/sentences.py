@@ -263,9 +263,7 @@ class _Prefix:
 
 
 def _sampled(
-    sizes: Sequence[int],
-    passing: Callable[[tuple[str, ...]], Sequence[str]],
-    randrange: Callable[[int], int],
+    sizes: Sequence[int], passing: Callable[[tuple[str, ...]], Sequence[str]], randrange: Callable[[int], int]
 ) -> Iterator[tuple[str, ...]]:
     """Yield all fillings that pass, in uniformly random order, and ask for the passing words only when needed.
 

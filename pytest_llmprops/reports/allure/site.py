@@ -347,11 +347,7 @@ def config(results: Path, site: Path, history: Path | None) -> dict[str, Any]:
         "output": str(site),
         "plugins": {
             "awesome": {
-                "options": {
-                    "groupBy": tree,
-                    "defaultSortBy": "status,asc",
-                    "stepTreeExpansion": "expanded",
-                }
+                "options": {"groupBy": tree, "defaultSortBy": "status,asc", "stepTreeExpansion": "expanded"}
             },
             "agent": {"enabled": False},
         },

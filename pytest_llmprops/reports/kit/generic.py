@@ -11,13 +11,7 @@ from pytest_llmprops.core.contracts import fault_text
 from pytest_llmprops.core.errors import LLMPropsError, UsageError
 from pytest_llmprops.core.metrics import Place
 from pytest_llmprops.core.numbers import counted, ruled_out
-from pytest_llmprops.core.records import (
-    MetricRow,
-    SearchCounts,
-    SearchRecord,
-    SummaryRow,
-    VerdictRecord,
-)
+from pytest_llmprops.core.records import MetricRow, SearchCounts, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.data.published_results import ranked
 from pytest_llmprops.reports.columns import columns_of

@@ -43,7 +43,6 @@ class SiteFiles:
             raise UsageError(f"--out {self.out / path}: {error.strerror}") from None
 
     def has(self, path: str) -> bool:
-        """Return True if a file exists."""
         return (self.out / path).is_file()
 
     def put(self, path: str, content: bytes) -> Path:

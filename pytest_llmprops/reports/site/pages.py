@@ -178,7 +178,6 @@ def _items(content: Content) -> dict[str, Any]:
 
 
 def _run_of_history(run: SiteRun, report: str) -> list[Any]:
-    """Return id, date, report, models, and whether its report names benchmark and source in the address of an item."""
     assert run.facts is not None
     rows = run.facts.summary
     several = len({row.benchmark for row in rows}) > 1 or len({row.source for row in rows}) > 1

@@ -78,7 +78,6 @@ class Guard:
         self.address_once = f"http://127.0.0.1:{port}/{self._once}/"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -81,7 +81,6 @@ class Watch:
         return Changes(changed, gone)
 
     def _row(self, run: Listed, follower: Follower | None) -> Row:
-        """Return the row of a run; that of a finished run is made once."""
         shares = self._shares_of(run)
         if follower is not None or run.facts is None:
             return row_of(run, follower, shares, self._clock())
@@ -91,7 +90,6 @@ class Watch:
         return made[2]
 
     def _follower(self, run: Listed) -> Follower | None:
-        """Return the follower of a run that has not finished, or that finished while it was followed."""
         if run.facts is None:
             return None
         began = f"{run.facts.run_id} {run.facts.started} {run.facts.expected}"

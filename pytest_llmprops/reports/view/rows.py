@@ -138,7 +138,6 @@ def row_of(run: Listed, follower: Follower | None, shares: Mapping[Part, Share],
 
 
 def _state(state: str, facts: RunMetadata) -> str:
-    """Return ``running``, ``killed``, ``complete``, ``stopped early`` or ``incomplete``."""
     if state == "being written":
         return "running"
     if facts.finished is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
+from pytest_llmprops.core.comparison import ALPHA, PASS_RATE, UnchangedModel, judge
 from pytest_llmprops.core.gate_results import Check, CheckVerdict, Loss
 from pytest_llmprops.core.numbers import (
     counted,
@@ -17,13 +18,10 @@ from pytest_llmprops.core.numbers import (
     with_interval,
 )
 from pytest_llmprops.core.numbers import interval as interval_shown
+from pytest_llmprops.core.paired import DropTest, Pairs, drop_interval, drop_test, holm, sample_of
 from pytest_llmprops.core.records import MetricRow
 from pytest_llmprops.core.statistics import Interval, mean_interval
 from pytest_llmprops.runs.gate.file import Each, Rule, wrong_side
-
-if TYPE_CHECKING:
-    from pytest_llmprops.core.comparison import UnchangedModel
-    from pytest_llmprops.core.paired import DropTest, Pairs
 
 
 class Answer(NamedTuple):
@@ -153,9 +151,6 @@ def no_regression(
     :param tests: the number of tests that the correction is for.
     :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
-    from pytest_llmprops.core.comparison import UnchangedModel, judge
-    from pytest_llmprops.core.paired import drop_interval, sample_of
-
     interval = drop_interval(pairs, 1 - rule.alpha)
     result = judge(pairs, alpha=alpha, detect=rule.detect, level=1 - rule.alpha, test=test)
     corrected = f", Holm over {tests} rules" if tests > 1 else ""
@@ -196,8 +191,6 @@ def _drop(rule: Rule, pairs: Pairs, interval: Interval) -> str:
 
 def _pass_advice(model: UnchangedModel, key: str, limit: float, pairs: Pairs, spare: int | None) -> str:
     """Return what would let an unchanged model pass: more pairs, or another value of the rule's ``key``."""
-    from pytest_llmprops.core.comparison import PASS_RATE
-
     times = model.times_to_pass(limit)
     if times is not None and (spare is None or math.ceil(pairs.n * times) <= pairs.n + spare):
         needed = _amount(times, pairs.noun, pairs.n, pairs.clusters)
@@ -225,9 +218,6 @@ def max_drop(rule: Rule, pairs: Pairs, *, spare: int | None = None) -> Check:
 
     :param spare: number of items of the benchmark that were not measured; None if it is unknown.
     """
-    from pytest_llmprops.core.comparison import UnchangedModel
-    from pytest_llmprops.core.paired import drop_interval, sample_of
-
     assert rule.max_drop is not None
     interval = drop_interval(pairs, 1 - rule.alpha)
     verdict = ranked(-interval.high, -interval.low, at_least=-rule.max_drop)
@@ -303,8 +293,6 @@ def collapse_required(rule: Rule) -> str:
 
 def member_tests(members: Mapping[Member, Pairs]) -> dict[Member, float]:
     """Return the p-value of a drop of each member, before any correction."""
-    from pytest_llmprops.core.paired import drop_test
-
     return {m: drop_test(pairs).p if pairs.drop > 0 else 1.0 for m, pairs in members.items()}
 
 
@@ -313,8 +301,6 @@ def no_collapse(rule: Rule, members: Mapping[Member, Pairs], p_values: Mapping[M
 
     :param p_values: corrected for all tests of all such rules.
     """
-    from pytest_llmprops.core.paired import drop_interval
-
     required = collapse_required(rule)
     if not members:
         none = f"no {rule.each} has five independent pairs"
@@ -338,9 +324,6 @@ def losses(families: Sequence[Mapping[Member, Pairs]], titles: Callable[[str], s
     Each family gets an equal part of 0.05, so that hundreds of clusters do not hide the drop of a task; Holm's
     correction is over its members.
     """
-    from pytest_llmprops.core.comparison import ALPHA
-    from pytest_llmprops.core.paired import drop_interval, holm
-
     families = [family for family in families if family]
     lost = []
     for family in families:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from pytest_llmprops.core.gate_results import SequentialPlan
 from pytest_llmprops.core.items import cluster_means
 from pytest_llmprops.core.numbers import count
+from pytest_llmprops.core.paired import Pairs
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.runs.benchmark_metadata import (
@@ -30,10 +30,6 @@ from pytest_llmprops.runs.gate.sequential import (
     draw_key,
 )
 from pytest_llmprops.runs.pairs import Pair, pair_records, score_pairs, with_tasks_of
-
-if TYPE_CHECKING:
-    from pytest_llmprops.core.paired import Pairs
-
 
 #: With fewer independent pairs, the p-value of a drop is above 0.05.
 FEWEST = 5
@@ -215,7 +211,6 @@ def _by_id(records: Iterable[VerdictRecord]) -> dict[str, list[VerdictRecord]]:
 
 
 def _error_shares(items: Mapping[str, Sequence[VerdictRecord]]) -> dict[str, float]:
-    """Return the share of each item's samples that are errors."""
     return {name: sum(r.status == "error" for r in rs) / len(rs) for name, rs in items.items()}
 
 
@@ -313,8 +308,6 @@ def members(pairs: Iterable[Pair], kinds: Iterable[Each], is_weighted: IsWeighte
 
     :param is_weighted: whether each cluster of a benchmark counts once.
     """
-    from pytest_llmprops.core.paired import Pairs
-
     groups: dict[Member, list[Pair]] = {}
     for pair in pairs:
         names = {"task": pair.key.task, "language": pair.key.language, "cluster": pair.cluster}

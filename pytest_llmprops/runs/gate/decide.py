@@ -19,6 +19,7 @@ from pytest_llmprops.core.gate_results import (
 )
 from pytest_llmprops.core.items import PlacedItem
 from pytest_llmprops.core.numbers import percent
+from pytest_llmprops.core.paired import drop_test, holm
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import NOT_MEASURED, RunMetadata
 from pytest_llmprops.core.texts import first_names
@@ -518,8 +519,6 @@ def _add_regression_checks(
     gate: Gate, rules: Sequence[RuleData], checks_of_rules: list[list[Check]], tests: int
 ) -> None:
     """Add the checks of all complete ``no_regression`` rules; Holm's correction needs every p-value."""
-    from pytest_llmprops.core.paired import drop_test, holm
-
     tested = [
         (data, checks, drop_test(data.comparison))
         for data, checks in zip(rules, checks_of_rules, strict=True)
@@ -541,8 +540,6 @@ def _add_regression_checks(
 
 def _add_collapse_checks(rules: Sequence[RuleData], checks_of_rules: list[list[Check]]) -> None:
     """Add the checks of all complete ``no_collapse`` rules; Holm's correction is over all of their members."""
-    from pytest_llmprops.core.paired import holm
-
     tested = [
         (data.rule, checks, data.members)
         for data, checks in zip(rules, checks_of_rules, strict=True)

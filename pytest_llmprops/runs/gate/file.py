@@ -130,7 +130,6 @@ class Gate:
 
     @property
     def needs_baseline(self) -> bool:
-        """True if some rule compares with a baseline."""
         return any(rule.paired for rule in self.rules)
 
     def check_matches(self, places: Iterable[Placed]) -> None:
@@ -221,35 +220,21 @@ def _there(rule: Rule, places: Sequence[ItemPlace]) -> str:
     return "there are " + ", ".join("/".join(p[:4]) for p in places[:12]) + more
 
 
-def _share(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError("must be a fraction from 0 to 1")
-    return float(value)
+def _number_that(problem: str, fits: Callable[[float], bool]) -> Callable[[Any], float]:
+    def parse(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not fits(value):
+            raise ValueError(f"must be {problem}")
+        return float(value)
+
+    return parse
 
 
-def _inner_share(value: Any) -> float:
-    if not 0 < _share(value) < 1:
-        raise ValueError("must be a fraction above 0 and below 1")
-    return float(value)
-
-
-def _error_rate(value: Any) -> float:
-    # A test that rejects equally good models in half of all runs says nothing.
-    if not 0 < _share(value) < 0.5:
-        raise ValueError("must be a fraction above 0 and below 0.5; 0.05 is usual")
-    return float(value)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("must be a number")
-    return float(value)
-
-
-def _distance(value: Any) -> float:
-    if _number(value) < 0:
-        raise ValueError("must be a number of at least 0")
-    return float(value)
+_share = _number_that("a fraction from 0 to 1", lambda value: 0 <= value <= 1)
+_inner_share = _number_that("a fraction above 0 and below 1", lambda value: 0 < value < 1)
+# A test that rejects equally good models in half of all runs says nothing.
+_error_rate = _number_that("a fraction above 0 and below 0.5; 0.05 is usual", lambda value: 0 < value < 0.5)
+_number = _number_that("a number", math.isfinite)
+_distance = _number_that("a number of at least 0", lambda value: 0 <= value < math.inf)
 
 
 def _count(value: Any) -> int:

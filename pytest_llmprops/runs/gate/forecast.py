@@ -6,25 +6,29 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
 
 from pytest_llmprops.benchmark_registry import find_benchmark, registrations
 from pytest_llmprops.core.benchmark_checks import loaded, prepared
+from pytest_llmprops.core.bounded_mean import mean_p_value
+from pytest_llmprops.core.comparison import CONFIDENCE
 from pytest_llmprops.core.items import ItemPlace, PlacedItem
+from pytest_llmprops.core.paired import mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.run_metadata import RunMetadata
+from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.runs.gate.data import FEWEST, PairingRules
 from pytest_llmprops.runs.gate.decide import impossible_rules
 from pytest_llmprops.runs.gate.file import Gate, Rule, on_headline_tasks
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Flags = NDArray[np.bool_]
-    Units = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Units = NDArray[np.int64]
 
 #: true drops of the simulated candidates
 DROPS = (0.0, 0.02, 0.05, 0.10)
@@ -161,8 +165,6 @@ def rule_items(
 
     :param churn: used if the items have one sample. :param repeats: samples per item, if not those of the records.
     """
-    import numpy as np
-
     samples: dict[tuple[str, ...], list[PlacedItem]] = {}
     for r in records:
         samples.setdefault((r.benchmark, r.cluster, r.task, r.language, r.source, r.id), []).append(r)
@@ -186,8 +188,6 @@ def rule_items(
 
 def _simulate(gate: Gate, items: Mapping[str, RuleItems], drop: float) -> dict[str, tuple[Flags, Flags]]:
     """Return the rules that can be simulated: name -> whether each candidate fails, and whether it meets the rule."""
-    import numpy as np
-
     decided = {}
     for number, rule in enumerate(gate.rules):
         own = items[rule.name]
@@ -206,10 +206,6 @@ def _simulate(gate: Gate, items: Mapping[str, RuleItems], drop: float) -> dict[s
 
 def decide_rule(gate: Gate, rule: Rule, items: RuleItems, drops: Floats) -> tuple[Flags, Flags]:
     """Return whether each candidate fails the rule, and whether it meets it."""
-    import numpy as np
-
-    from pytest_llmprops.core.comparison import CONFIDENCE
-
     failed, met = np.zeros(len(drops), dtype=bool), np.ones(len(drops), dtype=bool)
     totals = _totals(drops, items.units, items.scale)
     if rule.no_regression:
@@ -234,8 +230,6 @@ def candidate_drops(rng: np.random.Generator, items: RuleItems, drop: float, can
     An item is lost in all its samples with the probability ``drop``, which varies between clusters (beta distribution).
     Otherwise each sample is lost, or gained, with the probability of the churn.
     """
-    import numpy as np
-
     shape, lose = (candidates, len(items.places)), np.full((1, 1), drop)
     if drop and len(items.sizes) < len(items.places):
         scale = (1 - CORRELATION) / CORRELATION
@@ -249,18 +243,12 @@ def candidate_drops(rng: np.random.Generator, items: RuleItems, drop: float, can
 
 def _totals(drops: Floats, units: Units, scale: Floats) -> Floats:
     """Return the sum of the drops of each unit; ``units`` are sorted."""
-    import numpy as np
-
     starts = np.flatnonzero(np.diff(units, prepend=-1))
     return np.asarray(np.add.reduceat(drops * scale, starts, axis=1))
 
 
 def _p_below(totals: Floats, sizes: Floats, limit: float) -> Floats:
     """Return the p-values of "the drop is at least ``limit``"."""
-    import numpy as np
-
-    from pytest_llmprops.core.bounded_mean import mean_p_value
-
     # Equal units are counted: a row has thousands of units of a few kinds.
     kinds, where = np.unique(np.round(totals, 9) + 1j * sizes, return_inverse=True)
     flat = where.reshape(totals.shape) + np.arange(len(totals))[:, None] * len(kinds)
@@ -270,11 +258,6 @@ def _p_below(totals: Floats, sizes: Floats, limit: float) -> Floats:
 
 def _p_of_drop(totals: Floats, sizes: Floats) -> Floats:
     """Return the p-values of the test of a drop; of many clusters by the normal approximation of sign flips."""
-    import numpy as np
-    from scipy.stats import norm
-
-    from pytest_llmprops.core.paired import mcnemar_drop
-
     if (sizes == 1).all() and np.isin(totals, (-1.0, 0.0, 1.0)).all():
         return np.asarray(mcnemar_drop((totals > 0).sum(axis=1), (totals < 0).sum(axis=1)))
     if totals.shape[1] <= 12:
@@ -286,8 +269,6 @@ def _p_of_drop(totals: Floats, sizes: Floats) -> Floats:
 
 def _collapsed(rule: Rule, items: RuleItems, drops: Floats) -> Flags:
     """Return whether a member of the rule drops significantly (Holm's first step over the members)."""
-    import numpy as np
-
     names = [(p.benchmark, getattr(p, rule.each or "task")) for p in items.places]
     p_values = []
     for name in dict.fromkeys(names):
@@ -308,10 +289,6 @@ def _accuracy(rule: Rule, items: RuleItems, totals: Floats) -> tuple[Flags, Flag
 
     Its interval is as wide as that of an accuracy with as many units.
     """
-    import numpy as np
-
-    from pytest_llmprops.core.statistics import clopper_pearson
-
     assert rule.min_accuracy is not None
     value = np.clip(items.accuracy - totals.sum(axis=1) / items.sizes.sum(), 0, 1)
     if rule.basis == "point":
@@ -328,7 +305,5 @@ def _rates(failed: Flags, met: Flags) -> Rates:
 
 
 def _whole(decided: Iterable[tuple[Flags, Flags]]) -> Rates:
-    import numpy as np
-
     failed, met = zip(*decided, strict=True)
     return _rates(np.any(failed, axis=0), np.all(met, axis=0))

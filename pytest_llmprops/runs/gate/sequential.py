@@ -7,11 +7,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from pytest_llmprops.core.comparison import is_ruled_out
 from pytest_llmprops.core.gate_results import Check, CheckVerdict, RulePlan, SequentialPlan
 from pytest_llmprops.core.items import Placed, PlacedItem
 from pytest_llmprops.core.numbers import interval, percent
+from pytest_llmprops.core.paired import Pairs, count_sample, mcnemar_drop
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.statistics import clopper_pearson
 from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer
@@ -26,10 +28,6 @@ from pytest_llmprops.runs.gate.checks import (
 )
 from pytest_llmprops.runs.gate.file import Gate, Rule
 from pytest_llmprops.runs.pairs import with_tasks_of
-
-if TYPE_CHECKING:
-    from pytest_llmprops.core.paired import Pairs
-
 
 # Checks of a sequential gate: what a part of the items says about the decision of the full run.
 #
@@ -79,7 +77,6 @@ class Population:
 
     @property
     def clustered(self) -> bool:
-        """True if some cluster has more than one item."""
         return self.effective < self.items
 
     def without(self, lost: int) -> Population:
@@ -185,9 +182,6 @@ def no_regression(
     p-value of sign flips is at most Hoeffding's exp(-D² / 2V) (*JASA* 58, 1963), where D is the sum of the differences
     and V the sum of squared cluster sums. There is no lower bound, so only the full run can meet such a rule.
     """
-    from pytest_llmprops.core.comparison import is_ruled_out
-    from pytest_llmprops.core.paired import count_sample, mcnemar_drop
-
     bounds, n = PairBounds.of(pairs, population, error_rate), population.items
     verdict: CheckVerdict = "inconclusive"
     if population.clustered or not pairs.binary:
@@ -216,8 +210,6 @@ def max_drop(rule: Rule, pairs: Pairs, population: Population, error_rate: float
     The upper limit of the drop rises with the losses and falls with the gains. At a given drop, it rises with the
     number of discordant pairs. So it is largest at the largest drop with the most discordant pairs.
     """
-    from pytest_llmprops.core.paired import count_sample
-
     assert rule.max_drop is not None
     bounds, n, tail = PairBounds.of(pairs, population, error_rate), population.effective, rule.alpha / 2
     verdict: CheckVerdict = "inconclusive"

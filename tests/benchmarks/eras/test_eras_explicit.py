@@ -16,7 +16,7 @@ from pytest_llmprops.benchmarks.eras.explicit import (
     ParadigmFacts,
     accuracy_rows,
     is_degenerate,
-    judge_words,
+    judge_site,
     paradigm_scores,
     read_segmentation,
     retry_prompt,
@@ -28,6 +28,7 @@ from pytest_llmprops.core.errors import BackendError, DataError
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.requests import Chat, Reply, Request, Segment
+from pytest_llmprops.core.segmentation import boundaries
 from pytest_llmprops.core.statistics import mean_interval
 from pytest_llmprops.core.verdicts import Verdict, record_of
 from tests.support.eras_cases import BENCHMARK, chat, cut, cutter, first, measured, quick, verdict_of
@@ -46,8 +47,8 @@ def test_rule_follows_the_papers_sentence() -> None:
                 words[place : place + 2] = ["".join(words[place : place + 2])]
         for start in range(3):
             first, second = marks[start], marks[start + 1]
-            left = judge_words(words, text, start, "left")
-            right = judge_words(words, text, start, "right")
+            left = judge_site(boundaries(words, text), start, "left")
+            right = judge_site(boundaries(words, text), start, "right")
             assert left.right is not (first and not second)
             assert right.right is not (second and not first)
             assert (left.canary == "token") == (text[start + 1 : start + 3] in words)
@@ -64,8 +65,8 @@ def test_rule_on_figure_3() -> None:
         ("学生 留 心机动 的 书", "swallowed", "none"),
         ("学生留心 机动 的 书", "none", "swallowed"),
     ):
-        assert judge_words(segmented.split(), TEXT, 2, "left").canary == left
-        assert judge_words(segmented.split(), TEXT, 2, "right").canary == right
+        assert judge_site(boundaries(segmented.split(), TEXT), 2, "left").canary == left
+        assert judge_site(boundaries(segmented.split(), TEXT), 2, "right").canary == right
 
 
 WORDS = ("学生", "留心", "机动", "的", "书")

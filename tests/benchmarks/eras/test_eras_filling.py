@@ -114,10 +114,7 @@ def test_model_choice_by_hand() -> None:
 
 
 def test_the_best_candidate_is_the_best_of_its_length() -> None:
-    """By ratio, a word is compared with the best word of as many characters, as in the authors' code.
-
-    Longer words have less context to predict, so that by one common best all words of another length would fail.
-    """
+    """By ratio, a word is compared with the best word of as many characters, because longer ones have less context."""
     table = {"天": 0.02, "地": 0.01, "天地": 2e-5, "地人": 1.6e-5, "人人": 1e-5}
 
     def score(text: str, candidates: Sequence[str]) -> list[float]:
@@ -153,10 +150,7 @@ def many_words() -> dict[str, list[str]]:
 
 
 def test_a_sample_is_spread_over_all_passing_fillings() -> None:
-    """A sample is not the beginning of the product: few pairs have several words in the first slot.
-
-    Another seed gives another sample, and the same seed the same one.
-    """
+    """A sample is not the beginning of the product, and depends on the seed only."""
     frame, words = paradigm("{one}买{site}的{two}和{six}。"), many_words()
 
     def equal(text: str, candidates: Sequence[str]) -> list[float]:

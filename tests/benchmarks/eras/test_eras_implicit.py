@@ -17,7 +17,6 @@ from pytest_llmprops.benchmarks.eras.implicit import (
     PairScores,
     Score,
     count,
-    gper,
     human_baseline,
     implicit_metrics,
     is_hit,
@@ -238,17 +237,6 @@ def test_human_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "necessity", "printed"),
-    [(41.7, 77.9, 45.4), (52.2, 79.6, 38.0), (43.8, 74.3, 41.8), (49.5, 71.3, 36.0), (59.8, 46.8, 18.8)],
-)
-def test_error_rate_of_table_2(accuracy: float, necessity: float, printed: float) -> None:
-    """The printed GPER follows from the printed accuracy and necessity."""
-    outcome = gper(accuracy / 100, necessity / 100)
-    assert outcome is not None
-    assert 100 * outcome == pytest.approx(printed, abs=0.06)
-
-
-@pytest.mark.parametrize(
     ("sentiment", "values", "correct", "error", "hit"),
     [
         ("+/-", (0.2, 0.8, 0.5, 0.6), 0, 1, 1),  # 0.6 falls to 0.1
@@ -356,10 +344,7 @@ def letters(request: Request) -> Reply:
 
 
 def test_how_a_chat_model_is_scored(part: Any) -> None:
-    """Log probabilities of both answers give the score, otherwise a share of samples; the verdict says which.
-
-    Scores do not show the sentences, so the verdict has them as evidence, also if no reply could be read.
-    """
+    """Log probabilities or a share of samples give the score; the verdict says which, and has both sentences."""
     item = first(part, "implicit", "01")
     verdict = verdict_of(item, part.context, "chat", letters)
     assert verdict.status in ("correct", "wrong")

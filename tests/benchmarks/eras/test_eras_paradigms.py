@@ -335,10 +335,7 @@ def published() -> tuple[Paradigm, ...]:
 
 
 def test_builtin_sites_are_the_published_ones(published: tuple[Paradigm, ...]) -> None:
-    """The built-in frames have the published sites, control sites and branchings, but different frames.
-
-    The published control site of 34 fits the published frame only.
-    """
+    """Built-in frames have the published sites and branchings; the control site of 34 fits the published frame only."""
     facts, own = (
         [(p.id, p.site, p.control_site, p.branching, p.sentiment) for p in some if p.id != "34"]
         for some in (published, paradigms())

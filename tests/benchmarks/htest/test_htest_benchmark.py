@@ -9,12 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_llmprops.benchmarks.htest.benchmark import (
-    TASKS,
-    HTest,
-    HTestSettings,
-    continuation,
-)
+from pytest_llmprops.benchmarks.htest.benchmark import TASKS, HTest, HTestSettings, continuation
 from pytest_llmprops.core.benchmark import Loaded
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import resolve

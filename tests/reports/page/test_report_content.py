@@ -418,9 +418,7 @@ def test_a_request_without_messages_is_shown_as_data(tmp_path: Path) -> None:
 
 
 def test_calls_of_an_item_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An item with many calls shows the first ones, helpers' calls last, up to a limit, and says how many are
-    left out.
-    """
+    """An item with many calls shows the first ones, helpers' calls last, and says how many are left out."""
     roles = ["subject", "reader", "subject", "reader", "subject", "subject"]
     calls = [exchange(f"k{n}", f"p{n}", f"r{n}", role=role) for n, role in enumerate(roles)]
     few = verdict("add", 1, requests=["k0"])

@@ -68,9 +68,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def test_files_of_a_report(htest: Path, tmp_path: Path) -> None:
-    """The report has a page, a Markdown file, and each figure as SVG and PNG; Markdown links only to existing
-    figures.
-    """
+    """The report has a page, a Markdown file that links only to existing figures, and each figure as SVG and PNG."""
     out = tmp_path / "out"
     written = write_report([htest], out)
     figures = {path for path in written if path.parent.name == "figures"}

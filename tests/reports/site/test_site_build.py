@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import importlib.util
 import json
 import re
@@ -17,7 +18,8 @@ import pytest
 
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.data.whole_files import replacing
-from pytest_llmprops.reports.site import contributions, files
+from pytest_llmprops.reports.page.build import run_pages
+from pytest_llmprops.reports.site import build, contributions, files
 from pytest_llmprops.reports.site.build import Reports, write_site
 from pytest_llmprops.runs.catalog import promote
 from pytest_llmprops.runs.integrity import run_json
@@ -155,6 +157,8 @@ def test_a_build_that_is_killed_leaves_a_whole_site(
     few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a kill before any file, every page is complete and names only files that exist; the next build finishes."""
+    # A report takes longer than everything else.
+    monkeypatch.setattr(build, "run_pages", functools.cache(run_pages))
     old = tmp_path / "old"
     write_site([few], old)
     record(few / "steady-9", 40, answers("steady", 0.2, 11, items=20))
@@ -324,11 +328,7 @@ def test_records_of_schema_1_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reports", "names"),
-    [
-        ("none", set()),
-        ("latest", {"steady-2", "close-1", "smoke-3"}),
-    ],
+    ("reports", "names"), [("none", set()), ("latest", {"steady-2", "close-1", "smoke-3"})]
 )
 def test_which_reports_are_included(reports: Any, names: set[str], few: Path, tmp_path: Path) -> None:
     """The reports of the runs that the leaderboard shows are included by default; none on request."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_llmprops.benchmarks.eras.cli.train import add_train
 from pytest_llmprops.cli.kit import Groups, add_seed_and_out, subcommands, wrote
+from pytest_llmprops.core.errors import BackendError, LLMPropsError, UsageError
 from pytest_llmprops.runs.export import write_whole
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ def _generate(options: argparse.Namespace) -> int:
         pairs = make_pairs(paradigms, words, seed=options.seed, pairs=options.pairs, total=options.total)
         facts |= {"seed": options.seed, "pairs": options.pairs, "total": options.total}
         return wrote(write_set(options.out, pairs, paradigms, source=facts))
-    from pytest_llmprops.core.errors import BackendError, UsageError
     from pytest_llmprops.models.base import BackendOptions
     from pytest_llmprops.models.registry import find_backend, parse_spec
 
@@ -135,8 +135,6 @@ def _test_files() -> list[Path]:
 
     :raises UsageError: if there is none.
     """
-    from pytest_llmprops.core.errors import UsageError
-
     data = os.environ.get("LLMPROPS_DATA", "")
     names = ("asap/test.csv", "chnsenticorp/test.tsv")
     files = [path for name in names if (path := Path(data) / "training" / name).is_file()]
@@ -168,7 +166,6 @@ def _measured(
     :param text: its specification. :param label: its name in the rows; that of the specification if empty.
     """
     from pytest_llmprops.benchmarks.eras.tools.sentiment_files import sentiment_accuracy
-    from pytest_llmprops.core.errors import LLMPropsError, UsageError
     from pytest_llmprops.models.registry import find_backend, parse_spec
 
     spec = parse_spec(text, base_url=base_url)
@@ -248,7 +245,6 @@ async def _scores(
     texts: list[str], spec: ModelSpec, base_url: str | None, *, chat: bool
 ) -> tuple[list[tuple[Score | None, str]], list[str]]:
     """Return (score or None, way of measuring) for each text, and the messages of the failed calls."""
-    from pytest_llmprops.core.errors import BackendError
     from pytest_llmprops.engine.session import OneModel
 
     async with OneModel(spec, base_url=base_url) as ask:
@@ -405,7 +401,6 @@ def _score(options: argparse.Namespace) -> int:
 
 def _mine(options: argparse.Namespace) -> int:
     from pytest_llmprops.benchmarks.eras.tools.mining import mine_lexicon, table
-    from pytest_llmprops.core.errors import UsageError
 
     if options.top < 1:
         raise UsageError("--top must be at least 1")

@@ -105,7 +105,6 @@ def _segmenter(options: argparse.Namespace) -> int:
 
 
 def _add_sentiment(group: Groups) -> None:
-    """Add ``eras train sentiment`` to the commands of ``llmprops eras train``."""
     command = group.add_parser(
         "sentiment",
         help="train a sentiment classifier (section 4.1)",
@@ -178,7 +177,6 @@ def _sentiment(options: argparse.Namespace) -> int:
 
 
 def _add_wwm(group: Groups) -> None:
-    """Add ``eras train wwm`` to the commands of ``llmprops eras train``."""
     command = group.add_parser(
         "wwm",
         help="continue the pre-training of an encoder with whole-word masking (section 4.1)",
@@ -245,7 +243,6 @@ def _wwm(options: argparse.Namespace) -> int:
 
 
 def _add_tables(group: Groups) -> None:
-    """Add ``eras train table1`` and ``table2`` to the commands of ``llmprops eras train``."""
     first = group.add_parser(
         "table1",
         help="train and measure the four word segmenters of table 1",

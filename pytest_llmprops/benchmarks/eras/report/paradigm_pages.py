@@ -357,7 +357,6 @@ def _content(source: str, cluster: str, verdicts: Verdicts) -> ParadigmContent:
 
 
 def _pair_number(record: VerdictRecord) -> str:
-    """Return the number of a pair, which both tasks share."""
     return record.id.rpartition("/")[2]
 
 

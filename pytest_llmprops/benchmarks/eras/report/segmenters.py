@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pytest_llmprops.benchmarks.eras.items import EXPLICIT
+from pytest_llmprops.benchmarks.eras.judging import NEXT
 from pytest_llmprops.benchmarks.eras.report.cells import (
     GROUPS,
     NOTE,
@@ -142,10 +144,6 @@ def _legend(figure: Plot) -> None:
     )  # fmt: skip
 
 
-#: Separates the test sentence from its control in a verdict (benchmarks/eras/judging.py).
-_NEXT = " / "
-
-
 def chosen_pair(records: Sequence[Sequence[VerdictRecord]]) -> str | None:
     """Return the id of the pair that most segmenters get wrong in the test sentence and right in the control.
 
@@ -166,7 +164,7 @@ def chosen_pair(records: Sequence[Sequence[VerdictRecord]]) -> str | None:
 
 def segmentations(record: VerdictRecord) -> tuple[str, str]:
     """Return a verdict's test and control sentence, with word boundaries and the canary word in brackets."""
-    test, _, control = record.given.partition(_NEXT)
+    test, _, control = record.given.partition(NEXT)
     return test, control
 
 
@@ -219,15 +217,11 @@ def _branching(measured: Measured, places: list[Place], trained: Collection[int]
             "Left- and right-branching paradigms (Table 1)",
             f"Test and control accuracy of {', '.join(row.label for row in rows)} in left- and right-branching"
             " paradigms; the numbers are in the table above.",
-            _drawn(rows),
+            partial(branching_plot, rows),
             "A line leads from a model's control sentences to its test sentences: its length is the garden path effect."
             " Diamonds are the paper's models, on the authors' items.",
         )
     ]
-
-
-def _drawn(rows: list[BranchingRow]) -> Callable[[], Any]:
-    return lambda: branching_plot(rows)
 
 
 def _published_branching() -> list[BranchingRow]:

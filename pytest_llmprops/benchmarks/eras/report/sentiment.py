@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -265,15 +266,11 @@ def _figures(measured: Measured, places: list[Place]) -> list[Block]:
                 f"Accuracy on {visible(corpus)} against ERAS (figure 5)",
                 f"Accuracy on {visible(corpus)} against GPER and ERAS accuracy of "
                 f"{', '.join(spot.label for spot in spots)}; the numbers are in the table above.",
-                _draw(spots, visible(corpus), labels),
+                partial(corpus_plot, spots, visible(corpus), labels),
                 "Hollow diamonds are the paper's models (Table 2), on the authors' items.",
             )
         )
     return blocks
-
-
-def _draw(spots: list[CorpusSpot], corpus: str, labels: Mapping[int, str]) -> Callable[[], Any]:
-    return lambda: corpus_plot(spots, corpus, labels)
 
 
 def _published_spots(corpus: str) -> list[CorpusSpot]:

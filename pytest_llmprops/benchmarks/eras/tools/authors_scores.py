@@ -13,19 +13,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pytest_llmprops.benchmarks.eras.implicit import SENTIMENTS as CLASSES
 from pytest_llmprops.benchmarks.eras.metrics import AuthorsCounts, AuthorsValues, authors_values
 from pytest_llmprops.benchmarks.eras.paradigms import PUBLISHED_INDICES, SENTIMENTS
 from pytest_llmprops.core.errors import DataError
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Array = NDArray[np.float64]
-
+Array = NDArray[np.float64]
 _TEMPLATES = 60
 _CHUNK = 1 << 16
 _BRACKET = re.compile(r"[\[\]]")
@@ -60,8 +58,6 @@ def authors_table(scores: Path, occlusion: Path | None = None) -> AuthorsTable:
 
     :raises DataError: with one line, for a file of another shape.
     """
-    import numpy as np
-
     counts: list[AuthorsCounts] = []
     differences: dict[str, list[float]] = {name: [] for name in CLASSES}
     changes = None if occlusion is None else json_lists(occlusion)
@@ -138,8 +134,6 @@ def json_lists(file: Path) -> Iterator[Any]:
 
 def _score_pairs(rows: Any, file: Path, number: int) -> tuple[Array, Array]:
     """Return p(positive) of the test and of the control sentences."""
-    import numpy as np
-
     where = f"list {number}"
     try:
         values = np.array(rows, dtype=float)
@@ -156,8 +150,6 @@ def _score_pairs(rows: Any, file: Path, number: int) -> tuple[Array, Array]:
 
 def _numbers(rows: Any, size: int, file: Path, number: int) -> Array:
     """Return the occlusion values of one list."""
-    import numpy as np
-
     where = f"list {number}"
     if not isinstance(rows, list) or len(rows) != size:
         count = len(rows) if isinstance(rows, list) else "no"

@@ -170,10 +170,7 @@ def save_masked_model(
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`generate eras --mlm hf:FOLDER` queries the model and compares its scores with the thresholds.
-
-    The pairs are a sample: they do not all have the first word that passes, and another seed gives other pairs.
-    """
+    """`generate eras --mlm hf:FOLDER` compares scores with the thresholds, and draws a sample of what passes."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     paradigms, all_words = load_templates()
@@ -209,19 +206,6 @@ def test_a_masked_language_model_fills_the_slots(tmp_path: Path, monkeypatch: py
     first = [p.words[0] for p in pairs_read if p.paradigm.id == "01"]
     assert set(first) <= set(passing)
     assert len(passing) == 1 or len(set(first)) > 1
-    call(
-        "generate",
-        "eras",
-        "--pairs",
-        "6",
-        "--mlm",
-        model_spec,
-        "--seed",
-        "1",
-        "--out",
-        str(tmp_path / "other"),
-    )
-    assert [p.words for p in read_set(tmp_path / "other")] != [p.words for p in pairs_read]
 
 
 def test_a_model_that_fills_no_masks_is_refused(tmp_path: Path) -> None:
@@ -342,8 +326,9 @@ def test_model_without_answers_is_an_error(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize(
     "words",
     [
-        ("sentiment", "--data", "x", "--held-out", "2"),
-        ("wwm", "--corpus", "x", "--segmenter", "jieba", "--held-out", "2"),
+        ("segmenter", "--data", "x", "--base", "small"),
+        ("sentiment", "--data", "x"),
+        ("wwm", "--corpus", "x", "--segmenter", "jieba"),
     ],
 )
 def test_options_of_a_training_are_read(

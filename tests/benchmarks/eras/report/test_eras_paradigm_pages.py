@@ -94,10 +94,7 @@ def test_page_has_every_models_cuts(tmp_path: Path) -> None:
 
 
 def test_cuts_are_counted_over_all_pairs(tmp_path: Path) -> None:
-    """Each way to cut the site has each model's share of sentences; … is a word that goes on outside the site.
-
-    Shares are over all samples; a pair shows the first one.
-    """
+    """Each way to cut the site has each model's share over all samples; … is a word that goes on outside the site."""
     records = [
         cut(0, WRONG, wrong=True), cut(1, WRONG, wrong=True), cut(2, RIGHT, wrong=False),
         cut(2, "学生【留心】|机处理", wrong=True, sample=1), cut(0, RIGHT, wrong=False, model="other"),

@@ -84,9 +84,7 @@ def test_builtin_sentences_are_not_the_published_ones() -> None:
 
 
 def test_a_fresh_set_has_its_files_and_its_source(tmp_path: Path, lexicon: Lexicon) -> None:
-    """A generated set has n test and 50 example rows per task, disjoint and correct, and its source
-    describes it.
-    """
+    """A generated set has n test and 50 example rows per task, disjoint and correct, and describes its source."""
     written = generate_set(tmp_path, seed=7, n=30)
     names = {f"{task}_{part}.jsonl" for task in TASKS for part in ("test", "dev")} | {"SOURCE.json"}
     assert names == {path.name for path in (tmp_path / "htest").iterdir()} == {path.name for path in written}

@@ -40,11 +40,7 @@ def test_rows_are_balanced_alternating_numbered_and_distinct(task: str, lexicon:
 
 @pytest.mark.parametrize(
     ("task", "n", "says"),
-    [
-        ("end_ly", 7, "even number"),
-        ("rhyme", 0, "even number"),
-        ("reverse", 10, "the tasks are: end_ly"),
-    ],
+    [("end_ly", 7, "even number"), ("rhyme", 0, "even number"), ("reverse", 10, "the tasks are: end_ly")],
 )
 def test_an_impossible_request_is_one_line(task: str, n: int, says: str, lexicon: Lexicon) -> None:
     """An unknown task or an impossible n is a one-line ValueError that names the task and a fix."""

@@ -175,9 +175,7 @@ def test_documented_shortcuts(task: str, request: pytest.FixtureRequest) -> None
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 @pytest.mark.parametrize("task", TASKS)
 def test_a_planted_feature_is_found(task: str, kind: str, lexicon: Lexicon) -> None:
-    """With one word planted in group A (99 of 100 items) and made-up words in B, both classifiers exceed
-    95%.
-    """
+    """With a word planted in group A (99 of 100 items) and made-up words in B, both classifiers exceed 95%."""
     rows = rows_of(task, lexicon)[:1000]
     rng = random.Random(1)
 

@@ -296,7 +296,6 @@ def _arguments(experiment: Experiment, model: Model) -> list[str]:
 
 
 def _write_tables(experiment: Experiment, settings: Settings, out: Path) -> None:
-    """Write the table of the models that are measured with all seeds."""
     rows = []
     task, numbers_of = (EXPLICIT, table1_numbers) if experiment.table == 1 else (IMPLICIT, table2_numbers)
     done = []
@@ -335,10 +334,6 @@ _NOTES = {
 
 
 def _origin(model: Model, runs: Sequence[Sequence[VerdictRecord]], folders: Sequence[Path]) -> Origin:
-    """Return what the numbers of a model are based on.
-
-    :param runs: the verdicts of each seed. :param folders: the folder of each trained model.
-    """
     sources = "; ".join(dict.fromkeys(record.source for records in runs for record in records))
     script = "" if model.script == "simplified" else f", traditional ({model.script})"
     trained = [_record(folder).get("training") for folder in folders]
@@ -372,7 +367,6 @@ def _scored_files(folder: Path) -> Iterable[Mapping[str, JSON]]:
 
 
 def _record(folder: Path) -> Mapping[str, Any]:
-    """Return the record of a training."""
     record: Mapping[str, Any] = parsed_json((folder / RECORD).read_text(encoding="utf-8"))
     return record
 

@@ -38,12 +38,10 @@ class JointNetwork(nn.Module):
 
     @property
     def config(self) -> Any:
-        """The configuration of the classifier."""
         return self.classifier.config
 
     @property
     def device(self) -> torch.device:
-        """The device of the weights."""
         return self.segmentation.weight.device
 
     def forward(
@@ -83,7 +81,6 @@ class SegmentationHead(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """The device of the weights."""
         return self._joint.device
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import importlib
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.corpus import (
 from pytest_llmprops.benchmarks.eras.tools.training.encoder import DEFAULT_BASE, Encoder, check_window
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Segment
-from pytest_llmprops.core.segmentation import SegmentationScore, score
+from pytest_llmprops.core.segmentation import score
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.hf.classifiers import HfSegmentModel
 from pytest_llmprops.models.hf.encoder import CharacterTokens
@@ -39,18 +38,6 @@ from pytest_llmprops.training.run import run_training
 from pytest_llmprops.training.task import CardFacts, DataFile, Row, Settings, require_packages, token_tensors
 
 _RESAMPLES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredLines:
-    """The score of some lines.
-
-    :param f1_low: lower limit of the 95% interval of F1, from a bootstrap over lines. :param f1_high: the upper limit.
-    """
-
-    score: SegmentationScore
-    f1_low: float
-    f1_high: float
 
 
 def segmented(model: HfSegmentModel, texts: Sequence[str]) -> list[list[str]]:
@@ -73,8 +60,8 @@ def segmented(model: HfSegmentModel, texts: Sequence[str]) -> list[list[str]]:
 
 def score_lines(
     model: HfSegmentModel, gold: Sequence[Words], *, known: Collection[str], resamples: int = _RESAMPLES
-) -> ScoredLines:
-    """Return the score of a model on segmented lines.
+) -> dict[str, float | None]:
+    """Return a model's scores on segmented lines; the 95% interval of F1 is from a bootstrap over lines.
 
     :param known: the words of the training data; the recall of all other words is the recall of unknown words.
     :param resamples: samples of the bootstrap.
@@ -90,26 +77,18 @@ def score_lines(
     draws = np.random.default_rng(0).integers(0, len(counts), (resamples, len(counts)))
     sums = np.stack([counts[draw].sum(0) for draw in draws])
     low, high = np.quantile(2 * sums[:, 0] / sums[:, 1], [0.025, 0.975])
-    return ScoredLines(total, float(low), float(high))
+    return {
+        "f1": total.f1,
+        "f1_low": float(low),
+        "f1_high": float(high),
+        "precision": total.precision,
+        "recall": total.recall,
+        "oov_recall": total.oov_recall,
+    }
 
 
 #: texts per batch of an evaluation
 _BATCH = 64
-
-
-class Base(Protocol):
-    """What the network of a segmenter is made from."""
-
-    @property
-    def tokenizer(self) -> Any:
-        """A tokenizer of transformers."""
-
-    @property
-    def window(self) -> int:
-        """The maximum number of tokens of a row, with special tokens."""
-
-    def network(self) -> Any:
-        """Return a network with one output per label; its ``config`` has :func:`label_names`."""
 
 
 def label_names() -> dict[str, Any]:
@@ -163,11 +142,9 @@ class SegmenterTask:
         self.rows: Sequence[Row] = labelled_rows(lines, self.characters, window=base.window)
 
     def network(self) -> Any:
-        """Return a new network."""
         return self._base.network()
 
     def collate(self, rows: Sequence[Row]) -> Mapping[str, Any]:
-        """Return the tensors of some rows."""
         return token_tensors(rows, pad=self._base.tokenizer.pad_token_id or 0)
 
     def evaluate(self, network: Any) -> Mapping[str, float]:
@@ -226,12 +203,13 @@ class SmallBase:
         self.window, self._sizes = window, {"vocab_size": len(vocabulary), **sizes}
 
     def network(self) -> Any:
-        """Return a network with random weights."""
         networks: Any = importlib.import_module("pytest_llmprops.models.hf.networks")
         config = networks.BiLstmConfig(**self._sizes, **label_names(), fold_width=True)
         return networks.BiLstmForTokenClassification(config)
 
 
+#: what the network of a segmenter is made from
+Base = PretrainedBase | SmallBase
 #: ``--base`` of the network that is trained from scratch
 SMALL = "small"
 #: maximum number of held-out lines: evaluations of a large corpus would take longer than its training
@@ -288,12 +266,10 @@ def train_segmenter(
     *,
     plan: bool = False,
     say: Callable[[str], object] = print,
-    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Train a word segmenter into the folder ``out``, or continue there.
 
-    :param plan: print the steps, memory and time, and train nothing. :param clock: see :func:`run_training`.
-
+    :param plan: print the steps, memory and time, and train nothing.
     :raises DataError: if a file cannot be used. :raises UsageError: if an option cannot be used.
     """
     require_packages("llmprops eras train")
@@ -308,7 +284,7 @@ def train_segmenter(
 
     def score(folder: Path) -> Sequence[Mapping[str, object]]:
         model = load_segmenter(folder)
-        rows = [_score_row(test.label, score_lines(model, test.lines, known=known)) for test in lines.tests]
+        rows = [{"file": test.label, **score_lines(model, test.lines, known=known)} for test in lines.tests]
         for row in rows:
             say(
                 f"{row['file']}: F1 {row['f1']:.4f} [{row['f1_low']:.4f}, {row['f1_high']:.4f}],"
@@ -317,7 +293,7 @@ def train_segmenter(
         return rows
 
     facts = _facts(options, lines, base, out)
-    run_training(task, settings, out, facts, score=score, plan=plan, say=say, clock=clock)
+    run_training(task, settings, out, facts, score=score, plan=plan, say=say)
 
 
 def load_segmenter(folder: Path) -> HfSegmentModel:
@@ -332,21 +308,7 @@ def load_segmenter(folder: Path) -> HfSegmentModel:
     return model
 
 
-def _score_row(name: str, scored: ScoredLines) -> dict[str, object]:
-    result = scored.score
-    return {
-        "file": name,
-        "f1": result.f1,
-        "f1_low": scored.f1_low,
-        "f1_high": scored.f1_high,
-        "precision": result.precision,
-        "recall": result.recall,
-        "oov_recall": result.oov_recall,
-    }
-
-
 def _read(options: SegmenterOptions, seed: int) -> _Lines:
-    """Read all files, and divide the lines into training and held-out ones."""
     if not 0 < options.held_out < 1:
         raise UsageError(f"--held-out must be between 0 and 1, not {options.held_out}")
     data = read_data(options.data)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import random
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +120,6 @@ class SentimentTask:
         )
 
     def collate(self, rows: Sequence[Row]) -> Mapping[str, Any]:
-        """Return the tensors of some rows of one source."""
         return token_tensors(rows, pad=self._encoder.tokenizer.pad_token_id or 0)
 
     def evaluate(self, network: Any) -> Mapping[str, float]:
@@ -209,11 +207,10 @@ def train_sentiment(
     *,
     plan: bool = False,
     say: Callable[[str], object] = print,
-    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Train a sentiment classifier into the folder ``out``, or continue there.
 
-    :param plan: print the steps, memory and time, and train nothing. :param clock: see :func:`run_training`.
+    :param plan: print the steps, memory and time, and train nothing.
     :raises DataError: if a file cannot be used. :raises UsageError: if an option cannot be used.
     """
     require_packages("llmprops eras train")
@@ -250,7 +247,7 @@ def train_sentiment(
 
     lines = len(reviews.training) + (0 if segmentation is None else len(segmentation.lines))
     facts = _facts(options, reviews, files, lines, encoder, out)
-    run_training(task, settings, out, facts, score=score, plan=plan, say=say, clock=clock)
+    run_training(task, settings, out, facts, score=score, plan=plan, say=say)
 
 
 def _check_characters(options: SentimentOptions, reviews: Reviews, encoder: Encoder) -> None:

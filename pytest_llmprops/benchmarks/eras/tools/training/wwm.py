@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -152,11 +151,9 @@ class WwmTask:
         return rows
 
     def network(self) -> Any:
-        """Return the base as a masked language model."""
         return self._encoder.load("AutoModelForMaskedLM")
 
     def collate(self, rows: Sequence[Row]) -> Mapping[str, Any]:
-        """Return the tensors of some rows, masked."""
         content = hashlib.sha256(repr([list(row.ids) for row in rows]).encode()).hexdigest()
         return self._masked(rows, self._masking, random.Random(f"{self._seed} {content}"))
 
@@ -232,11 +229,10 @@ def train_wwm(
     *,
     plan: bool = False,
     say: Callable[[str], object] = print,
-    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Continue the pre-training of a masked language model into the folder ``out``, or continue there.
 
-    :param plan: print the steps, memory and time, and train nothing. :param clock: see :func:`run_training`.
+    :param plan: print the steps, memory and time, and train nothing.
     :raises DataError: if the corpus cannot be used. :raises UsageError: if an option cannot be used.
     """
     require_packages("llmprops eras train")
@@ -255,7 +251,7 @@ def train_wwm(
         whole_words=options.whole_words, rate=options.rate, seed=settings.seed,
     )  # fmt: skip
     facts = _facts(options, encoder, DataFile("training", options.corpus.name, digest, len(texts)), held, out)
-    run_training(task, settings, out, facts, score=lambda folder: [], plan=plan, say=say, clock=clock)
+    run_training(task, settings, out, facts, score=lambda folder: [], plan=plan, say=say)
 
 
 def _read(file: Path, longest: int) -> tuple[list[str], str]:

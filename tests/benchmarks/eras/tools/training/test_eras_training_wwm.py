@@ -7,7 +7,6 @@ import json
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +17,7 @@ from pytest_llmprops.benchmarks.eras.tools.training.encoder import Encoder
 from pytest_llmprops.benchmarks.eras.tools.training.wwm import Masking, WwmOptions, WwmTask, train_wwm
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.training.task import IGNORED, Row
-from tests.support.training import (
-    WORDS,
-    lines_said,
-    needs_train,
-    resumed,
-    save_base,
-    sentences,
-    settings_of,
-    silent,
-)
+from tests.support.training import WORDS, lines_said, needs_train, save_base, sentences, settings_of, silent
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 #: Ten words: five of two tokens, then five of one; special tokens around them.
@@ -57,10 +47,7 @@ def test_a_words_tokens_are_masked_together(rate: float) -> None:
 
 @pytest.mark.parametrize("whole_words", [True, False])
 def test_share_and_replacement_of_masked_tokens(whole_words: bool) -> None:
-    """About the share is chosen; of these, 80% are the mask, 10% random, 10% unchanged. Other tokens do not change.
-
-    The standard errors of the shares are below 0.5 points.
-    """
+    """Of the share that is chosen, 80% are the mask, 10% random, 10% unchanged (standard errors below 0.5 points)."""
     rows = masked_often(whole_words, 0.2)
     places = [(ids[k], labels[k], ROW.ids[k]) for ids, labels in rows for k in range(len(ids))]
     chosen = [(now, before) for now, label, before in places if label != IGNORED]
@@ -134,21 +121,6 @@ def test_result_is_a_base(tmp_path: Path) -> None:
         for name in ("AutoModelForSequenceClassification", "AutoModelForMaskedLM")
     )
     assert bool((first == second).all())
-
-
-@pytest.mark.simulation
-@needs_train
-def test_resumed_equals_uninterrupted(tmp_path: Path) -> None:
-    """A training that was stopped and continued has the weights of an uninterrupted one, with the same masks."""
-    from transformers import AutoModelForMaskedLM
-
-    def train(out: Path, say: Callable[[str], object]) -> Any:
-        train_wwm(options(tmp_path), SETTINGS, out, say=say)
-        return AutoModelForMaskedLM.from_pretrained(out).state_dict()
-
-    first, second, said = resumed(train, tmp_path, after=2)
-    assert "\ncontinuing from step" in said
-    assert all(bool((first[name] == second[name]).all()) for name in first)
 
 
 @needs_train
