@@ -318,13 +318,15 @@ def _value(words: Sequence[str], option: str) -> str:
 
 
 def _process(command: Sequence[str], *, data: str = "") -> int:
-    """Print a command, run it, and return its exit status.
+    """Print a command, run it, and return its exit status. On Linux, it ends when this process is killed.
 
     :param data: the folder of published data, if it is not that of ``LLMPROPS_DATA``.
     """
+    from pytest_llmprops.training.run import ending_with_parent
+
     print(shlex.join(command), flush=True)
     changes = {NEEDS_MODEL: "1"} | ({"LLMPROPS_DATA": data} if data else {})
-    with subprocess.Popen(command, env=os.environ | changes) as process:
+    with subprocess.Popen(command, env=os.environ | changes, preexec_fn=ending_with_parent()) as process:
         while True:
             try:
                 return process.wait()

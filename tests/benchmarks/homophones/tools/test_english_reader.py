@@ -7,7 +7,6 @@ import subprocess
 import pytest
 
 from pytest_llmprops.benchmarks.homophones.tools.english_reader import (
-    TRAINED_ON,
     DictionaryReader,
     broad_ipa,
     broad_phones,
@@ -18,7 +17,7 @@ from pytest_llmprops.benchmarks.homophones.tools.english_reader import (
 )
 from pytest_llmprops.core.errors import DataError
 from pytest_llmprops.core.protocols import generator
-from pytest_llmprops.data.pronunciation import load_cmudict
+from pytest_llmprops.data.pronunciation import is_word, load_cmudict
 
 needs_espeak = pytest.mark.skipif(espeak_version() is None, reason="espeak-ng is not installed")
 
@@ -48,24 +47,30 @@ def test_a_reader_of_nine_words_reads_a_tenth() -> None:
 
 
 def test_reader_reads_words_that_it_was_not_trained_on() -> None:
-    """More than half of 400 dictionary words outside of the training set get their phonemes, most of them names.
+    """A reader that is trained on a quarter of the words gives more than half of 400 others their phonemes.
 
-    (At 400 words and a true share of 0.57, 0.5 is three standard errors away.)
+    (At 400 words and a true share of 0.65, 0.58 is three standard errors away.)
     """
     known = [(word, entry[0]) for word, entry in load_cmudict().items() if 3 <= len(word) <= 12]
-    held_out = [(word, entry) for word, entry in known[1::TRAINED_ON] if word.isascii() and word.isalpha()]
-    right = 0
-    for word, entry in generator("held-out words").sample(held_out, 400):
-        readings = load_reader().readings(word)
+    words = [(word, entry) for word, entry in known if word.isalpha() and is_word(word, "en")]
+    reader, right = DictionaryReader(words[::4]), 0
+    for word, entry in generator("held-out words").sample(words[1::4], 400):
+        readings = reader.readings(word)
         best = max(readings, key=readings.__getitem__, default=())
         right += sounds_like(best, broad_phones(entry))
     print(f"the reader reads {right} of 400 held-out words")
-    assert right / 400 >= 0.5
+    assert right / 400 >= 0.58
     assert load_reader().graphemes("taxi", phones("T AE1 K S IY0"))[2] == ("x", ("K", "S"))
 
 
+def test_letters_after_a_new_letter_count() -> None:
+    """No word has *sidd*: the *i* of *sidder* is read as before other *dd*, not as in *side*."""
+    readings = load_reader().readings("sidder")
+    assert max(readings, key=readings.__getitem__) == phones("S IH1 D ER0")
+
+
 def test_which_differences_count() -> None:
-    """Weak vowels are alike, cot is caught, but not before R; a stressed AH is not a weak one."""
+    """Weak vowels are alike, cot is caught, but not before R; a stressed AH is not a weak one; the stress stays."""
     assert broad_phones(phones("K AO2 T")) == phones("K AA1 T")
     assert broad_phones(phones("K AO1 R")) == phones("K AO1 R")
     kitchen = phones("K IH1 CH AH0 N")
@@ -74,6 +79,10 @@ def test_which_differences_count() -> None:
     assert not sounds_like(phones("K IY1 CH AH0 N"), kitchen)
     assert not sounds_like(phones("K IH1 CH N"), kitchen)
     assert not sounds_like(phones("B IH0 K AH0 T"), phones("B AH1 K AH0 T"))
+    tomorrow = phones("T AH0 M AA1 R OW0")
+    assert sounds_like(phones("T IH0 M AA1 R OW1"), tomorrow)
+    assert not sounds_like(phones("T IH1 M AA1 R OW1"), tomorrow)
+    assert not sounds_like(phones("T AH0 M AA0 R OW1"), tomorrow)
     assert broad_ipa("kˈɪtʃɪn") == broad_ipa("kˈɪtʃən") == "kˈɪtʃən"
     assert broad_ipa("stˈeɪʃˌʌn") == broad_ipa("stˈeɪʃən")
     assert broad_ipa("kˈɔːt") == broad_ipa("kˈɑːt") != broad_ipa("kˈɔːɹt")

@@ -35,7 +35,7 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, UsageError
 from pytest_llmprops.core.protocols import generator
 from pytest_llmprops.data.files import DataFolder
-from pytest_llmprops.data.pronunciation import load_cmudict
+from pytest_llmprops.data.pronunciation import is_word, load_cmudict
 
 ANSWER = {"en": "answer", "es": "answer_spanish"}
 OWN = {
@@ -68,7 +68,7 @@ def no_espeak(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str, no_espeak: None) -> None:
     """Generated items have the published columns, the word once, the answer never, and no duplicates.
 
-    Words sound like their answers and look different. English words are not in the dictionary. No pair and no sentence
+    Words sound like their answers and look different. None is a word of its language. No pair and no sentence
     is a built-in one, and every Spanish item has an English answer that its sentence does not contain.
     """
     rows = generate(lang, n=120, seed=5)
@@ -88,7 +88,9 @@ def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str, no_espea
     assert [pair for pair in pairs if measure(*pair).distance > THRESHOLDS[lang]] == []
     distances = [spelling_distance(*pair) for pair in pairs]
     assert min(distances) >= MINIMUM_SPELLING_DISTANCE
-    assert statistics.fmean(distances) >= 0.4
+    # English respellings that readers read correctly average 0.38, the published ones 0.43.
+    assert statistics.fmean(distances) >= (0.36 if lang == "en" else 0.4)
+    assert [word for word in words if is_word(word, lang)] == []
     assert lang != "en" or not set(words) & load_cmudict().keys()
     assert not set(pairs) & builtin_pairs(lang)
     restored = {restore(row["sentence"], row["word"], row[ANSWER[lang]]) for row in rows}
@@ -137,7 +139,7 @@ def test_answers_of_sentences_come_first(no_espeak: None) -> None:
 
 
 PINNED = {
-    "en": [("staishun", "station"), ("hunnee", "honey")],
+    "en": [("hunny", "honey"), ("pilitt", "pilot")],
     "es": [("bessyno", "vecino"), ("llerva", "hierba")],
 }
 
@@ -187,7 +189,7 @@ def test_replaceable_words() -> None:
 def test_english_respellings_are_read_as_their_answers() -> None:
     """The likelihood is 0 where another word is read, where the stress moves, and where a reading is only possible.
 
-    The first three were made when only the letter-to-sound rules decided.
+    The letter-to-sound rules alone accept all of them.
     """
     likelihood = english(uses_espeak=False).likelihood
     for spelling, answer in (
@@ -195,9 +197,13 @@ def test_english_respellings_are_read_as_their_answers() -> None:
         ("phool", "full"),
         ("hinneard", "hundred"),
         ("bikutt", "bucket"),
+        ("timmarow", "tomorrow"),
+        ("sidder", "cider"),
+        ("piecock", "peacock"),
+        ("axiddint", "accident"),
     ):
         assert likelihood(spelling, answer) == 0, spelling
-    for spelling, answer in (("hunnie", "honey"), ("stayshun", "station"), ("kristal", "crystal")):
+    for spelling, answer in (("hunnie", "honey"), ("stayshun", "station")):
         assert likelihood(spelling, answer) >= 0.5, spelling
 
 
@@ -225,6 +231,14 @@ def test_spanish_respellings_have_no_double_y() -> None:
     assert spanish().likelihood("ladriyo", "ladrillo") > 0
     words = {made.word for seed in range(9) if (made := respell("ladrillo", spanish(), rng=generator(seed)))}
     assert words == {"ladriyo"}
+
+
+def test_spanish_respellings_are_no_words() -> None:
+    """*Meza* (mesa) and *yanto* (llanto) are forms of rare verbs; *bessyno* is not a word."""
+    made = {respell(answer, spanish(), rng=generator(5)) for answer in ("mesa", "llanto", "humo")}
+    assert {one.word for one in made if one} == {"umo"}
+    assert is_word("hallas", "es")
+    assert not is_word("bessyno", "es")
 
 
 def test_restore() -> None:

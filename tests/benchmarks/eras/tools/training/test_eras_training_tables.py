@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +39,7 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.training.task import Settings
+from tests.support.commands import killed_with_its_child
 from tests.support.eras_records import explicit, implicit, write
 from tests.support.published_shapes import published_shapes
 from tests.support.training import (
@@ -420,36 +419,8 @@ def test_a_model_that_cannot_be_measured_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent was killed")
 def test_measurement_ends_with_a_killed_training(tmp_path: Path) -> None:
     """A training that is killed (SIGKILL) leaves no pytest that measures its model."""
-    fake = tmp_path / "python"
-    new, pid = tmp_path / "new", tmp_path / "pid"
-    fake.write_text(f"#!/bin/sh\necho $$ > {new}; mv {new} {pid}; exec sleep 60\n")
-    fake.chmod(0o700)
-    code = (
-        "import sys; from pathlib import Path; from pytest_llmprops.benchmarks.eras.tools.training import experiment;"
-        f"sys.executable = {str(fake)!r}; experiment.measure(Path('model'), Path('run'), [])"
+    killed_with_its_child(
+        "from pathlib import Path; from pytest_llmprops.benchmarks.eras.tools.training import experiment;"
+        " experiment.measure(Path('model'), Path('run'), [])",
+        tmp_path,
     )
-    training = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
-    try:
-        wait_until(pid.exists)
-        measuring = int(pid.read_text())
-        training.kill()
-        wait_until(lambda: not is_running(measuring))
-    finally:
-        training.kill()
-        training.wait()
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait for a minute at most."""
-    end = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def is_running(process: int) -> bool:
-    """Return True if a process has not ended; one that nobody waits for has ended."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
