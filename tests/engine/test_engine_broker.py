@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
 from pytest_llmprops.engine.broker import Broker
 from pytest_llmprops.models.fake import FakeModel, FakeReply
+from pytest_llmprops.models.spec import ModelSpec
 from tests.support.engine_models import MakeBroker, ask_all, failing, final, kinds, transient
 
 
@@ -25,11 +28,21 @@ def test_duplicates_in_flight_are_one_call(make_broker: MakeBroker) -> None:
     assert asked.counters.cache_hits == 0
 
 
+def test_samples_of_a_prompt_are_separate_calls(make_broker: MakeBroker) -> None:
+    """Repeats of a prompt differ in their sample index and are never joined."""
+    model = FakeModel(lambda chat: str(chat.sample))
+    asked = ask_all(make_broker(model), [Chat.user("q", sample=n) for n in range(5)])
+    assert asked.texts == ["0", "1", "2", "3", "4"]
+
+
 @pytest.mark.parametrize(("delay", "wait"), [(0.05, 0.01), (0.0, 0.0)], ids=["during the call", "before it"])
 def test_cancelled_caller_does_not_cancel_the_shared_call(
     make_broker: MakeBroker, delay: float, wait: float
 ) -> None:
-    """If one of two callers of a shared call is cancelled, the other still gets the reply, from one call."""
+    """If one of two callers of a shared call is cancelled, the other still gets the reply, from one call.
+
+    Without a delay, the model replies at once, and the store still looks for a reply.
+    """
     model = FakeModel({"": "x"}, delay=delay)
 
     async def work() -> Reply:
@@ -62,6 +75,14 @@ def test_concurrency_is_reached_and_never_passed(make_broker: MakeBroker, most: 
     assert len(asked.texts) == 24
     assert peak == most
     assert asked.counters.in_flight == 0
+
+
+def test_transient_errors_are_retried(make_broker: MakeBroker) -> None:
+    """Calls that fail and then succeed return replies, and the retries are counted."""
+    model = FakeModel(failing(2, transient))
+    asked = ask_all(make_broker(model, retries=2), ["a", "b", "c"])
+    assert asked.texts == ["A", "B", "C"]
+    assert (asked.counters.sent, asked.counters.retries, asked.counters.failed) == (9, 6, 0)
 
 
 def test_retries_end(make_broker: MakeBroker) -> None:
@@ -101,6 +122,13 @@ def test_waiting_for_a_retry_holds_no_slot(make_broker: MakeBroker) -> None:
     model = FakeModel(lambda chat: answer(chat) if chat.prompt == "a" else "x")
     assert ask_all(make_broker(model, concurrency=1), ["a", "b", "c"]).texts == ["A", "x", "x"]
     assert [r.prompt for r in model.requests] == ["a", "b", "c", "a"]
+
+
+def test_too_long_retry_after_is_an_error(make_broker: MakeBroker) -> None:
+    """A Retry-After of more than five minutes is not waited for."""
+    model = FakeModel(lambda chat: transient("status 429", retry_after=301.0))
+    assert kinds(ask_all(make_broker(model), ["a"]).results) == ["error"]
+    assert len(model.requests) == 1
 
 
 def test_a_fatal_error_stops_everything(make_broker: MakeBroker) -> None:
@@ -151,10 +179,58 @@ def test_replies_in_flight_at_a_stop_are_kept(make_broker: MakeBroker) -> None:
     assert len(model.requests) == 2
 
 
+def test_twenty_empty_replies_in_a_row_stop_the_run(make_broker: MakeBroker) -> None:
+    """The twentieth empty reply in a row is the last call, and the reason says what to check."""
+    model = FakeModel(lambda chat: "")
+    asked = ask_all(make_broker(model, concurrency=1), map(str, range(30)))
+    assert kinds(asked.results) == ["reply"] * 20 + ["stopped"] * 10
+    assert len(model.requests) == 20
+    assert asked.broker.stopped
+    assert "20 empty replies in a row" in asked.broker.stopped
+
+
 def test_a_value_without_text_is_not_empty(make_broker: MakeBroker) -> None:
     """Kinds that return values without text never count as empty."""
     model = FakeModel(lambda chat: Reply(value=[]))
     assert kinds(ask_all(make_broker(model), map(str, range(30))).results) == ["reply"] * 30
+
+
+@pytest.mark.parametrize("make", [final, lambda: transient("status 429")], ids=["final", "given-up"])
+def test_twenty_failed_calls_before_any_success_stop_the_run(
+    make_broker: MakeBroker, make: Callable[[], BackendError]
+) -> None:
+    """Nineteen failed items are errors; the twentieth stops the run."""
+    model = FakeModel(lambda chat: make())
+    asked = ask_all(make_broker(model, concurrency=1, retries=0), map(str, range(30)))
+    assert kinds(asked.results) == ["error"] * 19 + ["stopped"] * 11
+    assert asked.broker.stopped
+    assert "20 calls in a row failed" in asked.broker.stopped
+
+
+def test_failed_attempts_count_before_the_first_success(make_broker: MakeBroker) -> None:
+    """Failed attempts reveal a dead server before the first item has failed finally."""
+    model = FakeModel(lambda chat: transient())
+    asked = ask_all(make_broker(model, retries=50, concurrency=1), "abcdefg")
+    assert kinds(asked.results) == ["stopped"] * 7
+    assert len(model.requests) == 20
+
+
+def test_an_unknown_backend_stops_the_run(make_broker: MakeBroker) -> None:
+    """A model that cannot be loaded gives the same one-line error for all requests, without a traceback."""
+    template = make_broker(FakeModel(["x"]))
+    broken = Broker(type(template.config)({"m": ModelSpec("nowhere:m", "nowhere", "m")}, cache="off"))
+    asked = ask_all(broken, ["a", "b"])
+    assert kinds(asked.results) == ["stopped"] * 2
+    assert "unknown backend 'nowhere'" in str(asked.results[0])
+
+
+def test_report_is_plain(make_broker: MakeBroker) -> None:
+    """Counters and model facts survive JSON and say which models served."""
+    report = ask_all(make_broker(FakeModel(["x"], name="n")), ["a"]).broker.report()
+    assert json.loads(json.dumps(report)) == report
+    assert report["models"]["m"]["served_as"] == ["n"]
+    assert report["counters"]["answered"] == 1
+    assert report["stopped"] is None
 
 
 def test_a_record_that_cannot_be_written_stops_the_run(make_broker: MakeBroker, tmp_path: Path) -> None:

@@ -83,6 +83,17 @@ def test_off_neither_reads_nor_writes(make_broker: MakeBroker, tmp_path: Path) -
     assert not (tmp_path / "replies.sqlite").exists()
 
 
+def test_only_replays_and_names_what_is_missing(make_broker: MakeBroker) -> None:
+    """``only`` serves stored replies, makes no call, and stops at the first missing request with its text."""
+    model = FakeModel(lambda chat: "x")
+    ask_all(make_broker(model), ["a"])
+    assert ask_all(make_broker(model, cache="only"), ["a"]).texts == ["x"]
+    asked = ask_all(make_broker(model, cache="only"), ["missing\nquestion"])
+    assert isinstance(asked.results[0], RunStopped)
+    assert str(asked.results[0]) == "--llm-cache only: no stored reply of m to 'missing question'"
+    assert len(model.requests) == 1
+
+
 def test_old_replies_of_unpinned_models_are_requested_again(make_broker: MakeBroker) -> None:
     """``not_before`` affects only models whose name may later refer to another model."""
     for pinned, calls in ((True, 1), (False, 2)):
@@ -128,6 +139,15 @@ def test_counting_stored_replies_sends_no_request(make_broker: MakeBroker) -> No
     model.pinned = False
     assert counted(make_broker(model, not_before=time.time() + 1000), "a") == [False]
     assert len(model.requests) == 2
+
+
+def test_damaged_store_is_reported(make_broker: MakeBroker, tmp_path: Path) -> None:
+    """A damaged store appears in the broker's notes, and the run continues with a new one."""
+    (tmp_path / "replies.sqlite").write_bytes(b"SQLite format 3\0" + b"no database at all\n" * 100)
+    asked = ask_all(make_broker(FakeModel(["x"])), ["a"])
+    assert asked.texts == ["x"]
+    assert len(asked.broker.report()["notes"]) == 1
+    assert list(tmp_path.glob("replies.sqlite.damaged-*"))
 
 
 @pytest.mark.parametrize("cache", ["reuse", "off"])
@@ -372,3 +392,13 @@ def test_arrays_cross_the_socket(dtype: str) -> None:
     np.testing.assert_array_equal(results["vectors"], array)
     assert results["empty"].shape == (0, 5)
     assert results["spans"] == [[0, 1]]
+
+
+def test_text_that_looks_like_an_array() -> None:
+    """A reply containing the array marker arrives as text; non-numeric arrays are refused."""
+    text = '{"__array__": "AAAA", "type": "<f4", "shape": [1]}'
+    assert read(client.encode_message({"id": 1, "text": text})) == {"id": 1, "text": text}
+    with pytest.raises(TypeError, match="an array of <U1 is not a JSON value"):
+        client.encode_message({"x": np.array(["a"])})
+    with pytest.raises(TypeError, match="not a JSON value"):
+        client.encode_message({"x": object()})

@@ -241,6 +241,17 @@ def test_an_outcome_is_fetched_once_and_then_measured_again(loop: LoopThread) ->
     loop.call(evaluator.close(), 5)
 
 
+def test_cases_of_two_models_are_separate(loop: LoopThread) -> None:
+    """The same item is measured separately for each model."""
+    other = Case(Capitals(), Item("a", "t", "en"), None, Protocol("quick", NoSettings()), "n")
+
+    async def labelled(label: str, role: str, request: Request) -> Reply:
+        return Reply(label)
+
+    results = outcomes(loop, labelled, case("a"), other)
+    assert [o.verdict.given for o in results if o.verdict is not None] == ["m", "n"]
+
+
 def test_waiting_has_a_timeout(loop: LoopThread) -> None:
     """An outcome that is late raises TimeoutError, and can still be waited for."""
     go_on = threading.Event()
@@ -285,6 +296,14 @@ def test_helpers_do_not_get_the_parameters_of_the_subject(loop: LoopThread) -> N
 
     outcomes(loop, noting, case("read", params={"temperature": 0.0}, helpers={"reader": "helper:reader"}))
     assert seen == [("m", "subject", 0.0), ("helper:reader", "reader", None)]
+
+
+def test_a_missing_helper_names_role_and_option(loop: LoopThread) -> None:
+    """The error for a missing helper names the option."""
+    [outcome] = outcomes(loop, capitals, case("read"))
+    assert outcome.error is not None
+    assert "capitals" in str(outcome.error)
+    assert "--llm-helper reader=SPEC" in str(outcome.error)
 
 
 def test_params_override_those_of_a_chat() -> None:
@@ -424,6 +443,13 @@ def outcome_of(*results: Status | Exception | str, given: str = "") -> GroupOutc
             more = {"stopped": what}
         outcomes.append(Outcome(case, **more))
     return group_outcome(CaseGroup("g", tuple(o.case for o in outcomes)), outcomes)
+
+
+def test_all_correct() -> None:
+    """A group passes if every item is correct."""
+    outcome = outcome_of("correct", "correct")
+    assert outcome.verdict
+    assert (outcome.status, outcome.verdict.score, outcome.failures) == ("correct", 1.0, [])
 
 
 def test_failures_are_counted_and_the_first_named() -> None:

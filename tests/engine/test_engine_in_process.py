@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark, NoSettings, Serve
-from pytest_llmprops.core.errors import BackendError, ContractError
+from pytest_llmprops.core.errors import BackendError, ContractError, RunStopped
 from pytest_llmprops.core.items import Item
 from pytest_llmprops.core.protocols import Protocol
 from pytest_llmprops.core.requests import Reply, Segment
@@ -116,6 +116,13 @@ def test_items_of_two_sources_keep_their_context(here: InProcess) -> None:
     assert [o.fault for o in outcomes] == [None, faulty, None]
 
 
+def test_error_of_one_item_affects_no_other(here: InProcess) -> None:
+    """A failure at one sentence affects no other and stops nothing."""
+    outcomes = judged(here, "a", "!", "b")
+    assert [o.error is None for o in outcomes] == [True, False, True]
+    assert here.stopped is None
+
+
 @pytest.mark.parametrize(
     ("text", "message"), [("raise", "RuntimeError: two lines"), ("short", "0 results for")]
 )
@@ -133,6 +140,23 @@ def test_a_backends_exception_is_an_error_of_its_batch(here: InProcess, text: st
 def test_a_benchmarks_exception_is_a_fault(here: InProcess, context: Any, fault: type[Exception]) -> None:
     """A benchmark that raises, or returns too few results, is reported as faulty, not the model."""
     assert all(isinstance(o.fault, fault) for o in judged(here, "a", "b", context=context))
+
+
+def test_a_model_that_cannot_be_loaded_stops_all(here: InProcess) -> None:
+    """After a fatal error nothing more is served, in a batch or singly."""
+    assert [o.stopped for o in judged(here, "a", "fatal")] == ["m: no dictionary"] * 2
+    assert here.stopped == "m: no dictionary"
+    with pytest.raises(RunStopped, match="m: no dictionary"):
+        asyncio.run(here.ask("m", Segment("a")))
+
+
+def test_declined_items_are_evaluated_singly(here: InProcess, cutter: Cutter) -> None:
+    """None from a benchmark is passed on as None, and a benchmark without the method gets no batches."""
+    assert here.evaluate(cases("a", context="one by one")) is None
+    [plain] = cases("a", benchmark=Benchmark())
+    assert not here.takes_batches(plain)
+    assert here.takes_batches(cases("a")[0])
+    assert cutter.batches == []
 
 
 def test_single_requests_are_batched_and_counted(here: InProcess, cutter: Cutter) -> None:

@@ -6,6 +6,8 @@ import resource
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply
@@ -17,7 +19,7 @@ from pytest_llmprops.engine.calls import (
     worth_retrying,
 )
 from pytest_llmprops.models.fake import FakeModel
-from tests.support.engine_models import Local, MakeBroker, ask_all, final, kinds, transient
+from tests.support.engine_models import Local, MakeBroker, ask_all, failing, final, kinds, transient
 
 
 def after(successes: int) -> Breaker:
@@ -85,15 +87,14 @@ def test_success_resets_the_count() -> None:
         assert breaker.success(empty=False) is None
 
 
-def test_empty_replies_stop_at_twenty_in_a_row() -> None:
-    """The run stops at the twentieth empty reply in a row; another reply resets the count."""
+@given(st.lists(st.booleans(), max_size=80))
+def test_empty_replies_stop_at_twenty_in_a_row(empties: list[bool]) -> None:
+    """The run stops exactly if the last twenty replies were all empty."""
     breaker = Breaker()
-    for _ in range(3):
-        assert [breaker.success(empty=True) for _ in range(EMPTY_IN_A_ROW - 1)] == [None] * 19
-        assert breaker.success(empty=False) is None
-    reasons = [breaker.success(empty=True) for _ in range(EMPTY_IN_A_ROW)]
-    assert reasons[:-1] == [None] * 19
-    assert str(reasons[-1]).startswith("20 empty replies in a row")
+    for seen, empty in enumerate(empties, 1):
+        reason = breaker.success(empty=empty)
+        last = empties[max(0, seen - EMPTY_IN_A_ROW) : seen]
+        assert (reason is not None) == (len(last) == EMPTY_IN_A_ROW and all(last))
 
 
 @pytest.mark.parametrize(
@@ -166,6 +167,14 @@ def test_sufficient_budget_does_not_stop_the_run(make_broker: MakeBroker) -> Non
     asked = ask_all(make_broker(model, max_calls=3), map(str, range(8)))
     assert asked.broker.stopped is None
     assert (asked.counters.sent, asked.counters.cache_hits) == (3, 5)
+
+
+def test_retries_count_against_the_budget(make_broker: MakeBroker) -> None:
+    """A retry counts as a call."""
+    model = FakeModel(failing(3, transient))
+    asked = ask_all(make_broker(model, max_calls=2), ["a"])
+    assert kinds(asked.results) == ["stopped"]
+    assert len(model.requests) == 2
 
 
 def test_max_cost_is_kept(make_broker: MakeBroker) -> None:

@@ -18,6 +18,7 @@ from pytest_llmprops.engine.queues import (
     SharedWork,
     SingleQueue,
     ThreadWorker,
+    queue_of,
     served_in_parts,
 )
 from pytest_llmprops.models.fake import FakeModel
@@ -42,6 +43,12 @@ def batch_queue(model: Local) -> BatchQueue:
 def texts(results: Sequence[Any]) -> list[str]:
     """Return the texts of replies, and ``!message`` for errors."""
     return [r.text if isinstance(r, Reply) else f"!{r}" for r in results]
+
+
+def test_blocking_models_get_batches_and_others_single_calls() -> None:
+    """A blocking model gets batches, and any other model gets single calls."""
+    kinds = [getattr(queue_of(model), "__self__", None) for model in (FakeModel(["x"]), Local())]
+    assert [type(kind) for kind in kinds] == [SingleQueue, BatchQueue]
 
 
 def test_requests_that_arrive_together_are_sorted_into_batches() -> None:

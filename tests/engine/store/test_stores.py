@@ -7,11 +7,23 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_llmprops.core.requests import Reply
-from pytest_llmprops.engine.store.base import LEASE_SECONDS, VERSION, ModelReplies, Store, host_name, row_of
+from pytest_llmprops.engine.store.base import (
+    LEASE_SECONDS,
+    VERSION,
+    ModelReplies,
+    ServerLost,
+    Store,
+    host_name,
+    row_of,
+)
+from pytest_llmprops.engine.store.location import StoreWithFile
+from pytest_llmprops.engine.store.sqlite import SQLiteStore
 from tests.support.stores import REPLY, age_claims, get, move_claims_to, put
 
 #: texts that break statements that are put together carelessly, or that a database cannot keep as they are
@@ -167,3 +179,54 @@ def test_changed_lists_of_models_are_noticed(opened: Callable[[], Store]) -> Non
     since = two.listed_since("http://s", "list 2")
     assert since > 1e9
     assert one.listed_since("http://s", "list 2") == since
+
+
+class Server:
+    """A store that can be lost, as one on a server can."""
+
+    is_lost = False
+
+    def __init__(self, path: Path) -> None:
+        self._store = SQLiteStore(path)
+
+    def is_back(self) -> bool:
+        return not self.is_lost
+
+    def __getattr__(self, name: str) -> Any:
+        if self.is_lost and name not in ("notes", "close"):
+            raise ServerLost("the server does not answer")
+        return getattr(self._store, name)
+
+
+def test_a_file_takes_the_place_of_a_lost_server(tmp_path: Path) -> None:
+    """It has only what was stored since then, and is copied back as soon as the server answers."""
+    server, path = Server(tmp_path / "server.sqlite"), tmp_path / "aside.sqlite"
+    store: Any = StoreWithFile(server, path)  # type: ignore[arg-type]
+    put(store, "before", REPLY)
+    assert (get(store, "before"), path.exists(), store.notes) == (replace(REPLY, key="before"), False, [])
+    server.is_lost = True
+    assert store.claim(["new"]) == {"new"}
+    assert get(store, "before") is None
+    put(store, "new", REPLY)
+    store.release(["new"])
+    store.beat()
+    assert get(store, "new") == replace(REPLY, key="new")
+    assert (store.holds_replies("another"), store.prune(before=0.0, model=None)) == (False, 0)
+    assert [row.key for row in store.page("", 9)] == ["new"]
+    assert store.info().claims == 0
+    assert store.state() == store.state()
+    assert store.listed_since("http://stub", "models") == 0.0
+    [note] = store.notes
+    assert note.startswith("the server does not answer; 1 replies are in ")
+    assert f"llmprops store copy {path} " in note
+    server.is_lost = False
+    store.beat()
+    assert not path.exists()
+    assert store.get_many(["before", "new"]).keys() == {"before", "new"}
+    assert store.notes == [
+        "the server does not answer; 1 replies were kept in a file until the server was back"
+    ]
+    server.is_lost = True
+    put(store, "last", REPLY)
+    store.close()
+    assert path.exists()
