@@ -46,6 +46,7 @@ def test_a_reader_of_nine_words_reads_a_tenth() -> None:
     assert reader.readings("zoo") == {}
 
 
+@pytest.mark.simulation
 def test_reader_reads_words_that_it_was_not_trained_on() -> None:
     """A reader that is trained on a quarter of the words gives more than half of 400 others their phonemes.
 
