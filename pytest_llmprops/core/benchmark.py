@@ -26,7 +26,9 @@ class Ask(TypingProtocol):
         ...
 
     @property
-    def roles(self) -> frozenset[str]: ...
+    def roles(self) -> frozenset[str]:
+        """The roles that have a helper."""
+        ...
 
     async def __call__(self, request: Request, role: str = "subject") -> Reply:
         """Send a request and return the reply.

@@ -13,6 +13,7 @@ import pytest
 from bench.stub_server import RunningStub
 from pytest_llmprops.cli.main import main
 from pytest_llmprops.engine.store.base import LEASE_SECONDS
+from tests.support.commands import until
 from tests.support.postgres import PostgresServer
 from tests.support.runs import Finished, Runner
 from tests.support.stores import age_claims
@@ -31,14 +32,6 @@ def shared(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def options(stub: RunningStub, store: str, *more: str) -> list[str]:
     """Return the options of a run with the stub server."""
     return ["--model", "openai:stub", "--llm-base-url", stub.url, "--llm-store", store, *more]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, at most a minute."""
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
 
 
 def statuses(done: Finished) -> dict[str, str]:

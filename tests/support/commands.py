@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.cli.main import main
+from pytest_llmprops.engine.store.base import has_ended
 
 
 def output(capsys: pytest.CaptureFixture[str], *words: object) -> str:
@@ -43,26 +44,18 @@ def killed_with_its_child(code: str, folder: Path) -> None:
         stdout=subprocess.DEVNULL,
     )
     try:
-        _wait_until(pid.exists)
+        until(pid.exists)
         child = int(pid.read_text())
         process.kill()
-        _wait_until(lambda: not _is_running(child))
+        until(lambda: has_ended(child))
     finally:
         process.kill()
         process.wait()
 
 
-def _wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait for a minute at most."""
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for a condition, at most a minute."""
     end = time.monotonic() + 60
-    while not is_so():
+    while not condition():
         assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def _is_running(process: int) -> bool:
-    """Return True if a process has not ended; one that nobody waits for has ended."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+        time.sleep(0.02)
