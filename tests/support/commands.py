@@ -36,7 +36,7 @@ def killed_with_its_child(code: str, folder: Path) -> None:
     :param code: Python code that runs ``sys.executable``, in place of which a program waits.
     """
     new, pid, fake = (folder / name for name in ("new", "pid", "python"))
-    fake.write_text(f"#!/bin/sh\necho $$ > {new}; mv {new} {pid}; exec sleep 60\n")
+    fake.write_text(f"#!/bin/sh\necho $$ > {new}; mv {new} {pid}; exec sleep 120\n")
     fake.chmod(0o700)
     process = subprocess.Popen(
         [sys.executable, "-c", f"import sys; sys.executable = {str(fake)!r}; {code}"],
