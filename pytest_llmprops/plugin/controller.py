@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -55,6 +56,9 @@ class Interrupts:
         #: a signal came since :meth:`hold`
         self.is_pressed = False
         self._previous: dict[signal.Signals, object] = {}
+        self._is_deferred = False
+        #: the signal that came while it was deferred
+        self._came: int | None = None
 
     def install(self) -> None:
         """Handle the signals, except those that the environment ignores (``nohup``) or another plugin handles."""
@@ -62,7 +66,26 @@ class Interrupts:
             return
         for number in _SIGNALS:
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                self._previous[number] = signal.signal(number, _interrupt)
+                self._previous[number] = signal.signal(number, self._interrupt)
+
+    @contextmanager
+    def deferred(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt at the end of the block if a signal comes during it."""
+        self._is_deferred = True
+        try:
+            yield
+        finally:
+            self._is_deferred = False
+            if (number := self._came) is not None:
+                self._came = None
+                self._interrupt(number, None)
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        _leave_terminal()
+        if self._is_deferred:
+            self._came = number
+        else:
+            raise KeyboardInterrupt(signal.Signals(number).name)
 
     def hold(self) -> None:
         """Note further signals, without an exception."""
@@ -82,11 +105,6 @@ class Interrupts:
         while self._previous and not _is_program():
             number, handler = self._previous.popitem()
             signal.signal(number, handler)  # type: ignore[arg-type]
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    _leave_terminal()
-    raise KeyboardInterrupt(signal.Signals(number).name)
 
 
 def _leave_terminal() -> None:
@@ -216,7 +234,9 @@ class Controller:
             self._other_failures += 1
         if message is not None:
             self.terminal.add(report, message)
-            self.recording.add(message)
+            # Between writing a line and noting it, a signal would leave a record that does not fit its hash.
+            with self._interrupts.deferred():
+                self.recording.add(message)
         yield
         if self._forgets_reports:
             self.terminal.forget(report, message, self.config.pluginmanager.get_plugin("terminalreporter"))

@@ -167,6 +167,37 @@ def test_ended_run_is_resumed(
     assert not list(folder.glob(".*"))
 
 
+#: sends Ctrl-C when the fifth verdict is in the file, before the record has noted it
+INTERRUPTING = """
+import os, signal
+from pytest_llmprops.runs.record import RunRecord
+
+append = RunRecord._append
+
+def interrupting(self, raw):
+    append(self, raw)
+    if self.count == 4:
+        os.kill(os.getpid(), signal.SIGINT)
+
+RunRecord._append = interrupting
+"""
+
+
+def test_ctrl_c_while_a_verdict_is_written_leaves_a_consistent_record(run: Runner, workers: str) -> None:
+    """A verdict is either in the file and in the hashes of the record, or in none of them."""
+    run.sums()
+    run.write("conftest.py", INTERRUPTING)
+    first = run("--model", run.adder, "-n", workers)
+    assert "INCOMPLETE: 7 of 12 cases have no verdict" in first.output
+    # Only of a complete record are the problems those of its content.
+    assert not [problem for problem in read_run(first.folder).problems if "changed" in problem]
+    run.write("conftest.py", "")
+    done = _resume(run, first, "--model", run.adder, "-n", workers)
+    record = read_run(first.folder)
+    assert (record.problems, record.facts.complete, len(record.records)) == ((), True, 12)
+    assert "5 verdicts kept" in done.output
+
+
 def _lines(folder: Path) -> int:
     file = folder / "verdicts.jsonl"
     return file.read_bytes().count(b"\n") if file.exists() else 0
