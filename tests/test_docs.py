@@ -194,6 +194,63 @@ def test_commands_are_accepted(page: Path) -> None:
             parser().parse_args(words)
 
 
+# ---- the outputs that pages show
+
+
+#: number of blocks with an output, each of which a test compares with what is printed
+OUTPUTS = {"README.md": 1, "extending.md": 2, "gate.md": 2, "runs.md": 3, "searches.md": 1}
+
+
+def _outputs(page: Path) -> list[str]:
+    """Return the blocks without a language, or with ``text``, that no file name precedes."""
+    blocks = re.findall(r"([^\n]*)\n\n *```(\w*)\n(.*?)^ *```$", page.read_text("utf-8"), re.M | re.S)
+    return [block for before, language, block in blocks if language in ("", "text") and before[-2:] != "**"]
+
+
+def _is_shown(block: str, output: str) -> bool:
+    """Return True if the output has the lines of the block, without a gap except at ``...``, at any speed."""
+    parts = re.split(r"^ *\.\.\.\n", re.sub(r"[0-9.]+s$", "0s", block, flags=re.M), flags=re.M)
+    rest = re.sub(r"[0-9.]+s$", "0s", output, flags=re.M)
+    for part in filter(None, parts):
+        _, found, rest = rest.partition(part)
+        if not found:
+            return False
+    return True
+
+
+def test_every_output_is_compared() -> None:
+    """A page with a new block needs a test below, or elsewhere."""
+    pages = [page for page in PAGES if page.suffix == ".md"]
+    assert {page.name: number for page in pages if (number := len(_outputs(page)))} == OUTPUTS
+
+
+def test_outputs_of_runs_and_searches(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The plan, the summary, the comparison and the search are those of the pages' commands."""
+    plan, summary, comparison = _outputs(ROOT / "docs" / "runs.md")
+    monkeypatch.chdir(run.folder)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert main(["init", "--overwrite"]) == 0
+    width = {"COLUMNS": "120"}
+    small = ("suites/test_htest.py", "--llm-size", "small", "-q")
+    assert _is_shown(plan, run(*small, "--model", "gpt-4o", "--llm-plan", env=width).output)
+    models = {"first": "fake:random?choices=A,B", "second": "fake:random?choices=A,B&seed=2"}
+    first, _ = (
+        run(*small, "--model", model, "--llm-run", f"reports/runs/{name}", env=width).output
+        for name, model in models.items()
+    )
+    assert _is_shown(summary, first)
+    assert main(["compare", "second", "--baseline", "first"]) == 0
+    assert _is_shown(comparison, capsys.readouterr().out)
+    page = ROOT / "docs" / "searches.md"
+    [search], [search_command] = (
+        _outputs(page),
+        re.findall(r"^    pytest (.*=correct.*)$", page.read_text("utf-8"), re.M),
+    )
+    assert _is_shown(search, run(*shlex.split(search_command), "-q").output)
+
+
 # ---- the code in README.md and docs/write-model.md
 
 
@@ -293,10 +350,16 @@ def folder(run: Runner, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_benchmark_of_the_page_is_measured(
     run: Runner, folder: Path, workers: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Benchmark, model, registration, gate, report section and command of the page work together."""
-    gate = run.write("gate.toml", TOML[1])
-    done = run("test_letters.py", "--model", "counter", "--llm-gate", str(gate), "-n", workers)
+    """Benchmark, model, registration, gate, report section and command of the page work together, as it shows."""
+    measured, decided = _outputs(ROOT / "docs" / "extending.md")
+    width = {"COLUMNS": "120"}
+    run.write("gate.toml", TOML[1])
+    counter = ("test_letters.py", "--model", "counter", "-q", "--llm-gate", "gate.toml", "-n", workers)
+    done = run(*counter, env=width)
     assert done.code == 0, done.output
+    assert _is_shown(decided, done.output)
+    constant = ("test_letters.py", "--model", "fake:constant?text=5", "-q", "-n", workers)
+    assert _is_shown(measured, run(*constant, env=width).output)
     statuses = {name.rpartition("/")[2]: verdict["status"] for name, verdict in done.verdicts.items()}
     assert statuses == {
         "cat": "correct", "sun": "correct", "apple": "correct", "butterfly": "unparsed", "strawberry": "unparsed",

@@ -230,6 +230,9 @@ def test_without_a_folder_the_verdicts_of_the_package_are_imported(
     decision = capsys.readouterr().out.replace(runs[0], "imported-homophones-GPT-3.5").strip()
     for page in ("README.md", "docs/gate.md"):
         assert decision in (ROOT / page).read_text(encoding="utf-8")
+    assert main(["gate", "--plan", str(gate), "--baseline", runs[0]]) == 0
+    plan = capsys.readouterr().out.replace(str(gate), "gate.toml").partition("  note")[0]
+    assert plan in (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
     assert main(["gate", runs[0], "--baseline", runs[1], "--gate", str(gate)]) == 1
     assert "FAIL: " in capsys.readouterr().out
     monkeypatch.setenv("LLMPROPS_DATA", str(data))
