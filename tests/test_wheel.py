@@ -28,7 +28,8 @@ def record(folder: Path) -> dict[str, Any]:
     return loaded
 
 
-@pytest.fixture(scope="module")
+# Not of the module: a process may leave a module and come back to it, and the folder is that of the session.
+@pytest.fixture(scope="session")
 def project(installed: Environment) -> Path:
     """Return the folder of a new project, as `llmprops init` writes it."""
     folder = installed.folder / "project"

@@ -32,7 +32,8 @@ def reply(chat):
 """
 
 
-@pytest.fixture(scope="module")
+# Not of the module: a process may leave a module and come back to it, and the folder is that of the session.
+@pytest.fixture(scope="session")
 def measured(installed: Environment) -> Finished:
     """Run the example with a gate and two workers."""
     cities = EXAMPLE / "llmprops_capitals" / "cities.jsonl"
