@@ -364,6 +364,7 @@ def test_columns_are_chosen_and_remembered(show: Open) -> None:
     page = show()
     page.get_by_text("Columns", exact=True).click()
     box = page.get_by_role("group", name="Columns")
+    box.get_by_label("Question").wait_for()
     assert box.inner_text().split() == [
         *("Question", "Model", "Task", "Language", "Expected", "Given", "Reason")
     ]
@@ -378,6 +379,7 @@ def test_columns_are_chosen_and_remembered(show: Open) -> None:
     assert page.locator("#list tbody .id .excerpt").count() == 0
     page.set_viewport_size({"width": 390, "height": 844})
     page.get_by_text("Columns", exact=True).click()
+    box.get_by_label("Model").wait_for()  # the boxes are made when the list opens
     checked = "(boxes) => boxes.filter((box) => box.checked).map((box) => box.parentNode.innerText.trim())"
     assert page.locator("#columns input").evaluate_all(checked) == ["Model", "Given", "Reason"]
     box.get_by_label("Task").check()
