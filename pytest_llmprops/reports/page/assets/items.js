@@ -227,8 +227,11 @@ async function items() {
     offerColumns(columnBox.dataset.offered);
     panel.hidden = !content;
     document.getElementById("browse").classList.toggle("is-open", !panel.hidden);
+    // What is unfolded in one item, is in the next.
+    const before = document.getElementById("item-content");
+    for (const part of before.querySelectorAll("details")) unfolded[part.open ? "add" : "delete"](part.className);
     for (const part of content?.querySelectorAll("details") ?? []) part.open = unfolded.has(part.className);
-    document.getElementById("item-content").replaceChildren(...(content ? [content] : []));
+    before.replaceChildren(...(content ? [content] : []));
     panel.scrollTop = 0;
     if (content) {
       const place = shown.indexOf(opened);
@@ -452,8 +455,6 @@ async function items() {
       return element("label", {}, box, ` ${titles()[column]}`);
     }));
   }
-  // What is unfolded in one item, is in the next.
-  panel.addEventListener("toggle", ({ target }) => (target.open ? unfolded.add(target.className) : unfolded.delete(target.className)), { capture: true });
   for (const button of panel.querySelectorAll("[data-step]")) button.addEventListener("click", () => step(Number(button.dataset.step)));
   document.getElementById("item-close").addEventListener("click", closeItem);
   let waiting;
