@@ -128,6 +128,14 @@ def _migrate(db: sqlite3.Connection) -> None:
         raise
 
 
+def _roll_back(path: Path) -> None:
+    """Undo the transaction of a process that was killed; with what it left, SQLite refuses to only read the file."""
+    if os.path.exists(f"{path}-journal"):  # noqa: PTH110 - Path.exists raises an exception for a name that is too long
+        uri = f"{path.resolve().as_uri()}?mode=rw"
+        with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as db:
+            db.execute("SELECT name FROM sqlite_master").fetchone()
+
+
 def _check_own(path: Path) -> None:
     """Raise StoreError if the file is not a store, before it is changed in any way."""
     if not path.exists():
@@ -142,6 +150,7 @@ def _check_own(path: Path) -> None:
         raise StoreError(
             f"reply store {path}: is not a SQLite file; name another file with --llm-store FILE, or move this one away"
         )
+    _roll_back(path)
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS)) as db:
         tables = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         columns = {row[1] for row in db.execute("PRAGMA table_info(replies)")}
@@ -158,6 +167,7 @@ def open_read_only(path: Path) -> sqlite3.Connection:
     :raises StoreError: if the store is from a later version of this package.
     :raises sqlite3.DatabaseError: if the file cannot be read.
     """
+    _roll_back(path)
     # On a read-only disk, SQLite can read a file with a write-ahead log only if it is said not to change.
     for more in ("", "&immutable=1"):
         uri = f"{path.resolve().as_uri()}?mode=ro{more}"

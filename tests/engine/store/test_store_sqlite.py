@@ -266,6 +266,25 @@ def test_a_store_of_an_earlier_version_is_migrated(path: Path) -> None:
         assert db.execute("SELECT key, stored, model, reply FROM replies").fetchall() == [row, other]
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_store_whose_creation_was_killed_is_used(path: Path, tmp_path: Path, read_only: bool) -> None:
+    """What SQLite writes before a transaction ends is undone, and the replies before it are there."""
+    path.parent.mkdir()
+    with closing(sqlite3.connect(tmp_path / "alive.sqlite", isolation_level=None)) as db:
+        db.execute("CREATE TABLE replies (key TEXT PRIMARY KEY, stored REAL, model TEXT, reply TEXT)")
+        db.execute("INSERT INTO replies VALUES (?, ?, ?, ?)", row_of("k", "m", REPLY))
+        # With so few pages in memory, the transaction is written to the file before it ends.
+        db.execute("PRAGMA cache_size=2")
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("DELETE FROM replies")
+        db.executemany("INSERT INTO replies VALUES (?, 0, '', '')", ((f"{n:0500d}",) for n in range(500)))
+        for suffix in ("", "-journal"):
+            shutil.copy(tmp_path / f"alive.sqlite{suffix}", f"{path}{suffix}")
+    store = SQLiteStore(path, read_only=read_only)
+    assert get(store, "k") == REPLY
+    store.close()
+
+
 def test_replies_share_pages_of_the_file(store: SQLiteStore, path: Path) -> None:
     """A hundred replies of 1 kB, whose keys are random, change far fewer than a hundred pages."""
     rows = [
