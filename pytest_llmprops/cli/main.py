@@ -9,7 +9,6 @@ import io
 import re
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import NoReturn
 
 from pytest_llmprops import __version__
@@ -31,9 +30,11 @@ class Parser(argparse.ArgumentParser):
         super().error(message)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(command: str | None = None) -> argparse.ArgumentParser:
     """Return the command line of ``llmprops``, with the commands of all registered benchmarks.
 
+    :param command: the command that will be parsed, so that other commands of benchmarks get no arguments: adding
+        them takes longer than all else here. By default, all commands get theirs.
     :raises UsageError: if a benchmark's registration or command cannot be imported.
     """
     top: argparse.ArgumentParser = Parser(
@@ -47,8 +48,11 @@ def parser() -> argparse.ArgumentParser:
     ):  # fmt: skip
         add(groups)
     for registration in registrations():
-        if registration.commands is not None:
-            add_registered(groups, registration.name, registration.commands)
+        name, registered = registration.name, registration.commands
+        if registered is not None and command in (None, name):
+            add_registered(groups, name, registered)
+        elif registered is not None:
+            groups.add_parser(name, help=registered.help)
     for add in (
         models.add_segment, store.add_batch, runs.add_runs, runs.add_gate, runs.add_compare, reports.add_readings,
         reports.add_report, reports.add_view, reports.add_site, store.add_store,
@@ -61,14 +65,14 @@ def parser() -> argparse.ArgumentParser:
         " ~/.local/share/bash-completion/completions/llmprops",
     )
     completion.add_argument("shell", choices=("bash", "zsh", "tcsh"))
-    completion.set_defaults(command=partial(_completion, top))
+    completion.set_defaults(command=_completion)
     return top
 
 
-def _completion(top: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+def _completion(options: argparse.Namespace) -> int:
     if importlib.util.find_spec("shtab") is None:
         raise MissingExtra("llmprops completion", package="shtab", extra="completion")
-    print(importlib.import_module("shtab").complete(top, shell=options.shell))
+    print(importlib.import_module("shtab").complete(parser(), shell=options.shell))
     return 0
 
 
@@ -79,7 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # The console may lack Chinese, arrows and the like (cp1252 on Windows). They are escaped.
             stream.reconfigure(errors="backslashreplace")
     try:
-        options = parser().parse_args(arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        command_name = next((word for word in words if not word.startswith("-")), "")
+        options = parser(command_name).parse_args(words)
         read_dotenv()
         command: Command = options.command
         status = command(options)

@@ -403,10 +403,10 @@ def test_wrong_number_of_replicas(wrong: str) -> None:
 
 
 @pytest.mark.parametrize(("failures", "attempts"), [(2, 3), (3, 3)])
-def test_a_client_that_is_started_too_late_is_asked_for_again(
+def test_a_client_that_was_not_started_is_asked_for_again(
     failures: int, attempts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ray Client's server on a busy machine gives up before its process for the client has started."""
+    """Ray Client's server sometimes fails to start its process for a client."""
     asked: list[str] = []
 
     def init(address: str, **options: object) -> None:

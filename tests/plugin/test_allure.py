@@ -318,18 +318,11 @@ def test_a_case_is_titled_by_what_a_person_recognises(run: Runner) -> None:
     ]
     chosen = "(0001 or 0200 or eras/explicit or dtails/af or oracle/pair) and not search"
     run(
-        *files,
-        "--model",
-        "fake:constant?text=A",
-        "--llm-limit",
-        "1",
-        "-k",
-        chosen,
-        "--alluredir",
-        str(folder),
-        "-n",
-        "0",
-    )
+        *files, "--model", "fake:constant?text=A", "--llm-limit", "1", "-k", chosen, "--alluredir", str(folder),
+        # The default ones take seconds to import.
+        "--llm-helper", "parse=wordpairs", "--llm-helper", "embed=wordpairs", "-p", "tests.support.oracle_runs",
+        "-n", "0",
+    )  # fmt: skip
     by_title = results(folder)
     assert "phrydge → fridge (homophones/en/0001)" in by_title
     titles = " ".join(by_title)

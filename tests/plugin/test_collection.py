@@ -164,7 +164,11 @@ def test_skip_names_the_missing_kinds(run: Runner) -> None:
 )
 def test_tasks_are_selected_by_keyword(run: Runner, expression: str, expected: set[str]) -> None:
     """-k selects the built-in benchmarks' items by task, also if the node id does not name it."""
-    done = run(str(ROOT / "suites"), "--model", "fake:echo", "--llm-limit", "1", "-k", expression)
+    done = run(
+        str(ROOT / "suites"), "--model", "fake:echo", "--llm-size", "small", "--llm-limit", "1", "-k", expression,
+        # The default ones take seconds to import.
+        "--llm-helper", "parse=wordpairs", "--llm-helper", "embed=wordpairs", "-p", "tests.support.oracle_runs",
+    )  # fmt: skip
     tasks = {verdict["task"] for verdict in done.verdicts.values()}
     assert tasks == expected, done.output
 

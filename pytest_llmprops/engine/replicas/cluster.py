@@ -280,7 +280,8 @@ def _join(ray: Any, address: str) -> None:
         try:
             ray.init(address, **_QUIET)
         except ConnectionAbortedError:
-            # Ray Client's server starts a process for each client. On a busy machine, that takes longer than it waits.
+            # Ray Client's server starts a process for each client, by a fork that sometimes fails or hangs
+            # (https://github.com/ray-project/ray/issues/63202).
             if attempt == _ATTEMPTS:
                 raise
         else:
