@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import accessibility_problems, served
+from tests.support.browser import Scheme, accessibility_problems, served
 from tests.support.runs import ROOT
 
 PAGES = tuple(sorted(path.stem for path in (ROOT / "docs").glob("*.md")))
@@ -31,10 +31,11 @@ def test_every_page_of_the_site_is_accessible(tmp_path: Path, browser_page: Any)
     _build(tmp_path)
     # The theme keeps the scheme of the page before.
     browser_page.add_init_script("localStorage.clear()")
+    schemes: tuple[tuple[Scheme, str], ...] = (("light", "default"), ("dark", "slate"))
     problems: dict[str, list[str]] = {}
     with served(tmp_path) as site:
         for page in (*PAGES, "404"):
-            for scheme, colours in (("light", "default"), ("dark", "slate")):
+            for scheme, colours in schemes:
                 # The theme reads the scheme when it loads a page.
                 browser_page.emulate_media(color_scheme=scheme)
                 browser_page.goto(f"{site}/{page}.html")
