@@ -33,6 +33,8 @@ _SPELLED_OUT = re.compile(r"(?<![^\W_])(?:[^\W\d_][-.·]){3,24}[^\W\d_](?![^\W_]
 
 def fold(text: str) -> str:
     """Return the text in lower case, composed, without invisible characters."""
+    if text.isascii():
+        return text.lower()
     normal = _INVISIBLE.sub("", unicodedata.normalize("NFC", text))
     return unicodedata.normalize("NFC", normal.translate(_APOSTROPHES).casefold())
 
@@ -43,7 +45,7 @@ def plain(text: str, words: Words, *, exact: bool = False) -> str:
     :param exact: Keep accents and traditional characters, which alone tell two words apart.
     """
     folded = fold(text)
-    return folded if exact else folded.translate(_ACCENTS).translate(words.simplified)
+    return folded if exact or folded.isascii() else folded.translate(_ACCENTS).translate(words.simplified)
 
 
 def without_markup(reply: str) -> str:
@@ -89,8 +91,8 @@ def prepare(reply: str, word: str, sentence: str) -> str:
         # begins with its definition.
         is_han = HAN.search(homophone) is not None
         if len(homophone) > (1 if is_han else 3):
-            # A Latin word may stand next to a Chinese character.
-            start, end = ("", "") if is_han else (r"(?<![^\W一-鿿])", r"(?![^\W一-鿿])")
+            # A Latin word may stand next to a Chinese character. Python compiles ranges that ignore case slowly.
+            start, end = ("", "") if is_han else (r"(?-i:(?<![^\W一-鿿]))", r"(?-i:(?![^\W一-鿿]))")
             text = re.sub(f"{start}{escaped}{end}", "<w>", text, flags=re.I)
         else:
             verbs = "is |means |refers |es |significa |，?[意指是]|，[动名形副介连量代助]"

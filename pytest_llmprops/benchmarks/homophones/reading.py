@@ -133,9 +133,11 @@ def reading(
     refusal = _refusal(folded, rules, echo)
     forms = forms_of(tuple(answers), language, rules.words, word)
     kind = offer(shown, forms, word, sentence, rules)
-    is_refused = any(not rule.is_weak and rule.pattern.search(folded) for rule in rules.refusal)
-    is_other = is_refused or any(_is_other(candidate, text, forms) for candidate in named)
-    offers = kind >= Offer.NAMED or (kind is Offer.MENTIONED and not is_other)
+    offers = kind >= Offer.NAMED or (
+        kind is Offer.MENTIONED
+        and not any(not rule.is_weak and rule.pattern.search(folded) for rule in rules.refusal)
+        and not any(_is_other(candidate, text, forms) for candidate in named)
+    )
     without_question = _without_question(reply, word, sentence, rules)
     contains = contains_answer(without_question, answers, "contains", language, rules.words)
     correct, other_correct = (offers, contains) if match == "word" else (contains, offers)
