@@ -76,8 +76,7 @@ def prepare(reply: str, word: str, sentence: str) -> str:
     text = re.sub(r"[⟦⟧]", " ", text).translate(_QUOTES).translate(_APOSTROPHES)
     text = re.sub(r"^[ \t]*[*•·–-][ \t]+", "- ", text, flags=re.M)
     echoed = unicodedata.normalize("NFC", sentence).translate(_APOSTROPHES).translate(_QUOTES)
-    for shown in sentence_patterns(echoed, word):
-        text = shown.sub("<s>", text)
+    text = sentence_pattern(echoed, word).sub("<s>", text)
     text = re.sub(r'"([^"\n]{1,80})"', r"⟦\1⟧", text)
     text = re.sub(r"(?<!\w)'([^'\n]{1,80})'(?!\w)", r"⟦\1⟧", text)
     text = re.sub(r"(\*\*|__|`|\*)(?=\S)([^*`\n]{1,80}?)(?<=\S)\1", r"⟦\2⟧", text)
@@ -102,20 +101,17 @@ def prepare(reply: str, word: str, sentence: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def sentence_patterns(sentence: str, word: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns for the sentence with the homophone, and with a blank in its place.
+def sentence_pattern(sentence: str, word: str) -> re.Pattern[str]:
+    """Return a pattern for the sentence with the homophone, or a blank in its place.
 
     Other spaces, and a missing full stop, are the same sentence.
     """
-    stripped = sentence.strip(" .。!！?？")
-    if not stripped:
-        return ()
-    patterns = [re.compile(_spaced(stripped), re.I)]
-    if word.strip() and word.strip() in stripped:
-        # The blank is a character that no sentence has, because the word may be part of an escape ("s" of "\\s+").
-        blanked = re.sub(re.escape(word.strip()), "\0", stripped, flags=re.I)
-        patterns.append(re.compile(_spaced(blanked).replace("\0", r"(?:_{2,}|\.{3}|…)"), re.I))
-    return tuple(patterns)
+    # A character that no sentence has marks the word, which may be part of an escape ("s" of "\\s+").
+    marked = sentence.strip(" .。!！?？")
+    if homophone := word.strip():
+        marked = re.sub(re.escape(homophone), "\0", marked, flags=re.I)
+    shown = rf"(?:{_spaced(homophone)}|_{{2,}}|\.{{3}}|…)"
+    return re.compile(_spaced(marked).replace("\0", shown) or "(?!)", re.I)
 
 
 def _spaced(text: str) -> str:

@@ -31,7 +31,7 @@ from pytest_llmprops.benchmarks.homophones.normal import (
     fold,
     plain,
     prepare,
-    sentence_patterns,
+    sentence_pattern,
     without_markup,
 )
 from pytest_llmprops.benchmarks.homophones.reading_rules import Rule, Rules, Words, without_group
@@ -245,9 +245,7 @@ def _without_question(reply: str, word: str, sentence: str, rules: Rules) -> str
     text = fold(reply)
     for rule in rules.echo:
         text = rule.pattern.sub(" ", text)
-    for pattern in sentence_patterns(fold(sentence), fold(word)):
-        text = pattern.sub(" ", text)
-    return text
+    return sentence_pattern(fold(sentence), fold(word)).sub(" ", text)
 
 
 def _distinct(group: Mapping[str, str], answers: Sequence[str], language: str, words: Words) -> int:
