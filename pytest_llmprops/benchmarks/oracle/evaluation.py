@@ -57,6 +57,8 @@ _TEXT_ERRORS = frozenset({"request", "backend"})
 
 #: sends a request to the helper of a role: the ``ask`` of a benchmark, or any function like it
 AskHelper = Callable[..., Awaitable[Reply]]
+#: a sentence with its tree, and the vectors of its tokens
+_Ready = tuple[Parsed, Array]
 
 
 class Aligner:
@@ -70,7 +72,7 @@ class Aligner:
         self._ask = ask
         self._align = align_covering if matching == "covering" else align
         self._whole: Whole = whole
-        self._known: dict[str, asyncio.Future[tuple[Reply | str, Reply | str]]] = {}
+        self._known: dict[str, asyncio.Future[_Ready | str]] = {}
         self._aligned: dict[tuple[str, str], Alignments] = {}
 
     async def __call__(self, first: str, second: str) -> Alignments:
@@ -83,16 +85,13 @@ class Aligner:
         """
         if (first, second) not in self._aligned:
             one, two = await asyncio.gather(self._analyse(first), self._analyse(second))
-            self._aligned[first, second] = self._alignments(first, second, one, two)
+            self._aligned[first, second] = self._alignments(one, two)
         return self._aligned[first, second]
 
-    def _alignments(
-        self, first: str, second: str, one: tuple[Reply | str, ...], two: tuple[Reply | str, ...]
-    ) -> Alignments:
-        try:
-            (tree, vectors), (other, others) = _ready(first, *one), _ready(second, *two)
-        except DataError as error:
-            return Alignments.without_trees(str(error))
+    def _alignments(self, one: _Ready | str, two: _Ready | str) -> Alignments:
+        if isinstance(one, str) or isinstance(two, str):
+            return Alignments.without_trees(one if isinstance(one, str) else str(two))
+        (tree, vectors), (other, others) = one, two
         if vectors.shape[1] != others.shape[1]:
             sizes = f"{vectors.shape[1]} and {others.shape[1]}"
             return Alignments.without_trees(f"the encoder's vectors of two sentences have {sizes} numbers")
@@ -110,14 +109,21 @@ class Aligner:
         except DataError:
             return None
 
-    async def _analyse(self, text: str) -> tuple[Reply | str, Reply | str]:
+    async def _analyse(self, text: str) -> _Ready | str:
         if text not in self._known:
-            replies = asyncio.gather(
-                self._call(Parse(text, "en", "constituency"), PARSE),
-                self._call(Embed(text, tokens=True), EMBED),
-            )
-            self._known[text] = asyncio.ensure_future(replies)
+            self._known[text] = asyncio.ensure_future(self._ready(text))
         return await self._known[text]
+
+    async def _ready(self, text: str) -> _Ready | str:
+        """Return a text's tree and the vectors of its tokens, or why it has none."""
+        replies = await asyncio.gather(
+            self._call(Parse(text, "en", "constituency"), PARSE),
+            self._call(Embed(text, tokens=True), EMBED),
+        )
+        try:
+            return _ready(text, *replies)
+        except DataError as error:
+            return str(error)
 
     async def _call(self, request: Parse | Embed, role: str) -> Reply | str:
         """Return a helper's reply, or why it has none for this text.
@@ -132,7 +138,7 @@ class Aligner:
             return f"no {_OUTPUTS[role]} for {request.text[:60]!r}: {error.message}"
 
 
-def _ready(text: str, parse: Reply | str, embedding: Reply | str) -> tuple[Parsed, Array]:
+def _ready(text: str, parse: Reply | str, embedding: Reply | str) -> _Ready:
     """Return the tree and the vectors of its tokens.
 
     :raises DataError: if the parser or the encoder returned none.
