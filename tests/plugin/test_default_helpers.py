@@ -127,7 +127,7 @@ def test_answers_are_proved_with_default_helpers(run: Runner) -> None:
     run.write("judge.py", 'def reply(chat):\n    return \'{"answer": "yes", "explanation": "alike"}\'\n')
     run.write(ORACLE, (ROOT / "suites" / ORACLE).read_text(encoding="utf-8"))
     model = f"fake:call?file={run.folder / 'judge.py'}"
-    options = (ORACLE, "--model", model, "-k", "pair and not own", "--llm-limit=1", "-q")
+    options = (ORACLE, "--model", model, "-k", "pair and not own and not search", "--llm-limit=1", "-q")
     allure = run.folder / "allure"
     done = run(*options, "--alluredir", str(allure), "--llm-attach", "all")
     assert {verdict["status"] for verdict in done.verdicts.values()} <= {"correct", "wrong"}, done.output
