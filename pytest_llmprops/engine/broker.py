@@ -445,14 +445,13 @@ class Broker:
         self._is_closed = True
         if self.waves is not None:
             await self.waves.close()
-        await self._in_work.close()
+        ends = [self._in_work.close()]
         for served in self._served.values():
             if served.listed_since is not None:
                 served.listed_since.cancel()
-            if served.together is not None:
-                await served.together.close()
-            if served.computed is not None:
-                await served.computed.close()
+            ends += [work.close() for work in (served.together, served.computed) if work is not None]
+        # All at once: while one waited for the other, a reply would free its slot for a new call.
+        await asyncio.gather(*ends)
         if self._fleets is not None:
             await self._fleets.close()
         await self._known.close()

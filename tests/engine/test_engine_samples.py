@@ -330,6 +330,31 @@ def test_closing_drops_open_sets(make_broker: MakeBroker, monkeypatch: pytest.Mo
     assert model.calls == [("q", 11)]
 
 
+def test_closing_starts_no_call(make_broker: MakeBroker) -> None:
+    """A reply that arrives while the broker closes frees its slot for no other call, which would be paid for."""
+    model = Several()
+
+    async def work() -> None:
+        arrives = asyncio.Event()
+
+        async def samples(request: Chat, count: int) -> Sequence[Reply]:
+            model.calls.append((request.prompt, count))
+            await arrives.wait()
+            return numbered(request, count)
+
+        model.samples = samples  # type: ignore[method-assign]
+        broker = make_broker(model, concurrency=1)
+        asking = [asyncio.ensure_future(broker.ask("m", "subject", Chat.user(text))) for text in "abc"]
+        await asyncio.sleep(0.1)
+        closing = asyncio.ensure_future(broker.close())
+        arrives.set()
+        await closing
+        await asyncio.gather(*asking, return_exceptions=True)
+
+    asyncio.run(work())
+    assert len(model.calls) == 1
+
+
 def test_samples_of_a_worker_are_gathered(make_broker: MakeBroker, path: str) -> None:
     """Requests that cross the socket in several parts are still sent together."""
     model = Several()
