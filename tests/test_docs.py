@@ -244,10 +244,8 @@ def test_outputs_of_runs_and_searches(
     assert main(["compare", "second", "--baseline", "first"]) == 0
     assert _is_shown(comparison, capsys.readouterr().out)
     page = ROOT / "docs" / "searches.md"
-    [search], [search_command] = (
-        _outputs(page),
-        re.findall(r"^    pytest (.*=correct.*)$", page.read_text("utf-8"), re.M),
-    )
+    [search] = _outputs(page)
+    [search_command] = re.findall(r"^    pytest (.*=correct.*)$", page.read_text("utf-8"), re.M)
     assert _is_shown(search, run(*shlex.split(search_command), "-q").output)
 
 

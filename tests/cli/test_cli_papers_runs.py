@@ -19,7 +19,7 @@ from pytest_llmprops.cli.main import main
 from pytest_llmprops.data.published_results import PaperTable, load_tables
 from pytest_llmprops.runs.reader import read_run
 from tests.support.fork_server import run_pytest
-from tests.support.runs import ROOT
+from tests.support.runs import ROOT, WORD_HELPERS
 
 Capture = pytest.CaptureFixture[str]
 #: entries of the two papers whose entries are all measured
@@ -37,8 +37,7 @@ OPTIONS = {
     "oracle": (
         "--model", f"fake:call?file={_FAKES}&function=paper_cases", "--llm-limit", "12",
         "--llm-set", "oracle.samples=3", "--llm-set", "oracle.tests=12",
-        "--llm-helper", "parse=wordpairs", "--llm-helper", "embed=wordpairs",
-        "-p", "tests.support.oracle_runs",
+        *WORD_HELPERS,
     ),
     "homophones": ("--model", "fake:echo", "--llm-limit", "10"),
     "htest": ("--model", "fake:constant?text=A", "--llm-limit", "1"),

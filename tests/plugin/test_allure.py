@@ -12,7 +12,7 @@ import pytest
 from pytest_llmprops.reports.allure import case
 from pytest_llmprops.reports.allure import run as allure_run
 from tests.support.allure import MIXED, MIXED_MODEL, category, results, texts
-from tests.support.runs import ROOT, Finished, Runner
+from tests.support.runs import ROOT, WORD_HELPERS, Finished, Runner
 
 pytest.importorskip("allure_pytest", reason="needs allure-pytest: pip install -e '.[dev]'")
 
@@ -319,9 +319,7 @@ def test_a_case_is_titled_by_what_a_person_recognises(run: Runner) -> None:
     chosen = "(0001 or 0200 or eras/explicit or dtails/af or oracle/pair) and not search"
     run(
         *files, "--model", "fake:constant?text=A", "--llm-limit", "1", "-k", chosen, "--alluredir", str(folder),
-        # The default ones take seconds to import.
-        "--llm-helper", "parse=wordpairs", "--llm-helper", "embed=wordpairs", "-p", "tests.support.oracle_runs",
-        "-n", "0",
+        *WORD_HELPERS, "-n", "0",
     )  # fmt: skip
     by_title = results(folder)
     assert "phrydge → fridge (homophones/en/0001)" in by_title

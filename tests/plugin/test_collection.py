@@ -9,7 +9,7 @@ import pytest
 
 from pytest_llmprops.cli.main import main
 from tests.support.cuts import write_cuts
-from tests.support.runs import ROOT, SUMS, Finished, Runner
+from tests.support.runs import ROOT, SUMS, WORD_HELPERS, Finished, Runner
 
 TASKS = """
 import pytest
@@ -166,8 +166,7 @@ def test_tasks_are_selected_by_keyword(run: Runner, expression: str, expected: s
     """-k selects the built-in benchmarks' items by task, also if the node id does not name it."""
     done = run(
         str(ROOT / "suites"), "--model", "fake:echo", "--llm-size", "small", "--llm-limit", "1", "-k", expression,
-        # The default ones take seconds to import.
-        "--llm-helper", "parse=wordpairs", "--llm-helper", "embed=wordpairs", "-p", "tests.support.oracle_runs",
+        *WORD_HELPERS,
     )  # fmt: skip
     tasks = {verdict["task"] for verdict in done.verdicts.values()}
     assert tasks == expected, done.output

@@ -189,7 +189,7 @@ def test_ctrl_c_while_a_verdict_is_written_leaves_a_consistent_record(run: Runne
     run.write("conftest.py", INTERRUPTING)
     first = run("--model", run.adder, "-n", workers)
     assert "INCOMPLETE: 7 of 12 cases have no verdict" in first.output
-    # Only of a complete record are the problems those of its content.
+    # The record has a problem: it is incomplete.
     assert not [problem for problem in read_run(first.folder).problems if "changed" in problem]
     run.write("conftest.py", "")
     done = _resume(run, first, "--model", run.adder, "-n", workers)

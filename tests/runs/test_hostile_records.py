@@ -26,7 +26,7 @@ from pytest_llmprops.runs.integrity import file_hashes, run_json
 from pytest_llmprops.runs.json_lines import JsonLines
 from pytest_llmprops.runs.reviews import Review, append_review
 from tests.runs.test_runs_searches import FOUND, row
-from tests.support.runs import ROOT, Runner
+from tests.support.runs import ROOT, WORD_HELPERS, Runner
 
 SECONDS = 60
 GATE = """
@@ -60,7 +60,7 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in (1, 2):
         done = runner(
             str(ROOT / "suites"), f"--rootdir={ROOT}", "--model", "fake:echo", "--llm-limit", "1", "--llm-cache", "off",
-            "--llm-helper", "parse=wordpairs", "--llm-helper", "embed=wordpairs", "-p", "tests.support.oracle_runs",
+            *WORD_HELPERS,
             "-k", SELECTED, "--llm-shard", f"{number}/2", "-n", "0", "-q", timeout=300,
         )  # fmt: skip
         run = done.folder
@@ -395,12 +395,13 @@ def test_the_published_schema_is_that_of_the_check(shards: Path) -> None:
             validator = jsonschema.Draft202012Validator(schema)
             validator.validate(line)
             assert file.shapes[shape].fits(line)
+            longest = len(json.dumps(line)) + 50_000
             for _ in range(30 if name in ("run.json", "searches.jsonl", "review.jsonl") else 3):
                 # JSON has no NaN, and 1.0 is an integer of JSON Schema. A list with 3,000 copies of a member, which is
                 # slow to check, fits if the member does.
                 other = mutated(line, chance)
                 text = json.dumps(other)
-                if "NaN" in text or "Infinity" in text or len(text) > len(json.dumps(line)) + 50_000:
+                if "NaN" in text or "Infinity" in text or len(text) > longest:
                     continue
                 assert validator.is_valid(other) == file.shapes[shape].fits(other), other
                 refused += not validator.is_valid(other)

@@ -111,10 +111,10 @@ class Aligner:
 
     async def _analyse(self, text: str) -> _Ready | str:
         if text not in self._known:
-            self._known[text] = asyncio.ensure_future(self._ready(text))
+            self._known[text] = asyncio.ensure_future(self._analysis(text))
         return await self._known[text]
 
-    async def _ready(self, text: str) -> _Ready | str:
+    async def _analysis(self, text: str) -> _Ready | str:
         """Return a text's tree and the vectors of its tokens, or why it has none."""
         replies = await asyncio.gather(
             self._call(Parse(text, "en", "constituency"), PARSE),
