@@ -93,7 +93,7 @@ def test_a_whole_run(extracted: Extracted, tmp_path: Path, capsys: pytest.Captur
     for said in (
         "4 with two of the same sense",
         "test set: 4 concepts, 40 pairs",
-        "word senses were not checked: WordNet or nltk is not installed",
+        "word senses were not checked: WordNet (Debian: apt-get install wordnet-base) or nltk is not installed",
         "written forms: the target parser 'words' gives no lemmas",
     ):
         assert said in extracted.out
