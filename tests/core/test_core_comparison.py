@@ -196,7 +196,6 @@ def _missed(losses: NDArray[np.int64], gains: NDArray[np.int64], n: int, drop: f
     return mean_p_value([-1.0, 1.0, 0.0], 1.0, -drop, least=-1, counts=counts)
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("n", [42, 137])
 @pytest.mark.parametrize("drop", [0.05, 0.1])
 @pytest.mark.parametrize("gained", [0.0, 0.02, 0.06])
@@ -302,7 +301,6 @@ def test_the_least_number_of_clusters(size: int, detect: float, fewest: int) -> 
         assert judge(pairs).limit == pytest.approx(1 - 0.2 ** (1 / count))
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("n", [30, 54, 100])
 @pytest.mark.parametrize("gained", [0.0, 0.02, 0.06, 0.15])
 def test_a_drop_is_ruled_out_in_at_most_a_fifth_of_comparisons(n: int, gained: float) -> None:

@@ -407,7 +407,6 @@ async def exchange(rng: random.Random, outcomes: Counter[str], *, to_worker: boo
     await asyncio.gather(serving, return_exceptions=True)
 
 
-@pytest.mark.simulation
 def test_damaged_messages_neither_hang_nor_change_a_reply() -> None:
     """Of 6,000 damaged messages in both directions, none leaves a request open or gets another's reply."""
     outcomes: Counter[str] = Counter()

@@ -578,7 +578,6 @@ def test_evidence_of_translations(tmp_path: Path, kind: Any) -> None:
             assert (evidence.concept, evidence.translation, record.given) == ("know", kept, "weet")
 
 
-@pytest.mark.simulation
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(
     st.builds(

@@ -119,7 +119,6 @@ def test_every_pair_of_vectors_can_be_drawn() -> None:
     assert seen == {(x, y) for x in range(1 << m) for y in range(1 << m)}
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("m", [4, 12])
 def test_shrinks_to_two_inseparable_entities(m: int) -> None:
     """For any two inseparable entities, hypothesis shrinks to x with one and y with the other."""

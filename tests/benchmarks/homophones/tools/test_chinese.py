@@ -83,7 +83,6 @@ def test_file_has_the_columns_and_enough_items_with_ids_in_order() -> None:
         row["word"].encode("gb2312")
 
 
-@pytest.mark.simulation
 def test_homophone_matches_the_reading_of_the_answer_in_its_word() -> None:
     """The word has the syllables that the answer's characters have in that word, and two thirds of its tones."""
     read, same = load_lexicon().read, []

@@ -55,7 +55,6 @@ def test_unlikely_readings_are_excluded_early() -> None:
     assert not reader.may_read("sacks", phones("S AE1 K T"), 1e-3)
 
 
-@pytest.mark.simulation
 def test_reader_reads_words_that_it_was_not_trained_on() -> None:
     """A reader that is trained on a quarter of the words gives more than half of 400 others their phonemes.
 

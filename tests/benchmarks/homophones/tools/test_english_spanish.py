@@ -91,7 +91,6 @@ def test_items_are_well_formed(lang: str) -> None:
         assert len({row[column].casefold() for row in rows}) == len(rows), column
 
 
-@pytest.mark.simulation
 @languages
 def test_words_sound_like_their_answers(lang: str) -> None:
     """Every word is within the language's phoneme-distance threshold of its answer."""
@@ -99,7 +98,6 @@ def test_words_sound_like_their_answers(lang: str) -> None:
     assert [pair for pair in pairs(lang) if measure(*pair).distance > THRESHOLDS[lang]] == []
 
 
-@pytest.mark.simulation
 @languages
 def test_threshold_separates_unrelated_words(lang: str) -> None:
     """At least 99% of 3,000 random pairs of a word and another item's answer are above the threshold."""

@@ -179,7 +179,6 @@ def test_rules_read_dictionary_words() -> None:
     assert len(near) / 400 >= 0.95
 
 
-@pytest.mark.simulation
 def test_rules_distinguish_dictionary_words() -> None:
     """The same rules read at most 1% of 2,000 random spellings as another dictionary word."""
     words = load_cmudict()

@@ -64,7 +64,6 @@ def no_espeak(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
 
 
-@pytest.mark.simulation
 @pytest.mark.parametrize("lang", ["en", "es"])
 def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str, no_espeak: None) -> None:
     """Generated items have the published columns, the word once, the answer never, and no duplicates.
@@ -100,7 +99,6 @@ def test_generated_items_pass_the_checks_of_the_builtin_ones(lang: str, no_espea
     }
 
 
-@pytest.mark.simulation
 @ESPEAK.needed
 def test_speech_synthesizer_agrees_with_the_dictionary_reader() -> None:
     """Of the words generated without espeak-ng, it pronounces three in five like their answers; with it, all.

@@ -411,7 +411,6 @@ def test_wordnet_that_is_not_installed(tmp_path: Path, monkeypatch: pytest.Monke
         word_senses(f"wordnet:{folder}")
 
 
-@pytest.mark.simulation
 @WORDNET.needed
 @pytest.mark.parametrize("choice", ["wordnet", "gloss"])
 def test_the_real_wordnet(choice: str) -> None:
