@@ -9,6 +9,11 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+# On a busy machine, an example is slow, not wrong. A decorator keeps the profile of its time, so this comes first.
+settings.register_profile("llmprops", deadline=None)
+settings.load_profile("llmprops")
 
 # The models of these tests are small. With several threads, libraries spend four times the CPU time, in waiting.
 os.environ.setdefault("OMP_NUM_THREADS", "1")

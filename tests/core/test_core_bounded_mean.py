@@ -27,7 +27,7 @@ def in_clusters(clusters: list[list[float]]) -> ClusterSample:
 
 
 @given(st.integers(1, 2000), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_right_or_wrong_items_have_clopper_and_pearsons_limits(n: int, data: st.DataObject) -> None:
     """For scores 0 and 1 the limits are quantiles of beta distributions, for any number of items."""
     right = data.draw(st.integers(0, n))
@@ -73,7 +73,7 @@ def test_equal_clusters_are_counted() -> None:
 @example([0.0], 0.05)
 @example([1.0], 0.05)
 @example([0.0] * 12, 0.2)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_limits_hold_the_mean_and_mirror(scores: list[float], tail: float) -> None:
     """The limits are in [0, 1] on both sides of the mean, mirror each other, and are where the p-value is ``tail``."""
     sample = singles(scores)

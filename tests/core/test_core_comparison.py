@@ -133,7 +133,7 @@ def _enumerated(sums: list[float]) -> float:
 
 
 @given(st.lists(st.integers(-6, 6).map(lambda d: d / 3), max_size=9))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_sign_flips_are_enumerated_exactly(sums: list[float]) -> None:
     """With few clusters the p-value is the share of all sign patterns; those without a difference add none."""
     assert sign_flip_drop(sums) == pytest.approx(_enumerated(sums))
@@ -177,7 +177,7 @@ def test_drop_interval_without_gains_is_clopper_and_pearsons() -> None:
 @example((0, 0, 1))
 @example((1, 0, 1))
 @example((0, 400, 400))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_drop_interval_contains_its_estimate(case: tuple[int, int, int]) -> None:
     """The interval lies in [-1, 1], contains the drop, mirrors for exchanged models, and widens with its level."""
     losses, gains, n = case
@@ -235,7 +235,7 @@ def test_holm_on_a_worked_example() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_holm_orders_and_bounds(p_values: list[float]) -> None:
     """Adjusted values keep the order and lie between p and Bonferroni's value."""
     adjusted = holm(p_values)
@@ -256,7 +256,7 @@ def test_a_result_at_another_level() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 2), min_size=3, max_size=3), min_size=1, max_size=6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_p_value_of_the_last_run_is_a_bound(scores: list[list[int]]) -> None:
     """It is at least the share of all exchanges of the runs that give as low a sum, and not far above it."""
     sums = [sum(chosen) for chosen in itertools.product(*scores)]

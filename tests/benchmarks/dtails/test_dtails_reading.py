@@ -696,9 +696,9 @@ def test_refusals_of_a_translation() -> None:
 )  # fmt: skip
 def test_long_replies_are_read_quickly(answer: str) -> None:
     """A reply of tens of thousands of characters is read_row in seconds, whatever it repeats."""
-    start = time.perf_counter()
+    start = time.process_time()
     selected(answer, KNOW)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize(

@@ -616,13 +616,13 @@ def test_any_text_can_be_read(match: str, reply: str, word: str, sentence: str) 
 def test_a_hostile_reply_is_read_in_no_time(piece: str) -> None:
     """100 kB or 1 MB of any text take less than a few seconds, with and without mentions of the answer."""
     text = piece * (100_000 // len(piece))
-    start = time.perf_counter()
+    start = time.process_time()
     drywer(text)
     drywer(f"driver {text} driver")
     if piece in ("a ", '"x" or ', "可能是“好”、", "means a ", " "):
         # The rules for other answers search only the beginning and the end.
         say(piece * (1_000_000 // len(piece)))
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_a_reading_says_what_the_rules_left_out() -> None:

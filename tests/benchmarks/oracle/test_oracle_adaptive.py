@@ -62,7 +62,7 @@ def flipped(m: int, flips: dict[int, int]) -> list[int]:
 # ---- when tests end
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(2, 5), st.integers(0, 10_000), st.sampled_from([0.1, 0.05]))
 def test_linear_extractor_is_always_accepted(m: int, seed: int, epsilon: float) -> None:
     """A linear extractor passes as many tests as the bound needs, and no vector is asked about twice."""

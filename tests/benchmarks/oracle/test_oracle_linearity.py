@@ -63,7 +63,7 @@ def a_rate(acceptance: Acceptance) -> float:
     return acceptance.values["combinations_passed"] / acceptance.values["combinations"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 5), st.integers(0, 10_000), st.sampled_from(DECISIONS))
 def test_ideal_extractor_is_always_accepted(m: int, seed: int, rule: str) -> None:
     """An ideal extractor passes every test in every combination and is always faithful."""

@@ -122,7 +122,7 @@ class Searching:
         """Search as the fixture ``search`` does, and return the counterexample."""
 
         @settings(
-            max_examples=examples, deadline=None, derandomize=True, phases=(Phase.generate, Phase.shrink),
+            max_examples=examples, derandomize=True, phases=(Phase.generate, Phase.shrink),
             suppress_health_check=list(HealthCheck),
         )  # fmt: skip
         @given(choices(self.search.size))
@@ -387,7 +387,7 @@ def test_every_choice_can_be_drawn() -> None:
     """The strategy draws all numbers below each size, the smallest first."""
     drawn: list[Any] = []
 
-    @settings(max_examples=200, deadline=None, derandomize=True, phases=(Phase.generate,))
+    @settings(max_examples=200, derandomize=True, phases=(Phase.generate,))
     @given(choices((2, 3)))
     def collect(point: tuple[int, ...]) -> None:
         drawn.append(point)

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_llmprops.benchmarks.homophones.tools.chinese import (
@@ -209,7 +209,6 @@ def test_only_dictionary_words_that_occur_once_are_content_words() -> None:
 
 
 # The first example loads the dictionary.
-@settings(deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_any_seed_gives_valid_items(seed: int) -> None:
     """For any seed, every item of one sentence follows the rules."""
