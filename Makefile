@@ -96,7 +96,7 @@ test-all coverage: export PKUSEG_HOME := $(CURDIR)/$(VENV)-pkuseg
 # One process compiles what the tests import, so that the others need not do it all at the same time.
 test-all: environments
 	-$(BIN)/python -m pytest --collect-only -qq > /dev/null
-	$(BIN)/python -m pytest $(IN_PARALLEL) --timeout 300
+	$(BIN)/python -m pytest $(IN_PARALLEL) --timeout 900
 
 # What the tests of four parts do not reach. No check: on a busy machine, a process may end before it has written its
 # data. Tracing more than doubles the time.
@@ -107,10 +107,10 @@ coverage: environments
 
 test-litellm: $(VENV)-litellm/ready
 	$(VENV)-litellm/bin/python .ci/check_extra.py litellm
-	$(VENV)-litellm/bin/python -m pytest -q --timeout 300 \
+	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 \
 		tests/models/test_litellm.py tests/models/test_openai.py tests/models/test_openai_samples.py \
 		tests/models/test_prices.py
-	$(VENV)-litellm/bin/python -m pytest -q --timeout 300 tests/models/test_conformance.py -k bedrock
+	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 tests/models/test_conformance.py -k bedrock
 
 # litellm pins an older OpenAI SDK: a separate environment, in which the OpenAI backend is also tested.
 $(VENV)-litellm/ready: pyproject.toml
