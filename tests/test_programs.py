@@ -14,7 +14,7 @@ from tests.support.programs import PROGRAMS, Program
 
 def test_a_missing_program_skips_with_the_line_that_installs_it() -> None:
     """A test names the package."""
-    with pytest.raises(pytest.skip.Exception, match="needs smell: apt-get install smell"):
+    with pytest.raises(pytest.skip.Exception, match=r"needs smell \(Debian: apt-get install smell\)"):
         Program(("no-such-program",), "smell", ("/no/*/such/place",)).path()
 
 

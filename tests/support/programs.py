@@ -40,7 +40,7 @@ class Program:
     @property
     def reason(self) -> str:
         """What to do if it is not installed."""
-        return f"needs {self.package}: apt-get install {self.package}"
+        return f"needs {self.package} (Debian: apt-get install {self.package})"
 
     def path(self) -> Path:
         """Return its path; skip the test if it is not installed."""
