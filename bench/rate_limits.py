@@ -82,7 +82,9 @@ def main() -> None:
     """Print a row per limit and number of workers."""
     chosen = sys.argv[1:] or list(LIMITS)
     with ThreadPoolExecutor(4) as pool:
-        for row in pool.map(lambda case: measure(*case), [(limit, n) for limit in chosen for n in ("0", "2")]):
+        for row in pool.map(
+            lambda case: measure(*case), [(limit, n) for limit in chosen for n in ("0", "2")]
+        ):
             print(row, flush=True)
 
 
