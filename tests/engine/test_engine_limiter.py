@@ -248,7 +248,7 @@ def test_one_prompt_that_never_ends_is_an_error_of_its_item() -> None:
 
 
 def test_one_of_several_servers_with_a_limit_does_not_stop_the_run() -> None:
-    """A balancer whose servers refuse a twentieth of the calls, at any rate, does not slow the rest of the run ever more."""
+    """A balancer whose servers refuse a twentieth of the calls, at any rate, does not slow the run ever more."""
     noise = random.Random(1)
     refuse: Refuse = lambda now, cost: Refusal(429, 0.2) if noise.random() < 0.05 else None  # noqa: E731
     result = run(serve(refuse, 1, [1] * 1000), 1000)
