@@ -28,7 +28,7 @@ FIRST_PAUSE = 0.5
 #: as in the SDKs of OpenAI and Anthropic
 LONGEST_PAUSE = 8.0
 #: seconds without a reply after which refusals stop the run, and the longest wait that a server may ask for
-PATIENCE = 600.0
+PATIENCE = 300.0
 #: refusals of one call after which it fails
 MOST_REFUSALS = 20
 #: replies between refusals from which the rate is known, and stays near what was served

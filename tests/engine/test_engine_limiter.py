@@ -161,10 +161,10 @@ def test_a_provider_without_capacity_is_waited_for(status: int, concurrency: int
 
 
 def test_a_model_that_only_refuses_stops_the_run() -> None:
-    """Without any reply for ten minutes, the run stops with the server's words."""
+    """Without any reply for five minutes, the run stops with the server's words."""
     result = run(serve(lambda now, cost: Refusal(429), 0, [1] * 20), 20)
     assert {type(reply) for reply in result.replies} == {RunStopped}
-    assert result.broker.stopped == "m: no reply for 10.0 minutes: transient status 429"
+    assert result.broker.stopped == "m: no reply for 5.0 minutes: transient status 429"
     assert PATIENCE <= result.seconds <= PATIENCE + 10
     # A tenth of what each call alone would send.
     assert result.refused < 150
