@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import re
 import time
 import zlib
@@ -14,9 +15,11 @@ from typing import Any
 
 from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply
+from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
 from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons, usage_of, without_keys
+from pytest_llmprops.models.api.streams import CutStream, parsed_answer
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -359,7 +362,8 @@ class ApiCalls:
             seconds = time.perf_counter() - started
             if self._cut is not None:
                 self._look_for_cut(body.get("messages", ()), usage_of(answer).prompt_tokens)
-            return self.read(answer, count, self.price, seconds)
+            limits = [body[name] for name in (_OLD, _NEW) if isinstance(body.get(name), int)]
+            return self.read(answer, count, self.price, seconds, min(limits, default=None))
 
     def _look_for_cut(self, messages: Sequence[Mapping[str, Any]], counted: int) -> None:
         """Add a note if the server counted too few tokens in several prompts: Ollama cuts long ones silently."""
@@ -376,15 +380,55 @@ class ApiCalls:
                 " num_ctx in the Modelfile)"
             )
 
+    def parsed(
+        self,
+        content: bytes,
+        headers: Mapping[str, str],
+        as_chat: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict,
+    ) -> Mapping[str, Any] | BackendError:
+        """Return the answer in a body with status 200, in the chat format, or the error that it reports.
+
+        :param as_chat: function from an answer of the API to one in the chat format.
+        """
+        try:
+            answer = parsed_answer(content)
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
+                text = content.decode("utf-8", "replace")
+                if not ("json" in headers.get("content-type", "") and text.lstrip().startswith("{")):
+                    return errors.not_json(self.url, text, headers)
+                error = CutStream("the answer was cut off")
+            if isinstance(error, CutStream):
+                return BackendError(str(error), kind="connection", transient=True)
+            problem = f"the answer cannot be read as JSON: {problem_of(error)}"
+            return BackendError(problem, kind="response", transient=True)
+        if isinstance(answer, list) and answer and isinstance(answer[0], dict):
+            # Gemini's compatible API
+            answer = answer[0]
+        if not isinstance(answer, dict):
+            return errors.not_json(self.url, "", {})
+        answer_id, failure = {"request_id": errors.request_id(headers)}, errors.in_answer(answer)
+        if failure is None:
+            return {**as_chat(answer), **answer_id}
+        status, inner = failure
+        if errors.is_filtered(status, inner):
+            return {"choices": [{"finish_reason": "content_filter"}], **answer_id}
+        return errors.from_status(status, headers, inner, url=self.url, model=self.name, hidden=self.hidden)
+
     def read(
-        self, answer: Mapping[str, Any], count: int, price: Price | None, seconds: float
+        self,
+        answer: Mapping[str, Any],
+        count: int,
+        price: Price | None,
+        seconds: float,
+        limit: int | None = None,
     ) -> list[Reply] | BackendError:
         """Return the replies in an answer, without the keys that a server repeats (see :func:`chat_replies`)."""
         for reason in unknown_reasons(answer):
             note = f"the finish_reason '{reason}' is unknown; replies with it are taken as complete"
             if note not in self.notes:
                 self.notes.append(note)
-        replies = chat_replies(answer, count, price, seconds, self.url, self.name)
+        replies = chat_replies(answer, count, price, seconds, self.url, self.name, limit)
         if isinstance(replies, BackendError):
             return replies
         return [without_keys(reply, self.echoes) for reply in replies]

@@ -23,7 +23,7 @@ from urllib.parse import urlencode, urlsplit
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra, UsageError
 from pytest_llmprops.core.requests import Chat
-from pytest_llmprops.core.strict_json import parsed_json, problem_of
+from pytest_llmprops.core.strict_json import parsed_json
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.batches import (
     CLOCKS,
@@ -303,41 +303,17 @@ class OpenAIModel(ApiSampleModel):
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
         if self._api == "responses":
-            content, headers = await self.client.post(
-                response_params(body, self._calls.deviations), "/responses"
-            )
-        else:
-            try:
-                content, headers = await self.client.post(body)
-            except Exception as error:
-                if not errors.needs_responses(getattr(error, "status_code", None), errors.error_body(error)):
-                    raise
-                self._api = "responses"
-                return await self._post(body)
-        url = self._calls.url
+            params = response_params(body, self._calls.deviations)
+            content, headers = await self.client.post(params, "/responses")
+            return self._calls.parsed(content, headers, chat_answer)
         try:
-            answer = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            if not isinstance(error, json.JSONDecodeError | UnicodeDecodeError):
-                problem = f"the answer cannot be read as JSON: {problem_of(error)}"
-                return BackendError(problem, kind="response", transient=True)
-            text = content.decode("utf-8", "replace")
-            if "json" in headers.get("content-type", "") and text.lstrip().startswith("{"):
-                return BackendError("the answer was cut off", kind="connection", transient=True)
-            return errors.not_json(url, text, headers)
-        if isinstance(answer, list) and answer and isinstance(answer[0], dict):
-            # Gemini's compatible API
-            answer = answer[0]
-        if not isinstance(answer, dict):
-            return errors.not_json(url, "", {})
-        if answer.get("error"):
-            # Some proxies answer with status 200 and an error in the body. A numeric code is the actual status.
-            inner = answer["error"]
-            code = inner.get("code") if isinstance(inner, dict) else None
-            status = code if isinstance(code, int) and 400 <= code < 600 else 500
-            name, hidden = self._calls.name, self._calls.hidden
-            return errors.from_status(status, headers, inner, url=url, model=name, hidden=hidden)
-        return chat_answer(answer) if self._api == "responses" else answer
+            content, headers = await self.client.post(body)
+        except Exception as error:
+            if not errors.needs_responses(getattr(error, "status_code", None), errors.error_body(error)):
+                raise
+            self._api = "responses"
+            return await self._post(body)
+        return self._calls.parsed(content, headers)
 
 
 def normalised_url(url: str, where: str = "--llm-base-url") -> str:

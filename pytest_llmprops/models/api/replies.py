@@ -96,16 +96,23 @@ def _text(content: Any) -> str:
 
 def _reasoning(message: Mapping[str, Any]) -> str:
     """Return the thoughts in the fields of a message, or in the parts of its content (Mistral, Anthropic)."""
-    for name in ("reasoning_content", "reasoning", "thinking"):
-        if isinstance(message.get(name), str) and message[name]:
-            return str(message[name])
-    content = message.get("content")
+    field = _reasoning_field(message)
+    if field and isinstance(message[field], str):
+        return str(message[field])
+    parts = message[field] if field else message.get("content")
     texts = []
-    for part in content if isinstance(content, list) else ():
-        if isinstance(part, Mapping) and part.get("type") in _THOUGHTS:
-            inner = part.get("thinking") or part.get("reasoning") or part.get("text")
+    for part in parts if isinstance(parts, list) else ():
+        if isinstance(part, Mapping) and (field or part.get("type") in _THOUGHTS):
+            inner = part.get("thinking") or part.get("reasoning") or part.get("summary") or part.get("text")
             texts.append(_text(inner))
     return "\n".join(filter(None, texts))
+
+
+def _reasoning_field(message: Mapping[str, Any]) -> str:
+    """Return the name of the field with the thoughts; empty if there is none. The last one is a list (OpenRouter)."""
+    names = ("reasoning_content", "reasoning", "thinking")
+    is_text = (name for name in names if isinstance(message.get(name), str) and message[name])
+    return next(is_text, "reasoning_details" if isinstance(message.get("reasoning_details"), list) else "")
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
@@ -131,7 +138,13 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None
 
 
 def chat_replies(
-    answer: Mapping[str, Any], count: int, price: Price | None, seconds: float, url: str, model: str
+    answer: Mapping[str, Any],
+    count: int,
+    price: Price | None,
+    seconds: float,
+    url: str,
+    model: str,
+    limit: int | None = None,
 ) -> list[Reply] | BackendError:
     """Return the first ``count`` choices in ``answer``, or fewer if it has fewer; an error if it has none.
 
@@ -140,15 +153,26 @@ def chat_replies(
 
     :param seconds: duration of the call.
     :param url: the source of the answer, for the error message.
+    :param limit: the token limit of the call; an empty reply with as many tokens was cut, whatever its finish reason.
     """
     choices = _messages(answer)[:count]
+    call_usage, request_id = usage_of(answer), str(answer.get("request_id") or "")
     if not choices:
         text = f"the answer of {url} for {model} has no choices"
-        return BackendError(text, kind="response", transient=True)
+        return BackendError(errors.marked(text, request_id), kind="response", transient=True)
+    # xAI does not count the tokens of thoughts among those of the completion.
+    spent = max(call_usage.completion_tokens, call_usage.reasoning_tokens)
+
+    def is_spent(message: Mapping[str, Any]) -> bool:
+        # One of several replies with thoughts may have taken most of the tokens.
+        parts = 1 if _reasoning_field(message) else len(choices)
+        return limit is not None and spent >= parts * limit
+
     for choice, message in choices:
-        failure = _failure_in(choice, message, url, model)
+        failure = _failure_in(choice, message, url, model, is_spent=is_spent(message))
         if failure is not None:
-            return failure
+            text = errors.marked(failure.message, request_id)
+            return BackendError(text, kind=failure.kind, transient=failure.transient, fatal=failure.fatal)
     cost: Any = answer.get("cost_usd")
     if not is_finite(cost) or cost < 0:
         # Of a server, which may send anything under this name.
@@ -157,18 +181,19 @@ def chat_replies(
     served = str(answer.get("model") or "")
     return [
         replace(
-            _reply(choice, message),
+            _reply(choice, message, is_spent=is_spent(message)),
             served_model=served,
+            request_id=request_id,
             usage=usage,
             cost_usd=cost_share if price is None else price.of(usage),
             seconds=seconds,
         )
-        for (choice, message), usage in zip(choices, shares(usage_of(answer), len(choices)), strict=True)
+        for (choice, message), usage in zip(choices, shares(call_usage, len(choices)), strict=True)
     ]
 
 
 def _failure_in(
-    choice: Mapping[str, Any], message: Mapping[str, Any], url: str, model: str
+    choice: Mapping[str, Any], message: Mapping[str, Any], url: str, model: str, *, is_spent: bool
 ) -> BackendError | None:
     """Return the failure that a choice reports although the status is 200; None if it has a reply."""
     inner = choice.get("error")
@@ -196,7 +221,18 @@ def _failure_in(
     if reason and finish is None and not _text(message.get("content")).strip():
         text = errors.clean(f"the reply is empty, and its finish_reason '{reason}' is unknown")
         return BackendError(text, kind="response", transient=True)
+    thoughts = _reasoning_field(message)
+    is_answer = _text(content).strip() or _refusal(message) or message.get("tool_calls")
+    if thoughts and finish in (None, "stop") and not is_spent and not is_answer:
+        text = f"{model} sent text only in '{thoughts}': check the server's reasoning parser"
+        # All replies are the same before the first success. After it, the error is that of one item.
+        return BackendError(errors.clean(text), kind="response", fatal=True)
     return None
+
+
+def _refusal(message: Mapping[str, Any]) -> str:
+    refusal = message.get("refusal") or _member(message, "provider_specific_fields", "refusal")
+    return refusal if isinstance(refusal, str) else ""
 
 
 def unknown_reasons(answer: Mapping[str, Any]) -> set[str]:
@@ -216,20 +252,28 @@ def without_keys(reply: Reply, keys: Sequence[str]) -> Reply:
             text = text.replace(key, "[key]")
         return text
 
-    text, reasoning, served = map(shown, (reply.text, reply.reasoning, reply.served_model))
-    if (text, reasoning, served) == (reply.text, reply.reasoning, reply.served_model):
+    texts = (reply.text, reply.reasoning, reply.served_model, reply.request_id)
+    text, reasoning, served, request_id = map(shown, texts)
+    if (text, reasoning, served, request_id) == texts:
         return reply
     logprobs = reply.logprobs if text == reply.text else None
-    return replace(reply, text=text, reasoning=reasoning, served_model=served, logprobs=logprobs)
+    return replace(
+        reply, text=text, reasoning=reasoning, served_model=served, logprobs=logprobs, request_id=request_id
+    )
 
 
-def _reply(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Reply:
-    """Return the text, thoughts, finish reason and log probabilities of one choice."""
+def _reply(choice: Mapping[str, Any], message: Mapping[str, Any], *, is_spent: bool) -> Reply:
+    """Return the text, thoughts, finish reason and log probabilities of one choice.
+
+    :param is_spent: the call took all tokens of its limit. Some servers do not say that they cut a thought.
+    """
     text, finish = (
         _text(message.get("content")),
         _FINISH.get((choice.get("finish_reason") or "").lower(), "stop"),
     )
-    refusal = message.get("refusal") or _member(message, "provider_specific_fields", "refusal")
-    if isinstance(refusal, str) and refusal and not text:
+    refusal = _refusal(message)
+    if refusal and not text:
         text, finish = refusal, "content_filter"
+    elif is_spent and not text.strip() and finish == "stop":
+        finish = "length"
     return Reply(text, finish_reason=finish, logprobs=_logprobs(choice), reasoning=_reasoning(message))

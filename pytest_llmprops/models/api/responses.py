@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_llmprops.models.api.client import Deviations
@@ -29,28 +29,34 @@ def response_params(body: Mapping[str, Any], deviations: Deviations) -> dict[str
     return params
 
 
+def _parts(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the parts of a message, or of the summary of thoughts."""
+    listed = item.get("summary") if item.get("type") == "reasoning" else item.get("content")
+    return [part for part in listed if isinstance(part, Mapping)] if isinstance(listed, list) else []
+
+
+def _texts(parts: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [part["text"] for part in parts if isinstance(part.get("text"), str)]
+
+
 def chat_answer(response: Mapping[str, Any]) -> dict[str, Any]:
     """Return an answer of the Responses API in the chat format; without choices if it has no output."""
     output = response.get("output")
     items = [item for item in output if isinstance(item, Mapping)] if isinstance(output, list) else None
     if items is None:
         return {"model": response.get("model")}
-    contents = [
-        part
-        for item in items
-        for part in ((item.get("content") if item.get("type") == "message" else None) or ())
-        if isinstance(part, Mapping)
-    ]
+    messages = [item for item in items if item.get("type") == "message"]
+    # What a model says before its answer is not part of it (gpt-5.3-codex and later).
+    answers = [item for item in messages if item.get("phase") == "final_answer"]
+    answers = answers or [item for item in messages if item.get("phase") != "commentary"]
     thoughts = [
-        part["text"]
-        for item in items
-        for part in ((item.get("summary") if item.get("type") == "reasoning" else None) or ())
-        if isinstance(part, Mapping) and isinstance(part.get("text"), str)
+        item for item in items if item.get("type") == "reasoning" or item.get("phase") == "commentary"
     ]
+    parts = [part for item in answers for part in _parts(item)]
     message = {
-        "content": "".join(p["text"] for p in contents if isinstance(p.get("text"), str)),
-        "refusal": next((p["refusal"] for p in contents if isinstance(p.get("refusal"), str)), None),
-        "reasoning": "\n".join(thoughts),
+        "content": "".join(_texts(parts)),
+        "refusal": next((p["refusal"] for p in parts if isinstance(p.get("refusal"), str)), None),
+        "reasoning": "\n".join(_texts(part for item in thoughts for part in _parts(item))),
     }
     details = response.get("incomplete_details")
     why = details.get("reason") if isinstance(details, Mapping) else None
