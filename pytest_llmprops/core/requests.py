@@ -187,6 +187,20 @@ def is_base(kinds: Collection[Kind]) -> bool:
     return not {"completion", "likelihood"}.isdisjoint(kinds) and "chat" not in kinds
 
 
+def continued(chat: Chat) -> Completion:
+    """Return a chat with one message of the user as a text that a base model continues.
+
+    :raises BackendError: if the chat has other messages, which have no form in a text.
+    """
+    if [message.role for message in chat.messages] != ["user"]:
+        roles = ", ".join(message.role for message in chat.messages)
+        raise BackendError(
+            f"a base model continues one text, and a chat of {roles} has several; choose a chat model",
+            kind="request",
+        )
+    return Completion(chat.prompt, chat.temperature, chat.max_tokens, chat.stop, chat.sample, chat.extra)
+
+
 def sizes(request: Request) -> tuple[int, int]:
     """Return (characters of all prompts, maximum tokens of the reply) of a request; zeros if it generates nothing."""
     if isinstance(request, Likelihood):
