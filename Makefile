@@ -77,7 +77,8 @@ lint: $(VENV)/dev
 	SKIP=ruff-check,ruff-format,mypy $(BIN)/pre-commit run --all-files --show-diff-on-failure
 
 # What the tests need. `make --jobs environments` installs it side by side.
-environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-pkuseg/ready $(if $(shell command -v npm),$(ALLURE_READY))
+environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-litellm-proxy/ready $(VENV)-pkuseg/ready \
+	$(if $(shell command -v npm),$(ALLURE_READY) $(VENV)-aimock/ready)
 
 test: lint test-all test-litellm test-plugins
 
@@ -96,12 +97,24 @@ test-litellm: $(VENV)-litellm/ready
 	$(VENV)-litellm/bin/python -m pytest --timeout 300 \
 		tests/models/test_litellm.py tests/models/test_openai.py tests/models/test_openai_samples.py \
 		tests/models/test_prices.py
-	$(VENV)-litellm/bin/python -m pytest --timeout 300 tests/models/test_conformance.py -k bedrock
+	$(VENV)-litellm/bin/python -m pytest --timeout 300 tests/models/test_conformance.py -k "bedrock or gemini/m"
 
 # litellm pins an older OpenAI SDK: a separate environment, in which the OpenAI backend is also tested.
 $(VENV)-litellm/ready: pyproject.toml
 	$(call environment,$(VENV)-litellm)
 	$(VENV)-litellm/bin/$(INSTALL) --editable '.[litellm]' hypothesis pytest-timeout trustme
+	touch $@
+
+# LiteLLM's proxy, in front of the tests' servers. Its packages are of versions that the models do not need.
+$(VENV)-litellm-proxy/ready: Makefile
+	$(call environment,$(VENV)-litellm-proxy)
+	$(VENV)-litellm-proxy/bin/$(INSTALL) 'litellm[proxy]==1.99.4'
+	touch $@
+
+# A server that imitates the APIs of OpenAI, Anthropic and Gemini.
+$(VENV)-aimock/ready: Makefile
+	@command -v npm > /dev/null || { echo "this needs npm, which comes with Node.js" >&2; exit 1; }
+	npm install --loglevel=error --no-audit --no-fund --no-save --prefix $(VENV)-aimock @copilotkit/aimock@1.43.0
 	touch $@
 
 # Other plugins of pytest, beside which runs must have the same verdicts. They would change the tests of this package.
@@ -165,4 +178,4 @@ $(PEERS)/promptfoo/npm: $(PEERS)/promptfoo/ready
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV)-litellm $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache site
+	rm -rf $(VENV) $(VENV)-litellm $(VENV)-litellm-proxy $(VENV)-aimock $(VENV)-plugins $(VENV)-allure $(VENV)-pkuseg $(PEERS) build dist .pytest_cache .mypy_cache .ruff_cache site

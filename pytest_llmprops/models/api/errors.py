@@ -191,7 +191,7 @@ def _details(body: Any) -> tuple[str, str, str, str]:
     if isinstance(body, Mapping) and isinstance(body.get("error"), Mapping):
         body = body["error"]
     if not isinstance(body, Mapping):
-        return (body if isinstance(body, str) else ""), "", "", ""
+        return _WRAPPING.sub("", body if isinstance(body, str) else ""), "", "", ""
     inner = body.get("innererror")
     inner_code = inner.get("code", "") if isinstance(inner, Mapping) else ""
     message = str(body.get("message") or body.get("detail") or body.get("error") or "")
