@@ -11,6 +11,7 @@ import pytest
 
 from fixtures.apis import KEY, Answer, Call, completion, refusal, serving, streamed, vllm
 from pytest_llmprops.core.requests import Chat
+from pytest_llmprops.models.api.replies import chat_replies
 from pytest_llmprops.models.api.responses import chat_answer
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
 from pytest_llmprops.models.base import Result
@@ -194,6 +195,18 @@ def test_reply_that_took_all_its_tokens_was_cut(message: Mapping[str, Any], spen
         assert reply(result).finish_reason == finish
 
 
+@pytest.mark.parametrize(("thoughts", "finish"), [("", "stop"), ("Hm.", "length")])
+def test_tokens_of_a_call_are_those_of_all_its_replies(thoughts: str, finish: str) -> None:
+    """One empty reply of several was cut if each took its limit; with thoughts, it may have taken most of the tokens."""
+    contents = ["A", {"content": "", "reasoning": thoughts}, "B"]
+    messages = [one if isinstance(one, dict) else {"content": one} for one in contents]
+    choices = [{"finish_reason": "stop", "message": message} for message in messages]
+    answer = {"choices": choices, "usage": {"completion_tokens": 8}}
+    replies = chat_replies(answer, 3, None, 0.0, "http://h", "m", limit=8)
+    assert isinstance(replies, list)
+    assert [one.finish_reason for one in replies] == ["stop", finish, "stop"]
+
+
 def test_details_of_thoughts_are_thoughts() -> None:
     """OpenRouter's list has summaries, texts, and encrypted parts, which are left out."""
     details = [
@@ -249,7 +262,11 @@ def test_id_of_a_call_is_in_replies_and_errors(spec: str, header: str) -> None:
         return 200, {header: "req_3"}, {"model": "m", "choices": []}
 
     assert reply(asked(fine, spec=spec)).request_id == "req_1"
-    for server, end in ((fails, "(request req_2)"), (nothing, "(request req_3)")):
+
+    def page(call: Call) -> Answer:
+        return 200, {header: "req_4"}, "<html>Sign in</html>"
+
+    for server, end in ((fails, "(request req_2)"), (nothing, "(request req_3)"), (page, "(request req_4)")):
         got = error(asked(server, spec=spec))
         assert got.message.endswith(end)
         assert len(got.message) <= 300

@@ -398,10 +398,10 @@ class ApiCalls:
                 if not ("json" in headers.get("content-type", "") and text.lstrip().startswith("{")):
                     return errors.not_json(self.url, text, headers)
                 error = CutStream("the answer was cut off")
-            if isinstance(error, CutStream):
-                return BackendError(str(error), kind="connection", transient=True)
-            problem = f"the answer cannot be read as JSON: {problem_of(error)}"
-            return BackendError(problem, kind="response", transient=True)
+            is_cut = isinstance(error, CutStream)
+            text = str(error) if is_cut else f"the answer cannot be read as JSON: {problem_of(error)}"
+            text = errors.marked(text, errors.request_id(headers))
+            return BackendError(text, kind="connection" if is_cut else "response", transient=True)
         if isinstance(answer, list) and answer and isinstance(answer[0], dict):
             # Gemini's compatible API
             answer = answer[0]

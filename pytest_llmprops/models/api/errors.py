@@ -168,7 +168,12 @@ def request_id(headers: Mapping[str, str]) -> str:
     """Return the id that the server gave to a call; empty if it gave none."""
     names = (name for name in _REQUEST_IDS if headers.get(name))
     name = next(names, None)
-    return clean(headers[name])[:_LONGEST_ID] if name else ""
+    return cleaned_id(headers[name]) if name else ""
+
+
+def cleaned_id(value: Any) -> str:
+    """Return the id of a call that a server sent, as a short text; empty if it is none."""
+    return clean(value)[:_LONGEST_ID] if isinstance(value, str) else ""
 
 
 def marked(text: str, request_id: str) -> str:
@@ -341,15 +346,14 @@ def from_status(
 
 def not_json(url: str, body: str, headers: Mapping[str, str]) -> BackendError:
     """Return the error for an answer that is not JSON, as from a server that is not an API."""
+    known = request_id(headers)
     if not body.strip():
         # A gateway that drops an answer; the next one may arrive.
-        return BackendError(clean(f"the answer of {url} is empty"), kind="response", transient=True)
+        text = marked(clean(f"the answer of {url} is empty"), known)
+        return BackendError(text, kind="response", transient=True)
     content = "HTML" if is_html(headers, body) else "text"
-    return BackendError(
-        clean(f"{url} returned {content} instead of JSON; check the base URL, which usually ends in /v1"),
-        kind="url",
-        fatal=True,
-    )
+    text = clean(f"{url} returned {content} instead of JSON; check the base URL, which usually ends in /v1")
+    return BackendError(marked(text, known), kind="url", fatal=True)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

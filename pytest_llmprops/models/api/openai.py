@@ -158,7 +158,7 @@ class OpenAIBatches(ChatBatches):
         if isinstance(response, Mapping) and isinstance(response.get("status_code"), int):
             status, body = response["status_code"], response.get("body")
             if status == 200 and isinstance(body, Mapping):
-                return LineResult(custom_id, body)
+                return LineResult(custom_id, {**body, "request_id": response.get("request_id")})
             if errors.is_filtered(status, body):
                 return LineResult(custom_id, is_filtered=True)
             calls = self._calls

@@ -156,7 +156,7 @@ def chat_replies(
     :param limit: the token limit of the call; an empty reply with as many tokens was cut, whatever its finish reason.
     """
     choices = _messages(answer)[:count]
-    call_usage, request_id = usage_of(answer), str(answer.get("request_id") or "")
+    call_usage, request_id = usage_of(answer), errors.cleaned_id(answer.get("request_id"))
     if not choices:
         text = f"the answer of {url} for {model} has no choices"
         return BackendError(errors.marked(text, request_id), kind="response", transient=True)
@@ -224,7 +224,7 @@ def _failure_in(
     thoughts = _reasoning_field(message)
     is_answer = _text(content).strip() or _refusal(message) or message.get("tool_calls")
     if thoughts and finish in (None, "stop") and not is_spent and not is_answer:
-        text = f"{model} sent text only in '{thoughts}': check the server's reasoning parser"
+        text = f"the reply has text only in '{thoughts}': check the server's reasoning parser"
         # All replies are the same before the first success. After it, the error is that of one item.
         return BackendError(errors.clean(text), kind="response", fatal=True)
     return None
