@@ -33,8 +33,8 @@ def asked(respond: Callable[[Call], Answer], request: Chat = ASKED, spec: str = 
     async def call(url: str) -> Result:
         model = make(spec, base_url=url)
         try:
-            [result] = await model.chat([request])
-            return result
+            results: list[Result] = await model.chat([request])
+            return results[0]
         finally:
             await model.aclose()
 
@@ -72,6 +72,15 @@ def test_choices_of_a_stream_are_told_apart() -> None:
     assert [one["message"]["content"] for one in answer["choices"]] == [f"{n}{n}" for n in range(12)]
     assert [one["finish_reason"] for one in answer["choices"]][2:5] == ["stop", "length", "stop"]
     assert answer["usage"] == usage["usage"]
+
+
+@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n", "\r\r"])
+def test_lines_of_a_stream_end_as_its_standard_says(end: str) -> None:
+    """Other separators of lines may be in a text."""
+    text = "one\u2028two\x85three"
+    event = json.dumps(chunk(0, "stop", content=text), ensure_ascii=False)
+    answer = parsed_answer(f"data: {event}{end}data: [DONE]{end}".encode())
+    assert answer["choices"][0]["message"]["content"] == text
 
 
 def test_logprobs_of_a_stream_are_joined() -> None:
@@ -144,7 +153,8 @@ def test_error_in_a_stream_is_that_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [5, "x", [1], {"choices": 3}, {"choices": [4]}, {"choices": [{"index": {}}]}]
+    "data",
+    [5, "x", [1], {"choices": 3}, {"choices": [4]}, {"choices": [{"index": {}}]}, {"type": "message_start"}],
 )
 def test_odd_events_are_one_line(data: Any) -> None:
     """A hostile stream is an error of its call."""
@@ -170,7 +180,8 @@ def thinks(finish: str = "stop", spent: int = 0, **message: Any) -> Callable[[Ca
 @pytest.mark.parametrize("content", [None, "", "\n"])
 def test_text_only_among_the_thoughts_names_the_parser(name: str, content: str | None) -> None:
     """A server whose parser takes the answer for thoughts is said in one line, never a wrong answer."""
-    got = fatal(asked(thinks(**{name: "Paris"}, content=content)), f"text only in '{name}'")
+    message: dict[str, Any] = {name: "Paris", "content": content}
+    got = fatal(asked(thinks(**message)), f"text only in '{name}'")
     assert (got.kind, "check the server's reasoning parser" in got.message) == ("response", True)
 
 
@@ -197,7 +208,7 @@ def test_reply_that_took_all_its_tokens_was_cut(message: Mapping[str, Any], spen
 
 @pytest.mark.parametrize(("thoughts", "finish"), [("", "stop"), ("Hm.", "length")])
 def test_tokens_of_a_call_are_those_of_all_its_replies(thoughts: str, finish: str) -> None:
-    """One empty reply of several was cut if each took its limit; with thoughts, it may have taken most of the tokens."""
+    """An empty reply of several was cut if each took its limit; one with thoughts may have taken most of the tokens."""
     contents = ["A", {"content": "", "reasoning": thoughts}, "B"]
     messages = [one if isinstance(one, dict) else {"content": one} for one in contents]
     choices = [{"finish_reason": "stop", "message": message} for message in messages]

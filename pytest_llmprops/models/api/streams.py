@@ -6,6 +6,7 @@ The data of the events are chunks of OpenAI's formats, or the events of its Resp
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,13 +30,15 @@ def parsed_answer(content: bytes) -> Any:
             answer, end = json.JSONDecoder().raw_decode(text)
             if text[end:].split() == ["data:", _END]:
                 return answer
-        data = [line[5:].strip() for line in text.splitlines() if line.startswith("data:")]
+        # Not splitlines: texts in JSON may have other separators of lines.
+        lines = re.split(r"[\r\n]+", text)
+        data = [line[5:].strip() for line in lines if line.startswith("data:")]
         if not data:
             raise
     events = [event for one in data if one and one != _END and isinstance(event := json.loads(one), dict)]
     try:
         answer, is_whole = _joined(events)
-    except (AttributeError, TypeError):
+    except (AttributeError, TypeError, KeyError):
         raise ValueError("its events have no known format") from None
     if not (is_whole or _END in data):
         raise CutStream("the answer was cut off")
@@ -55,13 +58,11 @@ def _joined(events: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], boo
     for event in events:
         answer |= {name: value for name, value in event.items() if value is not None}
         for chunk in event.get("choices") or ():
-            choice = choices.setdefault(chunk.get("index", 0), {})
+            index = chunk.get("index", 0)
+            choice, delta = choices.get(index, {}), chunk.get("delta") or chunk.get("message") or {}
             finish = chunk.get("finish_reason") or choice.get("finish_reason")
-            more = {**chunk, "message": {**(chunk.get("delta") or chunk.get("message") or {}), "role": None}}
-            choices[chunk.get("index", 0)] = {
-                **_added(choice, {**more, "index": None}),
-                "finish_reason": finish,
-            }
+            more = {**chunk, "index": None, "message": {**delta, "role": None}}
+            choices[index] = {**_added(choice, more), "finish_reason": finish}
     answer["choices"] = [choices[index] for index in sorted(choices)]
     return answer, bool(choices) and all(choice["finish_reason"] for choice in choices.values())
 
@@ -77,11 +78,9 @@ def _message(events: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], bo
             block = event.get("content_block") or {**delta, "type": None}
             blocks[event["index"]] = _added(blocks.get(event["index"], {}), block)
         elif kind == "message_delta":
-            usage = {**(message.get("usage") or {}), **(event.get("usage") or {})}
-            message |= {**delta, "usage": usage}
-    return {**message, "content": [blocks[index] for index in sorted(blocks)]}, bool(
-        message.get("stop_reason")
-    )
+            message |= {**delta, "usage": {**(message.get("usage") or {}), **(event.get("usage") or {})}}
+    message["content"] = [blocks[index] for index in sorted(blocks)]
+    return message, bool(message.get("stop_reason"))
 
 
 def _added(value: Any, more: Any) -> Any:
