@@ -180,6 +180,11 @@ def test_filters_are_refusals(status: int, body: dict[str, Any]) -> None:
         (400, "Budget has been exceeded! Current cost: 26.075, Max budget: 0.25"),
         (429, "ExceededBudget: End User=ishaan3 over budget. Spend=0.0008, Budget=0.0001"),
         (429, "LiteLLM User: engineer-1, exceeded budget for model=claude-opus-4-8"),
+        # LiteLLM's proxy 1.99.4, with max_budget of a deployment
+        (
+            429,
+            "No deployments available - crossed budget: Exceeded budget for deployment model_name: m: 2.0 >= 1d",
+        ),
     ],
 )
 @pytest.mark.parametrize("before", ["", "litellm.RateLimitError: RateLimitError: OpenAIException - "])
