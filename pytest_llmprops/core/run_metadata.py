@@ -81,8 +81,8 @@ class ModelMetadata:
     :param pinned: the identity names one exact version.
     :param served_as: the model names that the server reported.
     :param old_replies: stored replies of an unpinned model that may be outdated.
-    :param newest_reply: Unix time at which the newest of its replies was received; None without one.
     :param price: USD per million input and output tokens, and the date of the prices; None if it is unknown.
+    :param newest_reply: Unix time at which the newest of its replies was received; None without one.
     """
 
     spec: str = ""
@@ -91,8 +91,8 @@ class ModelMetadata:
     pinned: bool | None = None
     served_as: tuple[str, ...] | None = None
     old_replies: OldReplies = field(default_factory=OldReplies)
-    newest_reply: float | None = None
     price: PriceFacts | None = None
+    newest_reply: float | None = None
 
     @classmethod
     def from_json(cls, model: Mapping[str, Any]) -> ModelMetadata:

@@ -65,10 +65,7 @@ class Gating:
             raise UsageError(f"--llm-gate {settings.gate}: {NEEDS_BASELINE} --llm-baseline RUN")
         reasons = unfit_baseline(self.gate, self.baseline) if read else []
         if reasons:
-            raise UsageError(
-                f"--llm-baseline {settings.baseline}: the gate would be invalid: {reasons[0]}; choose another"
-                " baseline, or measure it again"
-            )
+            raise UsageError(f"--llm-baseline {settings.baseline}: the gate would be invalid: {reasons[0]}")
 
     @cached_property
     def baseline(self) -> Run | None:
