@@ -227,7 +227,7 @@ MISTAKES = [
     (("--model", "fake:echo", "--llm-baseline", "absent"), "no run 'absent'"),
     (("--model", "fake:echo", "--llm-max-calls", "3"), "refused to start: the plan needs 12 calls"),
     (("--model", "fake:echo", "-k", "rhyme"), "no case was run"),
-    (("--model", "fake:echo", "test_broken.py"), "test_broken.py - ModuleNotFoundError"),
+    (("--model", "fake:echo", "broken.py"), "broken.py: ModuleNotFoundError: No module named 'nosuchmodule'"),
 ]
 
 
@@ -235,7 +235,7 @@ MISTAKES = [
 def test_the_comment_says_why_nothing_was_decided(run: Runner, words: tuple[str, ...], said: str) -> None:
     """The line of the log that names the mistake is in each workflow's comment, as text and not as Markdown."""
     run.sums()
-    run.write("test_broken.py", "import nosuchmodule\n")
+    run.write("broken.py", "import nosuchmodule\n")
     gate = run.write("gate.toml", '[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.1\nmin_items = 1\n')
     done = run("--llm-gate", str(gate), *words)
     assert done.code not in (0, 1), done.output

@@ -159,6 +159,8 @@ class Controller:
         self._refused: str | None = None
         #: no model serves any of the selected items
         self._serves_nothing = False
+        #: the first file or function that could not be collected, and why
+        self._uncollected = ""
         #: why the run ended before its first call
         self._not_begun: str | None = None
         #: why a check before the run ended the session, which pytest shows
@@ -247,6 +249,10 @@ class Controller:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._other_failures += report.failed
+        if report.failed and not self._uncollected:
+            # The last line of a traceback is its exception.
+            line = report.longreprtext.strip().rpartition("\n")[2].removeprefix("E ").strip()
+            self._uncollected = f"{report.nodeid}: {line}"
 
     def pytest_report_teststatus(self, report: Any) -> Any:
         return self.terminal.shown(report)
@@ -338,8 +344,8 @@ class Controller:
             return f"{shown} runs no case; leave it out to measure"
         if self.ended or self._not_begun:
             return self.ended or str(self._not_begun)
-        if self.main_session is not None and self.main_session.testsfailed:
-            return "cases could not be collected; correct the errors above"
+        if self._uncollected:
+            return f"cases could not be collected: {self._uncollected}"
         return "no case was run; select some"
 
     def _exit_status(self, status: int) -> int:
