@@ -309,8 +309,8 @@ OPTIONS: tuple[Option, ...] = (
         "llm-header",
         headers,
         {},
-        "header of each call, such as the key of a gateway; $NAME takes the value from the environment; values are"
-        " recorded nowhere; repeatable",
+        "header of each call, such as the key of a gateway; $NAME takes the value from the environment; no value is"
+        " recorded; repeatable",
         "NAME=VALUE",
         repeatable=True,
     ),
@@ -457,7 +457,8 @@ OPTIONS: tuple[Option, ...] = (
         "llm-baseline",
         text,
         None,
-        "baseline of the gate: a run folder, a run id or the name of a promoted run",
+        "baseline of the gate: a run folder, a run id or the name of a promoted run; its items are measured unless"
+        " other options select items",
         "RUN",
     ),
     Option(
