@@ -680,7 +680,8 @@ def test_changed_baseline_is_refused_before_the_first_call(run: Runner) -> None:
     words = ("--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
     done = run("--model", run.adder, "-n", "2", *words)
     assert done.code == 4, done.output
-    assert f"--llm-baseline {old}: run.json has correct 40 of sums/add/en/builtin" in done.output
+    reason = "baseline base: run.json has correct 40 of sums/add/en/builtin"
+    assert f"--llm-baseline {old}: the gate would be invalid: {reason}" in done.output
     assert not (done.folder / "run.json").exists()
 
 
