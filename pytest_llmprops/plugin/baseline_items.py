@@ -12,6 +12,7 @@ import pytest
 from pytest_llmprops.core.run_metadata import RunMetadata
 from pytest_llmprops.core.texts import one_line
 from pytest_llmprops.plugin.options import (
+    FROM_BASELINE,
     OPTIONS,
     Option,
     RunOptions,
@@ -44,9 +45,11 @@ def select_as_baseline(config: pytest.Config) -> None:
     recorded = read_facts(find_run(baseline, project_folder(config))).options
     for name in _SELECTING:
         option, value = by_name[name], recorded.get(name)
-        if is_given(config, option) or not _is_value(option, value):
+        if is_given(config, option) or value == option.default or not _is_value(option, value):
             continue
         setattr(config.option, option.dest, str(value))
+        # The record has them in its command, so that the run can be resumed without the baseline.
+        config.stash.setdefault(FROM_BASELINE, []).append(f"--{option.name}={value}")
 
 
 def _is_value(option: Option, value: object) -> bool:

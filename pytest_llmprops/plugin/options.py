@@ -682,6 +682,10 @@ def project_folder(config: pytest.Config) -> Path:
     return Path(config.rootpath if config.inipath is not None else config.invocation_params.dir)
 
 
+#: the options that a run has from its baseline, as arguments
+FROM_BASELINE: pytest.StashKey[list[str]] = pytest.StashKey()
+
+
 def is_given(config: pytest.Config, option: Option) -> bool:
     """Return True if the command line or the ini file has a value for an option."""
     value, _ = _text_of(config, option)

@@ -24,7 +24,13 @@ from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.collection import remove_reports
-from pytest_llmprops.plugin.options import project_folder, recorded_command, recorded_options, selected_tests
+from pytest_llmprops.plugin.options import (
+    FROM_BASELINE,
+    project_folder,
+    recorded_command,
+    recorded_options,
+    selected_tests,
+)
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import VERDICTS
@@ -258,7 +264,8 @@ class Recording:
         cases, settings = self._session.cases, self._session.settings
         options = recorded_options(settings)
         options["selected"] = selected_tests(self._config.option)
-        options["command"] = recorded_command(self._config.invocation_params.args)
+        arguments = (*self._config.invocation_params.args, *self._config.stash.get(FROM_BASELINE, ()))
+        options["command"] = recorded_command(arguments)
         return first_facts(
             folder,
             models={label: self._model(spec) for label, spec in cases.models.items()},

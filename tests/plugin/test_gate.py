@@ -407,6 +407,7 @@ def test_a_run_measures_the_items_of_its_baseline(run: Runner, workers: str) -> 
     assert done.verdicts.keys() == before.verdicts.keys()
     assert "against run-1 on its items (--llm-limit 35 --llm-seed 3)" in done.output
     assert (done.run["options"]["limit"], done.run["options"]["seed"]) == (35, 3)
+    assert done.run["options"]["command"][-2:] == ["--llm-limit=35", "--llm-seed=3"]
     calls(run)
     own = run(*new, *args, "--llm-limit", "40")
     assert own.code == 4, own.output
