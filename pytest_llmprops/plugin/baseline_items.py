@@ -90,7 +90,7 @@ def remedy(baseline: RunMetadata, settings: RunOptions, option: Any) -> str:
     steps = [f"{verb} {' '.join(texts)}" for verb, texts in (("set", chosen), ("leave out", absent)) if texts]
     if steps:
         return one_line(f"{' and '.join(steps)}, as for the baseline", 400)
-    return "measure the baseline again, on the same items, or select those that it has"
+    return "measure the baseline again, with the items and settings of this run"
 
 
 def _options(

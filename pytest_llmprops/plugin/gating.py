@@ -28,6 +28,8 @@ from pytest_llmprops.engine.evaluator import (
     group_outcome,
 )
 from pytest_llmprops.engine.session import Engine
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.baseline_items import remedy, shared_selection
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.light_items import cases_in, possible_tasks
@@ -116,21 +118,18 @@ class Gating:
             if any(rule.concerns(name) for rule in rules)
         }
         chosen = {case.benchmark.name for case in selected}
+        their_helpers, our_helpers = _helpers_compared(baseline, cases)
         facts = replace(
             baseline,
             protocols=protocols,
-            helpers=_helpers_to_come(cases, baseline),
+            helpers=our_helpers,
             options={"params": dict(settings.params), "helpers": dict(settings.helpers)},
             benchmarks=cases.benchmark_facts(),
             data=cases.data_hashes(),
             summary=tuple(row for row in baseline.summary if row.benchmark in chosen),
         )
-        # The version of a helper is known after its first reply.
-        before = replace(
-            baseline, helpers={role: ModelMetadata(model.spec) for role, model in baseline.helpers.items()}
-        )
         places = [place_of(case) for case in selected]
-        reasons = differences(before, facts, protocols)
+        reasons = differences(replace(baseline, helpers=their_helpers), facts, protocols)
         reasons += filter(None, (unlike_items(rule, baseline, places) for rule in rules))
         if reasons:
             more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
@@ -216,13 +215,27 @@ class Gating:
         return decide(self.gate, facts, records, self.baseline, problems=problems)
 
 
-def _helpers_to_come(cases: Cases, baseline: RunMetadata) -> dict[str, ModelMetadata]:
-    """Return the helpers that a run has for certain, or may have as its baseline: role -> specification."""
-    return {
-        role: ModelMetadata(spec.text)
-        for role, spec in cases.helpers.specs.items()
-        if role in cases.settings.helpers or role in baseline.helpers
-    }
+def _helpers_compared(
+    baseline: RunMetadata, cases: Cases
+) -> tuple[dict[str, ModelMetadata], dict[str, ModelMetadata]]:
+    """Return the helpers of the baseline and of this run by role, with what is known before the first reply.
+
+    The identity of a remote helper has its server and its headers; the version of a local one is not known yet.
+    """
+    settings = cases.settings
+    options = BackendOptions(settings.base_url, headers=settings.headers)
+    theirs = {role: ModelMetadata(model.spec) for role, model in baseline.helpers.items()}
+    ours: dict[str, ModelMetadata] = {}
+    for role, spec in cases.helpers.specs.items():
+        recorded, backend = baseline.helpers.get(role), find_backend(spec.backend)
+        if recorded is None and role not in settings.helpers:
+            # A default helper, which the run may not need.
+            continue
+        ours[role] = ModelMetadata(spec.text)
+        if backend.remote and recorded is not None and recorded.identity is not None:
+            theirs[role] = recorded
+            ours[role] = ModelMetadata(spec.text, identity=dict(backend.factory(spec, options).identity))
+    return theirs, ours
 
 
 def _possible(case: Case) -> list[ItemPlace]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fixtures.apis import Answer, Call, serving
+from pytest_llmprops.models.base import BackendOptions
 from tests.support.gated_runs import baseline, calls, command, gate, gate_lines, model, recorded_gate
 from tests.support.recorded import verdict, write_run
 from tests.support.runs import ROOT, Finished, Runner
@@ -389,7 +390,7 @@ def test_selection_other_than_the_baselines_is_refused(
     selected = "10" if option else "40"
     assert f"baseline base has {items} items of sums, and {selected} are selected; " in done.output
     fix = (
-        "; leave out --llm-limit 10, as for" if option else "; measure the baseline again, on the same items"
+        "; leave out --llm-limit 10, as for" if option else "; measure the baseline again, with the items and"
     )
     assert done.output.count(fix) == 1
     assert calls(run) == []
@@ -502,6 +503,23 @@ def test_a_header_may_choose_the_model(run: Runner) -> None:
     assert one["identity"].keys() == other["identity"].keys()
     assert list(one["identity"]["headers"]) == list(other["identity"]["headers"]) == ["x-route"]
     assert one["identity"]["headers"] != other["identity"]["headers"]
+
+
+@pytest.mark.parametrize(("route", "code"), [("a", 0), ("b", 4)])
+def test_a_header_also_chooses_a_helper(run: Runner, route: str, code: int) -> None:
+    """A helper that another route may serve is found before the first call."""
+    run.sums(ITEMS)
+    run.change("test_sums.py", 'name = "sums"', 'name = "sums"\n    roles = frozenset({"reader"})')
+    hashes = BackendOptions(headers={"X-Route": "a"}).header_hashes
+    identity = {"backend": "openai", "name": "m", "base_url": "http://gateway/v1", "headers": hashes}
+    old = baseline(run, "c" * ITEMS, helpers={"reader": {"spec": "openai:m", "identity": identity}})
+    done = run(
+        "--model", model(run), "--llm-helper", "reader=openai:m", "--llm-base-url", "http://gateway/v1",
+        "--llm-header", f"X-Route={route}", "--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old),
+        "--collect-only",
+    )  # fmt: skip
+    assert done.code == (code or 1), done.output
+    assert ("the gate would be invalid: helper model reader: " in done.output) == (code == 4)
 
 
 def test_replies_of_the_baseline_are_not_judged(run: Runner, workers: str) -> None:
