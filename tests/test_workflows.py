@@ -19,7 +19,7 @@ from pytest_llmprops import __version__
 from pytest_llmprops.benchmark_registry import benchmark_names
 from pytest_llmprops.cli.run import project_files
 from tests.support.programs import JQ
-from tests.support.runs import ROOT
+from tests.support.runs import ROOT, Runner
 
 WORKFLOW = ".github/workflows/model-upgrade.yml"
 TEXT = project_files()[WORKFLOW].decode("utf-8")
@@ -220,3 +220,65 @@ def test_comment_on_gitlab_is_updated(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         written = json.loads((tmp_path / "written.json").read_text(encoding="utf-8"))
         assert written == [method, place, body]
+
+
+#: a mistake, and what the comment says about it
+MISTAKES = [
+    (("--model", "gpt-4o"), "model gpt-4o needs a key: set the environment variable OPENAI_API_KEY"),
+    (("--model", "fake:echo", "--llm-baseline", "absent"), "no run 'absent'"),
+    (("--model", "fake:echo", "--llm-max-calls", "3"), "refused to start: the plan needs 12 calls"),
+    (("--model", "fake:echo", "-k", "rhyme"), "no case was run"),
+    (("--model", "fake:echo", "broken.py"), "broken.py: ModuleNotFoundError: No module named 'nosuchmodule'"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), MISTAKES, ids=["key", "baseline", "limit", "selection", "import"])
+def test_the_comment_says_why_nothing_was_decided(run: Runner, words: tuple[str, ...], said: str) -> None:
+    """The line of the log that names the mistake is in each workflow's comment, as text and not as Markdown."""
+    run.sums()
+    run.write("broken.py", "import nosuchmodule\n")
+    gate = run.write("gate.toml", '[[rule]]\nbenchmark = "sums"\nmin_accuracy = 0.1\nmin_items = 1\n')
+    done = run("--llm-gate", str(gate), *words)
+    assert done.code not in (0, 1), done.output
+    note = run.folder / "note"
+    note.mkdir()
+    for name, script in (
+        ("workflow", named(JOBS["gate"]["steps"], "Job summary")),
+        ("action", named(ACTION["runs"]["steps"], "Job summary")),
+        ("gitlab", GITLAB["model upgrade"]["after_script"][2].partition("notes=")[0]),
+    ):
+        folder = note / name
+        (folder / "reports").mkdir(parents=True)
+        (folder / "reports" / "pytest.txt").write_text(done.output, encoding="utf-8")
+        ended = shell(script, folder, GITHUB_STEP_SUMMARY="summary.md", BASELINE="current", GATE="gate.toml")
+        assert ended.returncode == 0, ended.stderr
+        head, empty, line = (folder / "reports" / "decision.md").read_text(encoding="utf-8").splitlines()
+        assert (head, empty, line[:4]) == ("## NOT DECIDED", "", "    ")
+        assert said in line
+
+
+def test_a_log_without_a_reason_is_named(tmp_path: Path) -> None:
+    """Without a log, or without a line in it, the comment points to the log of the job."""
+    for script in (
+        named(JOBS["gate"]["steps"], "Job summary"), named(ACTION["runs"]["steps"], "Job summary"),
+        GITLAB["model upgrade"]["after_script"][2].partition("notes=")[0],
+    ):  # fmt: skip
+        (tmp_path / "reports").mkdir(exist_ok=True)
+        (tmp_path / "reports" / "decision.md").unlink(missing_ok=True)
+        ended = shell(
+            script, tmp_path, GITHUB_STEP_SUMMARY="summary.md", BASELINE="current", GATE="gate.toml"
+        )
+        assert ended.returncode == 0, ended.stderr
+        text = (tmp_path / "reports" / "decision.md").read_text(encoding="utf-8")
+        assert text == "## NOT DECIDED\n\n    the log of the job says why\n"
+
+
+def test_the_exit_code_is_that_of_pytest() -> None:
+    """The output goes through a pipe, whose exit code would be that of its last command."""
+    [measure] = (step for step in JOBS["gate"]["steps"] if step.get("name") == "Measure and decide")
+    [action] = (step for step in ACTION["runs"]["steps"] if step.get("name") == "Measure and decide")
+    # GitHub runs this shell with -o pipefail.
+    assert measure["shell"] == action["shell"] == "bash"
+    assert "set -o pipefail" in GITLAB["model upgrade"]["script"][2]
+    for script in (measure["run"], action["run"], GITLAB["model upgrade"]["script"][3]):
+        assert script.rstrip().endswith("2>&1 | tee reports/pytest.txt")

@@ -137,6 +137,7 @@ def _gate(options: argparse.Namespace) -> int:
         return _plan(options)
     if options.run is None:
         raise UsageError("llmprops gate --gate FILE needs the RUN to decide on")
+    from pytest_llmprops.core.gate_results import exit_code
     from pytest_llmprops.reports.compare import accuracies_markdown
     from pytest_llmprops.reports.gate import gate_lines, gate_markdown
     from pytest_llmprops.runs.compare import compare
@@ -162,7 +163,7 @@ def _gate(options: argparse.Namespace) -> int:
     else:
         notes = [f"note: {note}" for r in (run, baseline) if r is not None for note in r.notes]
         print("\n".join([*gate_lines(result, terminal_width(), details=options.details), *notes]))
-    return 0 if result.passed else 1
+    return exit_code(result)
 
 
 def add_runs(groups: Groups) -> None:

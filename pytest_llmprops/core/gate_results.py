@@ -76,6 +76,7 @@ class GateResult:
     """The gate's decision.
 
     :param passed: whether the exit code is that of a passed gate.
+    :param caveats: what the APIs of the models forced, one sentence each.
     :param losses: significant drops of single headline tasks, languages and clusters, the largest of each kind first.
     """
 
@@ -90,6 +91,7 @@ class GateResult:
     items_used: int = 0
     items_of: int = 0
     reasons: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     rules: tuple[RuleResult, ...] = ()
     losses: tuple[Loss, ...] = ()
@@ -101,11 +103,16 @@ class GateResult:
             for rule in gate.get("rules", ())
         )
         losses = tuple(_read(Loss, loss) for loss in gate.get("losses", ()))
-        texts = {name: tuple(gate.get(name, ())) for name in ("reasons", "notes")}
+        texts = {name: tuple(gate.get(name, ())) for name in ("reasons", "caveats", "notes")}
         return _read(cls, {**gate, **texts, "rules": rules, "losses": losses})
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def exit_code(result: GateResult | None) -> int:
+    """Return the exit code of a decision; None stands for a gate that was not decided."""
+    return 0 if result is not None and result.passed else 1
 
 
 @dataclass(frozen=True, slots=True)

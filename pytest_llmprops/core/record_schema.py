@@ -480,6 +480,7 @@ MODEL = Fields(
                 {}, {**_all(("older_than_a_day", "before_list_change"), _COUNT), "oldest_seconds": _NUMBER}
             )
         ),
+        "newest_reply": OrNull(_NUMBER),
         "price": OrNull(Fields({**_all(("input", "output"), _NUMBER), "source": _NAME})),
     },
 )
@@ -546,7 +547,7 @@ GATE = Fields(
         "line": _TEXT,
         "baseline": OrNull(_NAME),
         **_all(("items_used", "items_of"), _COUNT),
-        **_all(("reasons", "notes"), Several(_TEXT)),
+        **_all(("reasons", "caveats", "notes"), Several(_TEXT)),
         "rules": Several(RULE),
         "losses": Several(LOSS),
     },

@@ -82,6 +82,7 @@ class ModelMetadata:
     :param served_as: the model names that the server reported.
     :param old_replies: stored replies of an unpinned model that may be outdated.
     :param price: USD per million input and output tokens, and the date of the prices; None if it is unknown.
+    :param newest_reply: Unix time at which the newest of its replies was received; None without one.
     """
 
     spec: str = ""
@@ -91,6 +92,7 @@ class ModelMetadata:
     served_as: tuple[str, ...] | None = None
     old_replies: OldReplies = field(default_factory=OldReplies)
     price: PriceFacts | None = None
+    newest_reply: float | None = None
 
     @classmethod
     def from_json(cls, model: Mapping[str, Any]) -> ModelMetadata:
@@ -103,6 +105,7 @@ class ModelMetadata:
             pinned=model.get("pinned"),
             served_as=None if served is None else tuple(served),
             old_replies=OldReplies.from_json(model.get("old_replies") or {}),
+            newest_reply=model.get("newest_reply"),
             price=None if price is None else PriceFacts(price["input"], price["output"], price["source"]),
         )
 
@@ -119,6 +122,8 @@ class ModelMetadata:
             known["served_as"] = list(self.served_as)
         if self.old_replies:
             known["old_replies"] = asdict(self.old_replies)
+        if self.newest_reply is not None:
+            known["newest_reply"] = self.newest_reply
         if self.price is not None:
             known["price"] = asdict(self.price)
         return known

@@ -30,6 +30,7 @@ class ModelUse:
     :param served_as: the model names in the replies.
     :param deviations: one line for each request parameter that the API did not accept.
     :param old_replies: its stored replies that may be outdated.
+    :param newest_reply: Unix time at which the newest of its replies was received; None without one.
     """
 
     identity: JSON = None
@@ -37,6 +38,7 @@ class ModelUse:
     served_as: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
     old_replies: OldReplies = field(default_factory=OldReplies)
+    newest_reply: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class BrokerReport:
                     tuple(model["served_as"]),
                     tuple(model["deviations"]),
                     OldReplies.from_json(model["old_replies"]),
+                    model["newest_reply"],
                 )
                 for label, model in report["models"].items()
             },

@@ -217,6 +217,8 @@ class Broker:
         """Record which model served a request, and log the request; with ``kept``, also its reply."""
         if reply.served_model:
             served.served_as.add(reply.served_model)
+        if kept:
+            served.newest_reply = max(served.newest_reply or 0.0, reply.stored)
         # A stored reply has the same deviations as the call that produced it.
         served.deviations.update(reply.deviations)
         if self._log:
@@ -486,6 +488,7 @@ def _facts(served: ActiveModel) -> Mapping[str, Any]:
         "served_as": sorted(served.served_as),
         "deviations": sorted({*served.deviations, *served.forced()}),
         "old_replies": dataclasses.asdict(served.old_replies),
+        "newest_reply": served.newest_reply,
     }
 
 

@@ -205,6 +205,8 @@ class ActiveModel:
     computed: EqualRequests | None = None
     #: stored replies that another model of the same name may have given
     old_replies: OldReplies = field(default_factory=OldReplies)
+    #: Unix time at which the newest reply was received
+    newest_reply: float | None = None
     #: the Unix time since which its server lists the same models
     listed_since: asyncio.Future[float] | None = None
     _identity: str = ""

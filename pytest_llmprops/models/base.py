@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -44,7 +46,8 @@ class Model(Protocol):
     Its calls need no slot, and the next one does not wait until the reply is stored.
     """
 
-    #: everything that determines the output: backend, name, revision or file hash, base URL; part of every store key
+    #: everything that determines the output: backend, name, revision or file hash, base URL, headers without a
+    #: credential; part of every store key
     identity: Mapping[str, Any]
     #: whether the identity names an exact revision, so that a stored reply never becomes outdated
     pinned: bool
@@ -185,7 +188,7 @@ class BackendOptions:
     :param device: ``cuda`` or ``cpu`` for models that have the choice and do not state it, because they run on other
         machines; empty to choose by this machine.
     :param cpus: number of CPU cores that a model may use; 0 for the model's own default.
-    :param headers: headers of each call over a network; no message, record or identity may show their values.
+    :param headers: headers of each call over a network; no message and no record may show their values.
     """
 
     base_url: str | None = None
@@ -197,6 +200,23 @@ class BackendOptions:
     # Its values may be keys.
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    @property
+    def header_hashes(self) -> dict[str, str]:
+        """Name -> hash of the value of each header without a credential; part of the identity of a remote model.
+
+        A gateway may choose the model by such a header. A key changes no reply, so another key is the same model.
+        """
+        return {
+            name.lower(): hashlib.sha256(value.encode()).hexdigest()[:16]
+            for name, value in sorted(self.headers.items())
+            if not (_CREDENTIAL_NAME.search(name) or _CREDENTIAL.match(value))
+        }
+
+
+_CREDENTIAL_NAME = re.compile(
+    r"auth|cookie|credential|passw|secret|signature|token|(?:^|[-_.])(?:api|app)?key$", re.IGNORECASE
+)
+_CREDENTIAL = re.compile(r"(?:Bearer|Basic)\s", re.IGNORECASE)
 
 _REQUIRED = ("identity", "pinned", "max_batch", "blocking", "deviations", "close")
 

@@ -99,6 +99,19 @@ class WithoutModel:
             terminalreporter.write_line(f"{f'ERROR: llm_gate {gate}' if gate else 'llmprops'}: {NO_MODEL}")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_cmdline_main(config: pytest.Config) -> Generator[None, int | None, int | None]:
+    code = yield
+    session = config.stash.get(_SESSION, None)
+    if code != pytest.ExitCode.OK or session is None or session.gating is None:
+        return code
+    from pytest_llmprops.core.gate_results import exit_code
+    from pytest_llmprops.plugin.options import shown_only
+
+    # With --fixtures, pytest returns 0 whatever the exit status of the session is.
+    return exit_code(None) if shown_only(config.option, session.settings) else code
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     session = config.stash.get(_SESSION, None)
     if session is not None:

@@ -36,7 +36,7 @@ from pytest_llmprops.plugin.markers import (
     unreadable_item,
     unreadable_of,
 )
-from pytest_llmprops.plugin.options import RunOptions
+from pytest_llmprops.plugin.options import RunOptions, shown_only
 
 if TYPE_CHECKING:
     from pytest_llmprops.plugin.gating import Gating, SequentialSchedule
@@ -187,6 +187,8 @@ class Collection:
         self._with_verdicts: set[str] = set()
         #: why functions with many cases have ordinary items; empty if they have light ones
         self._ordinary = ""
+        #: pytest has selected the cases; false if it refuses the selection, for example because of -k
+        self.is_selected = False
         #: the selected cases in pytest's order, known after :meth:`settle`
         self.selected: list[Case] = []
         #: those of them that a resumed run measures; otherwise all
@@ -367,7 +369,7 @@ class Collection:
         option = self._config.option
         # Workers run the tests that could be collected; the session fails anyway.
         broken = session.testsfailed and not (option.continue_on_collection_errors or self._is_worker)
-        return bool(broken or option.collectonly or self._settings.plan)
+        return bool(broken or not self.is_selected or shown_only(option, self._settings))
 
     def settle(self, session: pytest.Session) -> None:
         """Check the selected cases, and order them for a sequential gate.

@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
+from pytest_llmprops.core.gate_results import GateResult, exit_code
 from pytest_llmprops.core.texts import terminal_line
 from pytest_llmprops.core.worker_messages import CollectionMetadata, WorkerSummary
 from pytest_llmprops.plugin.markers import load_benchmarks
+from pytest_llmprops.plugin.options import shown_only
 from pytest_llmprops.plugin.recording import Recording
 from pytest_llmprops.plugin.reporting import detach
 from pytest_llmprops.plugin.session import MANY_CASES, LLMSession, SessionBroker
@@ -157,8 +159,12 @@ class Controller:
         self._refused: str | None = None
         #: no model serves any of the selected items
         self._serves_nothing = False
+        #: the first file or function that could not be collected, and why
+        self._uncollected = ""
         #: why the run ended before its first call
         self._not_begun: str | None = None
+        #: why a check before the run ended the session, which pytest shows
+        self.ended: str | None = None
         self.main_session: pytest.Session | None = None
 
     # ---- start
@@ -243,6 +249,10 @@ class Controller:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._other_failures += report.failed
+        if report.failed and not self._uncollected:
+            # The last line of a traceback is its exception.
+            line = report.longreprtext.strip().rpartition("\n")[2].removeprefix("E ").strip()
+            self._uncollected = f"{report.nodeid}: {line}"
 
     def pytest_report_teststatus(self, report: Any) -> Any:
         return self.terminal.shown(report)
@@ -273,6 +283,8 @@ class Controller:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Iterator[None]:
         self._complete(session, exitstatus)
+        if self.session.gating is not None and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = exit_code(self._decision)
         yield
         # The summary was written in the meantime.
         if self._interrupts.is_pressed:
@@ -320,12 +332,27 @@ class Controller:
         assert self.main_session is not None
         return load_benchmarks(self.recording.collection.classes, self.main_session)
 
+    @property
+    def _decision(self) -> GateResult | None:
+        record = self.recording.record
+        return None if record is None else record.facts.gate
+
+    def _why_undecided(self) -> str:
+        """Return why a session with a gate ends without its decision."""
+        shown = shown_only(self.config.option, self.session.settings)
+        if shown:
+            return f"{shown} runs no case; leave it out to measure"
+        if self.ended or self._not_begun:
+            return self.ended or str(self._not_begun)
+        if self._uncollected:
+            return f"cases could not be collected: {self._uncollected}"
+        return "no case was run; select some"
+
     def _exit_status(self, status: int) -> int:
-        gate = self.recording.record.facts.gate if self.recording.record is not None else None
+        gate = self._decision
         if gate is not None and status in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
             # The gate decides about the items; every other failure still fails the session.
-            passed = gate.passed and not self._other_failures
-            status = pytest.ExitCode.OK if passed else pytest.ExitCode.TESTS_FAILED
+            status = pytest.ExitCode.TESTS_FAILED if self._other_failures else exit_code(gate)
         # pytest-xdist reports no failure if a worker is lost before it gets its first case.
         if self.session.earlier is not None and status in (
             pytest.ExitCode.OK,
@@ -375,16 +402,22 @@ class Controller:
         self._interrupts.restore()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_terminal_summary(self, terminalreporter: Any) -> Iterator[None]:
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> Iterator[None]:
         with self.terminal.failures_of_cases_hidden(terminalreporter.stats):
             yield
         if self.recording.collection.ordinary:
             terminalreporter.write_line(f"llmprops: {terminal_line(self.recording.collection.ordinary)}")
         if self._refused:
             terminalreporter.write_line(f"ERROR: {terminal_line(self._refused)}", red=True)
-        elif self._not_begun is not None:
-            terminalreporter.write_line(f"llmprops: {terminal_line(self._not_begun)}", red=True)
-        elif self.recording.record is None:
-            write_not_served(terminalreporter, self.session, self.recording.collection)
-        else:
+            return
+        # pytest writes the line of a usage error.
+        is_undecided = self.session.gating is not None and exitstatus != pytest.ExitCode.USAGE_ERROR
+        if self.recording.record is not None:
             write_summary(terminalreporter, self.recording)
+        elif self._not_begun is not None and not is_undecided:
+            terminalreporter.write_line(f"llmprops: {terminal_line(self._not_begun)}", red=True)
+        elif exitstatus != pytest.ExitCode.USAGE_ERROR:
+            write_not_served(terminalreporter, self.session, self.recording.collection)
+        if is_undecided and self._decision is None:
+            why = self._why_undecided()
+            terminalreporter.write_line(f"NOT DECIDED: {terminal_line(why)}", red=True)

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import Path
 from typing import Any
+
+import pytest
 
 from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import RunStopped, UsageError
@@ -16,7 +17,7 @@ from pytest_llmprops.core.gate_results import GateResult
 from pytest_llmprops.core.items import ItemPlace, Placed
 from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.records import VerdictRecord
-from pytest_llmprops.core.run_metadata import ProtocolMetadata, RunMetadata
+from pytest_llmprops.core.run_metadata import ModelMetadata, ProtocolMetadata, RunMetadata
 from pytest_llmprops.engine.evaluator import (
     Case,
     CaseGroup,
@@ -27,15 +28,18 @@ from pytest_llmprops.engine.evaluator import (
     group_outcome,
 )
 from pytest_llmprops.engine.session import Engine
+from pytest_llmprops.models.base import BackendOptions
+from pytest_llmprops.models.registry import find_backend
+from pytest_llmprops.plugin.baseline_items import remedy, shared_selection
 from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.light_items import cases_in, possible_tasks
-from pytest_llmprops.plugin.options import RunOptions
+from pytest_llmprops.plugin.options import RunOptions, project_folder
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.gate.decide import decide, impossible_rules, rule_open, settled
 from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, misplaced_rules, on_headline_tasks, read_gate
 from pytest_llmprops.runs.gate.sequential import blocks, plan_of
-from pytest_llmprops.runs.pairs import differences, unlike_items
+from pytest_llmprops.runs.pairs import differences, unfit_baseline, unlike_items
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
 
 
@@ -47,22 +51,23 @@ class Gating:
         baseline's record cannot be read.
     """
 
-    def __init__(self, settings: RunOptions, root: Path, *, read: bool) -> None:
+    def __init__(self, settings: RunOptions, config: pytest.Config, *, read: bool) -> None:
         assert settings.gate is not None
+        self._settings, self._config = settings, config
         self.gate = read_gate(settings.gate)
         self._has_repeats = settings.repeats > 1
         if len(settings.models) != 1:
             raise UsageError(
                 f"--llm-gate needs exactly one model, not {len(settings.models)}; run pytest once per model"
             )
-        self._folder = None if settings.baseline is None else find_run(settings.baseline, root)
+        self._folder = (
+            None if settings.baseline is None else find_run(settings.baseline, project_folder(config))
+        )
         if self._folder is None and self.gate.needs_baseline:
             raise UsageError(f"--llm-gate {settings.gate}: {NEEDS_BASELINE} --llm-baseline RUN")
-        if read and self.baseline is not None and self.gate.needs_baseline and self.baseline.problems:
-            raise UsageError(
-                f"--llm-baseline {settings.baseline}: {self.baseline.problems[0]}; choose another baseline, or measure"
-                " it again"
-            )
+        reasons = unfit_baseline(self.gate, self.baseline) if read else []
+        if reasons:
+            raise UsageError(f"--llm-baseline {settings.baseline}: the gate would be invalid: {reasons[0]}")
 
     @cached_property
     def baseline(self) -> Run | None:
@@ -75,6 +80,8 @@ class Gating:
     def describe(self) -> str:
         """Return one line for pytest's header."""
         against = f" against {self.baseline.run_id}" if self.baseline is not None else ""
+        if self.baseline is not None and (shared := shared_selection(self.baseline.facts, self._settings)):
+            against += f" on its items ({shared})"
         return f"gate {self.gate.file}{against}{', sequential' if self.gate.sequential else ''}{self._sampling()}"
 
     def _sampling(self) -> str:
@@ -110,22 +117,24 @@ class Gating:
             for name in {case.benchmark.name: None for case in selected}
             if any(rule.concerns(name) for rule in rules)
         }
+        chosen = {case.benchmark.name for case in selected}
+        their_helpers, our_helpers = _helpers_compared(baseline, cases)
         facts = replace(
             baseline,
             protocols=protocols,
-            options={"params": dict(settings.params)},
+            helpers=our_helpers,
+            options={"params": dict(settings.params), "helpers": dict(settings.helpers)},
             benchmarks=cases.benchmark_facts(),
             data=cases.data_hashes(),
+            summary=tuple(row for row in baseline.summary if row.benchmark in chosen),
         )
-        reasons = [
-            f"{line}; measure the baseline again, or use its settings and data"
-            for line in differences(baseline, facts, protocols)
-        ]
         places = [place_of(case) for case in selected]
+        reasons = differences(replace(baseline, helpers=their_helpers), facts, protocols)
         reasons += filter(None, (unlike_items(rule, baseline, places) for rule in rules))
         if reasons:
             more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-            raise UsageError(f"{self.gate.file}: the gate would be invalid: {reasons[0]}{more}")
+            fix = remedy(baseline, settings, self._config.option)
+            raise UsageError(f"{self.gate.file}: the gate would be invalid: {reasons[0]}{more}; {fix}")
 
     @cached_property
     def _baseline_facts(self) -> RunMetadata | None:
@@ -204,6 +213,29 @@ class Gating:
     ) -> GateResult:
         """Return the decision on a finished run; ``problems`` are what is inconsistent in its record."""
         return decide(self.gate, facts, records, self.baseline, problems=problems)
+
+
+def _helpers_compared(
+    baseline: RunMetadata, cases: Cases
+) -> tuple[dict[str, ModelMetadata], dict[str, ModelMetadata]]:
+    """Return the helpers of the baseline and of this run by role, with what is known before the first reply.
+
+    The identity of a remote helper has its server and its headers; the version of a local one is not known yet.
+    """
+    settings = cases.settings
+    options = BackendOptions(settings.base_url, headers=settings.headers)
+    theirs = {role: ModelMetadata(model.spec) for role, model in baseline.helpers.items()}
+    ours: dict[str, ModelMetadata] = {}
+    for role, spec in cases.helpers.specs.items():
+        recorded, backend = baseline.helpers.get(role), find_backend(spec.backend)
+        if recorded is None and role not in settings.helpers:
+            # A default helper, which the run may not need.
+            continue
+        ours[role] = ModelMetadata(spec.text)
+        if backend.remote and recorded is not None and recorded.identity is not None:
+            theirs[role] = recorded
+            ours[role] = ModelMetadata(spec.text, identity=dict(backend.factory(spec, options).identity))
+    return theirs, ours
 
 
 def _possible(case: Case) -> list[ItemPlace]:

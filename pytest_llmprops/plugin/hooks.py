@@ -17,7 +17,7 @@ from pytest_llmprops.engine.store.location import default_store
 from pytest_llmprops.models.dotenv_file import read_dotenv
 from pytest_llmprops.plugin.light_items import LightItem
 from pytest_llmprops.plugin.markers import unreadable_of
-from pytest_llmprops.plugin.options import resolve_options
+from pytest_llmprops.plugin.options import resolve_options, shown_only
 from pytest_llmprops.plugin.reporting import complete_report, from_plain, run_light, shorten_failure, to_plain
 from pytest_llmprops.plugin.session import (
     MANY_CASES,
@@ -61,15 +61,22 @@ class CaseHooks:
             items = yield
             return self._session.replace_by_light(f"{collector.nodeid}::{name}", items)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, object, object]:
         # Before pytest selects the items that match -k.
         self._session.collection.add_keywords(items)
+        result = yield
+        self._session.collection.is_selected = True
+        return result
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> Generator[None, Any, Any]:
-        # Errors of the selection are reported before the first call.
-        self._session.settle(session)
+        # pytest also calls this hook while it raises the error of a wrong path or of -k '('.
+        if self._session.collection.is_selected:
+            # Errors of the selection are reported before the first call.
+            self._session.settle(session)
+        elif self._session.is_worker:
+            self._session.settle(session, sys.exception())
         result = yield
         # After the trial call: the modules of the SDK, which stay, are ignored in the collections at the end.
         freeze_objects()
@@ -81,7 +88,7 @@ class CaseHooks:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         result = yield
-        if session.config.option.collectonly or self._session.settings.plan:
+        if shown_only(session.config.option, self._session.settings):
             self._report_unreadable(session)
         elif len(session.items) >= MANY_CASES:
             # Otherwise pytest and Python look at all verdicts several times at the end, seconds each.
@@ -179,6 +186,13 @@ def start(config: pytest.Config) -> LLMSession:
     worker_input = getattr(config, "workerinput", None)
     # Workers inherit the environment.
     dotenv = read_dotenv() if worker_input is None else ""
+    if config.getoption("llm_baseline") or config.getini("llm_baseline"):
+        from pytest_llmprops.plugin.baseline_items import select_as_baseline
+
+        try:
+            select_as_baseline(config)
+        except LLMPropsError as error:
+            raise pytest.UsageError(str(error)) from None
     settings = resolve_options(config)
     if settings.engine == "batch" and worker_input is None:
         settings = resumed(config, settings)
@@ -197,8 +211,9 @@ def start(config: pytest.Config) -> LLMSession:
         from pytest_llmprops.plugin.controller import Controller
         from pytest_llmprops.plugin.preflight import Preflight
 
-        if settings.plan:
-            # A plan makes no calls, so workers would be idle.
+        shows = shown_only(config.option, settings)
+        if shows:
+            # No case is run, so workers would be idle.
             config.option.dist = "no"
         if config.getoption("dist", "no") != "no":
             _check_workers(config)
@@ -213,7 +228,7 @@ def start(config: pytest.Config) -> LLMSession:
             from pytest_llmprops.plugin.distributed import Distributed
 
             register(Distributed(controller), "llmprops-distributed")
-        elif not config.option.collectonly:
+        elif not shows:
             session.evaluation.import_sdks()
         # Before the controller, which opens the record.
         register(preflight, "llmprops-preflight")

@@ -309,8 +309,8 @@ OPTIONS: tuple[Option, ...] = (
         "llm-header",
         headers,
         {},
-        "header of each call, such as the key of a gateway; $NAME takes the value from the environment; values are"
-        " recorded nowhere; repeatable",
+        "header of each call, such as the key of a gateway; $NAME takes the value from the environment; no value is"
+        " recorded; repeatable",
         "NAME=VALUE",
         repeatable=True,
     ),
@@ -463,7 +463,8 @@ OPTIONS: tuple[Option, ...] = (
         "llm-baseline",
         text,
         None,
-        "baseline of the gate: a run folder, a run id or the name of a promoted run",
+        "baseline of the gate: a run folder, a run id or the name of a promoted run; its items are measured unless"
+        " other options select items",
         "RUN",
     ),
     Option(
@@ -568,6 +569,25 @@ class RunOptions:
         return self.engine.startswith("ray")
 
 
+#: pytest's options that show what a run would do
+_SHOWING = {
+    "collectonly": "--collect-only",
+    "showfixtures": "--fixtures",
+    "show_fixtures_per_test": "--fixtures-per-test",
+    "setupplan": "--setup-plan",
+    "cacheshow": "--cache-show",
+}
+
+
+def shown_only(option: Any, settings: RunOptions) -> str:
+    """Return the option because of which the session only shows something and runs no case; empty without one.
+
+    :param option: pytest's options.
+    """
+    given = (name for key, name in _SHOWING.items() if getattr(option, key, None))
+    return next(given, "--llm-plan" if settings.plan else "")
+
+
 def recorded_options(settings: RunOptions) -> dict[str, Any]:
     """Return the options as ``run.json`` has them: without keys and the passwords of URLs."""
     values = {name: plain_option(getattr(settings, name)) for name in type(settings).__slots__}
@@ -668,13 +688,40 @@ def project_folder(config: pytest.Config) -> Path:
     return Path(config.rootpath if config.inipath is not None else config.invocation_params.dir)
 
 
-def _value(config: pytest.Config, option: Option) -> Any:
-    value = config.getoption(option.dest)
-    origin = f"--{option.name}"
+#: the options that a run has from its baseline, as arguments
+FROM_BASELINE: pytest.StashKey[list[str]] = pytest.StashKey()
+
+
+def is_given(config: pytest.Config, option: Option) -> bool:
+    """Return True if the command line or the ini file has a value for an option."""
+    value, _ = _text_of(config, option)
+    return value is not None
+
+
+def selected_tests(option: Any) -> dict[str, Any]:
+    """Return what selects the tests, by the names of pytest's options.
+
+    :param option: pytest's options.
+    """
+    return {
+        "tests": [str(test) for test in option.file_or_dir],
+        "-k": option.keyword,
+        "-m": option.markexpr,
+        "--deselect": list(option.deselect or ()),
+    }
+
+
+def _text_of(config: pytest.Config, option: Option) -> tuple[Any, str]:
+    """Return the text of an option, or its texts, and where it is from; None if it is not given."""
+    value, origin = config.getoption(option.dest), f"--{option.name}"
     if value is None:
-        value = config.getini(option.dest)
-        origin = f"ini key {option.dest}"
-    if value is None or value == [] or (value == "" and not option.flag):
+        value, origin = config.getini(option.dest), f"ini key {option.dest}"
+    return (None if value == [] or (value == "" and not option.flag) else value), origin
+
+
+def _value(config: pytest.Config, option: Option) -> Any:
+    value, origin = _text_of(config, option)
+    if value is None:
         return option.default
     if option.choices and value not in option.choices:
         raise pytest.UsageError(f"{origin} {value}: must be one of {', '.join(option.choices)}")

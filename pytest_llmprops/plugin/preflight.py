@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -17,7 +17,7 @@ from pytest_llmprops.models.registry import find_backend
 from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.estimate import price_note, prices_of
-from pytest_llmprops.plugin.options import project_folder
+from pytest_llmprops.plugin.options import project_folder, shown_only
 from pytest_llmprops.plugin.terminal import under_ci
 from pytest_llmprops.runs.record import check_run_folder
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pytest_llmprops.plugin.estimate import Forecast
 
 _LESS = "measure fewer items with --llm-size small or --llm-limit N"
-_NOT_CONFIRMED = "llmprops: not confirmed; nothing was sent, and no run was recorded"
 
 
 class Preflight:
@@ -50,7 +49,7 @@ class Preflight:
         :raises pytest.UsageError: if the run's folder cannot be used, or a key or a price is missing.
         """
         settings = self._session.settings
-        if settings.plan or self._config.option.collectonly:
+        if shown_only(self._config.option, settings):
             return
         try:
             if self._session.earlier is None:
@@ -152,11 +151,14 @@ class Preflight:
         elif settings.max_cost is not None and usd is not None and usd > settings.max_cost:
             reason = f"the plan costs about {usd:.4f} USD{note}, above --llm-max-cost {settings.max_cost:g}"
         if reason:
-            pytest.exit(
-                f"llmprops: refused to start: {reason}; raise the limit, or select fewer items with --llm-limit N;"
-                " no run was recorded",
-                returncode=pytest.ExitCode.INTERRUPTED,
+            self._end(
+                f"refused to start: {reason}; raise the limit, or select fewer items with --llm-limit N; no run was"
+                " recorded"
             )
+
+    def _end(self, reason: str) -> NoReturn:
+        self._controller.ended = reason
+        pytest.exit(f"llmprops: {reason}", returncode=pytest.ExitCode.INTERRUPTED)
 
     # ---- confirmation
 
@@ -178,7 +180,7 @@ class Preflight:
                     answer = None
                 if answer is not None:
                     if answer.strip().lower() not in ("y", "yes"):
-                        pytest.exit(_NOT_CONFIRMED, returncode=pytest.ExitCode.INTERRUPTED)
+                        self._end("not confirmed; nothing was sent, and no run was recorded")
                     return
         raise pytest.UsageError(
             f"this run needs a confirmation: {needed}, above llm_confirm = {limits}; confirm with --llm-yes, or {_LESS}"

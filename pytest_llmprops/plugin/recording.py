@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,7 +24,13 @@ from pytest_llmprops.models.api.prices import price
 from pytest_llmprops.models.spec import ModelSpec
 from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.collection import remove_reports
-from pytest_llmprops.plugin.options import project_folder, recorded_command, recorded_options
+from pytest_llmprops.plugin.options import (
+    FROM_BASELINE,
+    project_folder,
+    recorded_command,
+    recorded_options,
+    selected_tests,
+)
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import VERDICTS
@@ -129,7 +134,12 @@ def _used(model: ModelMetadata, use: ModelUse | None) -> ModelMetadata:
     if use is None:
         return model
     return replace(
-        model, identity=use.identity, pinned=use.pinned, served_as=use.served_as, old_replies=use.old_replies
+        model,
+        identity=use.identity,
+        pinned=use.pinned,
+        served_as=use.served_as,
+        old_replies=use.old_replies,
+        newest_reply=use.newest_reply,
     )
 
 
@@ -253,8 +263,9 @@ class Recording:
     def _first_facts(self, folder: Path) -> RunMetadata:
         cases, settings = self._session.cases, self._session.settings
         options = recorded_options(settings)
-        options["selected"] = _selected(self._config.option)
-        options["command"] = recorded_command(self._config.invocation_params.args)
+        options["selected"] = selected_tests(self._config.option)
+        arguments = (*self._config.invocation_params.args, *self._config.stash.get(FROM_BASELINE, ()))
+        options["command"] = recorded_command(arguments)
         return first_facts(
             folder,
             models={label: self._model(spec) for label, spec in cases.models.items()},
@@ -399,13 +410,3 @@ class Recording:
             self.searches.close()
         if self._session.earlier is not None:
             self._session.earlier.close()
-
-
-def _selected(option: Any) -> dict[str, Any]:
-    """Return what selects the tests, by the names of pytest's options."""
-    return {
-        "tests": [str(test) for test in option.file_or_dir],
-        "-k": option.keyword,
-        "-m": option.markexpr,
-        "--deselect": list(option.deselect or ()),
-    }

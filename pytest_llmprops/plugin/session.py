@@ -29,7 +29,7 @@ from pytest_llmprops.plugin.cases import Cases
 from pytest_llmprops.plugin.collection import Collection, report_collection
 from pytest_llmprops.plugin.evaluation import Evaluation, Verdicts
 from pytest_llmprops.plugin.light_items import phases_read
-from pytest_llmprops.plugin.options import RunOptions, project_folder
+from pytest_llmprops.plugin.options import RunOptions
 from pytest_llmprops.runs.reader import read_facts
 
 if TYPE_CHECKING:
@@ -316,19 +316,22 @@ class LLMSession:
         phases = PhasesRead(own.ends or controller.ends, own.teardown or controller.teardown)
         return self.collection.replace_by_light(nodeid, items, self.verdicts.wait, phases)
 
-    def settle(self, session: pytest.Session) -> None:
+    def settle(self, session: pytest.Session, problem: BaseException | None = None) -> None:
         """Check and order the selected items, after all plugins have selected and ordered them.
 
+        :param problem: why pytest could not collect or select them.
         :raises pytest.UsageError: if an option does not fit the items; in a worker, the controller reports it.
         """
         try:
+            if problem is not None:
+                raise UsageError(" ".join(" ".join(map(str, problem.args)).split()))
             self.collection.settle(session)
             if self.settings.resume and not self.collection.only_collects(session):
                 self._check_resumed()
         except UsageError as error:
             if not self.is_worker:
                 raise pytest.UsageError(str(error)) from None
-            # pytest-xdist would report an exception as a crash of the worker.
+            # pytest-xdist would report an exception as a crash of the worker, or not at all.
             self.refused = str(error)
             session.items.clear()
         self.verdicts.schedule = self.collection.schedule
@@ -452,4 +455,4 @@ def _gating(config: pytest.Config, settings: RunOptions, *, read: bool) -> Gatin
         return None
     from pytest_llmprops.plugin.gating import Gating
 
-    return Gating(settings, project_folder(config), read=read)
+    return Gating(settings, config, read=read)

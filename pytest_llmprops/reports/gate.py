@@ -26,7 +26,7 @@ _LABELS = 19
 
 
 def gate_lines(result: GateResult, width: int = 100, *, details: bool = False) -> list[str]:
-    """Return the decision in one line, the tasks that were lost, then each rule's requirements and verdicts.
+    """Return the decision in one line, lost tasks, caveats, then each rule's requirements and verdicts.
 
     :param width: columns to wrap to; the first line, with the decision, is not wrapped.
     :param details: also the tests and their p-values.
@@ -38,6 +38,8 @@ def gate_lines(result: GateResult, width: int = 100, *, details: bool = False) -
         lines += _wrapped("LOST", loss_text(loss, details=details), width, indent=2)
     if len(result.losses) > MOST_LOSSES:
         lines += _wrapped("", f"and {len(result.losses) - MOST_LOSSES} more", width)
+    for caveat in result.caveats:
+        lines += _wrapped("CAVEAT", caveat, width, indent=2)
     lines.append(terminal_line(f"gate {result.file}{against}"))
     for rule in result.rules:
         early = " (stopped early)" if rule.partial else ""
@@ -96,6 +98,9 @@ def _markdown(result: GateResult, title: str) -> Iterator[str]:
         yield "Lost:"
         yield ""
         yield from (f"- {_cell(loss_text(loss))}" for loss in result.losses)
+        yield ""
+    if result.caveats:
+        yield from (f"- Caveat: {_cell(caveat)}" for caveat in result.caveats)
         yield ""
     if result.baseline:
         yield f"Compared with baseline {_cell(result.baseline)}."

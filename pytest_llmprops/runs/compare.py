@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_llmprops.core.errors import UsageError
 from pytest_llmprops.core.records import SummaryRow, VerdictRecord
 from pytest_llmprops.runs.benchmark_metadata import IsWeighted, cluster_weighted, headline, tasks_by_answer
+from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.pairs import (
     ItemKey,
     Paired,
@@ -209,7 +210,8 @@ def _contrast(baseline: Column, candidate: Column, replies: dict[int, Requests])
                 )
             )
     common = {p.key.benchmark for p in paired.pairs}
-    differ = differences(baseline.run.facts, candidate.run.facts, sorted(common))
+    facts = baseline.run.facts, candidate.run.facts
+    differ = [*differences(*facts, sorted(common)), *caveats(facts)]
     return Contrast(
         baseline,
         candidate,

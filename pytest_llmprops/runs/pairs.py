@@ -20,6 +20,7 @@ from pytest_llmprops.runs.benchmark_metadata import (
     facts_of,
     tasks_by_answer,
 )
+from pytest_llmprops.runs.caveats import caveats, deviations_of
 from pytest_llmprops.runs.gate.file import Gate, Rule
 from pytest_llmprops.runs.reader import Run
 
@@ -228,33 +229,64 @@ def judge_pairs(pairs: Sequence[Pair], is_weighted: IsWeighted | None = None) ->
 
 
 def why_not_comparable(
-    gate: Gate, facts: RunMetadata, baseline: Run | None, problems: Sequence[str] = ()
+    gate: Gate,
+    facts: RunMetadata,
+    records: Sequence[VerdictRecord],
+    baseline: Run | None,
+    problems: Sequence[str] = (),
 ) -> list[str]:
     """Return the reasons why the gate cannot judge this run against its baseline, one line each.
 
     The caller checks whether this run is complete, because a sequential gate may have ended it.
 
-    :param problems: what is inconsistent in this run's record.
+    :param records: the verdicts of this run. :param problems: what is inconsistent in its record.
     """
-    runs: list[tuple[str, RunMetadata]] = [("this run", facts)]
-    if baseline is not None and gate.needs_baseline:
-        runs.append((f"baseline {baseline.run_id}", baseline.facts))
     reasons = [f"this run: {line}" for line in problems]
-    if len(runs) > 1 and baseline is not None:
-        reasons += [f"baseline {baseline.run_id}: {line}" for line in baseline.problems]
-    reasons += [line for name, run_facts in runs for line in _not_one_model(name, run_facts)]
+    is_paired = baseline is not None and gate.needs_baseline
+    reasons += [*unfit_baseline(gate, baseline), *_unfit("this run", facts, gate)]
     # A promoted copy keeps the id. Runs in a folder that is used again have the same id, but another start.
     if baseline is not None and (baseline.run_id, baseline.facts.started) == (facts.run_id, facts.started):
         reasons.append(f"this run is its own baseline {baseline.run_id}; compare it with another run")
-    if baseline is not None and gate.needs_baseline:
-        if not baseline.facts.complete:
-            reasons.append(f"baseline {baseline.run_id} is {baseline.state}; choose a complete run")
+    elif is_paired and baseline is not None and _has_replies_of(baseline, facts, records):
+        reasons.append(
+            f"all replies of this run are those of baseline {baseline.run_id}, so nothing was measured; name another"
+            " candidate, or ask the same one again with --llm-cache refresh"
+        )
+    if is_paired and baseline is not None:
         paired = [rule for rule in gate.rules if rule.paired]
         names = [name for name in facts.protocols if any(rule.concerns(name) for rule in paired)]
-        reasons += differences(baseline.facts, facts, names, deviations=not gate.allow_deviations)
-    if not gate.allow_mixed:
-        reasons += [line for name, run_facts in runs for line in _mixed(name, run_facts)]
+        reasons += differences(baseline.facts, facts, names)
     return reasons
+
+
+def unfit_baseline(gate: Gate, baseline: Run | None) -> list[str]:
+    """Return why no run can be compared with this baseline, one line each; nothing if the gate needs none."""
+    if baseline is None or not gate.needs_baseline:
+        return []
+    name = f"baseline {baseline.run_id}"
+    reasons = [f"{name}: {line}" for line in baseline.problems]
+    if not baseline.facts.complete:
+        reasons.append(f"{name} is {baseline.state}; choose a complete run")
+    return reasons + _unfit(name, baseline.facts, gate)
+
+
+def _unfit(what: str, facts: RunMetadata, gate: Gate) -> list[str]:
+    return [*_not_one_model(what, facts), *([] if gate.allow_mixed else _mixed(what, facts))]
+
+
+def _has_replies_of(baseline: Run, facts: RunMetadata, records: Sequence[VerdictRecord]) -> bool:
+    """Return True if each reply of a run was received for its baseline: the same requests, and none asked later.
+
+    The key of a request has the identity of its model, so another model has no key of the baseline.
+    """
+    newest = [
+        [model.newest_reply for model in run.models.values() if model.newest_reply is not None]
+        for run in (facts, baseline.facts)
+    ]
+    if not all(newest) or max(newest[0]) > max(newest[1]):
+        return False
+    asked = {key for record in records for key in record.requests}
+    return bool(asked) and asked <= {key for record in baseline.records for key in record.requests}
 
 
 def _not_one_model(what: str, facts: RunMetadata) -> list[str]:
@@ -275,27 +307,21 @@ def _mixed(what: str, facts: RunMetadata) -> list[str]:
     ]
 
 
-def differences(
-    baseline: RunMetadata, candidate: RunMetadata, benchmarks: Iterable[str], *, deviations: bool = True
-) -> list[str]:
+def differences(baseline: RunMetadata, candidate: RunMetadata, benchmarks: Iterable[str]) -> list[str]:
     """Return the differences that make two runs incomparable on these benchmarks, one line each.
 
     These are compared: each benchmark's protocol (settings and seed), the request parameters that override it, the
-    helper models, the data files that both runs read, and the deviations that the models' APIs forced. A line says
-    if the baseline is older than a change of data or protocol. The numbers of items are not compared.
+    helper models, and the data files that both runs read. A line says if the baseline is older than a change of data
+    or protocol. The numbers of items are not compared, and neither is what the models' APIs forced
+    (:func:`~pytest_llmprops.runs.caveats.caveats`).
 
     :param baseline: ``run.json`` of the baseline. :param candidate: ``run.json`` of this run.
     """
     benchmarks = list(benchmarks)
     lines = [line for name in benchmarks for line in _protocol(baseline, candidate, name)]
     lines += _named("request parameter", _params(baseline), _params(candidate))
-    lines += _named("helper model", _helpers(baseline), _helpers(candidate))
-    lines += _data(baseline, candidate, benchmarks)
-    if deviations:
-        ours, theirs = _deviations(candidate), _deviations(baseline)
-        lines += [f"deviation only of the baseline: {text}" for text in sorted(theirs - ours)]
-        lines += [f"deviation only of this run: {text}" for text in sorted(ours - theirs)]
-    return lines
+    lines += _named("helper model", *_compared_helpers(baseline, candidate))
+    return lines + _data(baseline, candidate, benchmarks)
 
 
 #: entries of ``versions`` that do not affect verdicts
@@ -339,7 +365,13 @@ def comparable_groups(runs: Sequence[RunMetadata], benchmark: str, *, deviations
     """Return the number of each run's group, from 0. The runs of a group have no :func:`differences` on a benchmark.
 
     A run joins the first group that it fits, in the order of ``runs``.
+
+    :param deviations: the runs of a group also have the same deviations.
     """
+
+    def fits(one: RunMetadata, other: RunMetadata) -> bool:
+        return not (differences(one, other, [benchmark]) or (deviations and caveats([one, other])))
+
     numbers: dict[str, int] = {}
     groups: list[list[RunMetadata]] = []
     for facts in runs:
@@ -348,7 +380,7 @@ def comparable_groups(runs: Sequence[RunMetadata], benchmark: str, *, deviations
             fitting = (
                 number
                 for number, members in enumerate(groups)
-                if not any(differences(m, facts, [benchmark], deviations=deviations) for m in members)
+                if all(fits(member, facts) for member in members)
             )
             numbers[key] = next(fitting, len(groups))
             groups += [[]] * (numbers[key] == len(groups))
@@ -362,7 +394,7 @@ def _settings_key(facts: RunMetadata, benchmark: str) -> str:
     read = {name: [*known.data, *known.presentation] for name, known in facts.benchmarks.items()}
     parts = [
         None if protocol is None else protocol.to_json(), dict(_params(facts)), dict(_helpers(facts)),
-        dict(facts.data), sorted(_deviations(facts)), read, sorted(facts.protocols),
+        dict(facts.data), sorted(deviations_of(facts)), read, sorted(facts.protocols),
     ]  # fmt: skip
     return json.dumps(parts, sort_keys=True, default=str)
 
@@ -394,10 +426,7 @@ def unlike_items(rule: Rule, baseline: RunMetadata, selected: Iterable[PlacedIte
     # The gate itself says why a rule has no items, for example because no model serves them.
     if not ours or missing + added <= rule.max_errors * (ours | theirs).total():
         return ""
-    has = f"baseline {baseline.run_id} has {theirs.total():,} items of {rule.name}, and {ours.total():,} are selected"
-    if missing:
-        return f"{has}; select all (without --llm-limit, --llm-size and -k), or measure a baseline with this selection"
-    return f"{has}; measure the baseline again, on these items"
+    return f"baseline {baseline.run_id} has {theirs.total():,} items of {rule.name}, and {ours.total():,} are selected"
 
 
 def age(baseline: RunMetadata, candidate: RunMetadata) -> str:
@@ -449,6 +478,25 @@ def _helpers(facts: RunMetadata) -> Mapping[str, JSON]:
     return {role: helper.identity or helper.spec for role, helper in facts.helpers.items()}
 
 
+def _compared_helpers(
+    baseline: RunMetadata, candidate: RunMetadata
+) -> tuple[Mapping[str, JSON], Mapping[str, JSON]]:
+    """Return the helpers of both runs, without default ones for benchmarks that only one of the runs measured."""
+    runs = (baseline, candidate)
+    measured = [{row.benchmark for row in facts.summary} for facts in runs]
+    given = {role for facts in runs if isinstance(of := facts.options.get("helpers"), Mapping) for role in of}
+
+    def compared(one: int, other: int) -> dict[str, JSON]:
+        has_more = not measured[one] <= measured[other]
+        return {
+            role: model
+            for role, model in _helpers(runs[one]).items()
+            if role in runs[other].helpers or role in given or not has_more
+        }
+
+    return compared(0, 1), compared(1, 0)
+
+
 def _data(baseline: RunMetadata, candidate: RunMetadata, benchmarks: list[str]) -> list[str]:
     theirs, ours = baseline.data, candidate.data
     concerned = _concerned((baseline, candidate), benchmarks)
@@ -480,13 +528,3 @@ def _concerned(runs: Sequence[RunMetadata], benchmarks: Iterable[str]) -> Callab
         return folder in names or not any(folder in facts.protocols for facts in runs)
 
     return concerned
-
-
-def _deviations(facts: RunMetadata) -> set[str]:
-    # Only the name of the parameter differs: both names limit the same number of tokens.
-    return {
-        text
-        for texts in facts.deviations.values()
-        for text in texts
-        if not text.startswith(("max_tokens sent as", "max_completion_tokens sent as"))
-    }

@@ -102,6 +102,7 @@ def merged_models(
                 max(first.old_replies.oldest_seconds, second.old_replies.oldest_seconds),
                 first.old_replies.before_list_change + second.old_replies.before_list_change,
             ),
+            newest_reply=max(filter(None, (first.newest_reply, second.newest_reply)), default=None),
         )
     return merged
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bench.stub_server import RunningStub
 from pytest_llmprops.core.errors import MissingExtra, UsageError
+from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.dotenv_file import read_dotenv
-from pytest_llmprops.models.registry import ALIASES, hint, parse_spec
+from pytest_llmprops.models.registry import ALIASES, find_backend, hint, parse_spec
 from pytest_llmprops.models.spec import basic, secrets_of, split_user, without_secrets
 from tests.support.backends import hide, make, needs, printed, ready, refuse
 from tests.support.runs import Runner
@@ -214,3 +216,23 @@ def test_user_is_sent_as_a_header() -> None:
     assert secrets_of(user) == ("open sesame", "QWxhZGRpbjpvcGVuIHNlc2FtZQ==")
     assert split_user(HOST) == (HOST, "")
     assert secrets_of("") == ()
+
+
+@pytest.mark.parametrize("text", ["openai:m", "anthropic:m", "completions:m"])
+def test_headers_without_a_credential_identify_a_model(text: str) -> None:
+    """A gateway may choose the model by a header; a key or a token does not, and no value is shown."""
+
+    def identity(headers: dict[str, str]) -> Mapping[str, Any]:
+        spec, options = parse_spec(text), BackendOptions("http://gateway/v1", headers=headers)
+        return find_backend(spec.backend).factory(spec, options).identity
+
+    keys = {
+        "Authorization": "Bearer sk-1", "api-key": "sk-1", "X-Api-Key": "sk-1", "Helicone-Auth": "Bearer sk-1",
+        "Ocp-Apim-Subscription-Key": "sk-1", "X-Session-Token": "sk-1", "Cookie": "a=sk-1", "X-Login": "Basic c2s=",
+        "CF-Access-Client-Secret": "sk-1",
+    }  # fmt: skip
+    assert identity(keys) == identity({})
+    one, other = identity({"X-Route": "east-1", **keys}), identity({"x-route": "west-1"})
+    assert one["headers"].keys() == other["headers"].keys() == {"x-route"}
+    assert one["headers"] != other["headers"]
+    assert "east-1" not in str(one)

@@ -7,12 +7,15 @@ import signal
 import sqlite3
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from fixtures.apis import Answer, Call, serving
+from pytest_llmprops.models.base import BackendOptions
 from tests.support.gated_runs import baseline, calls, command, gate, gate_lines, model, recorded_gate
 from tests.support.recorded import verdict, write_run
-from tests.support.runs import ROOT, Runner
+from tests.support.runs import ROOT, Finished, Runner
 
 ITEMS = 40
 #: items answered wrong, for an accuracy of 0.875
@@ -380,16 +383,162 @@ def test_selection_other_than_the_baselines_is_refused(
 ) -> None:
     """A run on too few or too many items for its baseline is refused before the first call, with the fix."""
     run.sums(ITEMS)
-    old = baseline(run, "c" * int(items))
+    old = baseline(run, "c" * int(items), options={"limit": None})
     words = ("--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
     done = run("--model", model(run), *option, "-n", workers, *words)
     assert done.code == 4, done.output
     selected = "10" if option else "40"
     assert f"baseline base has {items} items of sums, and {selected} are selected; " in done.output
-    fix = "select all (without --llm-limit" if option else "measure the baseline again, on these items"
+    fix = (
+        "; leave out --llm-limit 10, as for" if option else "; measure the baseline again, with the items and"
+    )
     assert done.output.count(fix) == 1
     assert calls(run) == []
     assert not (done.folder / "run.json").exists()
+
+
+def test_a_run_measures_the_items_of_its_baseline(run: Runner, workers: str) -> None:
+    """Without options that select items, a run has those of its baseline, and the header says so."""
+    run.sums(ITEMS)
+    before = run("--model", model(run, SOME), "--llm-limit", "35", "--llm-seed", "3", "-n", workers)
+    args = ("--llm-gate", str(gate(run, max_drop=0.3)), "--llm-baseline", str(before.folder), "-n", workers)
+    new = ("--model", model(run, name="other"))
+    done = run(*new, *args)
+    assert (done.code, done.run["gate"]["decision"]) == (0, "pass"), done.output
+    assert done.verdicts.keys() == before.verdicts.keys()
+    assert "against run-1 on its items (--llm-limit 35 --llm-seed 3)" in done.output
+    assert (done.run["options"]["limit"], done.run["options"]["seed"]) == (35, 3)
+    assert done.run["options"]["command"][-2:] == ["--llm-limit=35", "--llm-seed=3"]
+    calls(run)
+    own = run(*new, *args, "--llm-limit", "40")
+    assert own.code == 4, own.output
+    assert "35 items of sums, and 40 are selected; set --llm-limit 35, as for the baseline" in own.output
+    assert calls(run) == []
+
+
+def test_values_of_a_record_that_no_option_has_are_ignored(run: Runner) -> None:
+    """The record of someone else cannot make an option invalid."""
+    run.sums(ITEMS)
+    odd = {"size": "huge", "limit": -1, "seed": "x", "source": ["builtin"]}
+    args = ("--llm-gate", str(gate(run, max_drop=0.5)))
+    done = run("--model", model(run), *args, "--llm-baseline", str(baseline(run, "c" * ITEMS, options=odd)))
+    assert done.code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "said"),
+    [
+        (
+            {"params": {"top_p": 0.9}, "seed": 0},
+            ("--llm-seed", "1"),
+            "; set --llm-param top_p=0.9 --llm-seed 0, as for the baseline",
+        ),
+        (
+            {"params": {}},
+            ("--llm-param", "top_p=0.5"),
+            "; leave out --llm-param top_p=0.5, as for the baseline",
+        ),
+        (
+            {"helpers": {}},
+            ("--llm-helper", "reader=fake:echo"),
+            "helper model reader: (none) in the baseline, fake:echo in this run; leave out --llm-helper reader=fake",
+        ),
+    ],
+    ids=["set", "leave out", "helper"],
+)
+def test_other_settings_are_refused_before_the_first_call(
+    run: Runner, theirs: dict[str, object], ours: tuple[str, ...], said: str
+) -> None:
+    """What the user set differently is one line with the options of the baseline."""
+    run.sums(ITEMS)
+    run.change("test_sums.py", 'name = "sums"', 'name = "sums"\n    roles = frozenset({"reader"})')
+    protocol = {"name": "quick", "seed": 0, "settings": {}, "assumed": [], "gives_up": "", "overrides": {}}
+    old = baseline(run, "c" * ITEMS, options=theirs, protocols={"sums": protocol})
+    words = ("--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
+    done = run("--model", model(run), *ours, *words)
+    assert done.code == 4, done.output
+    assert said in done.output
+    assert calls(run) == []
+    assert not (done.folder / "run.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"complete": False}, "baseline base is incomplete; choose a complete run"),
+        ({"models": {"old": {}, "second": {}}}, "baseline base holds 2 models"),
+        ({"models": {"old": {"served_as": ["a", "b"]}}}, "baseline base mixes replies of 2 served models"),
+    ],
+)
+def test_a_baseline_that_no_gate_can_use_is_refused(run: Runner, facts: dict[str, Any], said: str) -> None:
+    """What makes every decision invalid is found before the first call."""
+    run.sums(ITEMS)
+    old = baseline(run, "c" * ITEMS, **facts)
+    done = run("--model", model(run), "--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
+    assert done.code == 4, done.output
+    assert f"the gate would be invalid: {said}" in done.output
+    assert calls(run) == []
+
+
+def test_a_header_may_choose_the_model(run: Runner) -> None:
+    """A gateway that routes by a header serves another model under the same name, which is asked and judged."""
+    run.sums(ITEMS)
+
+    def respond(call: Call) -> Answer:
+        number = int(call.prompt.split()[0]) + (call.headers["x-route"] == "a")
+        message = {"role": "assistant", "content": str(number)}
+        return 200, {}, {"model": "m", "choices": [{"finish_reason": "stop", "message": message}]}
+
+    def routed(route: str, url: str, *args: str) -> Finished:
+        headers = ("--llm-header", f"X-Route={route}", "--llm-header", f"X-Key={route}")
+        return run("--model", "m", "--llm-base-url", f"{url}/v1", "-n", "2", *headers, *args)
+
+    with serving(respond) as url:
+        before = routed("a", url)
+        gated = ("--llm-gate", str(gate(run, max_drop=0.3)), "--llm-baseline", str(before.folder))
+        done = routed("b", url, *gated)
+    assert (done.code, done.run["gate"]["decision"]) == (1, "fail"), done.output
+    assert done.run["calls"]["sent"] == ITEMS
+    [one], [other] = (list(facts["models"].values()) for facts in (before.run, done.run))
+    assert one["identity"].keys() == other["identity"].keys()
+    assert list(one["identity"]["headers"]) == list(other["identity"]["headers"]) == ["x-route"]
+    assert one["identity"]["headers"] != other["identity"]["headers"]
+
+
+@pytest.mark.parametrize(("route", "code"), [("a", 0), ("b", 4)])
+def test_a_header_also_chooses_a_helper(run: Runner, route: str, code: int) -> None:
+    """A helper that another route may serve is found before the first call."""
+    run.sums(ITEMS)
+    run.change("test_sums.py", 'name = "sums"', 'name = "sums"\n    roles = frozenset({"reader"})')
+    hashes = BackendOptions(headers={"X-Route": "a"}).header_hashes
+    identity = {"backend": "openai", "name": "m", "base_url": "http://gateway/v1", "headers": hashes}
+    old = baseline(run, "c" * ITEMS, helpers={"reader": {"spec": "openai:m", "identity": identity}})
+    done = run(
+        "--model", model(run), "--llm-helper", "reader=openai:m", "--llm-base-url", "http://gateway/v1",
+        "--llm-header", f"X-Route={route}", "--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old),
+        "--collect-only",
+    )  # fmt: skip
+    assert done.code == (code or 1), done.output
+    assert ("the gate would be invalid: helper model reader: " in done.output) == (code == 4)
+
+
+def test_replies_of_the_baseline_are_not_judged(run: Runner, workers: str) -> None:
+    """A candidate whose replies are all stored ones of its baseline was not measured; one that is asked again was."""
+    run.sums(ITEMS)
+    same = ("--model", model(run, SOME), "-n", workers)
+    before = run(*same)
+    gated = ("--llm-gate", str(gate(run, max_drop=0.3)), "--llm-baseline", str(before.folder))
+    calls(run)
+    done = run(*same, *gated)
+    assert calls(run) == []
+    assert (done.code, done.run["gate"]["decision"]) == (1, "invalid"), done.output
+    assert (
+        "\nINVALID: all replies of this run are those of baseline run-1, so nothing was measured"
+        in done.output
+    )
+    again = run(*same, *gated, "--llm-cache", "refresh")
+    assert (again.code, again.run["gate"]["decision"]) == (0, "pass"), again.output
+    assert recorded_gate(run, done, run.folder / "gate.toml", before.folder).code == 1
 
 
 @pytest.mark.parametrize(
@@ -513,19 +662,29 @@ def test_header_warns_of_single_samples(run: Runner, temperature: str, repeats: 
 
 @pytest.mark.parametrize(
     ("option", "sequential", "workers"),
-    [("--llm-plan", "false", "2"), ("--llm-plan", "true", "0"), ("--collect-only", "false", "0")],
+    [
+        ("--llm-plan", "false", "2"),
+        ("--llm-plan", "true", "0"),
+        ("--collect-only", "false", "0"),
+        ("--fixtures", "false", "2"),
+        ("--fixtures-per-test", "false", "0"),
+        ("--setup-plan", "false", "2"),
+    ],
 )
-def test_plan_checks_the_gate_without_calls(run: Runner, workers: str, option: str, sequential: str) -> None:
-    """--llm-plan and --collect-only make no call and no decision, but refuse a gate that matches nothing."""
+def test_what_runs_no_case_is_not_decided(run: Runner, workers: str, option: str, sequential: str) -> None:
+    """Options that only show something make no call, say that nothing is decided, and are no passed gate."""
     run.sums(ITEMS)
     file = gate(run, f"sequential = {sequential}", min_accuracy=0.5)
     args = ("--model", model(run), "-n", workers, option, "-q")
     done = run(*args, "--llm-gate", str(file))
-    assert done.code == 0, done.output
+    assert done.code == 1, done.output
+    assert f"\nNOT DECIDED: {option} runs no case; leave it out to measure" in done.output
     assert "PASS: " not in done.output
     assert not done.folder.exists()
-    assert ("no call is made" if option == "--llm-plan" else "sums/0001") in done.output
     assert calls(run) == []
+    shown = {"--llm-plan": "no call is made", "--fixtures": "verdict --", "--fixtures-per-test": "verdict --"}
+    assert shown.get(option, "sums/0001") in done.output
+    assert run(*args).code == 0
     wrong = run(*args, "--llm-gate", str(gate(run, '[[rule]]\nbenchmark = "x"\nmin_accuracy = 0.5')))
     assert wrong.code == 4
     assert "matches nothing" in wrong.output
@@ -540,7 +699,8 @@ def test_changed_baseline_is_refused_before_the_first_call(run: Runner) -> None:
     words = ("--llm-gate", str(gate(run, max_drop=0.5)), "--llm-baseline", str(old))
     done = run("--model", run.adder, "-n", "2", *words)
     assert done.code == 4, done.output
-    assert f"--llm-baseline {old}: run.json has correct 40 of sums/add/en/builtin" in done.output
+    reason = "baseline base: run.json has correct 40 of sums/add/en/builtin"
+    assert f"--llm-baseline {old}: the gate would be invalid: {reason}" in done.output
     assert not (done.folder / "run.json").exists()
 
 

@@ -104,6 +104,31 @@ def test_a_plan_needs_no_key(run: Runner) -> None:
         assert "llmprops: plan:" not in done.output
 
 
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        (("-k", "("), "Wrong expression passed to '-k'"),
+        (("-k", "sums add"), "Wrong expression passed to '-k'"),
+        (("-m", "("), "Wrong expression passed to '-m'"),
+        (("no_file.py",), "file or directory not found: no_file.py"),
+        (("test_sums.py::no_test",), "not found: "),
+    ],
+    ids=["-k", "-k words", "-m", "file", "test"],
+)
+@pytest.mark.parametrize("spec", ["api:m", "fake:constant?text=1"])
+def test_an_invalid_selection_sends_nothing(
+    project: Runner, workers: str, spec: str, chosen: tuple[str, ...], said: str
+) -> None:
+    """Nothing is sent and nothing recorded before pytest's selection is known to be valid."""
+    done = project("--model", spec, "-n", workers, *chosen)
+    assert done.code == pytest.ExitCode.USAGE_ERROR, done.output
+    [line] = [line for line in done.output.splitlines() if line.startswith("ERROR:")]
+    assert said in line
+    assert "no item matches" not in done.output
+    assert _calls(project) == []
+    assert not done.folder.exists()
+
+
 # ---- the first call
 
 

@@ -20,7 +20,7 @@ from pytest_llmprops.core.worker_messages import AlreadyMeasured, CollectionMeta
 from pytest_llmprops.plugin.resuming import check_cases
 from pytest_llmprops.runs.reader import read_run
 from tests.support.commands import one_error
-from tests.support.gated_runs import command
+from tests.support.gated_runs import command, gate
 from tests.support.postgres import PostgresServer
 from tests.support.runs import Finished, Runner
 
@@ -307,3 +307,20 @@ def test_a_run_resumed_with_other_versions_says_so(run: Runner) -> None:
     run.write("failing.txt", "0")
     done = _resume(run, first, *options)
     assert "resumed with other versions: pytest 0.1 then," in done.output
+
+
+def test_a_resumed_run_without_cases_has_the_status_of_its_gate(run: Runner, workers: str) -> None:
+    """A run that was killed after its last verdict is only completed and decided; a failed gate is no success."""
+    run.sums(40)
+    file = gate(run, min_accuracy=0.85)
+    options = ("--model", run.adder, "-n", workers, "--llm-gate", str(file))
+    first = run(*options)
+    assert (first.code, first.run["gate"]["decision"]) == (1, "inconclusive"), first.output
+    facts = first.run
+    for name in ("content_sha256", "gate"):
+        del facts[name]
+    facts |= {"complete": False, "finished": None, "files": {}}
+    (first.folder / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+    done = _resume(run, first, *options)
+    assert (done.code, done.run["complete"]) == (1, True), done.output
+    assert done.run["gate"]["decision"] == "inconclusive"

@@ -161,19 +161,18 @@ register_model("deviating", make)
 """
 
 
-@pytest.mark.parametrize(
-    ("theirs", "decision"), [(["temperature is not sent"], "pass"), (["another"], "invalid"), ([], "invalid")]
-)
-def test_deviations_are_compared_after_the_first_replies(
-    run: Runner, theirs: list[str], decision: str
-) -> None:
-    """Deviations are known only after the first replies, so they do not make the gate invalid at the start."""
+@pytest.mark.parametrize("theirs", [["temperature is not sent"], ["another"], []])
+def test_deviations_are_caveats(run: Runner, theirs: list[str]) -> None:
+    """What an API forces is known only after the first replies; it neither prolongs the run nor makes it invalid."""
     run.sums(ITEMS)
     run.write("conftest.py", DEVIATING)
     baseline(run, "c" * ITEMS, deviations={"old": theirs} if theirs else {})
     done = _gated(run, "deviating", "--llm-baseline", "base", max_drop=0.1)
     assert 0 < len(done.verdicts) < ITEMS
-    assert _decision(done)["decision"] == decision, done.output
+    decision = _decision(done)
+    assert (decision["decision"], done.code) == ("pass", 0), done.output
+    is_shared = theirs == ["temperature is not sent"]
+    assert ("deviating: temperature is not sent" in decision["caveats"]) is not is_shared
 
 
 def test_too_many_errors_end_the_run(run: Runner) -> None:

@@ -59,11 +59,6 @@ def against(
             "helper model reader: gpt-4o in the baseline, gpt-5 in this run",
         ),
         ({"data": {**DATA, "builtin:sums/en.csv": "cc"}}, "data: builtin:sums/en.csv changed"),
-        ({"deviations": {}}, "deviation only of the baseline: temperature left out"),
-        (
-            {"deviations": {"new": ["temperature left out", "stop left out"]}},
-            "deviation only of this run: stop left out",
-        ),
         ({"models": {"new": {}, "other": {}}}, "this run holds 2 models (new, other); a gate judges one"),
         (
             {"models": {"new": {"served_as": ["a-1", "a-2"]}}},
@@ -126,27 +121,116 @@ def test_only_benchmarks_of_the_rules_are_compared() -> None:
     assert "not compared with baseline run-old on sums: it is incomplete" in result.notes
 
 
-def test_renamed_token_limit_is_not_a_deviation() -> None:
-    """Sending max_tokens as max_completion_tokens is not a deviation."""
-    renamed = ["temperature left out", "max_tokens sent as max_completion_tokens"]
-    assert against({"deviations": {"new": renamed}}).decision == "pass"
+@pytest.mark.parametrize(
+    ("ours", "caveats"),
+    [
+        (["temperature left out"], []),
+        (["temperature left out", "max_tokens sent as max_completion_tokens"], []),
+        ([], ["old takes no temperature: sampled at its default"]),
+        (["temperature left out", "stop left out"], ["new takes no stop: left out"]),
+        (
+            ["temperature from 0.01 to 1", "token budget raised by 4096"],
+            [
+                "old takes no temperature: sampled at its default",
+                "new takes only a temperature from 0.01 to 1",
+                "new thinks before it answers: token limits raised by 4096",
+            ],
+        ),
+        (["temperature left out", "sent to the Responses API"], ["new: sent to the Responses API"]),
+    ],
+)
+def test_what_an_api_forces_is_a_caveat(ours: list[str], caveats: list[str]) -> None:
+    """What only one of the APIs forces is named beside the decision and never makes it invalid."""
+    result = against({"deviations": {"new": ours}})
+    assert (result.decision, result.reasons, sorted(result.caveats)) == ("pass", (), sorted(caveats))
+    assert GateResult.from_json(result.to_json()) == result
+    for caveat in caveats:
+        assert f"  CAVEAT           {caveat}" in gate_lines(result)
+        assert f"- Caveat: {caveat}" in gate_markdown(result)
 
 
-def test_gate_file_may_allow_some_differences() -> None:
-    """The gate file can allow mixed served models and deviations, but nothing else."""
+def test_a_helper_has_caveats_too() -> None:
+    """A helper is named by its role, and is not taken for the model under test."""
+    result = against({"deviations": {"helper:reader": ["temperature left out"]}})
+    assert sorted(result.caveats) == [
+        "old takes no temperature: sampled at its default",
+        "the helper reader takes no temperature: sampled at its default",
+    ]
+
+
+def test_a_gate_without_a_baseline_has_caveats() -> None:
+    """The decision on one run names what its API forced."""
+    facts = facts_of("new", **OURS)
+    result = decide(
+        gate_of({"benchmark": "sums", "min_accuracy": 0.5}), facts, verdicts("c" * 40, model="new"), None
+    )
+    assert (result.decision, result.caveats) == (
+        "pass",
+        ("new takes no temperature: sampled at its default",),
+    )
+
+
+def test_gate_file_may_allow_mixed_models() -> None:
+    """The gate file can allow replies of several served models, but nothing else."""
     mixed = {"models": {"new": {"served_as": ["a-1", "a-2"]}}}
     assert against(mixed, allow_mixed=True).decision == "pass"
-    assert against({"deviations": {}}, allow_deviations=True).decision == "pass"
-    assert against(mixed, allow_deviations=True).decision == "invalid"
-    assert against({"deviations": {}}, allow_mixed=True).decision == "invalid"
+    assert against({"options": {"params": {}}}, allow_mixed=True).decision == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("asked", "newest", "decision"),
+    [
+        ("k{}", 100.0, "invalid"),
+        ("k{}", 99.0, "invalid"),
+        ("k{}", 100.5, "pass"),
+        ("k{}", None, "pass"),
+        ("other{}", 99.0, "pass"),
+        ("", 99.0, "pass"),
+    ],
+    ids=["same", "older", "asked again", "not known", "other requests", "no requests"],
+)
+def test_replies_of_the_baseline_are_no_measurement(asked: str, newest: float | None, decision: str) -> None:
+    """A candidate with the requests of its baseline and no newer reply was not asked."""
+
+    def asking(text: str, model: str) -> list[VerdictRecord]:
+        return [
+            replace(record, requests=(text.format(n),) if text else ())
+            for n, record in enumerate(verdicts("c" * 40, model=model))
+        ]
+
+    facts = facts_of("new", models={"new": {"newest_reply": newest}})
+    baseline = baseline_of(asking("k{}", "old"), models={"old": {"newest_reply": 100.0}})
+    gate = gate_of({"benchmark": "sums", "max_drop": 0.5})
+    result = decide(gate, facts, asking(asked, "new"), baseline)
+    assert result.decision == decision
+    assert result.line.startswith("INVALID: all replies of this run are those of") == (decision == "invalid")
+
+
+@pytest.mark.parametrize(("given", "measured", "decision"), [
+    ({}, ["sums"], "pass"), ({}, ["sums", "oracle"], "invalid"), ({"parse": "words"}, ["sums"], "invalid"),
+])  # fmt: skip
+def test_a_default_helper_of_another_benchmark_is_not_compared(
+    given: dict[str, str], measured: list[str], decision: str
+) -> None:
+    """A baseline on more benchmarks has helpers for them. One that the user gave is always compared."""
+
+    def summary(*benchmarks: str) -> list[dict[str, Any]]:
+        return [row.to_json() for n in benchmarks for row in summary_rows(verdicts("c", benchmark=n))]
+
+    theirs = {
+        "helpers": {**FACTS["helpers"], "parse": {"spec": "words"}},
+        "options": {"params": {"top_p": 0.9}, "helpers": given},
+        "summary": summary("sums", "oracle"),
+    }
+    assert against({"summary": summary(*measured)}, theirs).decision == decision
 
 
 def test_several_reasons_are_counted() -> None:
     """The line names the first reason and counts the others."""
-    result = against({"complete": False, "options": {"params": {}}, "deviations": {}})
-    assert len(result.reasons) == 3
+    result = against({"complete": False, "options": {"params": {}}})
+    assert len(result.reasons) == 2
     assert result.line.startswith("INVALID: this run is incomplete")
-    assert result.line.endswith("(and 2 more)")
+    assert result.line.endswith("(and 1 more)")
 
 
 def test_many_changed_files_are_counted() -> None:

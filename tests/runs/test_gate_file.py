@@ -15,7 +15,6 @@ EVERYTHING = """
 inconclusive = "pass"
 sequential = true
 allow_mixed = true
-allow_deviations = true
 alpha = 0.01
 detect = 0.2
 max_errors = 0.02
@@ -48,7 +47,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     gate = gate_file(tmp_path, EVERYTHING)
     first, second = gate.rules
     assert (gate.inconclusive, gate.sequential) == ("pass", True)
-    assert (gate.allow_mixed, gate.allow_deviations) == (True, True)
+    assert gate.allow_mixed
     assert (first.name, first.basis, first.min_accuracy) == ("homophones ask* en builtin", "point", 0.8)
     assert (first.alpha, first.detect, first.max_errors, first.min_items) == (0.01, 0.2, 0.02, 7)
     assert (second.name, second.metric, second.group) == ("format", "format_rate", "")

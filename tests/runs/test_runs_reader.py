@@ -391,7 +391,7 @@ def rich_record(folder: Path) -> RunMetadata:
         run.facts,
         models={
             model: ModelMetadata("gpt", False, {"name": "gpt"}, False, ("gpt-1",), OldReplies(1, 90000.0, 1),
-                              PriceFacts(1.0, 2.0, "the table")),
+                              PriceFacts(1.0, 2.0, "the table"), 1e9),
         },
         protocols={"sums": ProtocolMetadata("quick", {"shots": 1}, 0, ("the seed",), "speed", {"shots": 2})},
         git=GitState("abc", dirty=True),
@@ -402,7 +402,7 @@ def rich_record(folder: Path) -> RunMetadata:
         selection={"sums": {"items": 5, "of": 9}},
         remarks=(Remark(model, "sums", "a line"),),
         sequential=SequentialPlan("g", "b", 1, True, {"sums": RulePlan(5, 5.0, {"missing": ["sums/1"]}, 5, 5.0)}),
-        gate=GateResult("pass", True, "the line", rules=(RuleResult("sums", "met", 5, (check,)),)),
+        gate=GateResult("pass", True, "the line", rules=(RuleResult("sums", "met", 5, (check,)),), caveats=("a",)),
         notes=("a note",),
     )  # fmt: skip
 

@@ -501,6 +501,8 @@ class ApiModel:
     ) -> None:
         self._spec, self._options, self._calls = spec, options, calls
         self.identity: Mapping[str, Any] = {"backend": backend, "name": spec.name, "base_url": base_url}
+        if options.header_hashes:
+            self.identity = {**self.identity, "headers": options.header_hashes}
         self.pinned = bool(_DATED.search(spec.name))
 
     async def chat(self, requests: Sequence[Chat]) -> list[Result]:

@@ -32,6 +32,7 @@ from pytest_llmprops.reports.page.findings import findings
 from pytest_llmprops.reports.page.items import Spent, TaskOfSeries, items_of, upgrade_of
 from pytest_llmprops.reports.readings import readings_section
 from pytest_llmprops.reports.terminal import old_replies
+from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.pairs import differences
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.reviews import Review
@@ -300,7 +301,8 @@ def _warnings(runs: Sequence[Run], series: Sequence[Series], parts: Sequence[Mea
     if len(series) == 2 and series[0].run is not series[1].run:
         first, second = (s.run.facts for s in series)
         common = [n for n in titles if all(n in s.benchmarks for s in series)]
-        lines += [f"The two runs differ: {line}" for line in differences(first, second, common)]
+        unlike = [*differences(first, second, common), *caveats([first, second])]
+        lines += [f"The two runs differ: {line}" for line in unlike]
     return [one_line(line, 400) for line in lines]
 
 

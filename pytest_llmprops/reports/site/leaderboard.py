@@ -164,7 +164,7 @@ def _printed(measured: Measured, m: Measurement) -> list[PublishedResult]:
 
 def _apart(first: Measurement, other: Measurement) -> tuple[str, ...]:
     lines = []
-    for text in differences(first.facts, other.facts, [other.benchmark], deviations=False):
+    for text in differences(first.facts, other.facts, [other.benchmark]):
         # "baseline RUN of DATE is older than this run's protocol of htest: seed 1 → 2"
         _, _, changed = text.partition("this run's ")
         lines.append(changed or text)

@@ -210,7 +210,10 @@ def details(decisions: Iterable[Decision]) -> list[dict[str, Any]]:
     return [
         {
             "rules": [[visible(text) for text in rule] for rule in decision.rules],
-            "notes": [visible(text) for text in (*decision.gate.reasons, *decision.gate.notes)],
+            "notes": [
+                visible(text)
+                for text in (*decision.gate.caveats, *decision.gate.reasons, *decision.gate.notes)
+            ],
             "file": visible(decision.gate.file),
         }
         for decision in decisions

@@ -24,6 +24,7 @@ from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import NOT_MEASURED, RunMetadata
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, facts_of, title_of, unknown_benchmarks
+from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.gate import checks as gate_checks
 from pytest_llmprops.runs.gate import sequential
 from pytest_llmprops.runs.gate.data import PairingRules, RuleData, members, selection_notes
@@ -277,7 +278,7 @@ def decide(
     selection = selection_notes(gate, facts, rules, records, theirs, terms.decided)
     worst: CheckVerdict = min((r.verdict for r in results), key=ORDER.index)
     decided = worst in ("invalid", "failed") or not any(map(rule_open, results))
-    reasons = why_not_comparable(gate, facts, baseline, problems)
+    reasons = why_not_comparable(gate, facts, records, baseline, problems)
     ended = plan is not None and plan.ended
     if not (running or facts.complete or (ended and (decided or reasons))):
         reasons.insert(len(problems), f"this run is incomplete: {_why_incomplete(facts, plan)}")
@@ -292,7 +293,7 @@ def decide(
     lost: list[Loss] = []
     remarks: list[str] = []
     if baseline is not None and not (running or reasons):
-        comparable, remarks = _comparable(gate, facts, baseline, {r.benchmark for r in records})
+        comparable, remarks = _comparable(facts, baseline, {r.benchmark for r in records})
         remarks = [*remarks_on_baseline(baseline.facts, facts, sorted(comparable)), *remarks]
         lost = _losses(runs, [r for r in records if r.benchmark in comparable], theirs, terms)
     passed = decision == "pass" or (decision == "inconclusive" and gate.inconclusive == "pass")
@@ -310,6 +311,7 @@ def decide(
         items_used=used,
         items_of=total,
         reasons=tuple(reasons),
+        caveats=tuple(caveats(runs)),
         notes=(
             *((f"stopped early: {used} of {total} items; estimates are of these",) if early else ()),
             *selection,
@@ -552,9 +554,7 @@ def _add_collapse_checks(rules: Sequence[RuleData], checks_of_rules: list[list[C
         checks.append(gate_checks.no_collapse(rule, scores, p_values))
 
 
-def _comparable(
-    gate: Gate, facts: RunMetadata, baseline: Run, benchmarks: Iterable[str]
-) -> tuple[set[str], list[str]]:
+def _comparable(facts: RunMetadata, baseline: Run, benchmarks: Iterable[str]) -> tuple[set[str], list[str]]:
     """Return the benchmarks on which a run is comparable with its baseline, and one line on each reason for others.
 
     A gate checks this before only for the rules that compare.
@@ -563,7 +563,7 @@ def _comparable(
     problems += [*(["it has several models"] if len(baseline.models) > 1 else []), *baseline.problems]
     reasons: dict[str, list[str]] = {}
     for name in sorted(benchmarks):
-        unlike = differences(baseline.facts, facts, [name], deviations=not gate.allow_deviations)
+        unlike = differences(baseline.facts, facts, [name])
         reasons.setdefault(next(iter((*problems, *unlike)), ""), []).append(name)
     comparable = set(reasons.pop("", ()))
     return comparable, [

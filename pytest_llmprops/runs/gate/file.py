@@ -124,7 +124,6 @@ class Gate:
     inconclusive: Literal["fail", "pass"] = "fail"
     sequential: bool = False
     allow_mixed: bool = False
-    allow_deviations: bool = False
     file: str = ""
     sha256: str = ""
 
@@ -290,7 +289,6 @@ _TOP: Mapping[str, Callable[[Any], Any]] = {
     "inconclusive": _one_of("fail", "pass"),
     "sequential": _flag,
     "allow_mixed": _flag,
-    "allow_deviations": _flag,
     # defaults for all rules
     "alpha": _error_rate,
     "detect": _inner_share,

@@ -51,7 +51,7 @@ def hostile(tmp_path: Path) -> Path:
     check = dict.fromkeys(("kind", "required", "measured", "reason"), HOSTILE) | {"verdict": "failed"}
     gate = {
         "decision": "fail", "passed": False, "line": f"fail: {HOSTILE}", "file": HOSTILE, "baseline": HOSTILE,
-        "stopped_early": False, "reasons": [HOSTILE], "notes": [HOSTILE],
+        "stopped_early": False, "reasons": [HOSTILE], "notes": [HOSTILE], "caveats": [HOSTILE],
         "losses": [{"benchmark": HOSTILE, "title": HOSTILE, "kind": "task", "name": HOSTILE, "drop": 0.3,
                     "ci_low": 0.1, "ci_high": 0.5, "p": 0.01, "pairs": 9, "lost": 5, "gained": 0}],
         "rules": [{"name": HOSTILE, "verdict": "failed", "items": 3, "partial": False, "checks": [check]}],
@@ -315,6 +315,22 @@ def test_the_page_links_a_lost_task_to_its_items(tmp_path: Path) -> None:
     assert json.loads(html.unescape(link)) == wanted
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert "- 40.0 points on palindrome (H-TEST)" in text
+
+
+def test_the_page_has_the_caveats_of_a_decision(tmp_path: Path) -> None:
+    """What an API forced is next to the decision, in the page and in Markdown, and the decision stands."""
+    for name, forced in (("old", []), ("new", ["temperature left out"])):
+        records = verdicts("rhyme", 40, 10, benchmark="htest", model=name)
+        recorded(tmp_path / name, records, started=f"2026-01-0{1 + bool(forced)}", deviations={name: forced})
+    (tmp_path / "gate.toml").write_text('[[rule]]\nbenchmark = "htest"\nmax_drop = 0.2\n')
+    words = ["report", tmp_path / "new", "--baseline", tmp_path / "old", "--gate", tmp_path / "gate.toml"]
+    assert main([*map(str, words), "--out", str(tmp_path / "out")]) == 0
+    caveat = "new takes no temperature: sampled at its default"
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert text.startswith("# PASS: new may replace old")
+    assert f"\n- Caveat: {caveat}\n" in text
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert f'<ul aria-label="Caveats"><li>{caveat}</li></ul>' in page
 
 
 def test_a_gate_that_compares_needs_two_runs(
