@@ -16,6 +16,7 @@ from pytest_llmprops.core.contracts import fault_line, not_closed
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
 from pytest_llmprops.core.reasoning import answer_of, is_cut
 from pytest_llmprops.core.requests import GENERATED, Chat, Reply, Request
+from pytest_llmprops.core.run_metadata import OldReplies
 from pytest_llmprops.engine.calls import (
     ActiveModel,
     Breaker,
@@ -56,7 +57,7 @@ class Broker:
             )
             config = dataclasses.replace(config, concurrency=affordable_calls)
         self.config = config
-        self.counters = Counters()
+        self.counters = Counters(**config.earlier.get("counters", {}))
         #: called before each call to a model, when the store does not have a reply
         self.on_call: Callable[[], None] = lambda: None
         self._started, self._started_monotonic = time.time(), time.monotonic()
@@ -88,10 +89,14 @@ class Broker:
 
             self._fleets = Fleets(config)
         self._served: dict[str, ActiveModel] = {}
+        #: facts of the models from a process that was killed
+        self._before: Mapping[str, Any] = config.earlier.get("models", {})
         self._in_work: SharedWork[Reply] = SharedWork()
         #: replies to the calls before the run, for the requests of the run
         self._trials: dict[str, Reply] = {}
         self._is_closed = False
+        if config.earlier.get("stopped"):
+            self.stop(config.earlier["stopped"])
 
     def _now(self) -> float:
         """Return the Unix time of a clock that nobody sets during the run, so that a new reply never looks old."""
@@ -109,8 +114,13 @@ class Broker:
                 options = dataclasses.replace(options, device=fleets.device(label))
             model = find_backend(spec.backend).factory(spec, options)
             send = queue_of(model) if fleets is None else fleets.start(label, model)
-            breaker = Breaker(is_proven=label in self.config.proven)
+            before = self._before.get(label, {})
+            breaker = Breaker(is_proven=label in self.config.proven or before.get("has_worked", False))
             served = self._served[label] = ActiveModel(model, send, breaker, self._budget(model))
+            if before:
+                served.served_as.update(before["served_as"])
+                served.deviations.update(before["deviations"])
+                served.old_replies = OldReplies(**before["old_replies"])
             served.is_immediate = (
                 getattr(model, "immediate", False)
                 and fleets is None
@@ -419,7 +429,7 @@ class Broker:
             notes += self._fleets.notes()
         for label, served in self._served.items():
             notes += (f"{label}: {note}" for note in getattr(served.model, "notes", list)())
-        return notes
+        return list(dict.fromkeys([*self.config.earlier.get("notes", ()), *notes]))
 
     async def settled(self) -> None:
         """Wait until the replies so far are stored or set aside, but not for long."""
@@ -433,7 +443,7 @@ class Broker:
             "counters": dataclasses.asdict(self.counters),
             "stopped": self.stopped,
             "notes": self.notes(),
-            "models": {label: _facts(served) for label, served in self._served.items()},
+            "models": {**self._before, **{label: _facts(served) for label, served in self._served.items()}},
             "batches": None if self.waves is None else self.waves.report(),
         }
 
@@ -483,6 +493,7 @@ def _facts(served: ActiveModel) -> Mapping[str, Any]:
         "served_as": sorted(served.served_as),
         "deviations": sorted({*served.deviations, *served.forced()}),
         "old_replies": dataclasses.asdict(served.old_replies),
+        "has_worked": served.breaker.has_worked,
     }
 
 

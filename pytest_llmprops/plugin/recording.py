@@ -178,6 +178,8 @@ class Recording:
         #: why the run ended early; None if it did not
         self.stopped: str | None = None
         self.is_interrupted = False
+        #: the broker's process ended, so that cases are errors which another run can measure
+        self.lost_broker = False
         #: the run ended while batches were open; the same command goes on
         self.waits_for_batches = False
         #: the code of a benchmark failed after the last call, so that metrics are missing
