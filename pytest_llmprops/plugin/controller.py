@@ -337,11 +337,8 @@ class Controller:
             status = self._status_of_kept()
         elif self.session.settings.shard is not None and status == pytest.ExitCode.NO_TESTS_COLLECTED:
             status = pytest.ExitCode.OK
-        is_lost = (
-            self.lost_worker
-            and self.recording.record is not None
-            and not self.recording.record.facts.complete
-        )
+        facts = None if self.recording.record is None else self.recording.record.facts
+        is_lost = self.lost_worker and facts is not None and not (facts.complete or facts.stopped_by_gate)
         if (self.recording.lacks_metrics or is_lost) and status == pytest.ExitCode.OK:
             status = pytest.ExitCode.TESTS_FAILED
         if self.recording.waits_for_batches and status not in (
