@@ -118,7 +118,7 @@ class Broker:
             breaker = Breaker(is_proven=label in self.config.proven or before.get("has_worked", False))
             served = self._served[label] = ActiveModel(model, send, breaker, self._budget(model))
             if before:
-                served.served_as.update(before["served_as"])
+                served.served_as.update(before["served_counts"])
                 served.deviations.update(before["deviations"])
                 served.old_replies = OldReplies(**before["old_replies"])
             served.is_immediate = (
@@ -224,7 +224,7 @@ class Broker:
     def _note(self, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool) -> None:
         """Record which model served a request, and log the request; with ``kept``, also its reply."""
         if reply.served_model:
-            served.served_as.add(reply.served_model)
+            served.served_as[reply.served_model] += 1
         # A stored reply has the same deviations as the call that produced it.
         served.deviations.update(reply.deviations)
         if self._log:
@@ -491,6 +491,7 @@ def _facts(served: ActiveModel) -> Mapping[str, Any]:
         "identity": dict(served.model.identity),
         "pinned": served.model.pinned,
         "served_as": sorted(served.served_as),
+        "served_counts": dict(sorted(served.served_as.items())),
         "deviations": sorted({*served.deviations, *served.forced()}),
         "old_replies": dataclasses.asdict(served.old_replies),
         "has_worked": served.breaker.has_worked,

@@ -13,6 +13,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata, PriceFacts, RunMetadata
+from pytest_llmprops.core.served_models import fallback_notes
 from pytest_llmprops.core.worker_messages import (
     BrokerReport,
     CaseReport,
@@ -129,7 +130,12 @@ def _used(model: ModelMetadata, use: ModelUse | None) -> ModelMetadata:
     if use is None:
         return model
     return replace(
-        model, identity=use.identity, pinned=use.pinned, served_as=use.served_as, old_replies=use.old_replies
+        model,
+        identity=use.identity,
+        pinned=use.pinned,
+        served_as=use.served_as,
+        served_counts=use.served_counts,
+        old_replies=use.old_replies,
     )
 
 
@@ -379,6 +385,7 @@ class Recording:
         if session.earlier is not None:
             facts = session.earlier.merged(facts)
             self.notes += session.earlier.changed_models(facts)
+        self.notes += fallback_notes([*facts.models.values(), *facts.helpers.values()])
         self.lacks_metrics = bool(problems or more_problems)
         self.notes += [*problems, *more_problems]
         facts = replace(facts, stopped=self.stopped, notes=tuple(self.notes))
