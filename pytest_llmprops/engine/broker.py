@@ -114,10 +114,11 @@ class Broker:
                 options = dataclasses.replace(options, device=fleets.device(label))
             model = find_backend(spec.backend).factory(spec, options)
             send = queue_of(model) if fleets is None else fleets.start(label, model)
-            before = self._before.get(label, {})
-            breaker = Breaker(is_proven=label in self.config.proven or before.get("has_worked", False))
-            served = self._served[label] = ActiveModel(model, send, breaker, self._budget(model))
-            if before:
+            breaker = Breaker(is_proven=label in self.config.proven)
+            served = self._served[label] = ActiveModel(
+                model, send, breaker, self._budget(model), self._calls.limiter_of(model, label)
+            )
+            if (before := self._before.get(label)) is not None:
                 served.served_as.update(before["served_counts"])
                 served.deviations.update(before["deviations"])
                 served.old_replies = OldReplies(**before["old_replies"])
@@ -420,7 +421,7 @@ class Broker:
 
     def notes(self) -> list[str]:
         """Return notes for the summary: problems of the store, and what servers do not accept."""
-        notes = self._known.notes()
+        notes = [*self._known.notes(), *self._calls.notes()]
         if self._limit_note:
             notes.insert(0, self._limit_note)
         if self.waves is not None:
@@ -442,6 +443,7 @@ class Broker:
         return {
             "counters": dataclasses.asdict(self.counters),
             "stopped": self.stopped,
+            "waits_for": self._calls.waits_for(),
             "notes": self.notes(),
             "models": {**self._before, **{label: _facts(served) for label, served in self._served.items()}},
             "batches": None if self.waves is None else self.waves.report(),

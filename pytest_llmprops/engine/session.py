@@ -382,7 +382,9 @@ class BrokerProcess:
         """Start another process if a signal ended this one; return whether that was done."""
         if status >= 0 or self._config.engine != "local":
             return False
-        config = dataclasses.replace(self._config, earlier=read_checkpoint(self._folder))
+        earlier = read_checkpoint(self._folder)
+        worked = (label for label, model in earlier.get("models", {}).items() if model["has_worked"])
+        config = dataclasses.replace(self._config, earlier=earlier, proven=(*self._config.proven, *worked))
         with self._lock, contextlib.suppress(OSError):
             if not self._is_closing:
                 # Clients wait for a socket that does not exist. One that nobody serves refuses them.

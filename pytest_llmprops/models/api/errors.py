@@ -10,9 +10,7 @@ import base64
 import html
 import os
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +22,7 @@ from pytest_llmprops.models.api.connections import (
     problem_of,
     proxy_problem,
 )
+from pytest_llmprops.models.api.rate_hints import seconds_to_wait
 
 LONGEST_MESSAGE = 300
 #: shortest key that is looked for in replies
@@ -80,7 +79,6 @@ _LOGPROBS = re.compile(r"\blog[ _-]?prob(s|abilit(y|ies))?\b", re.IGNORECASE)
 _SEVERAL = r"\bcandidates?\b|candidate_?count|completion choice|(multiple|number of) (choices|completions)"
 _NO_SEVERAL = re.compile(rf"{_SEVERAL}|\bn\b", re.IGNORECASE)
 _NO_SEVERAL_AT_ALL = re.compile(_SEVERAL, re.IGNORECASE)
-_TRANSIENT = (408, 409, 425, 429)
 #: not only at the start: litellm puts words before a server's page
 _HTML = re.compile(r"<!doctype html|<html[\s>]", re.IGNORECASE)
 _TITLE = re.compile(r"<title>([^<]*)</title>", re.IGNORECASE)
@@ -89,6 +87,10 @@ _ONLY_STATUS = re.compile(r"Error code: \d+")
 #: nginx: a request without a client certificate, and one with HTTP to the port of HTTPS
 _WANTS_CERTIFICATE = re.compile(r"SSL certificate (was sent|error)", re.IGNORECASE)
 _WANTS_HTTPS = re.compile(r"(plain )?HTTP request (was sent )?to (an )?HTTPS (port|server)", re.IGNORECASE)
+#: 498: Groq has no capacity for a flexible tier
+_TRANSIENT = (408, 409, 425, 429, 498)
+#: OpenAI and Groq: one request has more tokens than a minute
+_TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
 
 
 def secrets(*keys: str) -> tuple[str, ...]:
@@ -129,29 +131,6 @@ def clean(text: str, hidden: tuple[str, ...] = ()) -> str:
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return one_line(text, LONGEST_MESSAGE)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds the server asks to wait: ``retry-after-ms``, or Retry-After as seconds or a date."""
-    value = headers.get("retry-after-ms")
-    try:
-        if value is not None:
-            return max(0.0, float(value) / 1000)
-    except ValueError:
-        pass
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            # By the server's clock, if it says the time: the clock of this machine may be wrong.
-            now = parsedate_to_datetime(headers["date"]).timestamp() if "date" in headers else time.time()
-            seconds = parsedate_to_datetime(value).timestamp() - now
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return max(0.0, seconds) if seconds < float("inf") else None
 
 
 def is_html(headers: Mapping[str, str], body: str) -> bool:
@@ -260,7 +239,9 @@ def from_status(
     if status == 402 or (status in (400, 429) and _QUOTA.search(f"{code} {kind} {message}")):
         return error(f"the account's quota is used up{detail}", kind="quota", fatal=True)
     if status >= 500 or status in _TRANSIENT:
-        wait = retry_after(headers)
+        if status == 429 and _TOO_LARGE.search(message):
+            return error(f"the API refuses the request (status 429){detail}", kind="request")
+        wait = seconds_to_wait(headers, body, message)
         return error(f"status {status}{detail}", kind=f"status {status}", transient=True, retry_after=wait)
     if status == 407:
         return error(proxy_problem(status, url).text, kind="key", fatal=True)
