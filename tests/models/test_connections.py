@@ -26,10 +26,10 @@ from tests.support.networks import (
     answering,
     clear_network,
     connecting_proxy,
-    needs_nginx,
     nginx,
     server_tls,
 )
+from tests.support.programs import NGINX
 from tests.support.servers import free_port
 
 KEY = "sk-0123456789-secret"
@@ -152,7 +152,7 @@ def test_basic_authentication_names_the_address() -> None:
 NGINX_TLS = " ssl; ssl_certificate server.pem; ssl_certificate_key server.pem;"
 
 
-@needs_nginx
+@NGINX.needed
 @pytest.mark.parametrize(
     ("directives", "scheme", "said", "kind"),
     [

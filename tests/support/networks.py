@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import select
-import shutil
 import socket
 import socketserver
 import ssl
@@ -20,6 +19,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from tests.support.programs import NGINX
 from tests.support.servers import free_port
 
 #: what clients read from the environment
@@ -156,9 +156,6 @@ def server_tls(
     return context
 
 
-needs_nginx = pytest.mark.skipif(shutil.which("nginx") is None, reason="needs nginx")
-
-
 @contextmanager
 def nginx(folder: Path, server: str, authority: trustme.CA) -> Iterator[int]:
     """Run nginx with one server block, and yield its port.
@@ -179,7 +176,7 @@ def nginx(folder: Path, server: str, authority: trustme.CA) -> Iterator[int]:
         encoding="utf-8",
     )
     process = subprocess.Popen(
-        ["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL
+        [str(NGINX.find()), "-p", str(folder), "-c", str(folder / "nginx.conf")], stderr=subprocess.DEVNULL
     )
     try:
         for _ in range(200):
