@@ -247,6 +247,15 @@ def test_one_prompt_that_never_ends_is_an_error_of_its_item() -> None:
         assert result.sent["5"] <= 6
 
 
+def test_one_of_several_servers_with_a_limit_does_not_stop_the_run() -> None:
+    """A balancer whose servers refuse a twentieth of the calls, at any rate, does not slow the run ever more."""
+    noise = random.Random(1)
+    refuse: Refuse = lambda now, cost: Refusal(429, 0.2) if noise.random() < 0.05 else None  # noqa: E731
+    result = run(serve(refuse, 1, [1] * 1000), 1000)
+    assert result.texts == [str(number) for number in range(1000)]
+    assert result.seconds < 40
+
+
 def test_calls_are_evenly_spaced_by_the_users_own_limit() -> None:
     """With --llm-rpm, no call starts before its turn, and none is refused by a server with that limit."""
     result = run(serve(EvenlySpaced(20, 429).refusal, 1, [1] * 100), 100, rpm=1080)
