@@ -112,7 +112,7 @@ coverage: environments
 test-litellm: $(VENV)-litellm/ready
 	$(VENV)-litellm/bin/python .ci/check_extra.py litellm
 	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 \
-		tests/models/test_litellm.py tests/models/test_openai.py tests/models/test_openai_samples.py \
+		tests/models/test_litellm.py tests/models/test_connections.py tests/models/test_openai.py tests/models/test_openai_samples.py \
 		tests/models/test_prices.py
 	$(VENV)-litellm/bin/python -m pytest -q --timeout 900 tests/models/test_conformance.py -k "bedrock or gemini/m"
 

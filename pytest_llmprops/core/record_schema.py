@@ -475,6 +475,7 @@ MODEL = Fields(
         "identity": _ANY,
         "pinned": OrNull(_FLAG),
         "served_as": OrNull(Several(_REPLY)),
+        "served_counts": Table(_COUNT),
         "old_replies": OrNull(
             Fields(
                 {}, {**_all(("older_than_a_day", "before_list_change"), _COUNT), "oldest_seconds": _NUMBER}

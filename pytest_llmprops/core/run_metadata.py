@@ -80,6 +80,7 @@ class ModelMetadata:
     :param identity: revision, file hash or other values that identify the version; None until the model is used.
     :param pinned: the identity names one exact version.
     :param served_as: the model names that the server reported.
+    :param served_counts: number of replies by these names.
     :param old_replies: stored replies of an unpinned model that may be outdated.
     :param price: USD per million input and output tokens, and the date of the prices; None if it is unknown.
     :param newest_reply: Unix time at which the newest of its replies was received; None without one.
@@ -90,6 +91,7 @@ class ModelMetadata:
     identity: JSON = None
     pinned: bool | None = None
     served_as: tuple[str, ...] | None = None
+    served_counts: Mapping[str, int] = field(default_factory=dict)
     old_replies: OldReplies = field(default_factory=OldReplies)
     price: PriceFacts | None = None
     newest_reply: float | None = None
@@ -104,6 +106,7 @@ class ModelMetadata:
             identity=model.get("identity"),
             pinned=model.get("pinned"),
             served_as=None if served is None else tuple(served),
+            served_counts=model.get("served_counts", {}),
             old_replies=OldReplies.from_json(model.get("old_replies") or {}),
             newest_reply=model.get("newest_reply"),
             price=None if price is None else PriceFacts(price["input"], price["output"], price["source"]),
@@ -120,6 +123,8 @@ class ModelMetadata:
             known["pinned"] = self.pinned
         if self.served_as is not None:
             known["served_as"] = list(self.served_as)
+        if self.served_counts:
+            known["served_counts"] = dict(self.served_counts)
         if self.old_replies:
             known["old_replies"] = asdict(self.old_replies)
         if self.newest_reply is not None:

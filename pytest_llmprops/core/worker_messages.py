@@ -27,7 +27,7 @@ class ModelUse:
 
     :param identity: what pins the model's output, for example a revision; None if it is unknown.
     :param pinned: the identity names an exact version; None if it is unknown.
-    :param served_as: the model names in the replies.
+    :param served_as: the model names in the replies. :param served_counts: number of replies by name.
     :param deviations: one line for each request parameter that the API did not accept.
     :param old_replies: its stored replies that may be outdated.
     :param newest_reply: Unix time at which the newest of its replies was received; None without one.
@@ -36,6 +36,7 @@ class ModelUse:
     identity: JSON = None
     pinned: bool | None = None
     served_as: tuple[str, ...] = ()
+    served_counts: Mapping[str, int] = field(default_factory=dict)
     deviations: tuple[str, ...] = ()
     old_replies: OldReplies = field(default_factory=OldReplies)
     newest_reply: float | None = None
@@ -87,6 +88,7 @@ class BrokerReport:
                     model["identity"],
                     model["pinned"],
                     tuple(model["served_as"]),
+                    model["served_counts"],
                     tuple(model["deviations"]),
                     OldReplies.from_json(model["old_replies"]),
                     model["newest_reply"],

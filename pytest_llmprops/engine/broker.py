@@ -16,6 +16,7 @@ from pytest_llmprops.core.contracts import fault_line, not_closed
 from pytest_llmprops.core.errors import BackendError, RunStopped, StoreError
 from pytest_llmprops.core.reasoning import answer_of, is_cut
 from pytest_llmprops.core.requests import GENERATED, Chat, Reply, Request
+from pytest_llmprops.core.run_metadata import OldReplies
 from pytest_llmprops.engine.calls import (
     ActiveModel,
     Breaker,
@@ -56,7 +57,7 @@ class Broker:
             )
             config = dataclasses.replace(config, concurrency=affordable_calls)
         self.config = config
-        self.counters = Counters()
+        self.counters = Counters(**config.earlier.get("counters", {}))
         #: called before each call to a model, when the store does not have a reply
         self.on_call: Callable[[], None] = lambda: None
         self._started, self._started_monotonic = time.time(), time.monotonic()
@@ -88,10 +89,14 @@ class Broker:
 
             self._fleets = Fleets(config)
         self._served: dict[str, ActiveModel] = {}
+        #: facts of the models from a process that was killed
+        self._before: Mapping[str, Any] = config.earlier.get("models", {})
         self._in_work: SharedWork[Reply] = SharedWork()
         #: replies to the calls before the run, for the requests of the run
         self._trials: dict[str, Reply] = {}
         self._is_closed = False
+        if config.earlier.get("stopped"):
+            self.stop(config.earlier["stopped"])
 
     def _now(self) -> float:
         """Return the Unix time of a clock that nobody sets during the run, so that a new reply never looks old."""
@@ -113,6 +118,10 @@ class Broker:
             served = self._served[label] = ActiveModel(
                 model, send, breaker, self._budget(model), self._calls.limiter_of(model, label)
             )
+            if (before := self._before.get(label)) is not None:
+                served.served_as.update(before["served_counts"])
+                served.deviations.update(before["deviations"])
+                served.old_replies = OldReplies(**before["old_replies"])
             served.is_immediate = (
                 getattr(model, "immediate", False)
                 and fleets is None
@@ -216,7 +225,7 @@ class Broker:
     def _note(self, role: str, served: ActiveModel, request: Request, reply: Reply, *, kept: bool) -> None:
         """Record which model served a request, and log the request; with ``kept``, also its reply."""
         if reply.served_model:
-            served.served_as.add(reply.served_model)
+            served.served_as[reply.served_model] += 1
         if kept:
             served.newest_reply = max(served.newest_reply or 0.0, reply.stored)
         # A stored reply has the same deviations as the call that produced it.
@@ -423,7 +432,7 @@ class Broker:
             notes += self._fleets.notes()
         for label, served in self._served.items():
             notes += (f"{label}: {note}" for note in getattr(served.model, "notes", list)())
-        return notes
+        return list(dict.fromkeys([*self.config.earlier.get("notes", ()), *notes]))
 
     async def settled(self) -> None:
         """Wait until the replies so far are stored or set aside, but not for long."""
@@ -438,7 +447,7 @@ class Broker:
             "stopped": self.stopped,
             "waits_for": self._calls.waits_for(),
             "notes": self.notes(),
-            "models": {label: _facts(served) for label, served in self._served.items()},
+            "models": {**self._before, **{label: _facts(served) for label, served in self._served.items()}},
             "batches": None if self.waves is None else self.waves.report(),
         }
 
@@ -486,9 +495,11 @@ def _facts(served: ActiveModel) -> Mapping[str, Any]:
         "identity": dict(served.model.identity),
         "pinned": served.model.pinned,
         "served_as": sorted(served.served_as),
+        "served_counts": dict(sorted(served.served_as.items())),
         "deviations": sorted({*served.deviations, *served.forced()}),
         "old_replies": dataclasses.asdict(served.old_replies),
         "newest_reply": served.newest_reply,
+        "has_worked": served.breaker.has_worked,
     }
 
 

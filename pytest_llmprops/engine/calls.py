@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -194,7 +195,8 @@ class ActiveModel:
     breaker: Breaker
     thinking: ThinkingBudget
     limiter: Limiter
-    served_as: set[str] = field(default_factory=set)
+    #: number of replies by the model that the server names
+    served_as: Counter[str] = field(default_factory=Counter)
     #: deviations of the replies so far, also of stored ones
     deviations: set[str] = field(default_factory=set)
     #: it never waits, and its replies cost nothing

@@ -8,6 +8,7 @@ import itertools
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pytest_llmprops.core.contracts import fault_text
@@ -97,7 +98,9 @@ async def read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 CONNECT_SECONDS = 60.0
 #: how long a socket may refuse connections
 REFUSED_SECONDS = 1.0
-GONE = "the broker process ended; see the first line it wrote to the terminal, then run again"
+#: A process that is being killed may accept another connection before it closes its socket.
+MOST_RECONNECTS = 3
+GONE = "the broker process ended; the summary says why, and llmprops retry resumes the run"
 
 
 def _disconnected(reason: str) -> str:
@@ -105,13 +108,23 @@ def _disconnected(reason: str) -> str:
 
 
 class BrokerClient:
-    """Client of the broker's socket; connects at the first use."""
+    """Client of the broker's socket; connects at the first use.
+
+    If the broker ends, the client connects once more, to the process that may replace it, and repeats the messages that
+    have no answer. Each of them may be repeated: a request whose reply is stored is not sent again.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._ids = itertools.count()
-        self._open: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        #: the messages without an answer, and who waits for it
+        self._open: dict[int, tuple[bytes, asyncio.Future[dict[str, Any]]]] = {}
         self._lines: list[bytes] = []
+        #: the values that workers share, which only the processes know
+        self._shared: dict[str, Any] = {}
+        self._is_closing = False
+        self._has_reconnected = False
+        self._reconnects = MOST_RECONNECTS
         #: why there is no connection any more
         self._gone = GONE
         self.writer: asyncio.StreamWriter | None = None
@@ -125,43 +138,68 @@ class BrokerClient:
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
-        until = loop.time() + CONNECT_SECONDS
-        refused = False
+        until, refused_until = loop.time() + CONNECT_SECONDS, 0.0
         while True:
             try:
                 reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE_LIMIT)
                 break
             except FileNotFoundError:
-                pass
+                # A broker starts. The folder is removed at the end of the run.
+                is_gone, refused_until = not Path(self._path).parent.exists(), 0.0
             except ConnectionRefusedError:
                 # A running broker accepts connections as soon as its socket exists: this one has ended.
-                if not refused:
-                    refused, until = True, min(until, loop.time() + REFUSED_SECONDS)
-            if loop.time() > until:
+                refused_until = refused_until or loop.time() + REFUSED_SECONDS
+                is_gone = loop.time() > refused_until
+            if is_gone or loop.time() > until:
                 raise BackendError(GONE, kind="broker")
             await asyncio.sleep(0.02)
         self.writer = writer
         self._reading = asyncio.create_task(self._read(reader))
+        if self._has_reconnected:
+            posts = [{"op": "post", "name": name, "value": value} for name, value in self._shared.items()]
+            self._lines = [encode_message({"id": next(self._ids), **post}) for post in posts]
+            self._lines += [line for line, _ in self._open.values()]
+            self._flush()
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
+        has_ended = False
         try:
             while (message := await read_message(reader)) is not None:
                 if "closed" in message:
                     self._gone = _disconnected(str(message["closed"]))
                     break
-                future = self._open.pop(message["id"], None)
+                if self._has_reconnected:
+                    # A broker is replaced once.
+                    self._reconnects = 0
+                _, future = self._open.pop(message["id"], (b"", None))
                 if future is not None and not future.done():
                     future.set_result(message)
+            else:
+                has_ended = True
         except Exception as fault:
             self._gone = _disconnected(fault_text(fault))
         finally:
-            # Whatever ended the reader: a request without a reader would wait for ever.
             if self.writer is not None:
                 self.writer.close()
                 self.writer = None
-            for future in self._open.values():
-                if not future.done():
-                    future.set_exception(BackendError(self._gone, kind="broker"))
+            if has_ended and self._reconnects and not self._is_closing:
+                self._has_reconnected = True
+                self._reconnects -= 1
+                self._connecting = asyncio.create_task(self._connect())
+                self._connecting.add_done_callback(self._fail_if_gone)
+            else:
+                # Whatever ended the reader: a request without a reader would wait for ever.
+                self._fail()
+
+    def _fail_if_gone(self, connecting: asyncio.Task[None]) -> None:
+        if connecting.cancelled() or connecting.exception() is not None:
+            self._fail()
+
+    def _fail(self) -> None:
+        for _, future in self._open.values():
+            if not future.done():
+                future.set_exception(BackendError(self._gone, kind="broker"))
+        self._open.clear()
 
     async def send(self, message: dict[str, Any]) -> dict[str, Any]:
         """Send a message and return the broker's answer.
@@ -177,7 +215,8 @@ class BrokerClient:
             line = encode_message({"id": number, **message})
         except (TypeError, ValueError, RecursionError) as fault:
             raise BackendError(f"the request cannot be sent: {fault_text(fault)}", kind="request") from None
-        future = self._open[number] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._open[number] = (line, future)
         self._write(line)
         answer: dict[str, Any] = await future
         if "error" in answer:
@@ -222,6 +261,7 @@ class BrokerClient:
 
     async def post(self, name: str, value: Any) -> None:
         """Send ``value``, a plain value other than None, to all workers under ``name``; the first value is kept."""
+        self._shared.setdefault(name, value)
         await self.send({"op": "post", "name": name, "value": value})
 
     async def gather(self, names: Sequence[str], *, wait: bool = True) -> list[Any]:
@@ -233,6 +273,7 @@ class BrokerClient:
         """
         answer = await self.send({"op": "gather", "names": list(names), "wait": wait})
         values: list[Any] = answer["values"]
+        self._shared |= {name: value for name, value in zip(names, values, strict=True) if value is not None}
         return values
 
     async def stop(self, reason: str) -> None:
@@ -241,6 +282,7 @@ class BrokerClient:
 
     async def close(self) -> None:
         """Close the connection."""
+        self._is_closing = True
         for task in (self._connecting, self._reading):
             if task is not None:
                 task.cancel()

@@ -37,6 +37,8 @@ class BrokerConfig:
     :param max_thinking: tokens that a model may get for its thoughts beyond the limit of a request.
     :param proven: labels of the models of which an earlier run has replies.
     :param clients: number of processes that evaluate cases.
+    :param earlier: what a broker process that was killed has counted and learned
+        (:mod:`~pytest_llmprops.engine.checkpoint`); empty for the first process of a run.
     """
 
     models: Mapping[str, ModelSpec]
@@ -63,6 +65,7 @@ class BrokerConfig:
     max_thinking: int = MAX_THINKING
     proven: tuple[str, ...] = field(default=())
     clients: int = 1
+    earlier: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
     def options(self) -> BackendOptions:

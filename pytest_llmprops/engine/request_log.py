@@ -19,6 +19,7 @@ NOT_KEPT = "computed in each run, not kept"
 MIN_PREFIX = 256
 #: Each request is compared with at most this many prefixes: the latest used.
 MOST_PREFIXES = 64
+_BLOCK = 1 << 16
 
 
 class RequestLog:
@@ -29,7 +30,9 @@ class RequestLog:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._file = open(folder / "requests.jsonl", "a", encoding="utf-8", errors="replace")
+        path = folder / "requests.jsonl"
+        self._file = open(path, "a", encoding="utf-8", errors="replace")
+        _cut_incomplete_line(path)
         self._written = KeyPlaces()
         #: (id, text) of the prefixes that the next request may have, the latest used first
         self._prefixes: list[tuple[str, str]] = []
@@ -100,3 +103,17 @@ class RequestLog:
         """Close the file. A full disk is not reported again: :meth:`flush` has raised."""
         with contextlib.suppress(OSError):
             self._file.close()
+
+
+def _cut_incomplete_line(path: Path) -> None:
+    """Remove the last line if a process was killed while it wrote it: the next line would be damaged."""
+    with open(path, "r+b") as file:
+        start = end = file.seek(0, os.SEEK_END)
+        last = b""
+        while start and b"\n" not in last:
+            start = max(0, start - _BLOCK)
+            file.seek(start)
+            last = file.read(min(_BLOCK, end - start))
+        whole = start + last.rfind(b"\n") + 1
+        if whole < end:
+            file.truncate(whole)

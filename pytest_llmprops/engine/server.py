@@ -21,6 +21,7 @@ from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import request_from_json
 from pytest_llmprops.engine.batch.activity import WaitingClient
 from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.checkpoint import Checkpoint
 from pytest_llmprops.engine.client import LINE_LIMIT, encode_message, read_message
 from pytest_llmprops.engine.config import BrokerConfig, import_sdks
 from pytest_llmprops.engine.event_loop import is_cancellation
@@ -92,6 +93,10 @@ class Server:
 
     def __init__(self, broker: Broker, *, grace: float = GRACE_SECONDS) -> None:
         self._broker = broker
+        #: number of requests without an answer
+        self.asked = 0
+        #: called before answers are sent
+        self.before_answers: Callable[[], None] = lambda: None
         self._gathering = Gathering(lambda: broker.stopped, grace=grace)
         self._tasks: set[asyncio.Task[None]] = set()
         #: the answers that are ready, by connection
@@ -144,6 +149,7 @@ class Server:
         try:
             # A verdict in the record names requests that the record has, also if the run is killed.
             self._broker.flush()
+            self.before_answers()
         finally:
             for writer, lines in answers.items():
                 if not writer.is_closing():
@@ -152,8 +158,12 @@ class Server:
     async def _handle(self, message: dict[str, Any], client: WaitingClient) -> dict[str, Any]:
         if message["op"] == "ask":
             request = request_from_json(message["request"])
-            with self._broker.asking(client):
-                reply = await self._broker.ask(message["model"], message["role"], request)
+            self.asked += 1
+            try:
+                with self._broker.asking(client):
+                    reply = await self._broker.ask(message["model"], message["role"], request)
+            finally:
+                self.asked -= 1
             return {"reply": reply.to_json(), "key": reply.key, "cached": reply.cached}
         if message["op"] == "idle":
             self._broker.idle(client, message["answers"])
@@ -208,6 +218,8 @@ async def run(config: BrokerConfig, path: str) -> None:
     broker = Broker(config)
     import_sdks(config)
     server = Server(broker, grace=GRACE_SECONDS if config.replaced else 0.0)
+    checkpoint = Checkpoint(Path(path).parent, broker, lambda: server.asked)
+    server.before_answers = checkpoint.write
     listening = await asyncio.start_unix_server(server.client, path, limit=LINE_LIMIT)
     Path(path).chmod(0o600)  # noqa: ASYNC240 -- one system call, before the first client
     try:

@@ -319,6 +319,9 @@ class Controller:
         failure = self.broker.failure()
         if failure is not None:
             self.recording.notes.append(failure)
+            self.recording.lost_broker = True
+        else:
+            self.recording.notes += self.broker.notes()
         # The record has the hash of requests.jsonl, to which the broker appends until it is closed.
         self._end_engine()
         benchmarks, problems = self._benchmarks()
@@ -361,11 +364,8 @@ class Controller:
             status = self._status_of_kept()
         elif self.session.settings.shard is not None and status == pytest.ExitCode.NO_TESTS_COLLECTED:
             status = pytest.ExitCode.OK
-        is_lost = (
-            self.lost_worker
-            and self.recording.record is not None
-            and not self.recording.record.facts.complete
-        )
+        facts = None if self.recording.record is None else self.recording.record.facts
+        is_lost = self.lost_worker and facts is not None and not (facts.complete or facts.stopped_by_gate)
         if (self.recording.lacks_metrics or is_lost) and status == pytest.ExitCode.OK:
             status = pytest.ExitCode.TESTS_FAILED
         if self.recording.waits_for_batches and status not in (

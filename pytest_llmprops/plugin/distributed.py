@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -127,6 +127,10 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
         self._pending: dict[str, int] = {}
         #: a worker refuses to start, and says why when it ends
         self.is_refused = False
+        #: worker -> the last case whose result it reported
+        self.reported: dict[Any, str] = {}
+        #: the cases during which a worker was lost
+        self._crashed: set[str] = set()
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:
         super().add_node_collection(node, collection)
@@ -153,11 +157,34 @@ class BatchScheduling(LoadScopeScheduling):  # type: ignore[misc]
         return bool(super()._check_nodes_have_same_collection())
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
-        nodeid = self._ids[item_index]
+        self._end(node, self._ids[item_index])
+        super().mark_test_complete(node, item_index, duration)
+
+    def _end(self, node: Any, nodeid: str) -> None:
+        """Count a case as ended."""
         share = self._split_scope(nodeid)
         cases = self.assigned_work[node][share]
         self._pending[share] = self._pending_in(share, cases) - (not cases[nodeid])
-        super().mark_test_complete(node, item_index, duration)
+
+    def remove_node(self, node: Any) -> str | None:
+        """Hand on the cases of a worker that has ended; return the case that is not run again, if it was lost twice.
+
+        pytest-xdist 3.8 reports the case of a lost worker as failed and hands it on, too, so that it counts twice.
+        """
+        crashed = next(
+            (name for cases in self.assigned_work[node].values() for name, done in cases.items() if not done),
+            None,
+        )
+        if crashed is None:
+            return cast("str | None", super().remove_node(node))
+        has_result = self.reported.get(node) == crashed
+        is_lost = crashed in self._crashed or self.config.getvalue("maxworkerrestart") == "0"
+        self._crashed.add(crashed)
+        if has_result or is_lost:
+            self._end(node, crashed)
+            self.assigned_work[node][self._split_scope(crashed)][crashed] = True
+        super().remove_node(node)
+        return crashed if is_lost and not has_result else None
 
     def _pending_of(self, workload: Mapping[str, Mapping[str, bool]]) -> int:
         return sum(self._pending_in(share, cases) for share, cases in workload.items())
@@ -190,6 +217,8 @@ class Distributed:
         self._controller, self._session = controller, controller.session
         self._starts = WorkerStarts(usable_processors())
         self._scheduling: BatchScheduling | None = None
+        #: case -> the worker that has reported its setup
+        self._begun: dict[str, Any] = {}
 
     def pytest_configure_node(self, node: Any) -> None:
         folder = self._controller.start_broker(int(node.workerinput["workercount"]))
@@ -219,6 +248,23 @@ class Distributed:
             self._controller.begin(collection)
         elif self._scheduling is not None:
             self._scheduling.is_refused = True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Note which worker has begun and ended which case."""
+        if self._scheduling is None:
+            return
+        is_crash = report.when not in ("setup", "call", "teardown")
+        if report.when == "call" or not (report.passed or is_crash):
+            self._scheduling.reported[report.node] = report.nodeid
+        elif report.when == "setup":
+            self._begun.setdefault(report.nodeid, report.node)
+        # pytest's JUnit report has one case per worker: a setup that a lost worker has reported belongs to the rest.
+        begun = self._begun.get(report.nodeid)
+        if begun is not None:
+            report.node = begun
+            if report.when == "teardown" or is_crash:
+                del self._begun[report.nodeid]
 
     def pytest_testnodedown(self, node: Any) -> None:
         output = getattr(node, "workeroutput", None) or {}

@@ -12,6 +12,7 @@ from pytest_llmprops.core.benchmark import Benchmark
 from pytest_llmprops.core.errors import DataError, LLMPropsError, UsageError
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.run_metadata import ModelMetadata, PriceFacts, RunMetadata
+from pytest_llmprops.core.served_models import fallback_notes
 from pytest_llmprops.core.worker_messages import (
     BrokerReport,
     CaseReport,
@@ -138,6 +139,7 @@ def _used(model: ModelMetadata, use: ModelUse | None) -> ModelMetadata:
         identity=use.identity,
         pinned=use.pinned,
         served_as=use.served_as,
+        served_counts=use.served_counts,
         old_replies=use.old_replies,
         newest_reply=use.newest_reply,
     )
@@ -188,6 +190,8 @@ class Recording:
         #: why the run ended early; None if it did not
         self.stopped: str | None = None
         self.is_interrupted = False
+        #: the broker's process ended, so that cases are errors which another run can measure
+        self.lost_broker = False
         #: the run ended while batches were open; the same command goes on
         self.waits_for_batches = False
         #: the code of a benchmark failed after the last call, so that metrics are missing
@@ -388,6 +392,7 @@ class Recording:
         if session.earlier is not None:
             facts = session.earlier.merged(facts)
             self.notes += session.earlier.changed_models(facts)
+        self.notes += fallback_notes([*facts.models.values(), *facts.helpers.values()])
         self.lacks_metrics = bool(problems or more_problems)
         self.notes += [*problems, *more_problems]
         facts = replace(facts, stopped=self.stopped, notes=tuple(self.notes))

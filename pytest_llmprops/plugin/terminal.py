@@ -365,4 +365,4 @@ def write_summary(reporter: Any, recording: Recording) -> None:
         for line in rest:
             reporter.write_line(line)
     if facts.summary:
-        reporter.write_line(next_command(folder))
+        reporter.write_line(next_command(folder, resumes=recording.lost_broker))

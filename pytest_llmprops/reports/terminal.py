@@ -151,9 +151,14 @@ def summary_lines(
     return [part for line in lines for part in wrapped(terminal_line(line), width)]
 
 
-def next_command(folder: Path) -> str:
-    """Return what to run after a run: the last line of its output."""
+def next_command(folder: Path, *, resumes: bool = False) -> str:
+    """Return what to run after a run: the last line of its output.
+
+    :param resumes: the run lost cases that it can measure when it is resumed.
+    """
     run = terminal_line(str(folder))
+    if resumes:
+        return f"next: llmprops retry {run}"
     return f"next: llmprops report {run} --out report" if missing_package() else f"next: llmprops view {run}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -97,6 +98,7 @@ def merged_models(
             identity=first.identity if second.identity is None else second.identity,
             pinned=first.pinned if second.pinned is None else second.pinned,
             served_as=served if first.served_as is not None or second.served_as is not None else None,
+            served_counts=dict(Counter(first.served_counts) + Counter(second.served_counts)),
             old_replies=OldReplies(
                 first.old_replies.older_than_a_day + second.old_replies.older_than_a_day,
                 max(first.old_replies.oldest_seconds, second.old_replies.oldest_seconds),

@@ -247,8 +247,9 @@ def test_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None:
         run, model(run, FIFTH), "-n", "2", "--llm-cache", cache, "--llm-concurrency", "16", **required
     )
     assert (run.folder / "killed").exists()
-    assert "crashed while running" in done.output, done.output
-    assert done.code == 1, done.output
+    assert "replacing crashed worker" in done.output, done.output
+    # The replacement measures the case, which then counts once.
+    assert done.code == (0 if when == "first" else 1), done.output
     asked = calls(run)
     if when == "first":
         assert _decision(done)["decision"] == "pass"
@@ -256,7 +257,6 @@ def test_killed_worker_is_replaced(run: Runner, when: str, cache: str) -> None:
         assert len(set(asked)) < ITEMS
     else:
         assert set(asked) == set(range(ITEMS))
-        # pytest-xdist repeats the case that was running when the worker was killed.
         assert len(done.verdicts) == ITEMS
         assert _decision(done)["decision"] == "inconclusive"
     if cache == "reuse":

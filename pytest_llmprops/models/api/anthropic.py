@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import IO, Any
 
 from pytest_llmprops.core.errors import BackendError, MissingExtra
@@ -37,6 +38,7 @@ from pytest_llmprops.models.api.client import (
     Deviations,
     check_prices,
     limit_answer,
+    refuse_redirect,
 )
 from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.base import BackendOptions
@@ -324,13 +326,12 @@ class AnthropicModel(ApiModel):
                 # The SDKs use different versions of the library: each call has a connection of its own.
                 else sdk.DefaultAsyncHttpxClient(
                     headers=ENCODINGS,
-                    event_hooks={"response": [limit_answer]},
+                    event_hooks={"response": [partial(refuse_redirect, self._calls.url), limit_answer]},
                     limits=http.Limits(max_keepalive_connections=0),
                 ),
             )
         except Exception as error:
-            # The SDK checks its environment variables; its message is one line.
-            return BackendError(errors.clean(str(error), self._calls.hidden), kind="request", fatal=True)
+            return errors.from_opening(error, self._calls.hidden)
         return None
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:

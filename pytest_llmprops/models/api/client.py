@@ -17,6 +17,7 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply
 from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models.api import errors
+from pytest_llmprops.models.api.connections import redirect_problem
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
 from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons, usage_of, without_keys
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
@@ -60,6 +61,24 @@ async def limit_answer(response: Any) -> None:
         del response.headers["content-encoding"]
     library = importlib.import_module(type(response).__module__.partition(".")[0])
     response.stream = _limited_stream(library.AsyncByteStream)(response, encoding)
+
+
+async def refuse_redirect(base: str, response: Any) -> None:
+    """Refuse a redirect to another server, or one that makes a GET of a POST; an event hook of ``httpx``.
+
+    The library would send the prompt and the user's headers to any host.
+
+    :param base: the base URL, for the message; empty if it is unknown.
+    :raises BackendError: if the answer is such a redirect.
+    """
+    if not response.has_redirect_location:
+        return
+    request, location = response.request, response.headers["location"]
+    problem = redirect_problem(
+        base, str(request.url), location, method=request.method, status=response.status_code
+    )
+    if problem is not None:
+        raise BackendError(errors.clean(problem), kind="url", fatal=True)
 
 
 def _too_large(response: Any, size: str) -> BackendError:

@@ -7,15 +7,21 @@ from servers become one short line: control characters are escaped and keys are 
 from __future__ import annotations
 
 import base64
+import html
 import os
 import re
-import ssl
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.models.api.connections import (
+    CLIENT_CERTIFICATE,
+    environment_problem,
+    problem_of,
+    proxy_problem,
+)
 from pytest_llmprops.models.api.rate_hints import seconds_to_wait
 
 LONGEST_MESSAGE = 300
@@ -93,6 +99,14 @@ _LOGPROBS = re.compile(r"\blog[ _-]?prob(s|abilit(y|ies))?\b", re.IGNORECASE)
 _SEVERAL = r"\bcandidates?\b|candidate_?count|completion choice|(multiple|number of) (choices|completions)"
 _NO_SEVERAL = re.compile(rf"{_SEVERAL}|\bn\b", re.IGNORECASE)
 _NO_SEVERAL_AT_ALL = re.compile(_SEVERAL, re.IGNORECASE)
+#: not only at the start: litellm puts words before a server's page
+_HTML = re.compile(r"<!doctype html|<html[\s>]", re.IGNORECASE)
+_TITLE = re.compile(r"<title>([^<]*)</title>", re.IGNORECASE)
+#: the message of an SDK for an answer without a body
+_ONLY_STATUS = re.compile(r"Error code: \d+")
+#: nginx: a request without a client certificate, and one with HTTP to the port of HTTPS
+_WANTS_CERTIFICATE = re.compile(r"SSL certificate (was sent|error)", re.IGNORECASE)
+_WANTS_HTTPS = re.compile(r"(plain )?HTTP request (was sent )?to (an )?HTTPS (port|server)", re.IGNORECASE)
 #: 498: Groq has no capacity for a flexible tier
 _TRANSIENT = (408, 409, 425, 429, 498)
 #: OpenAI and Groq: one request has more tokens than a minute
@@ -163,8 +177,13 @@ def marked(text: str, request_id: str) -> str:
 
 def is_html(headers: Mapping[str, str], body: str) -> bool:
     """Return True if the answer is a web page."""
-    start = body[:200].lstrip().lower()
-    return "text/html" in headers.get("content-type", "").lower() or start.startswith(("<!doctype", "<html"))
+    return "text/html" in headers.get("content-type", "").lower() or bool(_HTML.search(body[:500]))
+
+
+def _title(body: str) -> str:
+    """Return the title of a web page, in which servers and proxies name the problem; empty if it has none."""
+    title = _TITLE.search(body[:10_000])
+    return "" if title is None else html.unescape(title[1]).strip()
 
 
 def _details(body: Any) -> tuple[str, str, str, str]:
@@ -265,7 +284,11 @@ def from_status(
     :param hidden: texts that must not be shown.
     """
     message, code, kind, _ = _details(body)
-    if isinstance(body, str) and is_html(headers, body):
+    is_page = isinstance(body, str) and is_html(headers, body)
+    if is_page:
+        # nginx repeats the status.
+        message = _title(message).removeprefix(f"{status} ")
+    elif _ONLY_STATUS.fullmatch(message):
         message = ""
     detail = f": {message}" if message else ""
 
@@ -279,8 +302,28 @@ def from_status(
             return error(f"the API refuses the request (status 429){detail}", kind="request")
         wait = seconds_to_wait(headers, body, message)
         return error(f"status {status}{detail}", kind=f"status {status}", transient=True, retry_after=wait)
-    if isinstance(body, str) and is_html(headers, body):
-        return not_json(url, body, headers)
+    if status == 407:
+        return error(proxy_problem(status, url).text, kind="key", fatal=True)
+    if status in (495, 496) or (status in (400, 403) and _WANTS_CERTIFICATE.search(message)):
+        return error(f"{url}: {CLIENT_CERTIFICATE} (status {status}{detail})", kind="forbidden", fatal=True)
+    if status == 400 and _WANTS_HTTPS.search(message):
+        return error(
+            f"{url}: the server answers only with TLS; write https:// (status 400{detail})",
+            kind="url",
+            fatal=True,
+        )
+    if status == 401 and "basic" in headers.get("www-authenticate", "").lower():
+        text = (
+            f"{url} asks for a user (status 401); put USER:PASSWORD@ before the host in the base URL{detail}"
+        )
+        return error(text, kind="key", fatal=True)
+    if status == 403 and is_page:
+        text = f"{url}: the server, or a firewall or proxy in front of it, refuses the request (status 403)"
+        return error(
+            f"{text}; check the key, the address and what the proxy allows{detail}",
+            kind="forbidden",
+            fatal=True,
+        )
     if status in (401, 403) or (status == 400 and _WRONG_KEY.search(message)):
         return error(
             f"the API refuses the key (status {status}); set the right one in OPENAI_API_KEY, or in your"
@@ -288,6 +331,11 @@ def from_status(
             kind="key" if status == 401 else "forbidden",
             fatal=True,
         )
+    if status == 413:
+        text = f"the prompt is too long for the server, or a proxy in front of it (status 413{detail})"
+        return error(f"{text}; raise its limit (nginx: client_max_body_size)", kind="status 413")
+    if is_page:
+        return not_json(url, body, headers, hidden, f"status {status}{detail}")
     if status in (400, 404) and _NO_CHAT.search(message):
         return error(
             f"'{model}' is a base model without a chat format; measure it as completions:{model}{detail}",
@@ -321,20 +369,32 @@ def from_status(
         if "/openai/deployments/" in url:
             fix = "add ?api-version=VERSION to the base URL, or correct it"
         return error(f"no API at {url} (status {status}); {fix}{detail}", kind="url", fatal=True)
-    kind = "status 413" if status == 413 else "request"
-    return error(f"the API refuses the request (status {status}){detail}", kind=kind)
+    return error(f"the API refuses the request (status {status}){detail}", kind="request")
 
 
-def not_json(url: str, body: str, headers: Mapping[str, str]) -> BackendError:
-    """Return the error for an answer that is not JSON, as from a server that is not an API."""
+def not_json(
+    url: str, body: str, headers: Mapping[str, str], hidden: tuple[str, ...] = (), problem: str = ""
+) -> BackendError:
+    """Return the error for an answer that is not JSON, as from a server that is not an API.
+
+    :param problem: what the server says; default: the title of its page.
+    """
     known = request_id(headers)
     if not body.strip():
         # A gateway that drops an answer; the next one may arrive.
         text = marked(clean(f"the answer of {url} is empty"), known)
         return BackendError(text, kind="response", transient=True)
     content = "HTML" if is_html(headers, body) else "text"
-    text = clean(f"{url} returned {content} instead of JSON; check the base URL, which usually ends in /v1")
-    return BackendError(marked(text, known), kind="url", fatal=True)
+    problem = problem or _title(body)
+    shown = f" ({problem})" if problem else ""
+    text = f"{url} returned {content} instead of JSON{shown}; check the base URL, which usually ends in /v1"
+    return BackendError(marked(clean(text, hidden), known), kind="url", fatal=True)
+
+
+def from_opening(error: Exception, hidden: tuple[str, ...] = ()) -> BackendError:
+    """Return the error for an exception of an SDK's client while it is created: it reads its environment variables."""
+    text = environment_problem(error) or str(error)
+    return BackendError(clean(text, hidden), kind="request", fatal=True)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -355,8 +415,10 @@ def from_exception(error: Exception, *, url: str, model: str, hidden: tuple[str,
     """Return the error for an SDK's exception, which has the attributes of those of OpenAI's SDK."""
     own = next((cause for cause in _chain(error) if isinstance(cause, BackendError)), None)
     if own is not None:
-        # Of a body that was refused, which an SDK wraps as a lost connection.
-        return own
+        # Of a body or redirect that was refused, which an SDK wraps as a lost connection.
+        return BackendError(
+            clean(own.message, hidden), kind=own.kind, transient=own.transient, fatal=own.fatal
+        )
     response = getattr(error, "response", None)
     status = getattr(error, "status_code", None)
     names = {cls.__name__ for cls in type(error).__mro__}
@@ -367,7 +429,7 @@ def from_exception(error: Exception, *, url: str, model: str, hidden: tuple[str,
         text = f"{model} needs the package '{package.partition('.')[0]}', which is not installed: pip install {package}"
         return BackendError(clean(text, hidden), kind="package", fatal=True)
     # The SDK passes on the exceptions of aiohttp that its client does not map.
-    if names & {"APIConnectionError", "ClientError"} or isinstance(error, OSError):
+    if names & {"APIConnectionError", "ClientError"} or isinstance(error, OSError) or _is_wrapped(error):
         return _from_connection(error, url, hidden)
     if isinstance(status, int):
         # litellm builds an artificial response and keeps the server's headers in another attribute.
@@ -398,6 +460,14 @@ def _from_litellm(message: str, url: str, model: str, hidden: tuple[str, ...]) -
     return None
 
 
+def _is_wrapped(error: Exception) -> bool:
+    """Return True if litellm gives a failed connection the status 500."""
+    return "litellm" in type(error).__module__ and any(
+        isinstance(cause, OSError) or any(cls.__name__ == "ClientError" for cls in type(cause).__mro__)
+        for cause in _chain(error)
+    )
+
+
 def _is_lost(error: Exception) -> bool:
     """Return True if a connection was refused or lost, which the SDK's aiohttp client reports as a timeout."""
     causes = list(_chain(error))
@@ -407,10 +477,6 @@ def _is_lost(error: Exception) -> bool:
 
 
 def _from_connection(error: Exception, url: str, hidden: tuple[str, ...]) -> BackendError:
-    chain = list(_chain(error))
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in chain):
-        text = f"{url}: the server's certificate cannot be verified"
-        return BackendError(clean(text, hidden), kind="connection", fatal=True)
-    # The innermost cause with a message is the operating system's error.
-    reason = next((str(cause) for cause in reversed(chain) if str(cause)), "")
-    return BackendError(clean(f"cannot reach {url}: {reason}", hidden), kind="connection", transient=True)
+    problem = problem_of(list(_chain(error)), url)
+    lasting = problem.is_lasting
+    return BackendError(clean(problem.text, hidden), kind=problem.kind, transient=not lasting, fatal=lasting)

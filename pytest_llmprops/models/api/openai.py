@@ -38,6 +38,7 @@ from pytest_llmprops.models.api.batches import (
     encoded,
 )
 from pytest_llmprops.models.api.client import ApiCalls, ApiSampleModel, Deviations, check_prices, most_samples
+from pytest_llmprops.models.api.connections import same_origin
 from pytest_llmprops.models.api.responses import chat_answer, response_params
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
@@ -63,12 +64,21 @@ def model_list(url: str, key: str, own_headers: Mapping[str, str] | None = None)
     address = f"{url.rstrip('/')}/models" + (f"?{urlencode(query)}" if query else "")
     request = urllib.request.Request(address, headers=headers)  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310
+        with urllib.request.build_opener(_WithinOrigin).open(request, timeout=SECONDS) as answer:
             listed = parsed_json(answer.read(_LARGEST))
         models = sorted(map(_entry, listed["data"]))
     except (OSError, ValueError, TypeError, KeyError, AttributeError, urllib.error.URLError):
         return ""
     return hashlib.sha256(json.dumps(models).encode()).hexdigest() if models else ""
+
+
+class _WithinOrigin(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect only to the same server: the headers hold keys."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if not same_origin(req.full_url, newurl):
+            return None
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
 def _entry(model: dict[str, Any]) -> list[str]:
@@ -297,8 +307,7 @@ class OpenAIModel(ApiSampleModel):
             self.client = ServerPool(clients)
             self._sdk = clients[self._urls[0]].sdk
         except Exception as error:
-            # The SDK checks its environment variables; its message is one line.
-            return BackendError(errors.clean(str(error), self._calls.hidden), kind="request", fatal=True)
+            return errors.from_opening(error, self._calls.hidden)
         return None
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:

@@ -16,7 +16,7 @@ import openai
 from aiohttp.client_proto import ResponseHandler
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.models.api.client import ENCODINGS, limit_answer
+from pytest_llmprops.models.api.client import ENCODINGS, limit_answer, refuse_redirect
 from pytest_llmprops.models.spec import basic, split_query, split_user
 
 #: the HTTP library of the installed SDK
@@ -126,7 +126,9 @@ class _Connector(aiohttp.TCPConnector):
 
 
 class HttpClient(openai.DefaultAioHttpClient):
-    """The SDK's aiohttp client, with connections that rest and a limit of the size of answers.
+    """The SDK's aiohttp client, with connections that rest, and a limit of the size of answers.
+
+    It follows redirects only within one server.
 
     :param timeout: seconds to wait for a connection, or for the next part of an answer.
     :param connections: maximum number of calls in flight.
@@ -137,7 +139,7 @@ class HttpClient(openai.DefaultAioHttpClient):
         super().__init__(
             timeout=timeout,
             headers=ENCODINGS,
-            event_hooks={"response": [limit_answer]},
+            event_hooks={"response": [partial(refuse_redirect, strays.url), limit_answer]},
             # The broker limits the calls. A connection that rests is not a call.
             limits=httpx.Limits(max_connections=connections + RESTING),
         )
@@ -168,7 +170,7 @@ class SdkClient:
     """An ``AsyncOpenAI`` with the SDK's aiohttp client, without the SDK's own retries.
 
     The aiohttp client takes less than half the CPU time of the default client.
-    The library handles proxies, redirects and TLS, with its environment variables.
+    The library handles proxies and TLS, with its environment variables.
 
     :param url: the base URL. Its user and password are sent in place of the key.
     :param timeout: seconds to wait for a connection, or for the next part of an answer.

@@ -22,6 +22,7 @@ from pytest_llmprops.core.numbers import percent
 from pytest_llmprops.core.paired import drop_test, holm
 from pytest_llmprops.core.records import MetricRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import NOT_MEASURED, RunMetadata
+from pytest_llmprops.core.served_models import fallback_notes
 from pytest_llmprops.core.texts import first_names
 from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, facts_of, title_of, unknown_benchmarks
 from pytest_llmprops.runs.caveats import caveats
@@ -319,6 +320,7 @@ def decide(
             *(() if running else _low_baselines(rules)),
             *unknown_benchmarks((r.benchmark for r in records), *runs),
             *(f"run {run.run_id}: {line}" for run in runs for line in added_hashes(run)),
+            *(f"run {run.run_id}: {line}" for run in runs for line in fallback_notes(run.models.values())),
         ),
         rules=tuple(results),
         losses=tuple(lost),

@@ -1,0 +1,237 @@
+"""Say in one line why a server cannot be reached: redirects, proxies, certificates, and servers that are not running.
+
+The functions take addresses and the exceptions of a failed connection, in the order of their causes. No SDK is
+imported.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from pytest_llmprops.core.texts import one_line
+
+
+class Problem(NamedTuple):
+    """Why a connection failed.
+
+    :param kind: as that of a :class:`~pytest_llmprops.core.errors.BackendError`.
+    :param is_lasting: the next call fails in the same way.
+    """
+
+    text: str
+    kind: str = "connection"
+    is_lasting: bool = False
+
+
+# Redirects. A library would send the prompt, and all headers except the one named Authorization, to any host.
+
+_PORTS = {"http": 80, "https": 443}
+
+
+def same_origin(one: str, other: str) -> bool:
+    """Return True if two addresses have the same scheme, host and port (RFC 6454)."""
+    try:
+        return _origin(urlsplit(one)) == _origin(urlsplit(other))
+    except ValueError:
+        return False
+
+
+def _origin(parts: SplitResult) -> tuple[str, str | None, int | None]:
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+
+
+def redirect_problem(base: str, asked: str, location: str, *, method: str, status: int) -> str | None:
+    """Return why a redirect is not followed; None for one to the same server that keeps the method.
+
+    :param base: the base URL, for the message; empty if it is unknown. :param asked: the address of the request.
+    :param location: the header of the answer.
+    """
+    sender = base or urlsplit(asked)._replace(query="").geturl()
+    try:
+        target = urlsplit(urljoin(asked, location))
+        is_allowed = _origin(target) == _origin(urlsplit(asked))
+    except ValueError:
+        return f"{sender} redirected to an address that cannot be read (status {status}); check the base URL"
+    # 301, 302 and 303 make a GET of a POST (RFC 9110, section 15.4), which no API answers.
+    if is_allowed and (method == "GET" or status in (307, 308)):
+        return None
+    # Without the query, in which login pages get the state of a session.
+    address = target._replace(netloc=target.netloc.rpartition("@")[2], query="", fragment="")
+    remedy = (
+        "this may be a login page: log in to the gateway, use a key that it accepts, or correct the base URL"
+    )
+    if not is_allowed and target.path.rstrip("/") == urlsplit(asked).path.rstrip("/"):
+        right = address._replace(path=urlsplit(base).path).geturl()
+        remedy = f"if this server is the right one, name it: --llm-base-url {right if base else 'ADDRESS'}"
+    shown = one_line(address.geturl(), 100)
+    return f"{sender} redirected to {shown} (status {status}), which is not followed; {remedy}"
+
+
+# Proxies. The libraries read them from the environment.
+
+
+class Proxy(NamedTuple):
+    """A proxy, as a message shows it."""
+
+    host: str | None
+    port: int | None
+    shown: str
+
+
+def proxy_for(url: str) -> Proxy | None:
+    """Return the proxy that the environment names for an address; None if there is none."""
+    parts = urlsplit(url)
+    address = getproxies().get(parts.scheme) or getproxies().get("all")
+    if not address or proxy_bypass(parts.hostname or ""):
+        return None
+    names = [
+        name for scheme in (parts.scheme, "all") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())
+    ]
+    variable = next((name for name in names if os.environ.get(name)), "the system's settings")
+    try:
+        proxy = urlsplit(address if "://" in address else f"http://{address}")
+        shown = f"{proxy.scheme}://{proxy.netloc.rpartition('@')[2]} ({variable})"
+        return Proxy(proxy.hostname, proxy.port, shown)
+    except ValueError:
+        return Proxy(None, None, variable)
+
+
+def proxy_problem(status: int, url: str) -> Problem:
+    """Return why a proxy does not forward a request to a server.
+
+    :param status: the proxy's answer.
+    """
+    proxy = proxy_for(url)
+    name = "the proxy" if proxy is None else f"the proxy {proxy.shown}"
+    if status == 407:
+        text = f"{name} asks for a user (status 407); put USER:PASSWORD@ before the host in its address"
+        return Problem(f"cannot reach {url}: {text}", "key", True)
+    host = urlsplit(url).hostname
+    if proxy is not None and proxy.shown.startswith("socks"):
+        return Problem(f"cannot reach {url}: {name} is a SOCKS proxy, which is not supported; use an HTTP proxy",
+                       is_lasting=True)  # fmt: skip
+    if 400 <= status < 500:
+        text = f"{name} refuses connections to {host} (status {status}); allow it there, or add {host} to NO_PROXY"
+        return Problem(f"cannot reach {url}: {text}", "forbidden", True)
+    return Problem(f"cannot reach {url}: {name} has no connection to {host} (status {status})")
+
+
+# Certificates and TLS.
+
+#: codes of OpenSSL (``x509_vfy.h``)
+_EXPIRED, _NOT_YET, _OTHER_HOST, _OTHER_ADDRESS = 10, 9, 62, 64
+#: reasons of OpenSSL for an answer that is not TLS
+_NOT_TLS = (
+    "WRONG_VERSION_NUMBER",
+    "HTTP_REQUEST",
+    "UNKNOWN_PROTOCOL",
+    "RECORD_LAYER_FAILURE",
+    "PACKET_LENGTH_TOO_LONG",
+)
+#: alerts of a server that wants a certificate of the client, or another one
+_WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_UNKNOWN")
+CLIENT_CERTIFICATE = (
+    "the server asks for a client certificate, which calls do not send; go through a local proxy that has one"
+)
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+def environment_problem(error: BaseException) -> str | None:
+    """Return what is wrong with the certificates or the proxy that the environment names, if an error is about them.
+
+    :param error: raised by a library that creates a client.
+    """
+    if isinstance(error, OSError):  # also ssl.SSLError
+        return _certificates_problem()
+    variables = [name for name in os.environ if name.lower() in _PROXIES and os.environ[name]]
+    if variables and (type(error).__name__ == "InvalidURL" or "proxy" in str(error).lower()):
+        return f"{' or '.join(variables)}: {error}; write http://HOST:PORT, or unset it"
+    return None
+
+
+def _certificates_problem() -> str | None:
+    """Return what is wrong with the file that ``SSL_CERT_FILE`` names; None if it has certificates."""
+    file = os.environ.get("SSL_CERT_FILE")
+    if not file:
+        return None
+    try:
+        ssl.create_default_context(cafile=file)
+    except OSError:
+        what = "has no certificate in the PEM format" if Path(file).is_file() else "is not a file"
+        return f"SSL_CERT_FILE: {file} {what}; correct the variable, or unset it"
+    return None
+
+
+def _certificate(error: ssl.SSLCertVerificationError, url: str) -> str:
+    """Return why a server's certificate is not accepted."""
+    code, host = error.verify_code, urlsplit(url).hostname
+    if code in (_OTHER_HOST, _OTHER_ADDRESS):
+        return f"the server's certificate is not for {host}; use the host name that is in it, or correct the address"
+    if code == _EXPIRED:
+        return "the server's certificate has expired; renew it, or correct the clock of this machine"
+    if code == _NOT_YET:
+        return "the server's certificate is not valid yet; correct the clock of this machine"
+    named = next((f"{name}={os.environ[name]}" for name in _CERTIFICATES if os.environ.get(name)), None)
+    remedy = f"add its certificate to {named}" if named else "set SSL_CERT_FILE to a PEM file that has it"
+    return f"the server's certificate is from an unknown authority ({error.verify_message}); {remedy}"
+
+
+def problem_of(chain: Sequence[BaseException], url: str) -> Problem:
+    """Return why a server cannot be reached.
+
+    :param chain: the exception of an SDK, its cause, the cause's cause and so on.
+    """
+    if any(isinstance(error, ssl.SSLError) for error in chain) and (problem := _certificates_problem()):
+        return Problem(problem, is_lasting=True)
+    proxy = proxy_for(url)
+    refused = next((e for e in chain if type(e).__name__ == "ClientHttpProxyError"), None)
+    if refused is not None:
+        return proxy_problem(int(getattr(refused, "status", 0)), url)
+    # The libraries' errors name the host to which they connect.
+    place = next(((e.host, e.port) for e in chain if hasattr(e, "host") and hasattr(e, "port")), None)
+    server, address = "the server", url
+    if proxy is not None and place == (proxy.host, proxy.port):
+        server, address = f"the proxy {proxy.shown}", f"http://{proxy.host}:{proxy.port}"
+    for error in chain:
+        # That of aiohttp, which wraps it, has no code.
+        if isinstance(error, ssl.SSLCertVerificationError) and hasattr(error, "verify_code"):
+            return Problem(f"cannot reach {url}: {_certificate(error, address)}", is_lasting=True)
+        reason = getattr(error, "reason", None)
+        if isinstance(error, ssl.SSLError) and isinstance(reason, str):
+            if reason in _NOT_TLS:
+                text = f"{server} does not use TLS; write http:// in place of https://"
+                return Problem(f"cannot reach {url}: {text}", is_lasting=True)
+            if any(name in reason for name in _WANTS_CERTIFICATE):
+                return Problem(f"cannot reach {url}: {CLIENT_CERTIFICATE}", is_lasting=True)
+            if "HANDSHAKE_FAILURE" in reason:
+                text = f"{server} ended the TLS handshake; it may ask for a client certificate, which calls do not send"
+                return Problem(f"cannot reach {url}: {text}", is_lasting=True)
+    return Problem(f"cannot reach {url}: {_refused(chain, server, address)}")
+
+
+def _refused(chain: Sequence[BaseException], server: str, address: str) -> str:
+    for error in reversed(chain):
+        if isinstance(error, ConnectionRefusedError):
+            fix = "start it" if _is_here(address) else "check that it runs"
+            fix += ", or correct the address"
+            return f"{server} is not running at this port (connection refused); {fix}"
+        if isinstance(error, socket.gaierror):
+            host, fix = urlsplit(address).hostname, "correct it, or check the network and HTTPS_PROXY"
+            return f"the host of {server}, {host}, is not known ({error.strerror}); {fix}"
+        if isinstance(error, ConnectionResetError):
+            return f"{server} closed the connection"
+    # The innermost cause with a message is the operating system's error.
+    return next((str(cause) for cause in reversed(chain) if str(cause)), "")
+
+
+def _is_here(address: str) -> bool:
+    host = urlsplit(address).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,0 +1,474 @@
+"""Connections that fail: what each SDK says about statuses, redirects, certificates and proxies of real servers."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import cast
+
+import pytest
+import trustme
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Completion
+from pytest_llmprops.models.api import errors
+from pytest_llmprops.models.api.openai import model_list
+from pytest_llmprops.models.base import Result
+from tests.support.backends import error, make, needs, reply
+from tests.support.networks import (
+    RawServer,
+    answer,
+    answering,
+    clear_network,
+    connecting_proxy,
+    nginx,
+    server_tls,
+)
+from tests.support.programs import NGINX
+from tests.support.servers import free_port
+
+KEY = "sk-0123456789-secret"
+#: an answer that all three APIs read
+OK = answer(
+    "200 OK",
+    json.dumps(
+        {
+            "model": "m",
+            "choices": [{"message": {"content": "hello"}, "text": "hello", "finish_reason": "stop"}],
+            "content": [{"type": "text", "text": "hello"}],
+            "stop_reason": "end_turn",
+        }
+    ),
+)
+ANTHROPIC = pytest.param("anthropic:m", marks=needs("anthropic", extra="anthropic"))
+each_sdk = pytest.mark.parametrize("spec", ["openai:m", ANTHROPIC, "completions:m"])
+#: of the SDK's client, with aiohttp 3.14
+proxy_user = pytest.mark.filterwarnings(
+    "ignore:BasicAuth is deprecated", "ignore:The 'proxy_auth' parameter is"
+)
+each_chat_sdk = pytest.mark.parametrize("spec", ["openai:m", ANTHROPIC])
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set keys, and remove what the machine sets."""
+    clear_network(monkeypatch)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    """Return a private certificate authority."""
+    return trustme.CA()
+
+
+@pytest.fixture
+def trusted(authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Trust the private authority; return its file."""
+    authority.cert_pem.write_to_path(str(tmp_path / "trusted.pem"))
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "trusted.pem"))
+    return tmp_path / "trusted.pem"
+
+
+def ask(spec: str, url: str, **headers: str) -> Result:
+    """Return the result of one call to the server at an address without a path."""
+    address = url if spec.startswith("anthropic") else f"{url}/v1"
+    model = make(spec, base_url=address, timeout=10.0, headers=headers)
+
+    async def call() -> Result:
+        try:
+            if spec.startswith("completions"):
+                [result] = await model.completion([Completion("question")])
+            else:
+                [result] = await model.chat([Chat.user("question")])
+            return cast("Result", result)
+        finally:
+            await model.aclose()
+
+    return asyncio.run(call())
+
+
+def refused(result: Result, *said: str, kind: str, fatal: bool = True) -> str:
+    """Check that a call failed for good with one short line that has these texts, and return the line."""
+    got = error(result)
+    assert (got.kind, got.fatal, got.transient) == (kind, fatal, False), got
+    line = str(got)
+    assert [text for text in said if text not in line] == [], line
+    assert "HTML" not in line
+    assert KEY not in line
+    assert line.isprintable()
+    assert len(line) < 300
+    return line
+
+
+def page(status: str) -> bytes:
+    """Return a page of nginx with a status and its reason."""
+    html = f"<html>\r\n<head><title>{status}</title></head>\r\n<body><center><h1>{status}</h1></center></body></html>"
+    return answer(status, html, kind="text/html")
+
+
+# Statuses come before the body, which proxies and gateways send as HTML or leave empty.
+
+
+@each_chat_sdk
+@pytest.mark.parametrize("is_page", [True, False], ids=["HTML", "empty"])
+@pytest.mark.parametrize(
+    ("status", "kind", "is_fatal", "said"),
+    [
+        ("401 Unauthorized", "key", True, "refuses the key (status 401)"),
+        ("403 Forbidden", "forbidden", True, "(status 403)"),
+        (
+            "407 Proxy Authentication Required",
+            "key",
+            True,
+            "the proxy asks for a user (status 407); put USER:PASSWORD@",
+        ),
+        ("413 Request Entity Too Large", "status 413", False, "the prompt is too long"),
+    ],
+)
+def test_status_is_read_before_the_body(
+    spec: str, is_page: bool, status: str, kind: str, is_fatal: bool, said: str
+) -> None:
+    """A refusal with an HTML page or an empty body names its status and what to do, not the page."""
+    with answering(page(status) if is_page else answer(status, kind="text/plain")) as server:
+        line = refused(ask(spec, f"http://127.0.0.1:{server.port}"), said, kind=kind, fatal=is_fatal)
+    assert "Error code" not in line
+
+
+def test_basic_authentication_names_the_address() -> None:
+    """A gateway that asks for a user is told apart from an API that refuses the key."""
+    wanted = answer("401 Unauthorized", "", 'WWW-Authenticate: Basic realm="x"', kind="text/html")
+    with answering(wanted) as server:
+        url = f"http://127.0.0.1:{server.port}"
+        refused(ask("openai:m", url), "asks for a user", "USER:PASSWORD@ before the host", kind="key")
+
+
+NGINX_TLS = " ssl; ssl_certificate server.pem; ssl_certificate_key server.pem;"
+
+
+@NGINX.needed
+@pytest.mark.parametrize(
+    ("directives", "scheme", "said", "kind"),
+    [
+        (
+            "; location / { deny all; }",
+            "http",
+            "a firewall or proxy in front of it, refuses the request",
+            "forbidden",
+        ),
+        ("; client_max_body_size 10;", "http", "(status 413", "status 413"),
+        ("; auth_basic x; auth_basic_user_file none;", "http", "asks for a user (status 401)", "key"),
+        (
+            NGINX_TLS,
+            "http",
+            "answers only with TLS; write https://",
+            "url",
+        ),
+        (
+            f"{NGINX_TLS} ssl_client_certificate ca.pem; ssl_verify_client on;",
+            "https",
+            "asks for a client certificate",
+            "forbidden",
+        ),
+    ],
+    ids=["denied", "too large", "user", "TLS", "client certificate"],
+)
+def test_refusals_of_nginx(
+    tmp_path: Path, authority: trustme.CA, trusted: Path, directives: str, scheme: str, said: str, kind: str
+) -> None:
+    """What nginx refuses in front of an API is one line with cause and remedy."""
+    with nginx(tmp_path, directives, authority) as port:
+        refused(ask("openai:m", f"{scheme}://127.0.0.1:{port}"), said, kind=kind, fatal=kind != "status 413")
+
+
+def test_page_of_a_wrong_address_names_its_status_and_title() -> None:
+    """A page that is no refusal still says that the address is wrong."""
+    with answering(page("404 Not Found")) as server:
+        got = error(ask("openai:m", f"http://127.0.0.1:{server.port}"))
+    assert "returned HTML instead of JSON (status 404: Not Found); check the base URL" in str(got)
+    assert got.kind == "url"
+
+
+# Redirects
+
+
+@contextmanager
+def redirecting(to: str, status: str = "307 Temporary Redirect") -> Iterator[tuple[RawServer, str]]:
+    """Run a server that redirects all requests but those to ``/new``; yield it with its address."""
+
+    def moved(head: str) -> bytes:
+        return OK if " /new" in head.split("\r\n")[0] else answer(status, "", f"Location: {to}")
+
+    with answering(moved) as server:
+        yield server, f"http://127.0.0.1:{server.port}"
+
+
+@each_sdk
+@pytest.mark.parametrize(
+    "status", ["301 Moved", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"]
+)
+def test_redirect_to_another_host_gets_nothing(spec: str, status: str) -> None:
+    """The server that a redirect names gets neither the key nor any header nor the prompt; the line names it."""
+    with answering(OK) as other:
+        path = {"anthropic:m": "/v1/messages", "completions:m": "/v1/completions"}.get(
+            spec, "/v1/chat/completions"
+        )
+        address = f"http://localhost:{other.port}{path}"
+        with redirecting(f"{address}?key={KEY}", status) as (_, url):
+            result = ask(spec, url, **{"X-Own": "own-secret-value"})
+    base = f"--llm-base-url http://localhost:{other.port}"
+    refused(result, f"redirected to {address} (status {status[:3]})", base, kind="url")
+    assert other.heads == []
+
+
+@each_sdk
+@pytest.mark.parametrize(
+    ("to", "status", "said"),
+    [
+        (
+            "https://127.0.0.1:1/v1/chat/completions",
+            "308 Permanent Redirect",
+            "redirected to https://127.0.0.1:1/v1/",
+        ),
+        ("/login?state=x", "302 Found", "this may be a login page"),
+        (
+            "https://login.example/authorize?state=x",
+            "303 See Other",
+            "redirected to https://login.example/authorize (",
+        ),
+        ("http://[bad", "307 Temporary Redirect", "redirected to an address that cannot be read"),
+    ],
+    ids=["https", "login page", "login page of another host", "unreadable"],
+)
+def test_redirect_that_is_not_followed_is_one_line(spec: str, to: str, status: str, said: str) -> None:
+    """A redirect to https, to a login page, or nowhere, names its target without the query."""
+    with redirecting(to, status) as (_, url):
+        line = refused(ask(spec, url), said, kind="url")
+    assert "state=" not in line
+
+
+@each_sdk
+def test_redirect_within_the_server_is_followed(spec: str) -> None:
+    """A redirect that keeps host, port and method leads to the answer, with the user's headers."""
+    with redirecting("/new") as (server, url):
+        assert reply(ask(spec, url, **{"X-Own": "own"})).text == "hello"
+    assert "x-own: own" in server.heads[-1].lower()
+
+
+def test_list_of_models_is_not_asked_for_at_another_host() -> None:
+    """``GET /models`` follows a redirect within the server only."""
+    listed = answer("200 OK", '{"data": [{"id": "m"}]}')
+    with answering(listed) as other:
+        with redirecting(f"http://localhost:{other.port}/v1/models", "302 Found") as (_, url):
+            assert model_list(f"{url}/v1", KEY, {"X-Own": "own"}) == ""
+        assert other.heads == []
+        with answering(
+            lambda head: listed if " /new" in head else answer("301 Moved", "", "Location: /new")
+        ) as here:
+            assert model_list(f"http://127.0.0.1:{here.port}/v1", KEY) != ""
+
+
+# Certificates and TLS
+
+
+@each_chat_sdk
+@pytest.mark.parametrize(
+    ("content", "said"), [(None, "is not a file"), ("hello", "has no certificate in the PEM format")]
+)
+def test_certificate_file_that_cannot_be_used(
+    spec: str, content: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong ``SSL_CERT_FILE`` is named with its value."""
+    file = tmp_path / "authority.pem"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    refused(ask(spec, "https://127.0.0.1:1"), f"SSL_CERT_FILE: {file} {said}", kind="request")
+
+
+@each_chat_sdk
+def test_unknown_authority_and_wrong_host_name_are_told_apart(
+    spec: str, authority: trustme.CA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unknown authority asks for its certificate; a wrong host name for another address."""
+    with answering(OK, server_tls(authority, "example.org")) as server:
+        url = f"https://127.0.0.1:{server.port}"
+        refused(ask(spec, url), "unknown authority", "set SSL_CERT_FILE to a PEM file", kind="connection")
+        trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "other.pem"))
+        refused(ask(spec, url), "unknown authority", f"to SSL_CERT_FILE={tmp_path}", kind="connection")
+        authority.cert_pem.write_to_path(str(tmp_path / "right.pem"))
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "right.pem"))
+        refused(ask(spec, url), "certificate is not for 127.0.0.1", kind="connection")
+
+
+def test_expired_certificate_is_named(trusted: Path, authority: trustme.CA) -> None:
+    """A certificate that has expired says so."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    past = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    authority.issue_cert("127.0.0.1", not_before=past, not_after=past + datetime.timedelta(1)).configure_cert(
+        context
+    )
+    with answering(OK, context) as server:
+        refused(ask("openai:m", f"https://127.0.0.1:{server.port}"), "has expired", kind="connection")
+
+
+@each_chat_sdk
+def test_https_to_a_server_of_http(spec: str) -> None:
+    """A server without TLS is named as such, in place of OpenSSL's words."""
+    with answering(answer("400 Bad Request")) as server:
+        line = refused(
+            ask(spec, f"https://127.0.0.1:{server.port}"),
+            "does not use TLS; write http://",
+            kind="connection",
+        )
+    assert "SSL:" not in line
+
+
+@each_chat_sdk
+def test_client_certificate_that_the_handshake_asks_for(
+    spec: str, trusted: Path, authority: trustme.CA
+) -> None:
+    """A server that ends the TLS handshake without a client certificate is no raw error of OpenSSL."""
+    with answering(OK, server_tls(authority, wants_certificate=True)) as server:
+        got = error(ask(spec, f"https://127.0.0.1:{server.port}"))
+    # The server may close the connection before its alert is read.
+    assert "asks for a client certificate" in str(got) or "closed the connection" in str(got)
+
+
+def test_alert_for_a_client_certificate() -> None:
+    """OpenSSL's alert of TLS 1.3 is the cause of a fatal error."""
+    alert = ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED] tlsv13 alert certificate required")
+    alert.reason = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+    got = errors.from_exception(alert, url="https://h/v1", model="m")
+    assert (got.kind, got.fatal) == ("connection", True)
+    assert "asks for a client certificate" in str(got)
+
+
+# Servers that are not there
+
+
+@each_chat_sdk
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_local_server_that_is_not_running(spec: str, host: str) -> None:
+    """A refused connection says that the server is not running, and stays transient: it may start."""
+    url = f"http://{host}:{free_port()}"
+    got = error(ask(spec, url))
+    assert (got.kind, got.transient, got.fatal) == ("connection", True, False)
+    assert str(got).startswith(f"cannot reach {url}")
+    assert "is not running at this port (connection refused); start it" in str(got)
+    assert "Errno" not in str(got)
+
+
+def test_unknown_host_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that cannot be resolved is named, and transient."""
+    got = error(ask("openai:m", "http://no-such-host.invalid"))
+    assert (got.kind, got.transient) == ("connection", True)
+    assert "no-such-host.invalid, is not known" in str(got)
+
+
+# Proxies
+
+
+@proxy_user
+@each_chat_sdk
+@pytest.mark.parametrize("variable", ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])
+def test_proxy_of_the_environment_connects(
+    spec: str, variable: str, trusted: Path, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls over TLS go through the proxy of each variable, with its user, except to hosts in ``NO_PROXY``."""
+    with (
+        answering(OK, server_tls(authority, "api.invalid")) as server,
+        connecting_proxy(server.port, user="user:pass word") as proxy,
+    ):
+        monkeypatch.setenv(variable, f"http://user:pass%20word@127.0.0.1:{proxy.port}")
+        assert reply(ask(spec, "https://api.invalid")).text == "hello"
+        assert proxy.heads[0].startswith("CONNECT api.invalid:443 ")
+        assert KEY not in "".join(proxy.heads)
+        monkeypatch.setenv("NO_PROXY", "example.org,api.invalid")
+        assert "is not known" in str(error(ask(spec, "https://api.invalid")))
+
+
+@proxy_user
+@each_chat_sdk
+@pytest.mark.parametrize(
+    ("user", "status", "kind", "said"),
+    [
+        (
+            "other:pw",
+            "",
+            "key",
+            "asks for a user (status 407); put USER:PASSWORD@ before the host in its address",
+        ),
+        (
+            "",
+            "403 Forbidden",
+            "forbidden",
+            "refuses connections to api.invalid (status 403); allow it there, or add",
+        ),
+    ],
+)
+def test_refusals_of_a_proxy_name_it(
+    spec: str, user: str, status: str, kind: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A proxy that refuses is named with its variable, and without its password."""
+    with connecting_proxy(1, user=user, refused=status) as proxy:
+        monkeypatch.setenv("https_proxy", f"http://me:proxy-password@127.0.0.1:{proxy.port}")
+        line = refused(ask(spec, "https://api.invalid"), said, kind=kind)
+    assert f"the proxy http://127.0.0.1:{proxy.port} (https_proxy)" in line
+    assert "proxy-password" not in line
+
+
+@each_chat_sdk
+@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-proxy.invalid"])
+def test_proxy_that_is_not_there(spec: str, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that does not run, or is unknown, is not taken for the server."""
+    monkeypatch.setenv("https_proxy", f"http://{host}:{free_port()}")
+    got = error(ask(spec, "https://api.invalid"))
+    assert (got.kind, got.transient) == ("connection", True)
+    assert f"the proxy http://{host}:" in str(got)
+
+
+def test_proxy_without_a_connection_is_transient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy whose connection failed may have one for the next call."""
+    with connecting_proxy(1, refused="502 Bad Gateway") as proxy:
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
+        got = error(ask("openai:m", "https://api.invalid"))
+    assert (got.kind, got.transient) == ("connection", True)
+    assert "has no connection to api.invalid (status 502)" in str(got)
+
+
+@each_chat_sdk
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("::::", "https_proxy: "),
+        ("gopher://127.0.0.1:1", "https_proxy: "),
+        ("socks5://127.0.0.1:{port}", "a SOCKS proxy"),
+    ],
+)
+def test_proxy_address_that_cannot_be_used(
+    spec: str, address: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address of a proxy that is not understood names the variable."""
+    with answering(answer("400 Bad Request")) as server:
+        monkeypatch.setenv("https_proxy", address.format(port=server.port))
+        got = error(ask(spec, "https://api.invalid"))
+    assert got.fatal
+    assert said in str(got)
+
+
+def test_own_error_of_a_client_is_cleaned() -> None:
+    """A redirect whose address repeats the key does not show it."""
+    own = BackendError(f"redirected to https://h/{KEY}", kind="url", fatal=True)
+    wrapped = RuntimeError("Connection error.")
+    wrapped.__cause__ = own
+    got = errors.from_exception(wrapped, url="https://h", model="m", hidden=(KEY,))
+    assert str(got) == "redirected to https://h/[key]"
+    assert (got.kind, got.fatal) == ("url", True)

@@ -1,0 +1,82 @@
+"""A gateway that answers with another model than the one that was asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_llmprops.core.run_metadata import ModelMetadata
+from pytest_llmprops.runs.parts import merged_models
+from tests.support.runs import Finished, Runner
+from tests.support.servers import JsonHandler, serving
+
+ITEMS = 6
+
+
+class Fallback(JsonHandler):
+    """LiteLLM's proxy with ``fallbacks``: the answer names the deployment that was called
+    (https://docs.litellm.ai/docs/proxy/reliability)."""
+
+    def do_POST(self) -> None:
+        """Answer a sum; even ones by the model that was asked for, if it has ``part`` in its name."""
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        number = int(body["messages"][-1]["content"].split()[0])
+        is_own = "part" in body["model"] and number % 2 == 0
+        served = body["model"] if is_own else "gpt-3.5-turbo"
+        message = {"role": "assistant", "content": str(number + 1)}
+        self.send_json({"model": served, "choices": [{"message": message, "finish_reason": "stop"}]})
+
+    def do_GET(self) -> None:
+        """Have no list of models."""
+        self.send_json({}, 404)
+
+
+@pytest.fixture
+def gateway(run: Runner) -> Iterator[str]:
+    """Return the address of the gateway."""
+    run.sums(ITEMS)
+    with serving(Fallback) as url:
+        yield url
+
+
+def said(done: Finished) -> str:
+    """Return the output as one line."""
+    return " ".join(done.output.split())
+
+
+def test_fallback_model_is_said_with_its_replies(run: Runner, gateway: str, workers: str) -> None:
+    """The summary and the record say which model gave how many replies, also if they are stored ones."""
+    options = ("--model", "openai:gpt-4o", "--llm-base-url", gateway, "-n", workers)
+    line = f"gpt-4o was served as gpt-3.5-turbo ({ITEMS} of {ITEMS} replies)"
+    for _ in range(2):
+        done = run(*options)
+        assert f"note: {line}" in said(done)
+        assert line in done.run["notes"]
+        [model] = done.run["models"].values()
+        assert (model["served_as"], model["served_counts"]) == (["gpt-3.5-turbo"], {"gpt-3.5-turbo": ITEMS})
+    assert done.run["calls"]["sent"] == 0
+
+
+def test_replies_of_the_model_itself_are_not_counted_as_fallback(run: Runner, gateway: str) -> None:
+    """A fallback for some of the calls has their number."""
+    done = run("--model", "openai:part", "--llm-base-url", gateway)
+    assert f"part was served as gpt-3.5-turbo (3 of {ITEMS} replies)" in said(done)
+
+
+def test_decision_of_a_gate_names_the_fallback(run: Runner, gateway: str) -> None:
+    """A model that passes on the replies of another one is named beside the decision."""
+    gate = run.write("gate.toml", "[[rule]]\nmin_accuracy = 0.1\nmin_items = 5\n")
+    done = run("--model", "openai:gpt-4o", "--llm-base-url", gateway, "--llm-gate", str(gate))
+    assert done.run["gate"]["decision"] == "pass"
+    line = f"run {done.run['run_id']}: gpt-4o was served as gpt-3.5-turbo ({ITEMS} of {ITEMS} replies)"
+    assert line in done.run["gate"]["notes"]
+
+
+def test_parts_of_a_run_add_their_replies() -> None:
+    """The replies of a resumed run, or of shards, are counted together."""
+    first, second = (
+        {"m": ModelMetadata("m", served_counts=counts)} for counts in ({"a": 1, "b": 2}, {"b": 3})
+    )
+    assert merged_models(first, second)["m"].served_counts == {"a": 1, "b": 5}
