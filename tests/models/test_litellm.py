@@ -131,7 +131,11 @@ def test_error_begins_with_its_cause(respond: Callable[[Call], Answer]) -> None:
 def test_id_of_a_call_is_kept() -> None:
     """litellm passes the provider's headers on."""
     for header in ("x-request-id", "x-litellm-call-id"):
-        with serving(lambda call, name=header: (200, {name: "req_1"}, completion(call)[2])) as url:
+
+        def respond(call: Call, name: str = header) -> Answer:
+            return 200, {name: "req_1"}, completion(call)[2]
+
+        with serving(respond) as url:
             assert reply(asked(litellm_model("openai/m", f"{url}/v1"), ASKED)[0]).request_id == "req_1"
 
 
