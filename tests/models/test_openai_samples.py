@@ -123,7 +123,7 @@ def test_other_failures_concern_the_whole_set(asked: Asked, stub: RunningStub) -
     """A rate-limited set is retried as a set; an unknown model stops the run after one call."""
     results, broker = asked("limited-ms", range(3))
     assert (texts(results), stub.stats()["requests"]) == (["0", "1", "2"], 2)
-        assert (broker.counters.retries, broker.counters.refused) == (0, 1)
+    assert (broker.counters.retries, broker.counters.refused) == (0, 1)
     stub.reset()
     results, broker = asked("missing", range(3))
     assert [type(r) for r in results] == [RunStopped] * 3
