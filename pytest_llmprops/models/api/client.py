@@ -297,24 +297,6 @@ def unknown_reasons(answer: Mapping[str, Any]) -> set[str]:
     return {errors.clean(r) for r in reasons if isinstance(r, str) and r and r.lower() not in _FINISH}
 
 
-def without_keys(reply: Reply, keys: Sequence[str]) -> Reply:
-    """Return a reply in which ``[key]`` replaces these keys, before any file has it.
-
-    The log probabilities of a text with a key are left out, because their tokens are parts of it.
-    """
-
-    def shown(text: str) -> str:
-        for key in keys:
-            text = text.replace(key, "[key]")
-        return text
-
-    text, reasoning, served = map(shown, (reply.text, reply.reasoning, reply.served_model))
-    if (text, reasoning, served) == (reply.text, reply.reasoning, reply.served_model):
-        return reply
-    logprobs = reply.logprobs if text == reply.text else None
-    return replace(reply, text=text, reasoning=reasoning, served_model=served, logprobs=logprobs)
-
-
 def _reply(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Reply:
     """Return the text, thoughts, finish reason and log probabilities of one choice."""
     text, finish = (
@@ -491,7 +473,6 @@ class ApiCalls:
     :param url: the base URL for messages.
     :param timeout: seconds for a whole call, from the request to the last byte of the answer.
     :param hidden: texts that no message may show.
-    :param echoes: keys that no reply may show, if a server repeats them.
     :param price: None if the price is unknown.
     :param most_samples: maximum replies per call; set to 1 when the API turns out to return only one.
     """
@@ -502,7 +483,6 @@ class ApiCalls:
     timeout: float
     price: Price | None = None
     hidden: tuple[str, ...] = ()
-    echoes: tuple[str, ...] = ()
     most_samples: int = MOST_SAMPLES
     #: function from the model's name, a request and a number of replies to the body of the call
     body: Callable[[str, Any, int], dict[str, Any]] = chat_body
@@ -600,15 +580,12 @@ class ApiCalls:
     def read(
         self, answer: Mapping[str, Any], count: int, price: Price | None, seconds: float
     ) -> list[Reply] | BackendError:
-        """Return the replies in an answer, without the keys that a server repeats (see :func:`chat_replies`)."""
+        """Return the replies in an answer (see :func:`chat_replies`)."""
         for reason in unknown_reasons(answer):
             note = f"the finish_reason '{reason}' is unknown; replies with it are taken as complete"
             if note not in self.notes:
                 self.notes.append(note)
-        replies = chat_replies(answer, count, price, seconds, self.url, self.name)
-        if isinstance(replies, BackendError):
-            return replies
-        return [without_keys(reply, self.echoes) for reply in replies]
+        return chat_replies(answer, count, price, seconds, self.url, self.name)
 
     async def _in_time(
         self, call: Awaitable[Mapping[str, Any] | BackendError]
@@ -689,12 +666,9 @@ class ApiModel:
             return [await self._calls.reply(requests[0], self._post)]
         return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
 
-    def _prepare(self, hidden: Sequence[str], keys: Sequence[str] = ()) -> None:
-        """Set the price, and what no message and no reply may show; ``keys`` may be in messages."""
-        self._calls.hidden, self._calls.echoes = (
-            errors.secrets(*hidden),
-            errors.unmistakable((*keys, *hidden)),
-        )
+    def _prepare(self, hidden: Sequence[str]) -> None:
+        """Set the price, and what no message may show."""
+        self._calls.hidden = errors.secrets(*hidden)
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
 
     def notes(self) -> Sequence[str]:

@@ -83,12 +83,6 @@ def secrets(*keys: str) -> tuple[str, ...]:
     return _longest_first(values | {key for key in keys if key})
 
 
-def unmistakable(sent: Iterable[str]) -> tuple[str, ...]:
-    """Return those of these keys that no reply has by chance: a local server may take the key ``none`` or ``test``."""
-    found = {key for key in sent if len(key) >= _SHORTEST_KEY and not (key.isalpha() or key.isdigit())}
-    return _longest_first(found)
-
-
 def _longest_first(keys: Iterable[str]) -> tuple[str, ...]:
     """Return keys in all forms in which a server may repeat them. Longest first, because one may contain another."""
     return tuple(sorted({form for key in keys for form in (key, *_encoded(key))}, key=len, reverse=True))

@@ -57,8 +57,7 @@ class LiteLLMModel(ApiSampleModel):
                 *split_query(url)[1].values(),
                 *self._options.headers.values(),
             )
-            keys = [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_ACCESS_KEY"))]
-            self._prepare(passwords, keys)
+            self._prepare(passwords)
         return None
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:
