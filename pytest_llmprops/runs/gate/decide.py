@@ -41,6 +41,7 @@ from pytest_llmprops.runs.pairs import (
 )
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.reader import Run, computed_metrics
+from pytest_llmprops.runs.recorded_command import retry_command
 
 # Items without an answer at their worst for the candidate, so that errors cannot hide failures.
 #
@@ -359,7 +360,7 @@ def _why_incomplete(facts: RunMetadata, plan: SequentialPlan | None) -> str:
     lacking = next((note for note in facts.notes if NOT_MEASURED in note), None)
     if lacking is not None:
         return f"{lacking}; correct this and measure again"
-    steps = shard_steps(facts) or f"continue it with 'llmprops retry {facts.run_id}'"
+    steps = shard_steps(facts) or f"continue it with: {retry_command(facts.run_id)}"
     return facts.stopped or f"cases have no verdict; {steps}"
 
 
