@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pytest
 
@@ -127,20 +128,24 @@ def test_code_of_a_record_is_not_run(
         (record / name).write_text("[pytest]\naddopts = -p evil\npythonpath = .\n")
     (record / "arguments").write_text("-p\nevil\n")
     command = [word.format(record=record) for word in words]
-    change_command(Finished(0, "", record), *command, "--model", run.adder, "--llm-retries=0")
-    for with_code in (True, False):
-        if not with_code:
-            for name in ("test_evil.py", "conftest.py", "evil.py", "pytest.ini"):
-                (record / name).rename(parent / f"other-{name}")
-                change_command(
-                    Finished(0, "", record),
-                    *(word.replace("evil.py", "../other-evil.py") for word in command),
-                    "--model",
-                    run.adder,
-                )
-        done = retry(run, str(record), env={"PYTHONPATH": f"{record}:{os.environ.get('PYTHONPATH', '')}"})
-        assert not mark.exists(), done.output
-        assert "Traceback" not in done.output
+    own = ("--model", run.adder, "--llm-retries=0")
+    change_command(Finished(0, "", record), *command, *own)
+    check_nothing_ran(run, record, mark)
+    # Without these files the record is one, and what it names is next to it.
+    for name in ("test_evil.py", "conftest.py", "evil.py", "pytest.ini"):
+        (record / name).rename(parent / (name if place == "outside" else f"other-{name}"))
+    change_command(
+        Finished(0, "", record), *(word.replace("evil.py", "../evil.py") for word in command), *own
+    )
+    check_nothing_ran(run, record, mark)
+
+
+def check_nothing_ran(run: Runner, record: Path, mark: Path) -> None:
+    """Resume the record with code that can be imported from around it, and check that none of it ran."""
+    path = f"{record}:{record.parent}:{os.environ.get('PYTHONPATH', '')}"
+    done = retry(run, str(record), env={"PYTHONPATH": path})
+    assert not mark.exists(), done.output
+    assert "Traceback" not in done.output
 
 
 def test_model_that_is_a_file_of_a_stranger_is_not_loaded(
