@@ -27,7 +27,14 @@ from pytest_llmprops.runs.benchmark_metadata import TasksByAnswer, facts_of, tit
 from pytest_llmprops.runs.gate import checks as gate_checks
 from pytest_llmprops.runs.gate import sequential
 from pytest_llmprops.runs.gate.data import PairingRules, RuleData, members, selection_notes
-from pytest_llmprops.runs.gate.file import Gate, Rule, misplaced_rules, on_headline_tasks, tasks_apart
+from pytest_llmprops.runs.gate.file import (
+    Gate,
+    Rule,
+    misplaced_rules,
+    on_headline_tasks,
+    tasks_apart,
+    unbounded_rules,
+)
 from pytest_llmprops.runs.gate.sequential import ABSENT_HERE, fingerprint
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes
 from pytest_llmprops.runs.pairs import (
@@ -283,6 +290,8 @@ def decide(
     if not (running or facts.complete or (ended and (decided or reasons))):
         reasons.insert(len(problems), f"this run is incomplete: {_why_incomplete(facts, plan)}")
     reasons += gate.overlaps(records) + misplaced_rules(gate, records, *runs)
+    names = dict.fromkeys(r.benchmark for r in records)
+    reasons += unbounded_rules(gate, {n: known for n in names if (known := facts_of(n, *runs)) is not None})
     reasons += [
         f"{result.name}: {check.reason}"
         for result in results
