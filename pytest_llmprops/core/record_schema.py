@@ -499,7 +499,7 @@ CALLS = Fields(
         **_all(
             (
                 "requests", "cache_hits", "sampled", "sampled_earlier", "joined", "adopted", "sent", "answered",
-                "retries", "failed", "in_flight", "prompt_tokens", "completion_tokens", "unpriced",
+                "retries", "refused", "failed", "in_flight", "prompt_tokens", "completion_tokens", "unpriced",
             ),
             _COUNT,
         ),

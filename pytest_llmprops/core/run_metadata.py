@@ -168,6 +168,7 @@ class CallCounts:
     :param sampled_earlier: those of them that a stored reply of an earlier run answered.
     :param joined: requests that shared the call of an equal request.
     :param adopted: replies from batches that another run submitted, such as one that was killed.
+    :param refused: attempts that a limit of the server refused, and that were made again.
     :param unpriced: replies whose price is unknown.
     """
 
@@ -180,6 +181,7 @@ class CallCounts:
     sent: int = 0
     answered: int = 0
     retries: int = 0
+    refused: int = 0
     failed: int = 0
     in_flight: int = 0
     prompt_tokens: int = 0

@@ -119,7 +119,9 @@ class Broker:
             model = find_backend(spec.backend).factory(spec, options)
             send = queue_of(model) if fleets is None else fleets.start(label, model)
             breaker = Breaker(is_proven=label in self.config.proven)
-            served = self._served[label] = ActiveModel(model, send, breaker, self._budget(model))
+            served = self._served[label] = ActiveModel(
+                model, send, breaker, self._budget(model), self._calls.limiter_of(model, label)
+            )
             served.is_immediate = (
                 getattr(model, "immediate", False)
                 and fleets is None
@@ -427,7 +429,7 @@ class Broker:
 
     def notes(self) -> list[str]:
         """Return notes for the summary: problems of the store, and what servers do not accept."""
-        notes = self._known.notes()
+        notes = [*self._known.notes(), *self._calls.notes()]
         if self._limit_note:
             notes.insert(0, self._limit_note)
         if self.waves is not None:
@@ -449,6 +451,7 @@ class Broker:
         return {
             "counters": dataclasses.asdict(self.counters),
             "stopped": self.stopped,
+            "waits_for": self._calls.waits_for(),
             "notes": self.notes(),
             "models": {label: _facts(served) for label, served in self._served.items()},
             "batches": None if self.waves is None else self.waves.report(),
