@@ -258,9 +258,7 @@ def test_a_call_that_is_refused_while_others_are_answered_fails() -> None:
 
 @pytest.mark.parametrize("concurrency", [1, 16, 64])
 @pytest.mark.parametrize("outage", [5.0, 20.0, 60.0])
-def test_a_server_that_refuses_connections_for_a_while_is_waited_for(
-    outage: float, concurrency: int
-) -> None:
+def test_a_server_that_refuses_connections_for_a_while_is_waited_for(outage: float, concurrency: int) -> None:
     """A restart of the server costs no verdict and no retry of a call."""
 
     async def respond(chat: Chat) -> Any:

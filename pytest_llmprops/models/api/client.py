@@ -17,6 +17,7 @@ from pytest_llmprops.core.requests import Chat, Message, Reply, Usage, is_finite
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
 from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.secrets import Secrets
 from pytest_llmprops.models.spec import ModelSpec
 
 #: what the finish reasons of the APIs mean, in lower case; documented by OpenAI, Anthropic, Google, Mistral, Cohere,
@@ -472,7 +473,7 @@ class ApiCalls:
 
     :param url: the base URL for messages.
     :param timeout: seconds for a whole call, from the request to the last byte of the answer.
-    :param hidden: texts that no message may show.
+    :param hidden: what no message may show.
     :param price: None if the price is unknown.
     :param most_samples: maximum replies per call; set to 1 when the API turns out to return only one.
     """
@@ -482,7 +483,7 @@ class ApiCalls:
     deviations: Deviations
     timeout: float
     price: Price | None = None
-    hidden: tuple[str, ...] = ()
+    hidden: Secrets | None = None
     most_samples: int = MOST_SAMPLES
     #: function from the model's name, a request and a number of replies to the body of the call
     body: Callable[[str, Any, int], dict[str, Any]] = chat_body
@@ -666,9 +667,10 @@ class ApiModel:
             return [await self._calls.reply(requests[0], self._post)]
         return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
 
-    def _prepare(self, hidden: Sequence[str]) -> None:
+    def _prepare(self) -> None:
         """Set the price, and what no message may show."""
-        self._calls.hidden = errors.secrets(*hidden)
+        addresses = (self._options.base_url, self._spec.params.get("base_url"))
+        self._calls.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
 
     def notes(self) -> Sequence[str]:
