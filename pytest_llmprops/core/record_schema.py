@@ -409,7 +409,7 @@ class _Message(Shape):
 REQUEST = Fields(
     {"key": _NAME, "request": Fields({}, {"messages": Several(_Message()), "text": _PROMPT})},
     {
-        **_all(("role", "kind", "via"), _NAME),
+        **_all(("role", "kind", "via", "request_id"), _NAME),
         # A server sends these. No limit is below that of its replies.
         **_all(("finish_reason", "served_model"), _REPLY),
         "reply": Fields(

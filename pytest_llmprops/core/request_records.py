@@ -24,7 +24,7 @@ class RequestRecord:
     :param note: why the reply is not recorded; empty if it is.
     :param cached: whether the reply came from the store.
     :param seconds: duration of the call when it was made.
-    :param via: as in :class:`~pytest_llmprops.core.requests.Reply`.
+    :param via: as in :class:`~pytest_llmprops.core.requests.Reply`. :param request_id: likewise.
     """
 
     key: str
@@ -42,6 +42,7 @@ class RequestRecord:
     seconds: float = 0.0
     via: str = ""
     reasoning: str = ""
+    request_id: str = ""
 
     @property
     def messages(self) -> list[tuple[str, str]]:
@@ -79,6 +80,7 @@ class RequestRecord:
             seconds=line.get("seconds", 0.0),
             via=line.get("via", ""),
             reasoning=reply.get("reasoning") or "",
+            request_id=line.get("request_id", ""),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -96,7 +98,7 @@ class RequestRecord:
             "cached": self.cached,
             "seconds": self.seconds,
         }
-        return line | {"via": self.via} if self.via else line
+        return line | _origin(self)
 
 
 def line_of(role: str, request: Request, reply: Reply, *, note: str = "") -> dict[str, Any]:
@@ -118,9 +120,13 @@ def line_of(role: str, request: Request, reply: Reply, *, note: str = "") -> dic
         "cached": reply.cached,
         "seconds": round(reply.seconds, 6),
     }
-    if reply.via:
-        line["via"] = reply.via
-    return line
+    return line | _origin(reply)
+
+
+def _origin(reply: Reply | RequestRecord) -> dict[str, str]:
+    """Return the fields that few replies have."""
+    fields = {"via": reply.via, "request_id": reply.request_id}
+    return {name: value for name, value in fields.items() if value}
 
 
 def chat_line(role: str, request: Chat, reply: Reply, contents: Sequence[str], *, note: str = "") -> str:
@@ -136,7 +142,7 @@ def chat_line(role: str, request: Chat, reply: Reply, contents: Sequence[str], *
     else:
         kept = f'{{"text": {string(reply.text)}}}'
     usage = reply.usage
-    via = f', "via": {string(reply.via)}' if reply.via else ""
+    origin = "".join(f', "{name}": {string(value)}' for name, value in _origin(reply).items())
     # A third of the time of the encoder.
     return (
         f'{{"key": {string(reply.key)}, "role": {string(role)}, "kind": "chat", "request": {{"messages": [{messages}],'
@@ -147,7 +153,7 @@ def chat_line(role: str, request: Chat, reply: Reply, contents: Sequence[str], *
         f' "served_model": {string(reply.served_model)}, "usage": {{"prompt_tokens": {number(usage.prompt_tokens)},'
         f' "completion_tokens": {number(usage.completion_tokens)},'
         f' "reasoning_tokens": {number(usage.reasoning_tokens)}}}, "cached": {"true" if reply.cached else "false"},'
-        f' "seconds": {number(round(reply.seconds, 6))}{via}}}'
+        f' "seconds": {number(round(reply.seconds, 6))}{origin}}}'
     )
 
 
