@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -24,10 +23,11 @@ from pytest_llmprops.core.items import sized
 from pytest_llmprops.core.protocols import resolve
 from pytest_llmprops.core.registration import Registration
 from pytest_llmprops.core.requests import Kind
-from pytest_llmprops.core.texts import terminal_line
+from pytest_llmprops.core.texts import shell_line
 from pytest_llmprops.data.files import DataFolder, data_folder
 from pytest_llmprops.engine.evaluator import Case
 from pytest_llmprops.engine.planning import plan
+from pytest_llmprops.runs.recorded_command import FROM_RECORD
 
 #: path in the new project -> file in ``project/``; .txt, because tools read a .py file as part of this package
 FILES = {
@@ -224,29 +224,41 @@ def add_run(groups: Groups) -> None:
         "retry",
         help="measure again what has no verdict in a run, and what ended in an error",
         description="Repeat the pytest command of a run with --llm-resume: only cases without a verdict and errors are"
-        " measured, and the record of the run is completed. Run it in the folder of the first command. Prints the"
-        " command. The exit status is pytest's.",
+        " measured, and the record of the run is completed. Run it in the folder of the first command. Only the"
+        " selection, the options of this package and options of the display are repeated. If the record names an"
+        " address that would get a key, or files outside of this folder, and your own settings do not, it asks first."
+        " Prints the command. The exit status is pytest's.",
         usage="llmprops retry RUN [PYTEST OPTION ...]",
         prefix_chars="\0",
         add_help=False,
     )
     retry.add_argument("words", nargs="*", action=Words, metavar="RUN", help=RUN)
-    retry.set_defaults(command=lambda options: _pytest(retry_arguments(options.words)))
+    retry.set_defaults(command=_retry)
 
 
-def retry_arguments(words: Sequence[str]) -> list[str]:
+def _retry(options: argparse.Namespace) -> int:
+    arguments, recorded = retry_arguments(options.words)
+    # Only pytest knows the ini file and the keys of a .env file.
+    os.environ[FROM_RECORD] = recorded
+    return _pytest(arguments)
+
+
+def retry_arguments(words: Sequence[str]) -> tuple[list[str], str]:
     """Return the arguments of pytest that resume the run in the first of ``words``; the others are added.
 
-    :raises UsageError: if no run is named, its record has no command, or it was merged from shards.
+    :return: the arguments, and the value of the variable ``FROM_RECORD``.
+    :raises UsageError: if no run is named, its record has no command that can be repeated here, or it was merged from
+        shards.
     """
     from pytest_llmprops.engine.store.location import without_hidden_password
     from pytest_llmprops.runs.catalog import find_run
     from pytest_llmprops.runs.parts import is_merged, merged_problem
     from pytest_llmprops.runs.reader import read_facts
+    from pytest_llmprops.runs.recorded_command import repeated_words
 
     if not words or words[0].startswith("-"):
         raise UsageError(f"retry: name the run first: llmprops retry RUN ({RUN})")
-    folder = find_run(words[0])
+    folder, own = find_run(words[0]), words[1:]
     facts = read_facts(folder)
     if is_merged(facts):
         raise UsageError(f"{folder}: {merged_problem(facts)}")
@@ -255,15 +267,23 @@ def retry_arguments(words: Sequence[str]) -> list[str]:
         raise UsageError(
             f"{folder}: has no pytest command, so it cannot be repeated; it was not recorded by pytest"
         )
-    recorded = list(map(str, command))
-    known = list(map(without_hidden_password, recorded))
-    if known != recorded and not any(word.partition("=")[0] == "--llm-store" for word in words[1:]):
-        print(
-            "note: the password of the reply store is not recorded; set PGPASSWORD or PGPASSFILE, or name the store"
-            f" again: llmprops retry {terminal_line(words[0])} --llm-store URL",
-            file=sys.stderr,
+    repeated, parts = repeated_words(folder, list(map(str, command)), own, suites_of())
+    known = list(map(without_hidden_password, repeated))
+    if known != repeated:
+        _note(
+            "the password of the reply store is not recorded; set PGPASSWORD or PGPASSFILE, or name the store"
+            f" again: {shell_line('llmprops', 'retry', words[0])} --llm-store URL"
         )
-    return [*known, "--llm-resume", "--llm-run", str(folder), *words[1:]]
+    if parts.left_out:
+        _note(
+            f"not repeated: {shell_line(*parts.left_out)}; options that load code or write files are not taken from a"
+            " record; add after the run those that you need"
+        )
+    return [*known, "--llm-resume", f"--llm-run={folder}", *own], parts.from_record(folder)
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -275,7 +295,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _pytest(arguments: Sequence[str]) -> int:
     command = [sys.executable, "-m", "pytest", *arguments]
-    print(shlex.join(command), flush=True)
+    print(shell_line(*command), flush=True)
     if os.name == "posix":
         # pytest takes the place of this process, so that signals reach it.
         os.execv(sys.executable, command)  # noqa: S606

@@ -262,6 +262,9 @@ class Benchmark:
     #: The direction of every metric that :meth:`metrics` may return, by name. With it, a gate is checked before the
     #: first call; otherwise after the last.
     metric_directions: ClassVar[Mapping[str, str]] = {}
+    #: Metrics that leave replies out, each with the metric of the share that is left: a model could raise the first by
+    #: lowering the second. A gate that limits the first must limit the second, too.
+    bounded_metrics: ClassVar[Mapping[str, str]] = {}
     #: Whether a verdict is one decision that is right or wrong. Then a run with repeats has the metrics ``pass@k`` and
     #: ``majority``, except for the tasks of ``accuracy_targets``.
     one_decision: ClassVar[bool] = True

@@ -79,7 +79,7 @@ def _attribute_problem(benchmark: type[Benchmark]) -> str:
         values = getattr(benchmark, name)
         if not _is_table(values) or not all(is_number(v) and 0 <= v <= 1 for v in values.values()):
             return f'{name} is {shown(values)}; use a dict from tasks to numbers from 0 to 1, such as {{"": 0.5}}'
-    for name in ("task_about", "metric_directions", "unranked"):
+    for name in ("task_about", "metric_directions", "bounded_metrics", "unranked"):
         values = getattr(benchmark, name)
         if not _is_table(values) or not all(isinstance(v, str) for v in values.values()):
             return f"{name} is {shown(values)}; use a dict from strings to strings"

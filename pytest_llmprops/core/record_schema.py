@@ -515,7 +515,7 @@ BENCHMARK = Fields(
     {
         **_all(("title", "noun", "verb", "printed_task"), OrNull(_NAME)),
         "about": OrNull(_TEXT),
-        **_all(("task_about", "metric_directions"), OrNull(Table(_TEXT))),
+        **_all(("task_about", "metric_directions", "bounded_metrics"), OrNull(Table(_TEXT))),
         **_all(("controls", "side_tasks", "presentation", "tasks_by_answer", "data"), OrNull(_NAMES)),
         **_all(("chance", "accuracy_targets"), OrNull(Table(_NUMBER))),
         "unranked": OrNull(Table(_NAME)),

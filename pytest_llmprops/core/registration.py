@@ -55,6 +55,7 @@ class BenchmarkMetadata:
     weighting: str = "item"
     presentation: tuple[str, ...] = ()
     metric_directions: Mapping[str, str] = field(default_factory=dict)
+    bounded_metrics: Mapping[str, str] = field(default_factory=dict)
     tasks_by_answer: tuple[str, ...] = ()
     data: tuple[str, ...] = ()
 
@@ -76,6 +77,7 @@ class BenchmarkMetadata:
             weighting=benchmark.weighting,
             presentation=tuple(sorted(benchmark.presentation)),
             metric_directions=dict(benchmark.metric_directions),
+            bounded_metrics=dict(benchmark.bounded_metrics),
             tasks_by_answer=tuple(sorted(benchmark.tasks_by_answer)),
             data=tuple(data),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import shlex
 import unicodedata
 from collections.abc import Iterable
 
@@ -143,6 +144,11 @@ def visible(text: str) -> str:
 def terminal_line(text: str) -> str:
     """Replace every control character by a visible symbol, including tabs and line feeds."""
     return visible(text).replace("\t", "␉").replace("\n", "␊")
+
+
+def shell_line(*words: str) -> str:
+    """Return a command to copy into a POSIX shell; control characters are replaced as in :func:`terminal_line`."""
+    return terminal_line(shlex.join(words))
 
 
 def _spelled(match: re.Match[str]) -> str:

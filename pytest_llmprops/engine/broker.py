@@ -33,6 +33,7 @@ from pytest_llmprops.engine.store.reply_cache import CLOSE_SECONDS, ReplyCache
 from pytest_llmprops.engine.thinking import ThinkingBudget
 from pytest_llmprops.models.base import Model, SampleModel
 from pytest_llmprops.models.registry import find_backend, import_registrations
+from pytest_llmprops.models.secrets import Secrets
 
 if TYPE_CHECKING:  # imported only with --llm-engine batch or ray
     from pytest_llmprops.engine.batch.activity import WaitingClient
@@ -58,6 +59,8 @@ class Broker:
             config = dataclasses.replace(config, concurrency=affordable_calls)
         self.config = config
         self.counters = Counters(**config.earlier.get("counters", {}))
+        addresses = (config.base_url, *(spec.params.get("base_url") for spec in config.models.values()))
+        self._secrets = Secrets.of_run(config.headers, filter(None, addresses))
         #: called before each call to a model, when the store does not have a reply
         self.on_call: Callable[[], None] = lambda: None
         self._started, self._started_monotonic = time.time(), time.monotonic()
@@ -75,13 +78,19 @@ class Broker:
             on_stop(reason)
 
         self._calls = Calls(
-            config, self.counters, lambda: self.on_call(), stopped, self._known.settled, self._known.lapses
+            config,
+            self.counters,
+            lambda: self.on_call(),
+            stopped,
+            self._known.settled,
+            self._known.lapses,
+            self._secrets,
         )
         if config.engine == "batch" and config.cache != "only":
             from pytest_llmprops.engine.batch.waves import Waves
 
             find = partial(self._known.find, claims=False)
-            self.waves = Waves(config, self._calls, self._keep, self._known.stored, find)
+            self.waves = Waves(config, self._calls, self._keep_batched, self._known.stored, find)
         #: the models that a Ray cluster serves, with ``--llm-engine ray``
         self._fleets: Fleets | None = None
         if config.replicas and config.cache != "only":
@@ -261,6 +270,7 @@ class Broker:
         try:
             reply = await computed.reply(key, request)
         except BackendError as error:
+            self._secrets.error(error)
             # A request that the model cannot process (a text that is too long) is not a failure of the model.
             about_text = error.kind == "request" and not error.fatal
             # There is only one attempt. The breaker counts attempts before the first success and final failures after
@@ -328,7 +338,10 @@ class Broker:
         self, label: str, served: ActiveModel, key: str, request: Request, first: BackendError | None = None
     ) -> Reply:
         if self.waves is not None and isinstance(request, Chat) and self.waves.takes(served.model, request):
-            return await self.waves.reply(label, served, key, request)
+            try:
+                return await self.waves.reply(label, served, key, request)
+            except BackendError as error:
+                raise self._secrets.error(error) from None
         together = served.together
         try:
             if together is not None and isinstance(request, Chat) and together.takes(request):
@@ -351,6 +364,10 @@ class Broker:
         reply = self._counted(label, served, key, reply)
         await self._known.keep(label, reply)
         return reply
+
+    async def _keep_batched(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
+        """Store and count a reply from a batch, which no call has cleaned."""
+        return await self._keep(label, served, key, self._secrets.reply(reply))
 
     def _counted(self, label: str, served: ActiveModel, key: str, reply: Reply) -> Reply:
         """Count a new reply, and return it with its key."""
@@ -432,7 +449,8 @@ class Broker:
             notes += self._fleets.notes()
         for label, served in self._served.items():
             notes += (f"{label}: {note}" for note in getattr(served.model, "notes", list)())
-        return list(dict.fromkeys([*self.config.earlier.get("notes", ()), *notes]))
+        notes = [*self.config.earlier.get("notes", ()), *map(self._secrets.message, notes)]
+        return list(dict.fromkeys(notes))
 
     async def settled(self) -> None:
         """Wait until the replies so far are stored or set aside, but not for long."""

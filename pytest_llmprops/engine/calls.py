@@ -24,6 +24,7 @@ from pytest_llmprops.engine.limiter import LIMITED, Limiter, Turn
 from pytest_llmprops.engine.queues import EqualRequests, SampleCalls, Send, send_set
 from pytest_llmprops.engine.thinking import ThinkingBudget
 from pytest_llmprops.models.base import Model, SampleModel
+from pytest_llmprops.models.secrets import Secrets
 
 if TYPE_CHECKING:
     from tenacity import AsyncRetrying
@@ -235,6 +236,7 @@ class Calls:
     :param stored: waits until the replies so far are stored. A call over the network waits for it in its slot, so that
         a run that is killed has at most as many calls without a stored reply as it has slots.
     :param lapses: returns how often the claims of this process have ended.
+    :param secrets: what no reply and no error of a call may show.
     :param on_stop: called once, with the reason, when the run is stopped.
     """
 
@@ -246,11 +248,13 @@ class Calls:
         on_stop: Callable[[str], None],
         stored: Callable[[], Awaitable[None]],
         lapses: Callable[[], int],
+        secrets: Secrets,
     ) -> None:
         self.stopped: str | None = None
         self._config, self._counters = config, counters
         self._on_call, self._on_stop = on_call, on_stop
         self._stored, self._lapses = stored, lapses
+        self._secrets = secrets
         self._slots = asyncio.Semaphore(config.concurrency)
         self._over = asyncio.Event()
         #: by the identity of the model
@@ -259,7 +263,7 @@ class Calls:
     def stop(self, reason: str) -> RunStopped:
         """Stop the run: all open and later calls fail with the reason of the returned exception."""
         if self.stopped is None:
-            self.stopped = " ".join(reason.split())
+            self.stopped = " ".join(self._secrets.message(reason).split())
             self._over.set()
             for limiter in self._limiters.values():
                 limiter.end(self.stopped)
@@ -472,9 +476,14 @@ class Calls:
         start = time.monotonic()
         try:
             if len(requests) > 1:
-                return await send_set(cast("SampleModel", served.model), cast("Sequence[Chat]", requests))
-            result = await served.send(requests[0])
-            return [result] if isinstance(result, Reply) else result
+                results = await send_set(cast("SampleModel", served.model), cast("Sequence[Chat]", requests))
+            else:
+                result = await served.send(requests[0])
+                results = [result] if isinstance(result, Reply) else result
+            # Below every backend, and before the store, the log, the record and the terminal.
+            if isinstance(results, BackendError):
+                return self._secrets.error(results)
+            return [self._secrets.reply(reply) for reply in results]
         finally:
             counters.in_flight -= 1
             counters.seconds += time.monotonic() - start

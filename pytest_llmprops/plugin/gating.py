@@ -37,7 +37,13 @@ from pytest_llmprops.plugin.options import RunOptions, project_folder
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.catalog import find_run
 from pytest_llmprops.runs.gate.decide import decide, impossible_rules, rule_open, settled
-from pytest_llmprops.runs.gate.file import NEEDS_BASELINE, misplaced_rules, on_headline_tasks, read_gate
+from pytest_llmprops.runs.gate.file import (
+    NEEDS_BASELINE,
+    misplaced_rules,
+    on_headline_tasks,
+    read_gate,
+    unbounded_rules,
+)
 from pytest_llmprops.runs.gate.sequential import blocks, plan_of
 from pytest_llmprops.runs.pairs import differences, unfit_baseline, unlike_items
 from pytest_llmprops.runs.reader import Run, read_facts, read_run
@@ -161,6 +167,8 @@ class Gating:
         self._check_sequential(cases)
         self._check_comparable(selected, cases)
         self.gate.check_metrics({name: self._directions(s.benchmark) for name, s in cases.selections.items()})
+        for problem in unbounded_rules(self.gate, known.benchmarks):
+            raise UsageError(f"{self.gate.file}: {problem}")
         self._check_possible(selected, cases)
 
     def _check_possible(self, selected: Sequence[Case], cases: Cases) -> None:

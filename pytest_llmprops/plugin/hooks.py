@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -29,6 +30,7 @@ from pytest_llmprops.plugin.session import (
     prepare_process,
     resumed,
 )
+from pytest_llmprops.runs.recorded_command import FROM_RECORD
 
 #: the suites of this package
 _SUITES = Path(importlib.import_module("pytest_llmprops.suites").__path__[0]).resolve()
@@ -194,6 +196,10 @@ def start(config: pytest.Config) -> LLMSession:
         except LLMPropsError as error:
             raise pytest.UsageError(str(error)) from None
     settings = resolve_options(config)
+    if FROM_RECORD in os.environ:
+        from pytest_llmprops.plugin.recorded_settings import confirm_recorded
+
+        confirm_recorded(config, settings)
     if settings.engine == "batch" and worker_input is None:
         settings = resumed(config, settings)
     try:

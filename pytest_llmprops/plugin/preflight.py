@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -18,7 +16,7 @@ from pytest_llmprops.plugin.cases import HELPER
 from pytest_llmprops.plugin.controller import Controller
 from pytest_llmprops.plugin.estimate import price_note, prices_of
 from pytest_llmprops.plugin.options import project_folder, shown_only
-from pytest_llmprops.plugin.terminal import under_ci
+from pytest_llmprops.plugin.terminal import answer_of
 from pytest_llmprops.runs.record import check_run_folder
 
 if TYPE_CHECKING:
@@ -170,36 +168,14 @@ class Preflight:
         is_long = settings.max_calls is None and limits.calls is not None and calls > limits.calls
         if settings.yes or not (is_costly or is_long):
             return
-        with self._standard_input() as standard_input:
-            if standard_input is not None and standard_input.isatty() and not under_ci():
-                try:
-                    answer = input("llmprops: continue? [y/N] ")
-                except KeyboardInterrupt:
-                    answer = ""
-                except EOFError:
-                    answer = None
-                if answer is not None:
-                    if answer.strip().lower() not in ("y", "yes"):
-                        self._end("not confirmed; nothing was sent, and no run was recorded")
-                    return
+        answer = answer_of(self._config, "llmprops: continue? [y/N] ")
+        if answer is not None:
+            if answer.strip().lower() not in ("y", "yes"):
+                self._end("not confirmed; nothing was sent, and no run was recorded")
+            return
         raise pytest.UsageError(
             f"this run needs a confirmation: {needed}, above llm_confirm = {limits}; confirm with --llm-yes, or {_LESS}"
         )
-
-    @contextmanager
-    def _standard_input(self) -> Iterator[Any]:
-        """Yield standard input, which pytest replaces while it captures output."""
-        capture = self._config.pluginmanager.get_plugin("capturemanager")
-        if capture is None:
-            yield sys.stdin
-            return
-        capture.suspend_global_capture(in_=True)
-        try:
-            yield sys.stdin
-        finally:
-            capture.resume_global_capture()
-            # Outside of tests, pytest captures input only.
-            capture.suspend_global_capture()
 
     # ---- the first call
 

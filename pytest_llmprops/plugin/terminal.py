@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Set
@@ -145,6 +146,35 @@ class Progress:
 def under_ci() -> bool:
     """Return True if the process runs in a CI system."""
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+def answer_of(config: pytest.Config, question: str) -> str | None:
+    """Return the user's answer to a question; empty after Ctrl-C, None if nobody can be asked."""
+    with _standard_input(config) as standard_input:
+        if standard_input is None or not standard_input.isatty() or under_ci():
+            return None
+        try:
+            return input(question)
+        except KeyboardInterrupt:
+            return ""
+        except EOFError:
+            return None
+
+
+@contextmanager
+def _standard_input(config: pytest.Config) -> Iterator[Any]:
+    """Yield standard input, which pytest replaces while it captures output."""
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if capture is None:
+        yield sys.stdin
+        return
+    capture.suspend_global_capture(in_=True)
+    try:
+        yield sys.stdin
+    finally:
+        capture.resume_global_capture()
+        # Outside of tests, pytest captures input only.
+        capture.suspend_global_capture()
 
 
 _LETTERS = {"correct": ".", "refused": "r", "unparsed": "u"}

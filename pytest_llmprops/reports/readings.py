@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_llmprops.core.numbers import MISSING, count, counted, interval, percent
 from pytest_llmprops.core.records import VerdictKey, VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
-from pytest_llmprops.core.texts import one_line, terminal_line
+from pytest_llmprops.core.texts import one_line, shell_line, terminal_line
 from pytest_llmprops.core.verdicts import OTHER_READING, text_in
 from pytest_llmprops.reports.kit.blocks import Cell, Section, Table
 from pytest_llmprops.reports.kit.series import Measured, Series
@@ -106,7 +106,7 @@ def reading_lines(
             lines += _shown(record, requests)
     if not lines:
         lines.append("no reply was read: the run has no verdict, or only errors")
-    mark = f"to mark the sample: llmprops view {run.folder}, Readings"
+    mark = f"to mark the sample: {shell_line('llmprops', 'view', str(run.folder))}, Readings"
     return [part for line in [*lines, "", mark] for part in wrapped(terminal_line(line), width)]
 
 

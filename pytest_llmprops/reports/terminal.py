@@ -10,7 +10,7 @@ from pytest_llmprops.core.metrics import DIRECTIONS
 from pytest_llmprops.core.numbers import cost, count, counted, duration, interval, number, percent
 from pytest_llmprops.core.records import SearchCounts, SearchRecord, SummaryRow, VerdictRecord
 from pytest_llmprops.core.run_metadata import OldReplies, ProtocolMetadata, RunMetadata
-from pytest_llmprops.core.texts import one_line, terminal_line
+from pytest_llmprops.core.texts import one_line, shell_line, terminal_line
 from pytest_llmprops.data.published_results import beside
 from pytest_llmprops.reports.columns import columns_of
 from pytest_llmprops.reports.tables import UNLIMITED, Table, aligned_table, fitted, without, wrapped
@@ -18,6 +18,7 @@ from pytest_llmprops.reports.view import missing_package
 from pytest_llmprops.runs.benchmark_metadata import facts_of, headline
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.record import FILE, counterexample_text
+from pytest_llmprops.runs.recorded_command import retry_command
 
 
 def metric_lines(facts: RunMetadata, model: str, benchmark: str, width: int) -> list[str]:
@@ -145,7 +146,7 @@ def summary_lines(
     elif not facts.complete:
         # A merged run without all shards does not know the number.
         missing = f"{count(expected - len(records))} of {counted(expected, unit)}" if expected else "cases"
-        steps = shard_steps(facts) or f"llmprops retry {folder}"
+        steps = shard_steps(facts) or retry_command(folder)
         lines.append(f"INCOMPLETE: {missing} have no verdict; complete it: {steps}")
     lines.append(f"run record: {folder}")
     return [part for line in lines for part in wrapped(terminal_line(line), width)]
@@ -156,10 +157,12 @@ def next_command(folder: Path, *, resumes: bool = False) -> str:
 
     :param resumes: the run lost cases that it can measure when it is resumed.
     """
-    run = terminal_line(str(folder))
+    words: tuple[str, ...] = ("view", str(folder))
     if resumes:
-        return f"next: llmprops retry {run}"
-    return f"next: llmprops report {run} --out report" if missing_package() else f"next: llmprops view {run}"
+        words = ("retry", str(folder))
+    elif missing_package():
+        words = ("report", str(folder), "--out", "report")
+    return f"next: {shell_line('llmprops', *words)}"
 
 
 def _benchmark(

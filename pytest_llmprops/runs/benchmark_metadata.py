@@ -25,10 +25,17 @@ def facts_of(benchmark: str, *runs: RunMetadata) -> BenchmarkMetadata | None:
     for facts in runs:
         if benchmark in facts.benchmarks:
             recorded = facts.benchmarks[benchmark]
-            # Records of earlier versions do not say which tasks need a metric. A gate must not accept their accuracy.
-            if not recorded.unranked and (installed := installed_facts(benchmark)) and installed.unranked:
-                return replace(recorded, unranked=installed.unranked)
-            return recorded
+            # Records of earlier versions do not say which tasks need a metric, and which metrics need another one. A
+            # gate must not accept them.
+            if (recorded.unranked and recorded.bounded_metrics) or not (
+                installed := installed_facts(benchmark)
+            ):
+                return recorded
+            return replace(
+                recorded,
+                unranked=recorded.unranked or installed.unranked,
+                bounded_metrics=recorded.bounded_metrics or installed.bounded_metrics,
+            )
     return installed_facts(benchmark)
 
 

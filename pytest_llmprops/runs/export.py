@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from pytest_llmprops.core.errors import MissingExtra, UsageError
 from pytest_llmprops.core.records import SearchRecord, VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
+from pytest_llmprops.core.texts import visible
 from pytest_llmprops.data.whole_files import replacing
 from pytest_llmprops.runs.reader import Run
 from pytest_llmprops.runs.replies import read_requests
@@ -208,8 +209,8 @@ def write_csv(parts: Iterable[pd.DataFrame], path: Path) -> None:
     """Write the parts of a table as CSV, atomically; lists become JSON.
 
     A text that a spreadsheet would read as a formula begins with an apostrophe (OWASP, "CSV Injection"): one whose
-    first character is ``=``, ``+``, ``-``, ``@``, a tab or a line end. Carriage returns become line feeds. Parquet has
-    the texts as they are.
+    first character is ``=``, ``+``, ``-``, ``@``, a tab or a line end. Carriage returns become line feeds, and other
+    control characters visible symbols, because ``cat`` would execute them. Parquet has the texts as they are.
 
     :raises UsageError: if the folder does not exist.
     """
@@ -220,18 +221,16 @@ def write_csv(parts: Iterable[pd.DataFrame], path: Path) -> None:
                 frame = part
                 if _has_keys(part):
                     frame = part.assign(requests=[json.dumps(keys) for keys in part["requests"]])
-                frame.rename(columns=_no_formula).map(_no_formula).to_csv(
-                    file, index=False, header=number == 0
-                )
+                frame.rename(columns=_csv_cell).map(_csv_cell).to_csv(file, index=False, header=number == 0)
 
     write_whole(path, write)
 
 
-def _no_formula(cell: Any) -> Any:
+def _csv_cell(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
     # Python's csv module does not quote a carriage return, which then ends the row.
-    plain = cell.replace("\r\n", "\n").replace("\r", "\n")
+    plain = visible(cell.replace("\r\n", "\n").replace("\r", "\n"))
     return f"'{plain}" if plain.startswith(_FORMULA) else plain
 
 

@@ -47,6 +47,18 @@ def right(count: int) -> list[str]:
     return [str(n + 1 if n % 5 else n) for n in range(count)]
 
 
+def test_no_reply_of_a_batch_shows_a_secret(
+    start_any: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replies of batches are cleaned as those of calls."""
+    monkeypatch.setenv("OTHER_API_KEY", "echo-1-secret-2")
+    server = start_any(answer="echo")
+    prompts = [f"{n} ECHO-1-secret-2" for n in range(3)]
+    run = BatchRun(server, tmp_path, [Chat.user(prompt, max_tokens=8) for prompt in prompts])
+    assert run.texts == ["0 [key]", "1 [key]", "2 [key]"]
+    assert [reply.via for reply in run.results] == ["", "batch", "batch"]
+
+
 def test_requests_are_one_call_and_one_batch_at_half_the_price(start_any: Start, tmp_path: Path) -> None:
     """The first request of a shape is a call, all others are one batch; a second run takes all from the store."""
     server = start_any()

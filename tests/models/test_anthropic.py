@@ -183,12 +183,6 @@ def test_an_answer_of_another_kind_is_an_error(ask: Any, answer: Any) -> None:
     error(ask(HELLO, (200, answer))[0])
 
 
-def test_a_key_that_a_reply_repeats_is_hidden(ask: Any) -> None:
-    """No record has the key."""
-    reply, _, _ = ask(HELLO, (200, message(f"Your key is {KEY}")))
-    assert reply.text == "Your key is [key]"
-
-
 def test_no_server_is_a_lost_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that cannot be reached is asked again."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)

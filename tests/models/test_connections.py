@@ -19,6 +19,7 @@ from pytest_llmprops.core.requests import Chat, Completion
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.openai import model_list
 from pytest_llmprops.models.base import Result
+from pytest_llmprops.models.secrets import Secrets
 from tests.support.backends import error, make, needs, reply
 from tests.support.networks import (
     RawServer,
@@ -469,6 +470,6 @@ def test_own_error_of_a_client_is_cleaned() -> None:
     own = BackendError(f"redirected to https://h/{KEY}", kind="url", fatal=True)
     wrapped = RuntimeError("Connection error.")
     wrapped.__cause__ = own
-    got = errors.from_exception(wrapped, url="https://h", model="m", hidden=(KEY,))
+    got = errors.from_exception(wrapped, url="https://h", model="m", hidden=Secrets([KEY]))
     assert str(got) == "redirected to https://h/[key]"
     assert (got.kind, got.fatal) == ("url", True)

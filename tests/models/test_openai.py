@@ -680,21 +680,3 @@ def test_user_of_the_address_is_sent_as_a_header(monkeypatch: pytest.MonkeyPatch
     assert "\r\nauthorization: basic dxnlcjpzzsbjcmv0\r\n" in server.head.lower()
     assert "unused-key-1" not in server.head
     assert server.first_lines == ["POST /v1/chat/completions HTTP/1.1"]
-
-
-def test_key_in_a_reply_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that the server repeats in its reply is replaced, and with it the tokens of the text."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-abc-123-echo")
-    tokens = [{"token": part, "logprob": -1.0} for part in ("sk-abc", "-123-echo")]
-    message = {"content": "Your key is sk-abc-123-echo."}
-    choice = {"message": message, "finish_reason": "stop", "logprobs": {"content": tokens}}
-    body = json.dumps({"model": "m of sk-abc-123-echo", "choices": [choice]}).encode()
-    got = reply(Server([whole(body)]).run(call))
-    assert (got.text, got.served_model, got.logprobs) == ("Your key is [key].", "m of [key]", None)
-
-
-def test_word_that_is_a_local_servers_key_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A local server may take any word as the key, which stays in replies."""
-    monkeypatch.setenv("OPENAI_API_KEY", "password")
-    answer = whole(completion("The password is right."))
-    assert reply(Server([answer]).run(call)).text == "The password is right."

@@ -734,3 +734,26 @@ def test_hash_of_the_requests_is_of_the_whole_file(run: Runner, workers: str) ->
     again = recorded_gate(run, done, file)
     assert again.code == 1
     assert "INVALID: this run: run.json was changed after the run" in again.output
+
+
+@pytest.mark.parametrize("bound", [False, True])
+def test_adjusted_accuracy_needs_a_limit_on_the_replies_that_are_read(run: Runner, bound: bool) -> None:
+    """Before the first call, and for a record: a reply can tell the reader model of H-TEST to answer "none"."""
+    rules = '[[rule]]\nbenchmark = "htest"\nmetric = "adjusted_accuracy"\nmin = 0.1\n'
+    rules += '[[rule]]\nbenchmark = "htest"\nmetric = "read_rate"\nmin = 0.1\n' * bound
+    file = gate(run, rules)
+    suite = (
+        str(ROOT / "suites" / "test_htest.py"),
+        f"--rootdir={ROOT}",
+        "-k",
+        "rhyme",
+        "--llm-size",
+        "small",
+    )
+    done = run(*suite, "--model", "fake:constant?text=A", "--llm-gate", str(file))
+    said = "a reply without an answer is left out of adjusted_accuracy, so add a rule for the same selection"
+    assert (said in done.output) != bound
+    assert (done.code == 4) != bound, done.output
+    measured = run(*suite, "--model", "fake:constant?text=A")
+    decided = recorded_gate(run, measured, file)
+    assert (said in decided.output, "INVALID" in decided.output) == (not bound, not bound), decided.output

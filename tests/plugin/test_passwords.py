@@ -7,6 +7,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -128,13 +129,22 @@ def leaks(content: bytes) -> list[str]:
             parts.append(zlib.decompress(raw, wbits=47))
         except zlib.error:
             continue
+    parts = [part.lower() for part in parts]
     return [
-        name for name, secret in SECRETS.items() if any(f in part for part in parts for f in forms(secret))
+        name for name, secret in SECRETS.items() if any(f.lower() in p for p in parts for f in forms(secret))
+    ]
+
+
+def _tokens(text: str) -> list[dict[str, Any]]:
+    """Return the log probabilities of a text of tokens of four characters, as a server reports them."""
+    parts = [text[place : place + 4] for place in range(0, len(text), 4)]
+    return [
+        {"token": part, "logprob": -1.0, "top_logprobs": [{"token": text, "logprob": -2.0}]} for part in parts
     ]
 
 
 class Echo:
-    """A server that puts all that it gets into replies, errors and headers, also in base64 and percent-encoding."""
+    """A server that puts all that it gets into every text of replies and errors, in several spellings."""
 
     def __init__(self) -> None:
         self.received = b""
@@ -156,8 +166,9 @@ class Echo:
                     # The provider of another package may know its key.
                     said = f"{SECRETS['AZURE_API_KEY']} {said}"
                     self.send_json({"error": {"message": said, "code": said}}, 400)
-                message = {"role": "assistant", "content": said, "reasoning": said, "refusal": None}
-                choice = {"message": message, "finish_reason": "stop"}
+                message = {"role": "assistant", "content": said.lower(), "reasoning": said, "refusal": None}
+                # A server of its own kind may send any text as a reason.
+                choice = {"message": message, "finish_reason": said, "logprobs": {"content": _tokens(said)}}
                 self.send_json({"model": said, "choices": [choice], "system_fingerprint": said})
 
             def do_GET(self) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_llmprops.core.errors import UsageError
-from pytest_llmprops.runs.gate.file import read_gate
+from pytest_llmprops.core.registration import BenchmarkMetadata
+from pytest_llmprops.runs.gate.file import read_gate, unbounded_rules
 from tests.support.gates import gate_file, gate_of
 from tests.support.recorded import verdict
 
@@ -224,3 +225,33 @@ def test_limits_that_fit_the_direction_are_accepted() -> None:
     rules = [{"metric": "rate", "min": 0.5}, {"metric": "cost", "max": 1}, {"metric": "bias", "within": 0.1}]
     gate_of(*[{"name": str(n), **r} for n, r in enumerate(rules)]).check_metrics(METRICS)
     gate_of({"metric": "anything", "min": 0.5}).check_metrics({"mine": {}})
+
+
+BOUNDED = {"sums": BenchmarkMetadata("Sums", "sum", bounded_metrics={"adjusted": "read_rate"})}
+
+
+@pytest.mark.parametrize(
+    ("rules", "refused"),
+    [
+        ([{"metric": "adjusted"}], True),
+        ([{"metric": "adj*", "task": "add"}], True),
+        ([{"metric": "adjusted", "task": "add"}, {"metric": "read_rate", "task": "sub"}], True),
+        ([{"metric": "adjusted"}, {"metric": "read_rate", "task": "add"}], True),
+        ([{"metric": "adjusted"}, {"metric": "read_rate", "group": "x"}], True),
+        ([{"metric": "adjusted", "benchmark": "other"}], False),
+        ([{"metric": "read_rate"}], False),
+        ([{"metric": "adjusted", "task": "add"}, {"metric": "read_rate", "task": "add"}], False),
+        ([{"metric": "adjusted", "task": "add", "language": "en"}, {"metric": "read_rate", "task": "add"}], False),
+        ([{"metric": "adjusted", "language": "en"}, {"metric": "read_*"}], False),
+    ],
+)  # fmt: skip
+def test_metric_that_leaves_replies_out_needs_a_limit_on_their_share(
+    rules: list[dict[str, object]], refused: bool
+) -> None:
+    """A reply that has no answer lifts such a metric, so a second rule bounds the share for the same selection."""
+    gate = gate_of(*[{"name": str(n), "min": 0.5, **rule} for n, rule in enumerate(rules)])
+    lines = unbounded_rules(gate, BOUNDED)
+    assert bool(lines) == refused
+    assert all(
+        'add a rule for the same selection with metric = "read_rate" and min' in line for line in lines
+    )

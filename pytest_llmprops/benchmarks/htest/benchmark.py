@@ -227,9 +227,11 @@ class HTest(EditedBenchmark):
     metric_directions = {
         **EditedBenchmark.metric_directions,
         "adjusted_accuracy": "higher",
+        "read_rate": "higher",
         "format_rate": "higher",
         "normalised_accuracy": "higher",
     }
+    bounded_metrics = {"adjusted_accuracy": "read_rate"}
     edited_tasks = frozenset(TASKS)
     kinds = frozenset({"chat", "completion", "likelihood"})
     protocols = {
@@ -310,7 +312,7 @@ class HTest(EditedBenchmark):
         return f"{item['text']} → {item['options'][item['answer']]}"
 
     def metrics(self, records: Sequence[VerdictRecord]) -> Iterable[Metric]:
-        """Yield ``adjusted_accuracy`` (without unreadable replies, appendix D) and ``format_rate`` per task.
+        """Yield ``adjusted_accuracy`` (without unreadable replies, appendix D) and the rates of replies per task.
 
         Adjusted accuracy is undefined where fewer than 30% of the replies could be read. Where the answers are the most
         likely options, yield ``normalised_accuracy`` instead.
@@ -327,6 +329,7 @@ class HTest(EditedBenchmark):
             if len(parsed) < FEWEST_READ * len(members):
                 adjusted = replace(adjusted, value=None, ci_low=None, ci_high=None)
             yield adjusted
+            yield rate(place, "read_rate", [bool(r.values.get("parsed")) for r in members], "higher")
             formatted = [bool(r.values.get("format")) for r in members]
             yield rate(place, "format_rate", formatted, "higher")
         yield from super().metrics(records)

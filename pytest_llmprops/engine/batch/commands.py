@@ -20,6 +20,7 @@ from pytest_llmprops.models.api.batches import BatchApi, BatchModel
 from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import find_backend, parse_spec
+from pytest_llmprops.models.secrets import Secrets
 
 _KEY_LENGTH = 64
 
@@ -33,6 +34,7 @@ class BatchCommands:
 
     def __init__(self, store: str, base_url: str = "") -> None:
         self._base_url = base_url
+        self._secrets = Secrets.of_run({}, [base_url] if base_url else [])
         self._store = open_store(store)
         self._ledger = Ledger(ledger_path(store))
         self._models: dict[tuple[str, str], Any] = {}
@@ -45,6 +47,8 @@ class BatchCommands:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, BackendError):
+            self._secrets.error(error)
         await self._closing.aclose()
         self._store.close()
         self._ledger.close()
@@ -144,7 +148,8 @@ class BatchCommands:
 
     def _put(self, label: str, replies: Sequence[tuple[str, Reply]]) -> None:
         now = time.time()
-        self._store.put_many([row_of(key, label, replace(reply, stored=now)) for key, reply in replies])
+        clean = [(key, self._secrets.reply(reply)) for key, reply in replies]
+        self._store.put_many([row_of(key, label, replace(reply, stored=now)) for key, reply in clean])
         self.stored += len(replies)
 
     # ---- results of a batch

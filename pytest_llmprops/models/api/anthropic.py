@@ -43,7 +43,7 @@ from pytest_llmprops.models.api.client import (
 from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_user
+from pytest_llmprops.models.spec import ModelSpec, basic, split_user
 
 # Between OpenAI's chat format, which the rest of this package speaks, and Anthropic's Messages API.
 #
@@ -303,7 +303,7 @@ class AnthropicModel(ApiModel):
         if missing:
             return BackendError(missing, kind="key", fatal=True)
         key, (url, user) = os.environ[KEY].strip(), split_user(self._url)
-        self._prepare((key, *self._options.headers.values(), *secrets_of(user)))
+        self._prepare()
         sdk: Any = importlib.import_module("anthropic")
         # The HTTP library of the installed SDK: httpx, or its successor.
         library = sdk.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0]

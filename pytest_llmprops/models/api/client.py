@@ -19,9 +19,10 @@ from pytest_llmprops.core.strict_json import problem_of
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.connections import redirect_problem
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
-from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons, usage_of, without_keys
+from pytest_llmprops.models.api.replies import chat_replies, unknown_reasons, usage_of
 from pytest_llmprops.models.api.streams import CutStream, parsed_answer
 from pytest_llmprops.models.base import BackendOptions, Result
+from pytest_llmprops.models.secrets import Secrets
 from pytest_llmprops.models.spec import ModelSpec
 
 #: the end of a name that is one exact model, such as ``gpt-4o-2024-05-13``
@@ -291,8 +292,7 @@ class ApiCalls:
 
     :param url: the base URL for messages.
     :param timeout: seconds for a whole call, from the request to the last byte of the answer.
-    :param hidden: texts that no message may show.
-    :param echoes: keys that no reply may show, if a server repeats them.
+    :param hidden: what no message may show.
     :param price: None if the price is unknown.
     :param most_samples: maximum replies per call; set to 1 when the API turns out to return only one.
     """
@@ -302,8 +302,7 @@ class ApiCalls:
     deviations: Deviations
     timeout: float
     price: Price | None = None
-    hidden: tuple[str, ...] = ()
-    echoes: tuple[str, ...] = ()
+    hidden: Secrets | None = None
     most_samples: int = MOST_SAMPLES
     #: function from the model's name, a request and a number of replies to the body of the call
     body: Callable[[str, Any, int], dict[str, Any]] = chat_body
@@ -442,15 +441,12 @@ class ApiCalls:
         seconds: float,
         limit: int | None = None,
     ) -> list[Reply] | BackendError:
-        """Return the replies in an answer, without the keys that a server repeats (see :func:`chat_replies`)."""
+        """Return the replies in an answer (see :func:`chat_replies`)."""
         for reason in unknown_reasons(answer):
             note = f"the finish_reason '{reason}' is unknown; replies with it are taken as complete"
             if note not in self.notes:
                 self.notes.append(note)
-        replies = chat_replies(answer, count, price, seconds, self.url, self.name, limit)
-        if isinstance(replies, BackendError):
-            return replies
-        return [without_keys(reply, self.echoes) for reply in replies]
+        return chat_replies(answer, count, price, seconds, self.url, self.name, limit)
 
     async def _in_time(
         self, call: Awaitable[Mapping[str, Any] | BackendError]
@@ -533,12 +529,10 @@ class ApiModel:
             return [await self._calls.reply(requests[0], self._post)]
         return list(await asyncio.gather(*(self._calls.reply(r, self._post) for r in requests)))
 
-    def _prepare(self, hidden: Sequence[str], keys: Sequence[str] = ()) -> None:
-        """Set the price, and what no message and no reply may show; ``keys`` may be in messages."""
-        self._calls.hidden, self._calls.echoes = (
-            errors.secrets(*hidden),
-            errors.unmistakable((*keys, *hidden)),
-        )
+    def _prepare(self) -> None:
+        """Set the price, and what no message may show."""
+        addresses = (self._options.base_url, self._spec.params.get("base_url"))
+        self._calls.hidden = Secrets.of_run(self._options.headers, filter(None, addresses))
         self._calls.price = price(self._spec.name, self._spec.params, self._options.prices)
 
     def notes(self) -> Sequence[str]:

@@ -6,13 +6,10 @@ from servers become one short line: control characters are escaped and keys are 
 
 from __future__ import annotations
 
-import base64
 import html
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.texts import one_line
@@ -23,17 +20,9 @@ from pytest_llmprops.models.api.connections import (
     proxy_problem,
 )
 from pytest_llmprops.models.api.rate_hints import seconds_to_wait
+from pytest_llmprops.models.secrets import Secrets
 
 LONGEST_MESSAGE = 300
-#: shortest key that is looked for in replies
-_SHORTEST_KEY = 8
-_SECRET_NAMES = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_SECRETS = (
-    (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=*-]{4,}"), r"\1 [key]"),
-    (re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|AIza|key)[-_][A-Za-z0-9_*.-]{6,}"), "[key]"),
-    (re.compile(r"(?<=//)[^/\s@]+@"), ""),
-    (re.compile(r"(?i)((?:api[-_]?key|access_token|token)=)[^&\s]+"), r"\1[key]"),
-)
 _NO_MODEL = re.compile(
     r"model\b.{0,120}(does not exist|do(es)? not have access|not found|not exist|is not available)"
     r"|(unknown|invalid|no such|unsupported) model|invalid model id|model identifier is invalid|no models? loaded"
@@ -113,48 +102,12 @@ _TRANSIENT = (408, 409, 425, 429, 498)
 _TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
 
 
-def secrets(*keys: str) -> tuple[str, ...]:
-    """Return the texts that messages must not show: ``keys`` and environment variables named like secrets."""
-    values = {value for name, value in os.environ.items() if _SECRET_NAMES.search(name) and len(value) >= 8}
-    return _longest_first(values | {key for key in keys if key})
+def clean(text: str, hidden: Secrets | None = None) -> str:
+    """Return ``text`` as one line of at most 300 characters (:func:`one_line`).
 
-
-def unmistakable(sent: Iterable[str]) -> tuple[str, ...]:
-    """Return those of these keys that no reply has by chance: a local server may take the key ``none`` or ``test``."""
-    found = {key for key in sent if len(key) >= _SHORTEST_KEY and not (key.isalpha() or key.isdigit())}
-    return _longest_first(found)
-
-
-def _longest_first(keys: Iterable[str]) -> tuple[str, ...]:
-    """Return keys in all forms in which a server may repeat them. Longest first, because one may contain another."""
-    return tuple(sorted({form for key in keys for form in (key, *_encoded(key))}, key=len, reverse=True))
-
-
-def _encoded(key: str) -> Iterator[str]:
-    """Yield a key in percent-encoding, and the part of it that base64 of any text with it contains."""
-    yield from (quote(key), quote(key, safe=""))
-    raw = key.encode("utf-8", "replace")
-    for before in range(3):
-        # Base64 encodes groups of three bytes. Only whole groups do not depend on the text around them.
-        whole = raw[-before % 3 :]
-        whole = whole[: len(whole) // 3 * 3]
-        if len(whole) >= _SHORTEST_KEY:
-            yield from (base64.b64encode(whole).decode(), base64.urlsafe_b64encode(whole).decode())
-
-
-def clean(text: str, hidden: tuple[str, ...] = ()) -> str:
-    """Return ``text`` as one line of at most 300 characters (:func:`one_line`), without the texts in ``hidden``."""
-    # Long texts are cut first to keep the patterns fast, well after the part that is shown.
-    text = text[: 20 * LONGEST_MESSAGE]
-    for secret in hidden:
-        if len(secret) < _SHORTEST_KEY:
-            # A local server may take the key "x", which is part of many words.
-            text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "[key]", text)
-        else:
-            text = text.replace(secret, "[key]")
-    for pattern, replacement in _SECRETS:
-        text = pattern.sub(replacement, text)
-    return one_line(text, LONGEST_MESSAGE)
+    :param hidden: is replaced before a long text is cut. The broker cleans all messages, also those that are not here.
+    """
+    return one_line((hidden.message(text) if hidden else text)[: 20 * LONGEST_MESSAGE], LONGEST_MESSAGE)
 
 
 def request_id(headers: Mapping[str, str]) -> str:
@@ -166,7 +119,8 @@ def request_id(headers: Mapping[str, str]) -> str:
 
 def cleaned_id(value: Any) -> str:
     """Return the id of a call that a server sent, as a short text; empty if it is none."""
-    return clean(value)[:_LONGEST_ID] if isinstance(value, str) else ""
+    # Not cut: it could then end with a part of a key that a server repeats.
+    return clean(value) if isinstance(value, str) and len(value) <= _LONGEST_ID else ""
 
 
 def marked(text: str, request_id: str) -> str:
@@ -274,7 +228,7 @@ def in_answer(answer: Mapping[str, Any]) -> tuple[int, Any] | None:
 
 
 def from_status(
-    status: int, headers: Mapping[str, str], body: Any, *, url: str, model: str, hidden: tuple[str, ...] = ()
+    status: int, headers: Mapping[str, str], body: Any, *, url: str, model: str, hidden: Secrets | None = None
 ) -> BackendError:
     """Return the error for an HTTP answer.
 
@@ -373,7 +327,7 @@ def from_status(
 
 
 def not_json(
-    url: str, body: str, headers: Mapping[str, str], hidden: tuple[str, ...] = (), problem: str = ""
+    url: str, body: str, headers: Mapping[str, str], hidden: Secrets | None = None, problem: str = ""
 ) -> BackendError:
     """Return the error for an answer that is not JSON, as from a server that is not an API.
 
@@ -391,7 +345,7 @@ def not_json(
     return BackendError(marked(clean(text, hidden), known), kind="url", fatal=True)
 
 
-def from_opening(error: Exception, hidden: tuple[str, ...] = ()) -> BackendError:
+def from_opening(error: Exception, hidden: Secrets | None = None) -> BackendError:
     """Return the error for an exception of an SDK's client while it is created: it reads its environment variables."""
     text = environment_problem(error) or str(error)
     return BackendError(clean(text, hidden), kind="request", fatal=True)
@@ -411,7 +365,7 @@ def error_body(error: Exception) -> Any:
     return getattr(error, "body", None) or getattr(error, "message", None) or str(error)
 
 
-def from_exception(error: Exception, *, url: str, model: str, hidden: tuple[str, ...] = ()) -> BackendError:
+def from_exception(error: Exception, *, url: str, model: str, hidden: Secrets | None = None) -> BackendError:
     """Return the error for an SDK's exception, which has the attributes of those of OpenAI's SDK."""
     own = next((cause for cause in _chain(error) if isinstance(cause, BackendError)), None)
     if own is not None:
@@ -444,7 +398,7 @@ def from_exception(error: Exception, *, url: str, model: str, hidden: tuple[str,
     return BackendError(clean(f"{type(error).__name__}: {error}", hidden), kind="backend")
 
 
-def _from_litellm(message: str, url: str, model: str, hidden: tuple[str, ...]) -> BackendError | None:
+def _from_litellm(message: str, url: str, model: str, hidden: Secrets | None) -> BackendError | None:
     """Return the error for those messages of litellm that come with a misleading status; otherwise None."""
     text = clean(message, hidden)
     if "Missing credentials" in message or ("Missing" in message and "API Key" in message):
@@ -476,7 +430,7 @@ def _is_lost(error: Exception) -> bool:
     return any(cls.__name__ == "ClientConnectionError" for cause in causes for cls in type(cause).__mro__)
 
 
-def _from_connection(error: Exception, url: str, hidden: tuple[str, ...]) -> BackendError:
+def _from_connection(error: Exception, url: str, hidden: Secrets | None) -> BackendError:
     problem = problem_of(list(_chain(error)), url)
     lasting = problem.is_lasting
     return BackendError(clean(problem.text, hidden), kind=problem.kind, transient=not lasting, fatal=lasting)

@@ -27,7 +27,7 @@ from pytest_llmprops.models.api.client import (
 from pytest_llmprops.models.api.openai import normalised_url
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_query, split_user
+from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user
 
 #: litellm reads these at import: use the packaged copies of its tables, and do not read ``.env``
 _ENVIRONMENT = {
@@ -60,14 +60,7 @@ class LiteLLMModel(ApiSampleModel):
         """Import litellm at the first call."""
         if self._complete is None:
             self._complete = load_litellm().acompletion
-            url = self._options.base_url or ""
-            passwords = (
-                *secrets_of(split_user(url)[1]),
-                *split_query(url)[1].values(),
-                *self._options.headers.values(),
-            )
-            keys = [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_ACCESS_KEY"))]
-            self._prepare(passwords, keys)
+            self._prepare()
         return None
 
     async def _post(self, body: dict[str, Any]) -> Mapping[str, Any] | BackendError:

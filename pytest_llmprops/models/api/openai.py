@@ -42,7 +42,7 @@ from pytest_llmprops.models.api.connections import same_origin
 from pytest_llmprops.models.api.responses import chat_answer, response_params
 from pytest_llmprops.models.base import BackendOptions
 from pytest_llmprops.models.registry import Backend, Maker, always
-from pytest_llmprops.models.spec import ModelSpec, basic, secrets_of, split_query, split_user, without_secrets
+from pytest_llmprops.models.spec import ModelSpec, basic, split_query, split_user, without_secrets
 
 # The list of models of a server with OpenAI's API (``GET /models``), which changes with its weights.
 
@@ -291,9 +291,7 @@ class OpenAIModel(ApiSampleModel):
         if missing:
             return BackendError(missing, kind="key", fatal=True)
         key = os.environ.get("OPENAI_API_KEY", "").strip()
-        users = (text for url in self._urls for text in secrets_of(split_user(url)[1]))
-        queries = (text for url in self._urls for text in split_query(url)[1].values())
-        self._prepare((key, *self._options.headers.values(), *users, *queries))
+        self._prepare()
         from pytest_llmprops.models.api.server_pool import SdkClient, ServerPool
 
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -239,27 +239,6 @@ def unknown_reasons(answer: Mapping[str, Any]) -> set[str]:
     """Return the finish reasons of an answer whose meaning is unknown."""
     reasons = [choice.get("finish_reason") for choice, _ in _messages(answer)]
     return {errors.clean(r) for r in reasons if isinstance(r, str) and r and r.lower() not in _FINISH}
-
-
-def without_keys(reply: Reply, keys: Sequence[str]) -> Reply:
-    """Return a reply in which ``[key]`` replaces these keys, before any file has it.
-
-    The log probabilities of a text with a key are left out, because their tokens are parts of it.
-    """
-
-    def shown(text: str) -> str:
-        for key in keys:
-            text = text.replace(key, "[key]")
-        return text
-
-    texts = (reply.text, reply.reasoning, reply.served_model, reply.request_id)
-    text, reasoning, served, request_id = map(shown, texts)
-    if (text, reasoning, served, request_id) == texts:
-        return reply
-    logprobs = reply.logprobs if text == reply.text else None
-    return replace(
-        reply, text=text, reasoning=reasoning, served_model=served, logprobs=logprobs, request_id=request_id
-    )
 
 
 def _reply(choice: Mapping[str, Any], message: Mapping[str, Any], *, is_spent: bool) -> Reply:

@@ -5,59 +5,61 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shlex
+import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from pytest_llmprops.benchmark_registry import suites_of
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
+from pytest_llmprops.core.texts import shell_line
 from pytest_llmprops.core.verdicts import OTHER_READING, READ_BY, STATUSES, text_in
 from pytest_llmprops.reports.kit.blocks import Failures, ItemData, Upgrade, visible
 from pytest_llmprops.reports.kit.series import Series
 from pytest_llmprops.runs.benchmark_metadata import tasks_by_answer
 from pytest_llmprops.runs.pairs import pair_records
 from pytest_llmprops.runs.readings import readings_of
+from pytest_llmprops.runs.recorded_command import Part, parts_of
 from pytest_llmprops.runs.reviews import Review
 
-#: options with a value that must not be repeated: what selects models and cases, writes files or decides
-_DROPPED = {
-    "--model", "--llm-model", "-k", "-m", "-n", "--numprocesses", "--dist", "--llm-run", "--llm-gate", "--llm-baseline",
-    "--llm-engine", "--llm-batch-wait", "--llm-shard", "--llm-cache", "--alluredir", "--junitxml", "--junit-xml",
-}  # fmt: skip
-#: options without a value that must not be repeated
-_FLAGS = {"--llm-resume", "--llm-plan", "--lf", "--last-failed", "--ff", "--collect-only", "--co"}
+#: options that the command does not repeat: what selects models and cases, decides, or is about stored replies
+_DROPPED = (
+    "-k", "-m", "-n", "--numprocesses", "--dist", "llm-model", "llm-gate", "llm-baseline", "llm-engine",
+    "llm-batch-wait", "llm-shard", "llm-cache", "llm-store",
+)  # fmt: skip
+#: an address or a file that the record names, which whoever copies the command should choose
+_REACHING = re.compile(r"://|%3a%2f%2f|\bfile=", re.IGNORECASE)
 
 
 def command_again(series: Series) -> str:
     """Return the run's pytest command for this model alone, with new replies, to which ``-k ITEM`` is added.
 
-    Empty if the run has no command, for example because it was imported.
+    Someone else may have written the record: options that load code are left out, and capitals stand for addresses,
+    files of models and headers. Empty if the run has no command, for example because it was imported.
     """
     command = series.run.facts.options.get("command")
     model = series.run.facts.models.get(series.model)
     if not isinstance(command, list) or model is None or not model.spec:
         return ""
-    kept = list(_kept([str(argument) for argument in command]))
-    return visible(shlex.join(["pytest", *kept, "--model", model.spec, "--llm-cache", "refresh"]))
+    suites = suites_of()
+    recorded = parts_of(list(map(str, command)), suites)
+    kept = [_chosen(part).word for part in recorded.parts if part.name not in _DROPPED]
+    spec = _chosen(Part("llm-model", model.spec)).word
+    modules = ["--pyargs"] if any(suite.partition("::")[0] in suites for suite in recorded.suites) else []
+    return shell_line("pytest", *modules, *kept, spec, "--llm-cache=refresh")
 
 
-def _kept(arguments: Sequence[str]) -> Iterator[str]:
-    rest = iter(arguments)
-    for argument in rest:
-        name, equals, _ = argument.partition("=")
-        if name in _DROPPED:
-            if not equals:
-                next(rest, None)
-        elif argument not in _FLAGS and not _is_joined(argument):
-            yield argument
-
-
-def _is_joined(argument: str) -> bool:
-    """Return True if the argument is a short option with its value: ``-n8``."""
-    return argument[:2] in ("-k", "-m", "-n") and len(argument) > 2 and not argument.startswith("--")
+def _chosen(part: Part) -> Part:
+    """Return a part of a recorded command, with capitals for what its reader should choose."""
+    if part.name == "":
+        path = Path(part.value)
+        return part if not path.is_absolute() and ".." not in path.parts else Part("", "SUITES")
+    is_reaching = part.name == "llm-header" or _REACHING.search(part.value)
+    return part._replace(value="VALUE") if is_reaching else part
 
 
 def default_pair(series: Sequence[Series]) -> tuple[int, int]:

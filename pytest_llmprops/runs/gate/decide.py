@@ -29,7 +29,14 @@ from pytest_llmprops.runs.caveats import caveats
 from pytest_llmprops.runs.gate import checks as gate_checks
 from pytest_llmprops.runs.gate import sequential
 from pytest_llmprops.runs.gate.data import PairingRules, RuleData, members, selection_notes
-from pytest_llmprops.runs.gate.file import Gate, Rule, misplaced_rules, on_headline_tasks, tasks_apart
+from pytest_llmprops.runs.gate.file import (
+    Gate,
+    Rule,
+    misplaced_rules,
+    on_headline_tasks,
+    tasks_apart,
+    unbounded_rules,
+)
 from pytest_llmprops.runs.gate.sequential import ABSENT_HERE, fingerprint
 from pytest_llmprops.runs.integrity import AGAIN, added_hashes
 from pytest_llmprops.runs.pairs import (
@@ -43,6 +50,7 @@ from pytest_llmprops.runs.pairs import (
 )
 from pytest_llmprops.runs.parts import shard_steps
 from pytest_llmprops.runs.reader import Run, computed_metrics
+from pytest_llmprops.runs.recorded_command import retry_command
 
 # Items without an answer at their worst for the candidate, so that errors cannot hide failures.
 #
@@ -284,6 +292,8 @@ def decide(
     if not (running or facts.complete or (ended and (decided or reasons))):
         reasons.insert(len(problems), f"this run is incomplete: {_why_incomplete(facts, plan)}")
     reasons += gate.overlaps(records) + misplaced_rules(gate, records, *runs)
+    names = dict.fromkeys(r.benchmark for r in records)
+    reasons += unbounded_rules(gate, {n: known for n in names if (known := facts_of(n, *runs)) is not None})
     reasons += [
         f"{result.name}: {check.reason}"
         for result in results
@@ -363,7 +373,7 @@ def _why_incomplete(facts: RunMetadata, plan: SequentialPlan | None) -> str:
     lacking = next((note for note in facts.notes if NOT_MEASURED in note), None)
     if lacking is not None:
         return f"{lacking}; correct this and measure again"
-    steps = shard_steps(facts) or f"continue it with 'llmprops retry {facts.run_id}'"
+    steps = shard_steps(facts) or f"continue it with: {retry_command(facts.run_id)}"
     return facts.stopped or f"cases have no verdict; {steps}"
 
 

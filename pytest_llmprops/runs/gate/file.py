@@ -396,6 +396,30 @@ def on_headline_tasks(gate: Gate, places: Iterable[Placed], *runs: RunMetadata) 
     return replace(gate, rules=tuple(rules))
 
 
+def unbounded_rules(gate: Gate, known: Mapping[str, BenchmarkMetadata]) -> list[str]:
+    """Return one line for each rule on a metric that leaves replies out, without a rule on the share that is left.
+
+    A reply can decide whether it is left out: in H-TEST, it may tell the reader model to answer "none".
+
+    :param known: the benchmarks of the run, by name.
+    """
+    return [
+        f"rule '{rule.name}': a reply without an answer is left out of {metric}, so add a rule for the same selection"
+        f' with metric = "{bound}" and min, such as min = 0.9'
+        for benchmark, facts in known.items()
+        for metric, bound in facts.bounded_metrics.items()
+        for rule in gate.rules
+        if rule.metric and rule.concerns(benchmark) and fnmatchcase(metric, rule.metric)
+        if not any(_bounds(other, bound, rule) for other in gate.rules)
+    ]
+
+
+def _bounds(other: Rule, bound: str, rule: Rule) -> bool:
+    """Return True if a rule limits the metric ``bound`` wherever ``rule`` applies."""
+    is_limit = bool(other.metric) and fnmatchcase(bound, other.metric) and other.group in (None, "")
+    return is_limit and all(rule.where.get(name) == pattern for name, pattern in other.where.items())
+
+
 #: requirements that treat more correct items as better
 _HIGHER = ("min_accuracy", "no_regression", "max_drop", "no_collapse")
 

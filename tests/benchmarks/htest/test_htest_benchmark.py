@@ -284,7 +284,7 @@ def test_metrics_by_hand(small: Loaded, measure: Measure) -> None:
     records = [measure(H, small.items[0], small.context, reply, k=4).record for reply, *_ in STATUSES]
     errors = measure(H, small.items[0], small.context, "Hm", helpers=(), k=4, cot=True).record
     actual = {m.name: m for m in H.metrics([errors, *records, errors])}
-    assert set(actual) == {"adjusted_accuracy", "format_rate"}
+    assert set(actual) == {"adjusted_accuracy", "read_rate", "format_rate"}
     records += [measure(H, small.items[2], small.context, reply).record for reply in ("N", "E", "", "n")]
     # Status and values alone, read back from JSON, give the same metrics.
     assert list(H.metrics(only_numbers(records))) == list(H.metrics(records))
@@ -292,6 +292,7 @@ def test_metrics_by_hand(small: Loaded, measure: Measure) -> None:
     # Read replies: A, B, "The answer is A", cut-off A. Three of these four are right; three of ten are one letter.
     assert (adjusted.value, adjusted.n, adjusted.direction) == (3 / 4, 4, "higher")
     assert (obeyed.value, obeyed.n) == (3 / 10, 10)
+    assert (actual["read_rate"].value, actual["read_rate"].n) == (4 / 10, 10)
     assert (adjusted.task, adjusted.language, adjusted.source) == ("uppercase", "en", "published")
     # Clopper and Pearson's 95% interval of 3 of 4
     assert adjusted.ci_low == pytest.approx(0.19412, abs=1e-5)

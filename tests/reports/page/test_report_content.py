@@ -525,7 +525,7 @@ def test_percentile_is_one_of_the_values(share: float, expected: float) -> None:
     assert percentile([], share) is None
 
 
-AGAIN = "--model gpt-4o --llm-cache refresh"
+AGAIN = "--model=gpt-4o --llm-cache=refresh"
 
 
 @pytest.mark.parametrize(
@@ -536,8 +536,16 @@ AGAIN = "--model gpt-4o --llm-cache refresh"
             ["suites", "-k", "rhyme", "-n", "4", "--llm-run", "out", "--llm-gate=g.toml"],
             f"pytest suites {AGAIN}",
         ),
-        (["suites", "--llm-resume", "--llm-set", "htest.k=4"], f"pytest suites --llm-set htest.k=4 {AGAIN}"),
-        (["my suites/$(rm)", "-p", "no:x"], f"pytest 'my suites/$(rm)' -p no:x {AGAIN}"),
+        (["suites", "--llm-resume", "--llm-set", "htest.k=4"], f"pytest suites --llm-set=htest.k=4 {AGAIN}"),
+        (["my suites/$(rm)", "-p", "evil", "-cevil.ini"], f"pytest 'my suites/$(rm)' {AGAIN}"),
+        (["/tmp/evil.py", "../evil.py::test_a"], f"pytest SUITES SUITES {AGAIN}"),
+        (["suites", "--llm-base-url", "http://evil/v1"], f"pytest suites --llm-base-url=VALUE {AGAIN}"),
+        (["suites", "--llm-header", "x=$HOME"], f"pytest suites --llm-header=VALUE {AGAIN}"),
+        (["--llm-helper=reader=fake:call?file=evil.py"], f"pytest --llm-helper=VALUE {AGAIN}"),
+        (
+            ["--pyargs", "pytest_llmprops.suites.test_eras"],
+            f"pytest --pyargs pytest_llmprops.suites.test_eras {AGAIN}",
+        ),
         (["a\u202eb"], f"pytest 'a[U+202E]b' {AGAIN}"),
     ],
 )

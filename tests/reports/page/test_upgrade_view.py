@@ -197,7 +197,7 @@ def test_two_replies_side_by_side_with_their_different_words(show: Open) -> None
         ["bowl", "!"],
     )
     assert new.locator(".usage").inner_text() == "1,000 + 100 tokens · 1.25 s · 0.00300 USD"
-    command = "pytest suites --llm-seed=3 --model new --llm-cache refresh -k 'sums/en/rhyme/0000'"
+    command = "pytest suites --llm-seed=3 --model=new --llm-cache=refresh -k 'sums/en/rhyme/0000'"
     assert new.locator(".again code").inner_text() == command
     assert "Baseline: old ✓ correct" in old.inner_text()
     assert "Candidate: new ✗ wrong" in new.inner_text()

@@ -1,0 +1,81 @@
+"""The broker cleans the replies and errors of every backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.models.registry import parse_spec
+from tests.models.test_secrets import KEY, in_base64, is_shown
+from tests.support.engine_models import MakeBroker, Plain, ask_all
+from tests.support.servers import JsonHandler, serving
+
+
+class Leaky(Plain):
+    """A backend of another package, which repeats the key wherever it can."""
+
+    blocking = False
+
+    async def chat(self, requests: list[Chat]) -> list[Reply | BackendError]:
+        """Return a reply or an error with the key."""
+        return [
+            BackendError(f"refused {in_base64('x')}")
+            if request.prompt == "fail"
+            else Reply(KEY.lower(), finish_reason=quote(KEY, safe=""), served_model=f"m {KEY}", reasoning=KEY)
+            for request in requests
+        ]
+
+    def notes(self) -> list[str]:
+        """Return a note with the key."""
+        return [f"unknown finish_reason {KEY}"]
+
+
+def test_no_backend_can_show_a_secret(
+    make_broker: MakeBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Replies and errors of any backend are cleaned before store, log and notes have them."""
+    monkeypatch.setenv("SOME_API_KEY", KEY)
+    done = ask_all(make_broker(Leaky(), run_dir=str(tmp_path)), ["hello", "fail"])
+    reply, error = done.results
+    assert (reply.text, reply.finish_reason, reply.served_model, reply.reasoning) == (
+        "[key]", "[key]", "m [key]", "[key]",
+    )  # fmt: skip
+    assert isinstance(error, BackendError)
+    assert "refused" in error.message
+    assert not is_shown(str(error))
+    report = done.broker.report()
+    assert report["notes"] == ["m: unknown finish_reason [key]"]
+    written = [path.read_bytes().decode("latin-1") for path in tmp_path.iterdir() if path.is_file()]
+    assert any("m [key]" in text for text in written)
+    assert not any(is_shown(text) for text in [*written, str(report)])
+
+
+def test_reason_of_a_stop_shows_no_secret(make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does the reason for which a run stops."""
+    monkeypatch.setenv("SOME_API_KEY", KEY)
+    broker = make_broker(Leaky())
+    assert str(broker.stop(f"gone: {KEY}")) == "gone: [key]"
+
+
+def test_letters_of_a_short_key_stay_in_errors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """LiteLLM's "Capacity exceeded" was shown as "Capacity e[key]ceeded" with OPENAI_API_KEY=x."""
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+
+    class Busy(JsonHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_json({"error": {"message": "Capacity exceeded for key x"}}, 400)
+
+        def do_GET(self) -> None:
+            self.send_json({}, 404)
+
+    with serving(Busy) as url:
+        config = BrokerConfig({"m": parse_spec("openai:m")}, url, store=str(tmp_path / "replies.sqlite"))
+        [error] = ask_all(Broker(config), ["hello"]).results
+    assert "Capacity exceeded for key [key]" in str(error)

@@ -1,0 +1,179 @@
+"""The command of a record is repeated as far as it cannot run or load anything that the user did not choose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_llmprops.benchmark_registry import suites_of
+from pytest_llmprops.core.errors import UsageError
+from pytest_llmprops.plugin.options import OPTIONS
+from pytest_llmprops.runs.recorded_command import NOT_REPEATED, REPEATED, repeated_words
+
+SUITE = "pytest_llmprops.suites.test_htest"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current folder, with suites, and a record in ``reports/runs/one``."""
+    for folder in ("suites", "reports/runs/one", "reports/allure", "reports/runs/other"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("suites/test_one.py", "reports/runs/other/test_other.py"):
+        (tmp_path / name).write_text("")
+    for name in ("one", "other"):
+        (tmp_path / f"reports/runs/{name}/run.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def repeated(command: list[str], *own: str, folder: str = "reports/runs/one") -> tuple[list[str], list[str]]:
+    """Return the words that are repeated and those that are left out."""
+    words, parts = repeated_words(Path(folder), command, own, suites_of())
+    return words, parts.left_out
+
+
+def test_every_option_is_decided_about() -> None:
+    """A new option is either repeated or not."""
+    assert {option.name for option in OPTIONS} == REPEATED | NOT_REPEATED
+    assert not REPEATED & NOT_REPEATED
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["suites/", "--model", "m", "-n", "4"], ["suites/", "--model=m", "-n4"]),
+        (["--pyargs", SUITE, "--llm-model=m"], ["--pyargs", SUITE, "--model=m"]),
+        ([f"{SUITE}::test_htest[m-htest/rhyme/1]"], ["--pyargs", f"{SUITE}::test_htest[m-htest/rhyme/1]"]),
+        (["suites/test_one.py::test_a[x]", "-k", "a or b"], ["suites/test_one.py::test_a[x]", "-ka or b"]),
+        (["-qx", "-vv", "-ka", "-m", "@file", "--tb", "short"], ["-qx", "-vv", "-ka", "-m@file", "--tb=short"]),
+        (["--llm-run", "x", "--llm-resume", "--llm-yes", "--llm-confirm=off", "--llm-limit", "5"], ["--llm-limit=5"]),
+        (["--llm-header", "a=$A", "--llm-param", "stop=[1]"], ["--llm-header=a=$A", "--llm-param=stop=[1]"]),
+        (["--deselect", "suites/test_one.py", "--ignore=x"], ["--deselect=suites/test_one.py", "--ignore=x"]),
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("project")
+def test_own_command_is_repeated(command: list[str], words: list[str]) -> None:
+    """Suites, selection, display and the options of this package stay, each in one word."""
+    assert repeated(command) == (words, [])
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        ["-p", "evil"],
+        ["-pevil"],
+        ["-c", "evil.ini"],
+        ["-o", "addopts=-p evil"],
+        ["-oaddopts=-pevil"],
+        ["--rootdir=/tmp"],
+        ["--rootdir", "/tmp"],
+        ["--confcutdir", "/"],
+        ["--import-mode=append"],
+        ["@arguments.txt"],
+        ["--junitxml", "suites/test_one.xml"],
+        ["--alluredir", "reports/allure"],
+        ["--clean-alluredir"],
+        ["--basetemp", "suites"],
+        ["--cov-config=evil"],
+        ["--tb", "x;y"],
+        ["-n", "100000"],
+        ["--dist=@x"],
+        ["--trace-config"],
+        ["--llm-unknown", "x"],
+        ["--config-file", "evil.ini"],
+        ["--pastebin=all"],
+        ["--pdbcls", "evil:Evil"],
+        ["-W", "error::evil.Evil"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.usefixtures("project")
+def test_what_loads_or_writes_is_left_out(left_out: list[str]) -> None:
+    """Whatever stands around it, no word of it reaches pytest."""
+    words, named = repeated(["suites/", *left_out, "--llm-limit", "5"])
+    assert words == ["suites/", "--llm-limit=5"]
+    assert "".join(named).replace("=", "") == "".join(left_out).replace("=", "")
+
+
+@pytest.mark.usefixtures("project")
+def test_suite_after_an_unknown_flag_is_repeated() -> None:
+    """The word after an unknown option is its value, unless it is a suite."""
+    assert repeated(["--strict-markers", "suites/"]) == (["suites/"], ["--strict-markers"])
+    assert repeated(["--flag", SUITE]) == (["--pyargs", SUITE], ["--flag"])
+
+
+@pytest.mark.parametrize(
+    "suite",
+    [
+        "reports/runs/one", "reports/runs/one/test_evil.py", "reports/runs/other/test_other.py", "/tmp", "..",
+        "nosuch.py", "link/test_evil.py", "os", "pytest_llmprops.cli.main", "suites/../reports/runs/other",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("pyargs", [False, True])
+def test_suites_of_strangers_are_refused(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, suite: str, pyargs: bool
+) -> None:
+    """Suites are those of installed benchmarks, or files of the current folder that are in no record."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "test_evil.py").write_text("")
+    (project / "link").symlink_to(elsewhere)
+    with pytest.raises(
+        UsageError, match=r"^reports/runs/one: its suite .* is not run; .*llmprops retry RUN suites/$"
+    ):
+        repeated([*(["--pyargs"] if pyargs else []), suite])
+    assert repeated([suite], "suites/")[0] == []
+
+
+@pytest.mark.usefixtures("project")
+def test_path_is_no_module() -> None:
+    """Next to a suite that is a module, a path is absolute, because pytest would look for a module of its name."""
+    Path("json").mkdir()
+    words, _ = repeated([SUITE, "json"])
+    assert words == ["--pyargs", SUITE, str(Path("json").absolute())]
+
+
+@pytest.mark.parametrize(
+    "name", ["conftest.py", "test_evil.py", "inner/evil.py", "pytest.ini", "pyproject.toml"]
+)
+def test_record_with_code_is_refused(project: Path, name: str) -> None:
+    """pytest might load it, for example from a folder whose name begins with ``test``."""
+    file = project / "reports/runs/one" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("")
+    with pytest.raises(UsageError, match=f"has {name}, which is not a file of a record"):
+        repeated(["suites/"])
+
+
+def test_record_of_the_current_folder_has_no_suites(project: Path) -> None:
+    """If the current folder is a record, its files are those of a stranger."""
+    (project / "run.json").write_text("{}")
+    with pytest.raises(UsageError, match="is in the folder of a record"):
+        repeated(["suites/"])
+
+
+@pytest.mark.parametrize("word", ["a\0b", "\ud800"])
+@pytest.mark.usefixtures("project")
+def test_words_that_no_command_can_have_are_refused(word: str) -> None:
+    """One line says so, instead of a traceback of the system's call."""
+    with pytest.raises(UsageError, match="the record is damaged"):
+        repeated(["-k", word])
+
+
+@pytest.mark.usefixtures("project")
+def test_own_words_replace_recorded_ones() -> None:
+    """An option that the user gives is not repeated; of NAME=VALUE, only the same name."""
+    recorded = [
+        "suites/",
+        "--model",
+        "a",
+        "--llm-param",
+        "x=1",
+        "--llm-param",
+        "y=2",
+        "--llm-base-url",
+        "http://a",
+    ]
+    recorded += ["--deselect", "a"]
+    own = ["--llm-model=b", "--llm-param=x=2", "--llm-base-url", "http://b", "-q", "--deselect=b"]
+    assert repeated(recorded, *own)[0] == ["suites/", "--llm-param=y=2", "--deselect=a"]
