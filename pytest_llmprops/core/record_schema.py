@@ -406,10 +406,23 @@ class _Message(Shape):
         return {"type": "array", "prefixItems": pair, "minItems": 2, "maxItems": 2}
 
 
+_USAGE = Fields(
+    {},
+    {
+        **_all(
+            ("prompt_tokens", "completion_tokens", "reasoning_tokens", "cached_tokens", "cache_write_tokens"),
+            _NUMBER,
+        ),
+        "estimated": _FLAG,
+    },
+)
+#: what each paid reply has
+_PAID = {**_all(("via", "service_tier", "model"), _NAME), "cost_usd": OrNull(_NUMBER)}
 REQUEST = Fields(
     {"key": _NAME, "request": Fields({}, {"messages": Several(_Message()), "text": _PROMPT})},
     {
-        **_all(("role", "kind", "via"), _NAME),
+        **_all(("role", "kind"), _NAME),
+        **_PAID,
         # A server sends these. No limit is below that of its replies.
         **_all(("finish_reason", "served_model"), _REPLY),
         "reply": Fields(
@@ -420,11 +433,13 @@ REQUEST = Fields(
                 "logprobs": OrNull(Several(_OBJECT)),
             },
         ),
-        "usage": Fields({}, _all(("prompt_tokens", "completion_tokens", "reasoning_tokens"), _NUMBER)),
+        "usage": _USAGE,
         "cached": _FLAG,
         "seconds": _NUMBER,
     },
 )
+#: a reply that the run paid for and does not use
+DISCARDED = Fields({"discarded": _FLAG, "usage": _USAGE}, _PAID)
 PREFIX = Fields({"prefix_id": _NAME, "text": _REPLY})
 
 REVIEW = Fields(
@@ -480,7 +495,13 @@ MODEL = Fields(
                 {}, {**_all(("older_than_a_day", "before_list_change"), _COUNT), "oldest_seconds": _NUMBER}
             )
         ),
-        "price": OrNull(Fields({**_all(("input", "output"), _NUMBER), "source": _NAME})),
+        "service_tiers": OrNull(Several(_NAME)),
+        "price": OrNull(
+            Fields(
+                {**_all(("input", "output"), _NUMBER), "source": _NAME},
+                _all(("cached", "written"), OrNull(_NUMBER)),
+            )
+        ),
     },
 )
 PROTOCOL = Fields(
@@ -499,12 +520,13 @@ CALLS = Fields(
         **_all(
             (
                 "requests", "cache_hits", "sampled", "sampled_earlier", "joined", "adopted", "sent", "answered",
-                "retries", "failed", "in_flight", "prompt_tokens", "completion_tokens", "unpriced",
+                "retries", "failed", "in_flight", "prompt_tokens", "completion_tokens", "cached_tokens",
+                "unpriced", "estimated", "counted_bytes",
             ),
             _COUNT,
         ),
         **_all(("seconds", "oldest_seconds"), _NUMBER),
-        **_all(("cost_usd", "in_process_seconds"), OrNull(_NUMBER)),
+        **_all(("cost_usd", "estimated_usd", "in_process_seconds"), OrNull(_NUMBER)),
         "in_process": OrNull(_COUNT),
     },
 )  # fmt: skip
@@ -608,7 +630,9 @@ _MB = 1 << 20
 FILES: Mapping[str, File] = {
     "run.json": File({"run": RUN}, 64 * _MB, 64 * _MB),
     "verdicts.jsonl": File({"verdict": VERDICT}, 4096 * _MB, 64 * _MB),
-    "requests.jsonl": File({"request": REQUEST, "prefix": PREFIX}, 16384 * _MB, 256 * _MB),
+    "requests.jsonl": File(
+        {"request": REQUEST, "discarded": DISCARDED, "prefix": PREFIX}, 16384 * _MB, 256 * _MB
+    ),
     "searches.jsonl": File({"search": SEARCH}, 1024 * _MB, 64 * _MB),
     "review.jsonl": File({"review": REVIEW}, 64 * _MB, 4 * _MB),
 }

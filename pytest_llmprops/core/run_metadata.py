@@ -57,18 +57,32 @@ class PriceFacts:
     """The price of a model, in USD per million tokens.
 
     :param source: the date of the table, or where else the price is from.
+    :param cached: of input read from the provider's cache. :param written: of input written into it. None if unknown.
     """
 
     input: float
     output: float
     source: str
+    cached: float | None = None
+    written: float | None = None
+
+    @classmethod
+    def from_json(cls, price: Mapping[str, Any]) -> PriceFacts:
+        """Read ``price`` of a model in a checked ``run.json``."""
+        return cls(
+            price["input"], price["output"], price["source"], price.get("cached"), price.get("written")
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON, without the prices that are unknown."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def of(self, usage: Usage, via: str = "") -> float:
         """Return the cost of a call in USD.
 
         :param via: as in :class:`~pytest_llmprops.core.requests.Reply`; a batch has a discount.
         """
-        cost = (usage.prompt_tokens * self.input + usage.completion_tokens * self.output) / 1e6
+        cost = usage.cost(self.input, self.output, self.cached, self.written) / 1e6
         return cost * (BATCH_DISCOUNT if via == "batch" else 1)
 
 
@@ -80,6 +94,7 @@ class ModelMetadata:
     :param identity: revision, file hash or other values that identify the version; None until the model is used.
     :param pinned: the identity names one exact version.
     :param served_as: the model names that the server reported.
+    :param service_tiers: the provider's tiers with a price of their own that answered.
     :param old_replies: stored replies of an unpinned model that may be outdated.
     :param price: USD per million input and output tokens, and the date of the prices; None if it is unknown.
     """
@@ -91,6 +106,7 @@ class ModelMetadata:
     served_as: tuple[str, ...] | None = None
     old_replies: OldReplies = field(default_factory=OldReplies)
     price: PriceFacts | None = None
+    service_tiers: tuple[str, ...] = ()
 
     @classmethod
     def from_json(cls, model: Mapping[str, Any]) -> ModelMetadata:
@@ -103,7 +119,8 @@ class ModelMetadata:
             pinned=model.get("pinned"),
             served_as=None if served is None else tuple(served),
             old_replies=OldReplies.from_json(model.get("old_replies") or {}),
-            price=None if price is None else PriceFacts(price["input"], price["output"], price["source"]),
+            service_tiers=tuple(model.get("service_tiers") or ()),
+            price=None if price is None else PriceFacts.from_json(price),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -117,10 +134,12 @@ class ModelMetadata:
             known["pinned"] = self.pinned
         if self.served_as is not None:
             known["served_as"] = list(self.served_as)
+        if self.service_tiers:
+            known["service_tiers"] = list(self.service_tiers)
         if self.old_replies:
             known["old_replies"] = asdict(self.old_replies)
         if self.price is not None:
-            known["price"] = asdict(self.price)
+            known["price"] = self.price.to_json()
         return known
 
 
@@ -168,7 +187,9 @@ class CallCounts:
     :param sampled_earlier: those of them that a stored reply of an earlier run answered.
     :param joined: requests that shared the call of an equal request.
     :param adopted: replies from batches that another run submitted, such as one that was killed.
+    :param cached_tokens: those of the prompt tokens that providers read from their caches.
     :param unpriced: replies whose price is unknown.
+    :param estimated: replies whose tokens and cost are estimated, because the server reported none.
     """
 
     requests: int = 0
@@ -184,7 +205,9 @@ class CallCounts:
     in_flight: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cached_tokens: int = 0
     unpriced: int = 0
+    estimated: int = 0
     seconds: float = 0.0
     oldest_seconds: float = 0.0
 
@@ -193,11 +216,16 @@ class CallCounts:
 class CallFacts(CallCounts):
     """The calls of a run: ``calls`` in ``run.json``.
 
-    :param cost_usd: None if the price of a call is unknown.
+    :param cost_usd: None if the price of a call is unknown, or its tokens are only estimated.
+    :param estimated_usd: the cost with that of the estimated tokens; None if the price of a call is unknown.
+    :param counted_bytes: for a run in progress, the size of ``requests.jsonl`` whose calls these counts have; the rest
+        is of this session.
     :param in_process: requests to models inside the pytest processes; None if there are no such models.
     """
 
     cost_usd: float | None = None
+    estimated_usd: float | None = None
+    counted_bytes: int = 0
     in_process: int | None = None
     in_process_seconds: float | None = None
 

@@ -30,6 +30,7 @@ class ModelUse:
     :param served_as: the model names in the replies.
     :param deviations: one line for each request parameter that the API did not accept.
     :param old_replies: its stored replies that may be outdated.
+    :param service_tiers: the provider's tiers with a price of their own that answered.
     """
 
     identity: JSON = None
@@ -37,6 +38,7 @@ class ModelUse:
     served_as: tuple[str, ...] = ()
     deviations: tuple[str, ...] = ()
     old_replies: OldReplies = field(default_factory=OldReplies)
+    service_tiers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class BrokerReport:
                     tuple(model["served_as"]),
                     tuple(model["deviations"]),
                     OldReplies.from_json(model["old_replies"]),
+                    tuple(model["service_tiers"]),
                 )
                 for label, model in report["models"].items()
             },

@@ -212,7 +212,10 @@ class ActiveModel:
     send: Send
     breaker: Breaker
     thinking: ThinkingBudget
+    #: counts replies that are paid for and not used
+    discard: Callable[[Sequence[Reply]], None]
     served_as: set[str] = field(default_factory=set)
+    service_tiers: set[str] = field(default_factory=set)
     #: deviations of the replies so far, also of stored ones
     deviations: set[str] = field(default_factory=set)
     #: it never waits, and its replies cost nothing
@@ -436,9 +439,13 @@ class Calls:
         counters.in_flight += 1
         start = time.monotonic()
         try:
+            result: Sequence[Reply] | Reply | BackendError
             if len(requests) > 1:
-                return await send_set(cast("SampleModel", served.model), cast("Sequence[Chat]", requests))
-            result = await served.send(requests[0])
+                result = await send_set(cast("SampleModel", served.model), cast("Sequence[Chat]", requests))
+            else:
+                result = await served.send(requests[0])
+            if isinstance(result, BackendError) and result.billed is not None:
+                served.discard([result.billed])
             return [result] if isinstance(result, Reply) else result
         finally:
             counters.in_flight -= 1
@@ -465,7 +472,9 @@ class Calls:
         if max_calls is not None and self._counters.sent + calls > max_calls:
             raise self.stop(f"--llm-max-calls {max_calls} is spent")
         if max_cost is not None and self._counters.cost_usd >= max_cost:
-            raise self.stop(f"--llm-max-cost {max_cost:g} is spent: {self._counters.cost_usd:.4f} USD so far")
+            about = "≈" if self._counters.estimated else ""
+            spent = f"{about}{self._counters.cost_usd:.4f} USD so far"
+            raise self.stop(f"--llm-max-cost {max_cost:g} is spent: {spent}")
 
     def check_cost(self, cost: float, waiting: float, lines: int) -> None:
         """Check that ``--llm-max-cost`` allows a wave of batches.

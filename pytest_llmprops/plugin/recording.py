@@ -265,9 +265,10 @@ class Recording:
 
     def _model(self, spec: ModelSpec) -> ModelMetadata:
         known = price(spec.name, spec.params, self._session.settings.prices)
-        return ModelMetadata(
-            spec.text, price=PriceFacts(*known.usd_per_million, known.source) if known is not None else None
-        )
+        if known is None:
+            return ModelMetadata(spec.text)
+        sent, received, cached, written = known.usd_per_million
+        return ModelMetadata(spec.text, price=PriceFacts(sent, received, known.source, cached, written))
 
     def add(self, message: CaseReport) -> None:
         """Append the verdicts or the search of a case; a full disk ends the run."""

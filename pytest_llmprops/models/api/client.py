@@ -16,6 +16,14 @@ from pytest_llmprops.core.errors import BackendError, UsageError
 from pytest_llmprops.core.requests import Chat, Message, Reply, Usage, is_finite, is_logprob
 from pytest_llmprops.models.api import errors
 from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price, price
+from pytest_llmprops.models.api.usage import (
+    estimated_usage,
+    member,
+    service_tier,
+    shares,
+    usage_of,
+    with_bill,
+)
 from pytest_llmprops.models.base import BackendOptions, Result
 from pytest_llmprops.models.spec import ModelSpec
 
@@ -44,8 +52,6 @@ _FINISH = {
 _JSON_TYPES = {
     bool: "boolean", int: "number", float: "number", list: "array", dict: "object", str: "string", type(None): "null",
 }  # fmt: skip
-#: a larger number is a server's mistake, and too large for a price
-_MOST_TOKENS = 10**12
 #: the end of a name that is one exact model, such as ``gpt-4o-2024-05-13``
 _DATED = re.compile(r"-(\d{4}-\d{2}-\d{2}|\d{8})$")
 
@@ -143,35 +149,6 @@ def _messages(answer: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Mappin
     return pairs
 
 
-def _member(values: Mapping[str, Any], *names: str) -> Any:
-    """Return ``values[name][name]...``, or None if it does not exist."""
-    value: Any = values
-    for name in names:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
-
-
-def usage_of(answer: Mapping[str, Any]) -> Usage:
-    """Return the tokens of the call; zeros if the server does not report them."""
-    usage = answer.get("usage")
-    if not isinstance(usage, Mapping):
-        return Usage()
-    hidden = _member(usage, "completion_tokens_details", "reasoning_tokens")
-    numbers = (usage.get("prompt_tokens"), usage.get("completion_tokens"), hidden)
-    return Usage(*(n if type(n) is int and 0 <= n <= _MOST_TOKENS else 0 for n in numbers))
-
-
-def shares(usage: Usage, count: int) -> list[Usage]:
-    """Split the usage of one call into ``count`` equal parts, one per choice; the first parts get the remainder.
-
-    Servers do not report the usage of each choice. The parts add up to the call's usage, so the prompt counts once.
-    """
-    if count == 1:
-        return [usage]
-    numbers = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
-    return [Usage(*(total // count + (place < total % count) for total in numbers)) for place in range(count)]
-
-
 #: types of the parts of a content that are not the answer
 _THOUGHTS = ("thinking", "redacted_thinking", "reasoning", "reasoning_content")
 
@@ -202,7 +179,7 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None:
     """Return one entry per token of the reply; None if the server returned none, or not tokens with numbers."""
-    content = _member(choice, "logprobs", "content")
+    content = member(choice, "logprobs", "content")
     if not content:
         return None
     try:
@@ -223,7 +200,13 @@ def _logprobs(choice: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...] | None
 
 
 def chat_replies(
-    answer: Mapping[str, Any], count: int, price: Price | None, seconds: float, url: str, model: str
+    answer: Mapping[str, Any],
+    count: int,
+    price: Price | None,
+    seconds: float,
+    url: str,
+    model: str,
+    body: Mapping[str, Any] | None = None,
 ) -> list[Reply] | BackendError:
     """Return the first ``count`` choices in ``answer``, or fewer if it has fewer; an error if it has none.
 
@@ -232,31 +215,52 @@ def chat_replies(
 
     :param seconds: duration of the call.
     :param url: the source of the answer, for the error message.
+    :param body: what was sent, to estimate the tokens that a server does not report; None to estimate nothing.
     """
     choices = _messages(answer)[:count]
     if not choices:
         text = f"the answer of {url} for {model} has no choices"
-        return BackendError(text, kind="response", transient=True)
+        return with_bill(BackendError(text, kind="response", transient=True), answer, price)
     for choice, message in choices:
         failure = _failure_in(choice, message, url, model)
         if failure is not None:
-            return failure
+            return with_bill(failure, answer, price)
     cost: Any = answer.get("cost_usd")
     if not is_finite(cost) or cost < 0:
         # Of a server, which may send anything under this name.
         cost = None
     cost_share = None if cost is None else cost / len(choices)
-    served = str(answer.get("model") or "")
+    served, tier, usage = str(answer.get("model") or ""), service_tier(answer), usage_of(answer)
+    replies = [_reply(choice, message) for choice, message in choices]
+    if usage == Usage() and body is not None:
+        usage = _estimate(body, replies)
     return [
         replace(
-            _reply(choice, message),
+            reply,
             served_model=served,
-            usage=usage,
-            cost_usd=cost_share if price is None else price.of(usage),
+            usage=share,
+            # No tokens were reported, nor is there a body to estimate them from.
+            cost_usd=cost_share if price is None or share == Usage() else price.of(share),
             seconds=seconds,
+            service_tier=tier,
         )
-        for (choice, message), usage in zip(choices, shares(usage_of(answer), len(choices)), strict=True)
+        for reply, share in zip(replies, shares(usage, len(choices)), strict=True)
     ]
+
+
+def _estimate(body: Mapping[str, Any], replies: Sequence[Reply]) -> Usage:
+    """Return about how many tokens a call had whose server reports none."""
+    limit = body.get(_OLD, body.get(_NEW))
+    is_cut = replies[0].finish_reason == "length"
+    texts = "".join(reply.reasoning + reply.text for reply in replies)
+    return estimated_usage(_prompt(body), texts, limit if is_cut and isinstance(limit, int) else None)
+
+
+def _prompt(body: Mapping[str, Any]) -> str:
+    """Return the text of all messages, or of all prompts of ``/v1/completions``."""
+    prompts = body.get("prompt", ())
+    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    return "\n".join([*texts, *(message["content"] for message in body.get("messages", ()))])
 
 
 def _failure_in(
@@ -321,7 +325,7 @@ def _reply(choice: Mapping[str, Any], message: Mapping[str, Any]) -> Reply:
         _text(message.get("content")),
         _FINISH.get((choice.get("finish_reason") or "").lower(), "stop"),
     )
-    refusal = message.get("refusal") or _member(message, "provider_specific_fields", "refusal")
+    refusal = message.get("refusal") or member(message, "provider_specific_fields", "refusal")
     if isinstance(refusal, str) and refusal and not text:
         text, finish = refusal, "content_filter"
     return Reply(text, finish_reason=finish, logprobs=_logprobs(choice), reasoning=_reasoning(message))
@@ -580,11 +584,11 @@ class ApiCalls:
             seconds = time.perf_counter() - started
             if self._cut is not None:
                 self._look_for_cut(body.get("messages", ()), usage_of(answer).prompt_tokens)
-            return self.read(answer, count, self.price, seconds)
+            return self.read(answer, count, self.price, seconds, body)
 
     def _look_for_cut(self, messages: Sequence[Mapping[str, Any]], counted: int) -> None:
         """Add a note if the server counted too few tokens in several prompts: Ollama cuts long ones silently."""
-        text = "\n".join(message["content"] for message in messages)
+        text = _prompt({"messages": messages})
         estimate = len(text) / CHARACTERS_PER_TOKEN
         if self._cut is None or not 0 < counted < estimate / 3:
             return
@@ -598,14 +602,19 @@ class ApiCalls:
             )
 
     def read(
-        self, answer: Mapping[str, Any], count: int, price: Price | None, seconds: float
+        self,
+        answer: Mapping[str, Any],
+        count: int,
+        price: Price | None,
+        seconds: float,
+        body: Mapping[str, Any] | None = None,
     ) -> list[Reply] | BackendError:
         """Return the replies in an answer, without the keys that a server repeats (see :func:`chat_replies`)."""
         for reason in unknown_reasons(answer):
             note = f"the finish_reason '{reason}' is unknown; replies with it are taken as complete"
             if note not in self.notes:
                 self.notes.append(note)
-        replies = chat_replies(answer, count, price, seconds, self.url, self.name)
+        replies = chat_replies(answer, count, price, seconds, self.url, self.name, body)
         if isinstance(replies, BackendError):
             return replies
         return [without_keys(reply, self.echoes) for reply in replies]
@@ -645,7 +654,7 @@ class ApiCalls:
         """Return an empty reply if a content filter refused the prompt, otherwise the error."""
         status = getattr(error, "status_code", None)
         if isinstance(status, int) and errors.is_filtered(status, errors.error_body(error)):
-            return Reply(finish_reason="content_filter")
+            return Reply(finish_reason="content_filter", cost_usd=0.0)
         return errors.from_exception(error, url=self.url, model=self.name, hidden=self.hidden)
 
 
