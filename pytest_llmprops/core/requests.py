@@ -274,6 +274,11 @@ def _canonical_request(request: Request) -> str:
     return _canonical(request_to_json(request))
 
 
+def estimated_tokens(text: str) -> int:
+    """Return about how many tokens a text has: one for 4 letters, and three for 4 Chinese characters of 12 bytes."""
+    return round(len(text.encode("utf-8", "replace")) / 4)
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """The tokens of one call.
@@ -398,6 +403,13 @@ class Reply:
     key: str = ""
     reasoning: str = ""
     service_tier: str = ""
+
+    @property
+    def thinking_tokens(self) -> int:
+        """The tokens of the model's thoughts: what is left beside the text, if the server does not count them."""
+        if self.usage.reasoning_tokens or not self.reasoning:
+            return self.usage.reasoning_tokens
+        return max(0, self.usage.completion_tokens - estimated_tokens(self.text))
 
     def answering(self, key: str, *, stored: float, deviations: tuple[str, ...]) -> Reply:
         """Return the reply as that to the request with this key."""

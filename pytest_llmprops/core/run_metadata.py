@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pytest_llmprops.core.numbers import cost, counted, usd
 from pytest_llmprops.core.record_schema import RUN, check
 from pytest_llmprops.core.record_schema import SCHEMA as SCHEMA
 from pytest_llmprops.core.records import MetricRow, Remark, SearchCounts, SummaryRow
@@ -18,6 +19,8 @@ if TYPE_CHECKING:  # runs without a gate do not need it
 
 #: in the note on a benchmark that could not be loaded, between its name and the reason
 NOT_MEASURED = ": not measured: "
+#: service tiers that cost more than the listed price
+_HIGHER_PRICED = {"priority", "fast"}
 #: stored replies of an unpinned model are old after this time, in seconds
 DAY = 86400.0
 T = TypeVar("T")
@@ -218,8 +221,8 @@ class CallFacts(CallCounts):
 
     :param cost_usd: None if the price of a call is unknown, or its tokens are only estimated.
     :param estimated_usd: the cost with that of the estimated tokens; None if the price of a call is unknown.
-    :param counted_bytes: for a run in progress, the size of ``requests.jsonl`` whose calls these counts have; the rest
-        is of this session.
+    :param counted_bytes: of a resumed run in progress: these counts have the calls in so many bytes of
+        ``requests.jsonl``, and the rest is of this session.
     :param in_process: requests to models inside the pytest processes; None if there are no such models.
     """
 
@@ -238,7 +241,26 @@ class CallFacts(CallCounts):
         counters = asdict(self)
         if self.in_process is None:
             del counters["in_process"], counters["in_process_seconds"]
+        for name in ("estimated_usd", "counted_bytes"):
+            if not counters[name]:
+                del counters[name]
         return counters
+
+    @property
+    def amount(self) -> float | None:
+        """The cost in USD, estimated where it must be; None if it is unknown. No calls cost nothing."""
+        if not self.requests and not self.sent:
+            return 0.0
+        return self.estimated_usd if self.cost_usd is None else self.cost_usd
+
+    def with_amount(self, amount: float | None) -> CallFacts:
+        """Return the counts with this cost in USD, which is unknown if it has the price of estimated tokens."""
+        is_estimate = bool(self.estimated and amount)
+        return replace(
+            self,
+            cost_usd=None if is_estimate else amount,
+            estimated_usd=amount if is_estimate else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,12 +341,33 @@ class RunMetadata:
         return f"{model} ({', '.join(scored)} by likelihood)" if scored else model
 
     @property
+    def _called(self) -> list[ModelMetadata]:
+        return [*self.models.values(), *self.helpers.values()]
+
+    @property
     def price_sources(self) -> list[str]:
         """Where the prices of the models and helpers are from."""
-        priced = [
-            model.price.source for model in (*self.models.values(), *self.helpers.values()) if model.price
-        ]
-        return list(dict.fromkeys(priced))
+        return list(dict.fromkeys(model.price.source for model in self._called if model.price))
+
+    @property
+    def cost_text(self) -> str:
+        """The cost of the calls, as far as it is known: ``0.0123 USD``, ``at most 0.0123 USD (service tier flex)``."""
+        calls = self.calls
+        if calls.estimated_usd is not None:
+            replies = counted(calls.estimated, "reply", "replies")
+            return f"cost unknown, ≈{usd(calls.estimated_usd)} ({replies} without usage)"
+        text, tiers = cost(calls.requests, calls.cost_usd), self._service_tiers
+        reasons = [f"service tier {', '.join(tiers)}"] if tiers else []
+        if calls.cached_tokens and any(model.price and model.price.cached is None for model in self._called):
+            reasons.append("no price of cached tokens")
+        if not calls.cost_usd or not reasons:
+            return text
+        bound = "at least" if _HIGHER_PRICED.intersection(tiers) else "at most"
+        return f"{bound} {text} ({'; '.join(reasons)})"
+
+    @property
+    def _service_tiers(self) -> list[str]:
+        return sorted({tier for model in self._called for tier in model.service_tiers})
 
     @property
     def selected_items(self) -> dict[str, tuple[int, int]]:

@@ -381,8 +381,10 @@ class Broker:
         else:
             counters.cost_usd += cost
 
-    async def trial(self, label: str, requests: Sequence[Request]) -> None:
+    async def trial(self, label: str, requests: Sequence[Request]) -> int:
         """Make a call before the run, which the run's own request then does not repeat.
+
+        Return the tokens of the model's thoughts in it.
 
         :param requests: prompts, of which the next one is sent if the server refuses one: a gateway may block it.
         :raises RunStopped: if the model refuses every call, or cannot be reached.
@@ -390,9 +392,10 @@ class Broker:
         served = await self._serve(label)
         for position, request in enumerate(requests, start=1):
             key = served.key_of(request)
-            if await self._find(served.model, key, request) is not None:
+            found = await self._find(served.model, key, request)
+            if found is not None:
                 # From another run, in the meantime.
-                return
+                return found.thinking_tokens
             reply: Reply | None = None
             is_blocked = False
             try:
@@ -404,8 +407,10 @@ class Broker:
                     self._known.release(key)
             if reply is not None:
                 self._trials[key] = await self._keep(label, served, key, reply)
+                return reply.thinking_tokens
             if not is_blocked:
-                return
+                break
+        return 0
 
     @property
     def stopped(self) -> str | None:

@@ -40,6 +40,7 @@ from pytest_llmprops.runs.record import (
     search_counts,
     unusable,
 )
+from pytest_llmprops.runs.replies import logged_calls
 from pytest_llmprops.runs.summary import metric_rows, remarks_on, summary_rows
 
 
@@ -86,9 +87,8 @@ def final_facts(
         label: use.deviations for label, use in uses.items() if label in recorded and use.deviations
     }
     calls = report.counters
-    if calls.unpriced:
-        # Without the calls of unknown price, the sum is not the cost of the run.
-        calls = replace(calls, cost_usd=None)
+    # Without the calls of unknown price, the sum is not the cost of the run.
+    calls = calls.with_amount(None if calls.unpriced else calls.cost_usd)
     metrics, problems = metric_rows(verdicts, benchmarks)
     remarks, more_problems = remarks_on(verdicts, benchmarks)
     expected, done = collection.cases, len(verdicts)
@@ -129,7 +129,12 @@ def _used(model: ModelMetadata, use: ModelUse | None) -> ModelMetadata:
     if use is None:
         return model
     return replace(
-        model, identity=use.identity, pinned=use.pinned, served_as=use.served_as, old_replies=use.old_replies
+        model,
+        identity=use.identity,
+        pinned=use.pinned,
+        served_as=use.served_as,
+        old_replies=use.old_replies,
+        service_tiers=use.service_tiers,
     )
 
 
@@ -346,8 +351,11 @@ class Recording:
         """
         assert self.record is not None
         record, session, collection = self.record, self._session, self.collection
+        if report is None:
+            counted = 0 if session.earlier is None else session.earlier.calls.counted_bytes
+            report = BrokerReport(logged_calls(record.folder, counted))
         report = with_in_process(
-            report or BrokerReport(),
+            report,
             session.evaluation.in_process_labels,
             [summary.in_process for summary in summaries],
         )

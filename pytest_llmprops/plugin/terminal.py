@@ -121,7 +121,7 @@ class Progress:
         if counters.retries:
             parts.append(counted(counters.retries, "retry", "retries"))
         if counters.cost_usd:
-            parts.append(usd(counters.cost_usd))
+            parts.append(f"{'≈' if counters.estimated else ''}{usd(counters.cost_usd)}")
         line = "llmprops: " + " · ".join(parts)
         # A terminal cannot rewrite a line that wraps.
         return line[: shutil.get_terminal_size().columns - 1]

@@ -67,21 +67,27 @@ SAME_OPTIONS: Mapping[str, str] = {
 }
 #: of these counters, the highest one counts; all others are added
 _HIGHEST = ("oldest_seconds", "in_flight")
+#: :meth:`CallFacts.with_amount` sets them; ``counted_bytes`` is of one session in progress
+_OF_COST = ("cost_usd", "estimated_usd", "counted_bytes")
 
 
 def summed_calls(one: CallFacts, other: CallFacts) -> CallFacts:
     """Return the calls of both parts; the cost is unknown if that of a part is."""
     total: dict[str, Any] = {}
+    amounts = one.amount, other.amount
     for name in (field.name for field in fields(CallFacts)):
+        if name in _OF_COST:
+            continue
         first, second = getattr(one, name), getattr(other, name)
         if name in _HIGHEST:
             total[name] = max(first, second)
         elif None in (first, second):
             # A part without models in process has no requests to them.
-            total[name] = None if name == "cost_usd" else first or second
+            total[name] = first or second
         else:
             total[name] = round(first + second, 9)
-    return CallFacts(**total)
+    amount = None if None in amounts else round(sum(filter(None, amounts)), 9)
+    return CallFacts(**total).with_amount(amount)
 
 
 def merged_models(
@@ -97,6 +103,7 @@ def merged_models(
             identity=first.identity if second.identity is None else second.identity,
             pinned=first.pinned if second.pinned is None else second.pinned,
             served_as=served if first.served_as is not None or second.served_as is not None else None,
+            service_tiers=tuple(dict.fromkeys([*first.service_tiers, *second.service_tiers])),
             old_replies=OldReplies(
                 first.old_replies.older_than_a_day + second.old_replies.older_than_a_day,
                 max(first.old_replies.oldest_seconds, second.old_replies.oldest_seconds),

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_llmprops.core.errors import BackendError
-from pytest_llmprops.core.requests import Reply, Usage
-from pytest_llmprops.models.api.prices import CHARACTERS_PER_TOKEN, Price
+from pytest_llmprops.core.requests import Reply, Usage, estimated_tokens
+from pytest_llmprops.models.api.prices import Price
 
 #: a larger number is a server's mistake, and too large for a price
 _MOST_TOKENS = 10**12
@@ -63,7 +63,7 @@ def estimated_usage(prompt: str, reply: str, most: int | None) -> Usage:
     :param reply: the text of all choices, with the thoughts.
     :param most: the token limit of a reply that it cut; None for other replies.
     """
-    sent, received = (round(len(text) / CHARACTERS_PER_TOKEN) for text in (prompt, reply))
+    sent, received = estimated_tokens(prompt), estimated_tokens(reply)
     return Usage(max(1, sent), max(1, received, most or 0), estimated=True)
 
 
