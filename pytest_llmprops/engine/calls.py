@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 #: connections that may rest after a call
 _SPARE_FILES = 24 + 64
 Sleep = Callable[[float], Awaitable[None]]
+#: how often a call that waits for the cost of those in flight looks at it, in seconds
+_BUDGET_SECONDS = 0.02
 EMPTY_IN_A_ROW = 20
 FAILED_IN_A_ROW = 20
 
@@ -433,6 +435,8 @@ class Calls:
         if self.stopped is not None:
             raise RunStopped(self.stopped)
         counters = self._counters
+        if not served.is_immediate:
+            await self._affordable()
         self.check_budget()
         self._on_call()
         counters.sent += 1
@@ -450,6 +454,19 @@ class Calls:
         finally:
             counters.in_flight -= 1
             counters.seconds += time.monotonic() - start
+
+    async def _affordable(self) -> None:
+        """Wait while the calls in flight may cost what is left of ``--llm-max-cost``.
+
+        The first replies tell what a reply costs, so that calls start one by one, then twice as many as were answered.
+        """
+        most, counters = self._config.max_cost, self._counters
+        while most is not None and counters.in_flight:
+            per_answer = counters.cost_usd / max(1, counters.answered)
+            is_below = counters.cost_usd + (counters.in_flight + 1) * per_answer < most
+            if counters.in_flight <= 2 * counters.answered and is_below:
+                return
+            await self.pause(_BUDGET_SECONDS)
 
     def count_sent(self, calls: int) -> None:
         """Count requests that were sent in a batch as calls."""

@@ -99,6 +99,23 @@ def test_a_cost_limit_holds_where_every_reply_is_cut(project: Runner) -> None:
     assert 0.2 <= server.usd < 0.3
 
 
+def test_a_burst_of_calls_stays_below_a_cost_limit(project: Runner, workers: str) -> None:
+    """Before the first replies tell what one costs, and near the limit, few calls are in flight."""
+    project.sums(200)
+
+    def late(call: Call) -> Answer:
+        """Think only after the first call, so that the plan does not know it."""
+        time.sleep(0.05)
+        return completion(call, thinks=call.prompt != "0 + 1 =")
+
+    with billing(late) as server:
+        done = project(*server.model(), "--llm-max-cost", "2", "-n", workers, env=ENV)
+    assert "--llm-max-cost 2 is spent" in done.output, done.output
+    # A reply costs 0.2 USD, and 64 at once would cost 13 USD.
+    assert 2 <= server.usd < 3
+    assert usd(done) == pytest.approx(server.usd, rel=0.01)
+
+
 def test_answers_that_are_errors_count(project: Runner) -> None:
     """The tokens of a reply that its provider failed to finish are billed, and so is the call that repeats it."""
 
