@@ -29,6 +29,7 @@ from pytest_llmprops.plugin.options import project_folder, recorded_command, rec
 from pytest_llmprops.plugin.session import LLMSession
 from pytest_llmprops.runs.benchmark_metadata import cluster_weighted
 from pytest_llmprops.runs.integrity import VERDICTS
+from pytest_llmprops.runs.parts import logged_calls
 from pytest_llmprops.runs.record import (
     RunRecord,
     SearchLog,
@@ -40,7 +41,6 @@ from pytest_llmprops.runs.record import (
     search_counts,
     unusable,
 )
-from pytest_llmprops.runs.replies import logged_calls
 from pytest_llmprops.runs.summary import metric_rows, remarks_on, summary_rows
 
 

@@ -22,6 +22,7 @@ from pytest_llmprops.runs.json_lines import open_record_file
 from pytest_llmprops.runs.parts import (
     SAME_OPTIONS,
     is_merged,
+    logged_calls,
     merged_deviations,
     merged_models,
     merged_problem,
@@ -29,7 +30,6 @@ from pytest_llmprops.runs.parts import (
 )
 from pytest_llmprops.runs.reader import Run, read_run
 from pytest_llmprops.runs.record import check_no_links, lock_verdicts, utc_now, versions
-from pytest_llmprops.runs.replies import logged_calls
 
 RESUMED = "resumed at "
 

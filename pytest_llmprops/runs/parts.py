@@ -7,9 +7,13 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_llmprops.core.record_schema import DISCARDED, REQUEST, check
+from pytest_llmprops.core.requests import Usage
 from pytest_llmprops.core.run_metadata import CallFacts, ModelMetadata, OldReplies, RunMetadata
 from pytest_llmprops.core.strict_json import JSON
 from pytest_llmprops.core.texts import first_names
+from pytest_llmprops.runs.integrity import REQUESTS
+from pytest_llmprops.runs.json_lines import JsonLines
 
 #: the entry of a merged run's options that names the shards to measure and to resume
 MERGED = "merged"
@@ -88,6 +92,45 @@ def summed_calls(one: CallFacts, other: CallFacts) -> CallFacts:
             total[name] = round(first + second, 9)
     amount = None if None in amounts else round(sum(filter(None, amounts)), 9)
     return CallFacts(**total).with_amount(amount)
+
+
+def logged_calls(folder: Path, after: int = 0) -> CallFacts:
+    """Return the calls of a session that could not report them, because it was killed: those that its log has.
+
+    Retries and failed calls are not in the log. Each sample counts as a call.
+
+    :param after: number of bytes of ``requests.jsonl`` whose calls are counted already.
+    :raises DataError: for a damaged line that is not the last.
+    """
+    calls, amount = CallFacts(), 0.0
+
+    def count(line: dict[str, Any]) -> None:
+        nonlocal amount
+        if lines.offset < after or "prefix_id" in line:
+            return
+        is_discarded = "discarded" in line
+        check(line, DISCARDED if is_discarded else REQUEST)
+        if line.get("reply", {}).get("note"):
+            # Computed, not called.
+            return
+        calls.requests += not is_discarded
+        if line.get("cached"):
+            calls.cache_hits += 1
+            return
+        usage = Usage.from_json(line.get("usage", {}))
+        calls.sent += 1
+        calls.answered += not is_discarded
+        calls.prompt_tokens += usage.prompt_tokens
+        calls.completion_tokens += usage.completion_tokens
+        calls.cached_tokens += usage.cached_tokens
+        calls.estimated += usage.estimated
+        calls.unpriced += line.get("cost_usd") is None
+        amount += line.get("cost_usd") or 0.0
+
+    lines: JsonLines[None] = JsonLines(folder / REQUESTS, count)
+    for _ in lines:
+        pass
+    return calls.with_amount(None if calls.unpriced else amount)
 
 
 def merged_models(

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from pytest_llmprops.core.record_schema import DISCARDED, PREFIX, REQUEST, check
+from pytest_llmprops.core.record_schema import DISCARDED, PREFIX, check
 from pytest_llmprops.core.records import VerdictRecord
 from pytest_llmprops.core.request_records import RequestRecord
-from pytest_llmprops.core.requests import Usage
-from pytest_llmprops.core.run_metadata import CallFacts
 from pytest_llmprops.runs.json_lines import JsonLines, open_record_file
 
 #: number of long prefixes in memory
@@ -133,45 +131,6 @@ def read_requests(folder: Path) -> Requests:
     :raises DataError: for a damaged line that is not the last.
     """
     return Requests(folder / "requests.jsonl")
-
-
-def logged_calls(folder: Path, after: int = 0) -> CallFacts:
-    """Return the calls of a session that could not report them, because it was killed: those that its log has.
-
-    Retries and failed calls are not in the log. Each sample counts as a call.
-
-    :param after: number of bytes of ``requests.jsonl`` whose calls are counted already.
-    :raises DataError: for a damaged line that is not the last.
-    """
-    calls, amount = CallFacts(), 0.0
-
-    def count(line: dict[str, Any]) -> None:
-        nonlocal amount
-        if lines.offset < after or "prefix_id" in line:
-            return
-        is_discarded = "discarded" in line
-        check(line, DISCARDED if is_discarded else REQUEST)
-        if line.get("reply", {}).get("note"):
-            # Computed, not called.
-            return
-        calls.requests += not is_discarded
-        if line.get("cached"):
-            calls.cache_hits += 1
-            return
-        usage = Usage.from_json(line.get("usage", {}))
-        calls.sent += 1
-        calls.answered += not is_discarded
-        calls.prompt_tokens += usage.prompt_tokens
-        calls.completion_tokens += usage.completion_tokens
-        calls.cached_tokens += usage.cached_tokens
-        calls.estimated += usage.estimated
-        calls.unpriced += line.get("cost_usd") is None
-        amount += line.get("cost_usd") or 0.0
-
-    lines: JsonLines[None] = JsonLines(folder / "requests.jsonl", count)
-    for _ in lines:
-        pass
-    return calls.with_amount(None if calls.unpriced else amount)
 
 
 def reply_of(record: VerdictRecord, requests: Mapping[str, RequestRecord]) -> str:

@@ -126,7 +126,7 @@ def paid(done: Finished, model: str = "") -> float:
     """Return what the record says that the replies cost, also those that are not used; by default of all models."""
     lines = (done.folder / "requests.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [row for row in map(json.loads, lines) if "prefix_id" not in row and model in ("", row["model"])]
-    return sum(row["cost_usd"] for row in rows)
+    return sum(float(row["cost_usd"]) for row in rows)
 
 
 def printed(done: Finished) -> float:
