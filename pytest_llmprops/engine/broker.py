@@ -221,20 +221,20 @@ class Broker:
             served.served_as.add(reply.served_model)
         # A stored reply has the same deviations as the call that produced it.
         served.deviations.update(reply.deviations)
-        # A stored reply is paid for already.
-        cost = None if reply.cached else _paid(served, reply)
-        try:
-            self._write(lambda log: log.add(role, request, reply, kept=kept, model=label, cost=cost))
-        except OSError as error:
-            raise self._stop_without_log(error) from None
-
-    def _write(self, add: Callable[[RequestLog], None]) -> None:
         if self._log:
-            if not self._is_flush_due:
-                # In the next iteration of the loop, for all replies of this one.
-                self._is_flush_due = True
-                asyncio.get_running_loop().call_soon(self.flush)
-            add(self._log)
+            self._flush_soon()
+            # A stored reply is paid for already.
+            cost = None if reply.cached else _paid(served, reply)
+            try:
+                self._log.add(role, request, reply, kept=kept, model=label, cost=cost)
+            except OSError as error:
+                raise self._stop_without_log(error) from None
+
+    def _flush_soon(self) -> None:
+        """Write the log in the next iteration of the loop, with all replies of this one."""
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
         """Write the requests that were answered so far to ``requests.jsonl``; a full disk stops the run."""
@@ -365,7 +365,14 @@ class Broker:
         served = self._served[label]
         for reply in replies:
             self._pay(served, reply)
-            self._write(lambda log, reply=reply: log.add_discarded(reply, label, _paid(served, reply)))  # type: ignore[misc]
+            if self._log:
+                try:
+                    self._log.add_discarded(reply, label, _paid(served, reply))
+                except OSError as error:
+                    self._stop_without_log(error)
+        if self._log and self.counters.requests:
+            # The files of a run that is killed during its first call stay empty, so that the same command runs again.
+            self._flush_soon()
 
     def _pay(self, served: ActiveModel, reply: Reply) -> None:
         """Count the tokens and the cost of a reply that a call returned."""

@@ -88,7 +88,8 @@ def test_a_reply_that_is_cut_in_a_batch_is_paid_for(start_batch_server: Start, t
     tokens = sum(reply.usage.prompt_tokens for reply in run.results) + usage["prompt_tokens"]
     assert counters["prompt_tokens"] == tokens
     log = logged_calls(tmp_path)
-    assert (log.cost_usd, log.prompt_tokens) == (pytest.approx(counters["cost_usd"]), tokens)
+    assert log.cost_usd == pytest.approx(counters["cost_usd"])
+    assert log.prompt_tokens == tokens
 
 
 def test_expired_lines_are_submitted_again(start_any: Start, tmp_path: Path) -> None:

@@ -94,6 +94,12 @@ def test_tokens_of_the_responses_api() -> None:
     assert service_tier(answer) == "flex"
 
 
+def test_a_tier_with_an_unknown_name_is_not_shown() -> None:
+    """A server may send any text, also a key."""
+    assert service_tier({"service_tier": "sk-secret\x1b[2J"}) == "other"
+    assert service_tier({"service_tier": "Flex"}) == "flex"
+
+
 @pytest.mark.parametrize("tier", ["default", "auto", "standard", "on_demand", "batch", "", None, 7, ["flex"]])
 def test_usual_tiers_have_no_name(tier: Any) -> None:
     """Only a tier with a price of its own is named."""

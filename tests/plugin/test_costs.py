@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -126,6 +127,19 @@ def test_answers_that_are_errors_count(project: Runner) -> None:
         done = project(*server.model(), env=ENV)
     assert server.bill.calls == 24
     assert usd(done) == pytest.approx(server.usd, rel=0.01)
+
+
+def test_replies_of_helpers_count(project: Runner) -> None:
+    """A helper has its own price, and its replies are a part of the cost."""
+    asked = "reply = await ask(Chat.user("
+    judged = 'await ask(Chat.user(f"Judge {item[\'n\']}", max_tokens=8), role="reader")'
+    project.change("test_sums.py", asked, f"{judged}\n        {asked}")
+    with billing(thinks) as server, billing(thinks) as helper:
+        reader = ("--llm-helper", f"reader=openai:h?base_url={helper.url}/v1&price_in=50&price_out=2000")
+        done = project(*server.model(), *reader, "--llm-yes", env=ENV)
+    judging = helper.bill.usd(50, 2000, 50, 50)
+    assert judging > server.usd > 0
+    assert usd(done) == pytest.approx(server.usd + judging, rel=0.01)
 
 
 def without_usage(call: Call) -> Answer:
@@ -251,6 +265,67 @@ def test_a_killed_run_keeps_its_cost(project: Runner, workers: str) -> None:
     assert usd(done) == pytest.approx(server.usd, rel=0.03)
     assert record.run["calls"]["cost_usd"] == pytest.approx(server.usd, rel=0.03)
     assert "counted_bytes" not in record.run["calls"]
+
+
+#: kills the broker process after ten verdicts
+KILLING = """
+import os, pathlib, signal, subprocess
+
+seen = 0
+
+def pytest_runtest_logreport(report):
+    global seen
+    seen += report.when == "call"
+    if seen == 10 and not os.environ.get("PYTEST_XDIST_WORKER"):
+        seen += 1
+        rows = subprocess.run(["ps", "-eo", "pid,ppid,args"], capture_output=True, text=True).stdout.splitlines()
+        for row in rows:
+            pid, parent, args = row.split(maxsplit=2)
+            if parent == str(os.getpid()) and "pytest_llmprops.engine.server" in args:
+                os.kill(int(pid), signal.SIGKILL)
+                pathlib.Path("killed").touch()
+"""
+
+
+def test_a_lost_broker_leaves_the_cost(project: Runner) -> None:
+    """A broker that is killed reports nothing: the calls are those in the log."""
+    project.sums(100)
+    project.write("conftest.py", KILLING)
+
+    def slow(call: Call) -> Answer:
+        time.sleep(0.01)
+        return completion(call)
+
+    # The broker of a fork has no command line of its own.
+    project.fresh = True
+    with billing(slow) as server:
+        done = project(*server.model(), "-n", "2", "--llm-concurrency", "1", env=ENV)
+    assert (project.folder / "killed").exists(), done.output
+    assert server.bill.calls > 10
+    assert usd(done) == pytest.approx(server.usd, rel=1.5 / server.bill.calls)
+
+
+def test_a_run_killed_during_its_first_call_is_run_again(project: Runner) -> None:
+    """The cost of a first call that was cut is not on disk before the run has a record, so the same command runs."""
+    is_held, is_over = threading.Event(), threading.Event()
+
+    def holds(call: Call) -> Answer:
+        if call.number == 2:
+            is_held.set()
+            is_over.wait(30)
+        return thinks(call)
+
+    folder = project.folder / "record"
+    with billing(holds) as server:
+        command = (*server.model(), "--llm-run", str(folder))
+        started = project.start(*command, env=ENV)
+        assert is_held.wait(30)
+        started.send(signal.SIGKILL)
+        started.end()
+        is_over.set()
+        assert (folder / "requests.jsonl").read_bytes() == b""
+        done = project(*command, env=ENV)
+    assert (usd(done) > 0, "12 items" in done.output) == (True, True), done.output
 
 
 # ---- the plan

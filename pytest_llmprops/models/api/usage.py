@@ -23,6 +23,8 @@ _CACHED = (
 _WRITTEN = (("prompt_tokens_details", "cache_write_tokens"), ("cache_creation_input_tokens",))
 #: tiers whose price is that of the table; the batch tier of Anthropic has the discount of a batch
 _USUAL_TIERS = ("", "auto", "default", "standard", "on_demand", "batch")
+#: tiers with a price of their own
+_OTHER_TIERS = ("flex", "priority", "fast", "scale", "performance")
 
 
 def member(values: Mapping[str, Any], *names: str) -> Any:
@@ -82,9 +84,14 @@ def shares(usage: Usage, count: int) -> list[Usage]:
 
 
 def service_tier(answer: Mapping[str, Any]) -> str:
-    """Return the tier that answered, if its price is not that of the table (OpenAI, Groq, Anthropic)."""
+    """Return the tier that answered, if its price is not that of the table (OpenAI, Groq, Anthropic).
+
+    A name that is not known is ``other``: a server may send any text.
+    """
     tier = answer.get("service_tier") or member(answer, "usage", "service_tier")
-    return tier[:100] if isinstance(tier, str) and tier.lower() not in _USUAL_TIERS else ""
+    if not isinstance(tier, str) or tier.lower() in _USUAL_TIERS:
+        return ""
+    return tier.lower() if tier.lower() in _OTHER_TIERS else "other"
 
 
 def with_bill(error: BackendError, answer: Mapping[str, Any], price: Price | None) -> BackendError:
