@@ -520,7 +520,7 @@ CALLS = Fields(
         **_all(
             (
                 "requests", "cache_hits", "sampled", "sampled_earlier", "joined", "adopted", "sent", "answered",
-                "retries", "failed", "in_flight", "prompt_tokens", "completion_tokens", "cached_tokens",
+                "retries", "refused", "failed", "in_flight", "prompt_tokens", "completion_tokens", "cached_tokens",
                 "unpriced", "estimated", "counted_bytes",
             ),
             _COUNT,

@@ -190,6 +190,7 @@ class CallCounts:
     :param sampled_earlier: those of them that a stored reply of an earlier run answered.
     :param joined: requests that shared the call of an equal request.
     :param adopted: replies from batches that another run submitted, such as one that was killed.
+    :param refused: attempts that a limit of the server refused, and that were made again.
     :param cached_tokens: those of the prompt tokens that providers read from their caches.
     :param unpriced: replies whose price is unknown.
     :param estimated: replies whose tokens and cost are estimated, because the server reported none.
@@ -204,6 +205,7 @@ class CallCounts:
     sent: int = 0
     answered: int = 0
     retries: int = 0
+    refused: int = 0
     failed: int = 0
     in_flight: int = 0
     prompt_tokens: int = 0

@@ -62,6 +62,7 @@ class BrokerReport:
     """What a broker reports while a run goes on, and at its end.
 
     :param stopped: why the broker stopped the run; None if it did not.
+    :param waits_for: what calls wait for, as a phrase; empty if they do not wait.
     :param notes: lines for the summary.
     :param models: use of each model that served a request, by label.
     :param batches: None without ``--llm-engine batch``.
@@ -72,6 +73,7 @@ class BrokerReport:
     notes: tuple[str, ...] = ()
     models: Mapping[str, ModelUse] = field(default_factory=dict)
     batches: OpenBatches | None = None
+    waits_for: str = ""
 
     @classmethod
     def from_json(cls, report: Mapping[str, Any]) -> BrokerReport:
@@ -92,6 +94,7 @@ class BrokerReport:
                 for label, model in report["models"].items()
             },
             OpenBatches(**report["batches"]) if report.get("batches") else None,
+            report.get("waits_for", ""),
         )
 
 

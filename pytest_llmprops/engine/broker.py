@@ -111,8 +111,8 @@ class Broker:
             send = queue_of(model) if fleets is None else fleets.start(label, model)
             breaker = Breaker(is_proven=label in self.config.proven)
             discard = partial(self._discard, label)
-            thinking = self._budget(model, discard)
-            served = self._served[label] = ActiveModel(model, send, breaker, thinking, discard)
+            thinking, limiter = self._budget(model, discard), self._calls.limiter_of(model, label)
+            served = self._served[label] = ActiveModel(model, send, breaker, thinking, limiter, discard)
             served.is_immediate = (
                 getattr(model, "immediate", False)
                 and fleets is None
@@ -442,7 +442,7 @@ class Broker:
 
     def notes(self) -> list[str]:
         """Return notes for the summary: problems of the store, and what servers do not accept."""
-        notes = self._known.notes()
+        notes = [*self._known.notes(), *self._calls.notes()]
         if self._limit_note:
             notes.insert(0, self._limit_note)
         if self.waves is not None:
@@ -464,6 +464,7 @@ class Broker:
         return {
             "counters": dataclasses.asdict(self.counters),
             "stopped": self.stopped,
+            "waits_for": self._calls.waits_for(),
             "notes": self.notes(),
             "models": {label: _facts(served) for label, served in self._served.items()},
             "batches": None if self.waves is None else self.waves.report(),

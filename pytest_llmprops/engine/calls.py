@@ -19,6 +19,7 @@ from pytest_llmprops.core.errors import BackendError, RunStopped
 from pytest_llmprops.core.requests import Chat, Reply, Request, canonical_identity, key_with
 from pytest_llmprops.core.run_metadata import CallCounts, OldReplies
 from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.limiter import LIMITED, Limiter, Turn
 from pytest_llmprops.engine.queues import EqualRequests, SampleCalls, Send, send_set
 from pytest_llmprops.engine.thinking import ThinkingBudget
 from pytest_llmprops.models.base import Model, SampleModel
@@ -37,25 +38,6 @@ EMPTY_IN_A_ROW = 20
 FAILED_IN_A_ROW = 20
 
 
-class RateLimit:
-    """At most ``rpm`` calls per minute, evenly spaced; None for no limit."""
-
-    def __init__(self, rpm: float | None, sleep: Sleep = asyncio.sleep) -> None:
-        self._sleep = sleep
-        self._gap = 60.0 / rpm if rpm else 0.0
-        self._next = 0.0
-
-    async def wait(self) -> None:
-        """Wait until the next call may be sent."""
-        if not self._gap:
-            return
-        now = asyncio.get_running_loop().time()
-        due = max(now, self._next)
-        self._next = due + self._gap
-        if due > now:
-            await self._sleep(due - now)
-
-
 #: kinds of errors with which gateways also block single prompts
 BLOCKS_ONE_PROMPT = ("forbidden", "url", "response", "status 413")
 #: kinds that end a run before its first reply, and cost one item after it
@@ -66,10 +48,10 @@ _SPARED_AFTER_SUCCESS = (*BLOCKS_ONE_PROMPT, "key", "model", "quota")
 class Breaker:
     """Stops a run when no call seems able to succeed.
 
-    Before the first success, every failed attempt counts, except those that only ask to slow down (429). After it, only
-    calls that failed for good count, whatever they failed with: a gateway may refuse one prompt as it refuses a wrong
-    key. The threshold grows to a tenth of the successful calls: otherwise a few items that
-    always fail, when they are the last ones, would stop a healthy run.
+    Before the first success, every failed attempt counts, except those that only ask to slow down (see
+    :class:`~pytest_llmprops.engine.limiter.Limiter`). After it, only calls that failed for good count, whatever they
+    failed with: a gateway may refuse one prompt as it refuses a wrong key. The threshold grows to a tenth of the
+    successful calls: otherwise a few items that always fail, when they are the last ones, would stop a healthy run.
     """
 
     succeeded: int = 0
@@ -102,8 +84,7 @@ class Breaker:
         is_proven = self.succeeded > 0 if error.kind == "key" else self.has_worked
         if error.fatal and not (is_proven and error.kind in _SPARED_AFTER_SUCCESS):
             return error.message
-        counts_attempts = not self.has_worked and error.kind != "status 429"
-        if final == counts_attempts:
+        if final != self.has_worked:
             return None
         self.failed_in_a_row += 1
         threshold = max(FAILED_IN_A_ROW, self.succeeded // 10)
@@ -214,6 +195,7 @@ class ActiveModel:
     send: Send
     breaker: Breaker
     thinking: ThinkingBudget
+    limiter: Limiter
     #: counts replies that are paid for and not used
     discard: Callable[[Sequence[Reply]], None]
     served_as: set[str] = field(default_factory=set)
@@ -272,16 +254,41 @@ class Calls:
         self._stored, self._lapses = stored, lapses
         self._slots = asyncio.Semaphore(config.concurrency)
         self._over = asyncio.Event()
-        self._rate = RateLimit(config.rpm, self.pause)
+        #: by the identity of the model
+        self._limiters: dict[str, Limiter] = {}
 
     def stop(self, reason: str) -> RunStopped:
         """Stop the run: all open and later calls fail with the reason of the returned exception."""
         if self.stopped is None:
             self.stopped = " ".join(reason.split())
             self._over.set()
+            for limiter in self._limiters.values():
+                limiter.end(self.stopped)
             # Calls in progress still finish and are stored; no new call is sent.
             self._on_stop(self.stopped)
         return RunStopped(self.stopped)
+
+    def limiter_of(self, model: Model, label: str) -> Limiter:
+        """Return what paces the calls to ``model``; models that differ only in their labels share it."""
+        identity = canonical_identity(model.identity)
+        if identity not in self._limiters:
+            self._limiters[identity] = Limiter(
+                label,
+                concurrency=self._config.concurrency,
+                timeout=self._config.timeout,
+                rpm=self._config.rpm,
+                stop=self.stop,
+                has_worked=label in self._config.proven,
+            )
+        return self._limiters[identity]
+
+    def waits_for(self) -> str:
+        """Return what calls wait for: a rate limit, or a server that does not answer; empty if they do not wait."""
+        return next(filter(None, (limiter.status() for limiter in self._limiters.values())), "")
+
+    def notes(self) -> list[str]:
+        """Return lines for the summary about the limits of the models."""
+        return [note for limiter in self._limiters.values() for note in limiter.notes()]
 
     async def replies(
         self,
@@ -329,18 +336,12 @@ class Calls:
         """
         spared = () if is_last else BLOCKS_ONE_PROMPT
         try:
-            [reply] = await self._with_retries(label, served, [request], worth=_is_unreachable, spared=spared)
+            [reply] = await self._with_retries(label, served, [request], is_trial=True, spared=spared)
         except ClaimEnded:
             return None, False
         except BackendError as error:
             if _is_unreachable(error):
                 raise self.stop(f"{label}: {error.message}") from None
-            if error.transient and not worth_retrying(error):
-                # A limit per day is used up.
-                minutes = (error.retry_after or 0) / 60
-                raise self.stop(
-                    f"{label}: the server asks to wait {minutes:.0f} minutes; {error.message}"
-                ) from None
             return None, error.kind in spared
         return reply, False
 
@@ -349,34 +350,39 @@ class Calls:
         label: str,
         served: ActiveModel,
         requests: Sequence[Request],
-        worth: Callable[[BaseException], bool] = worth_retrying,
         first: Sequence[Reply] | BackendError | None = None,
+        is_trial: bool = False,
         spared: Collection[str] = (),
     ) -> Sequence[Reply]:
+        worth = _is_unreachable if is_trial else worth_retrying
+        attempt = partial(self._attempt, served, requests, Turn(), is_trial=is_trial)
+        if isinstance(first, BackendError) and first.kind in LIMITED:
+            self._counters.refused += 1
+            first = None
         if first is None:
-            first = await self._attempt(served, requests)
+            first = await attempt()
         if not isinstance(first, BackendError):
             return first
-        if first.kind in spared:
+        if first.kind in spared or (is_trial and first.kind in LIMITED):
             raise first
         self._count_failure(label, served, first)
         if not worth(first):
             if first.kind not in BLOCKS_ONE_PROMPT or not served.breaker.has_worked:
                 raise first
             # The address, the name and the key are right: a gateway blocks this prompt, or a moment was bad.
-            first = await self._attempt(served, requests)
+            first = await attempt()
             if not isinstance(first, BackendError):
                 return first
             if not worth(first):
                 raise first
         result: Sequence[Reply] | BackendError | None = None
-        async for attempt in retrying(self._config.retries, self.pause, worth):
-            with attempt:
+        async for trying in retrying(self._config.retries, self.pause, worth):
+            with trying:
                 if result is None:
                     result = first
                 else:
                     self._counters.retries += 1
-                    result = await self._attempt(served, requests)
+                    result = await attempt()
                     if not isinstance(result, BackendError):
                         return result
                     self._count_failure(label, served, result)
@@ -406,23 +412,48 @@ class Calls:
             raise RunStopped(self.stopped)
 
     async def _attempt(
-        self, served: ActiveModel, requests: Sequence[Request]
+        self, served: ActiveModel, requests: Sequence[Request], turn: Turn, *, is_trial: bool = False
     ) -> Sequence[Reply] | BackendError:
+        """Return the result of one attempt; an attempt that only meets a limit of the server is made again.
+
+        :param turn: of the call. :param is_trial: return the error in any case.
+        """
         if served.model.blocking:
-            # A local model processes one batch at a time; the slots limit calls over the network.
+            # A local model processes one batch at a time; the limits are for calls over the network.
             return await self._send(served, requests)
-        lapses = self._lapses()
-        async with self._slots:
-            if _too_many(served, requests):
-                return []
+        limiter = served.limiter
+        while True:
+            lapses = self._lapses()
+            await limiter.wait(turn)
+            # A call holds no slot while it waits for its turn. Models share the slots.
+            async with self._slots:
+                if not limiter.start(turn):
+                    continue
+                if _too_many(served, requests):
+                    limiter.dropped(turn)
+                    return []
+                result = await self._in_slot(served, requests, turn, lapses)
+            if not isinstance(result, BackendError):
+                limiter.succeeded(turn)
+                return result
+            if not limiter.failed(turn, result) or is_trial:
+                return result
+            self._counters.refused += 1
+
+    async def _in_slot(
+        self, served: ActiveModel, requests: Sequence[Request], turn: Turn, lapses: int
+    ) -> Sequence[Reply] | BackendError:
+        try:
             if served.together is not None:
                 # Samples that share a call are handed over in the next iteration of the loop.
                 await asyncio.sleep(0)
             await self._stored()
-            await self._rate.wait()
             if self._lapses() != lapses:
                 raise ClaimEnded
             return await self._send(served, requests)
+        except BaseException:
+            served.limiter.dropped(turn)
+            raise
 
     async def _send(self, served: ActiveModel, requests: Sequence[Request]) -> Sequence[Reply] | BackendError:
         if _too_many(served, requests):
@@ -486,7 +517,7 @@ class Calls:
         :raises RunStopped: if they do not.
         """
         max_calls, max_cost = self._config.max_calls, self._config.max_cost
-        if max_calls is not None and self._counters.sent + calls > max_calls:
+        if max_calls is not None and self._counters.sent - self._counters.refused + calls > max_calls:
             raise self.stop(f"--llm-max-calls {max_calls} is spent")
         if max_cost is not None and self._counters.cost_usd >= max_cost:
             about = "≈" if self._counters.estimated else ""

@@ -17,9 +17,8 @@ import pytest
 
 from pytest_llmprops.core.numbers import count, counted, duration, usd
 from pytest_llmprops.core.records import RECORD_STATUSES
-from pytest_llmprops.core.run_metadata import CallFacts
 from pytest_llmprops.core.texts import did_you_mean, terminal_line
-from pytest_llmprops.core.worker_messages import BrokerReport, CaseReport, CollectionMetadata, OpenBatches
+from pytest_llmprops.core.worker_messages import BrokerReport, CaseReport, CollectionMetadata
 from pytest_llmprops.models.registry import hint
 from pytest_llmprops.models.spec import without_secrets
 from pytest_llmprops.plugin.evaluation import DECIDED
@@ -96,11 +95,12 @@ class Progress:
         try:
             report = self._report()
             if report is not None and not self._over.is_set():
-                self._reporter.rewrite(self._line(report.counters, report.batches), erase=True)
+                self._reporter.rewrite(self._line(report), erase=True)
         finally:
             self._writing.release()
 
-    def _line(self, counters: CallFacts, batches: OpenBatches | None = None) -> str:
+    def _line(self, report: BrokerReport) -> str:
+        counters, batches = report.counters, report.batches
         now, (earlier, answered) = time.monotonic(), self._last
         if now - earlier >= INTERVAL_SECONDS:
             self._rate = (counters.answered - answered) / (now - earlier)
@@ -115,6 +115,8 @@ class Progress:
             parts.append(described(batches))
         elif counters.requests or not self._cases:
             parts += [f"{self._rate:.0f} calls/s", f"{counters.in_flight} in flight"]
+        if report.waits_for:
+            parts.insert(1, terminal_line(report.waits_for))
         parts += [f"{count(n)} {status}" for status, n in self._done.items() if n]
         if counters.cache_hits:
             parts.append(f"{count(counters.cache_hits)} from the store")

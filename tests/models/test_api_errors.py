@@ -44,14 +44,6 @@ def test_unknown_model_in_the_words_of_several_servers(body: dict[str, Any]) -> 
     assert (got.kind, got.fatal) == ("model", True)
 
 
-@pytest.mark.parametrize(
-    ("value", "seconds"), [("2", 2.0), ("-3", 0.0), ("soon", None), ("inf", None), ("nan", None)]
-)
-def test_odd_retry_after(value: str, seconds: float | None) -> None:
-    """A negative wait counts as zero; words and infinite waits are ignored."""
-    assert errors.retry_after({"retry-after": value}) == seconds
-
-
 def test_messages_are_one_short_line_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys, bearer strings and passwords are removed, control characters escaped, and 300 characters kept."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "very-secret-value")
@@ -85,15 +77,6 @@ def test_refused_parameter_is_found(status: int, message: str, sent: list[str], 
     """A refused parameter is found by its name and is distinct from a wrong value and from other errors."""
     body = {"message": message, "param": None, "code": None}
     assert errors.refused_parameter(status, body, dict.fromkeys(sent)) == expected
-
-
-def test_retry_after_as_a_date_follows_the_servers_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A date is compared with the answer's own date, because the clock of this machine may be a day off."""
-    monkeypatch.setattr(time, "time", lambda: 0.0)
-    headers = {"date": "Wed, 21 Oct 2026 07:28:00 GMT", "retry-after": "Wed, 21 Oct 2026 07:28:07 GMT"}
-    assert errors.retry_after(headers) == 7.0
-    assert errors.retry_after({"retry-after": "Thu, 01 Jan 1970 00:00:05 GMT"}) == 5.0
-    assert errors.retry_after(headers | {"date": "today"}) is None
 
 
 def asked(post: Post, timeout: float) -> tuple[Result, float]:

@@ -10,14 +10,13 @@ import base64
 import os
 import re
 import ssl
-import time
 from collections.abc import Iterable, Iterator, Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
 from pytest_llmprops.core.errors import BackendError
 from pytest_llmprops.core.texts import one_line
+from pytest_llmprops.models.api.rate_hints import seconds_to_wait
 
 LONGEST_MESSAGE = 300
 #: shortest key that is looked for in replies
@@ -74,7 +73,10 @@ _LOGPROBS = re.compile(r"\blog[ _-]?prob(s|abilit(y|ies))?\b", re.IGNORECASE)
 _SEVERAL = r"\bcandidates?\b|candidate_?count|completion choice|(multiple|number of) (choices|completions)"
 _NO_SEVERAL = re.compile(rf"{_SEVERAL}|\bn\b", re.IGNORECASE)
 _NO_SEVERAL_AT_ALL = re.compile(_SEVERAL, re.IGNORECASE)
-_TRANSIENT = (408, 409, 425, 429)
+#: 498: Groq has no capacity for a flexible tier
+_TRANSIENT = (408, 409, 425, 429, 498)
+#: OpenAI and Groq: one request has more tokens than a minute
+_TOO_LARGE = re.compile(r"request too large", re.IGNORECASE)
 
 
 def secrets(*keys: str) -> tuple[str, ...]:
@@ -115,29 +117,6 @@ def clean(text: str, hidden: tuple[str, ...] = ()) -> str:
     for pattern, replacement in _SECRETS:
         text = pattern.sub(replacement, text)
     return one_line(text, LONGEST_MESSAGE)
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds the server asks to wait: ``retry-after-ms``, or Retry-After as seconds or a date."""
-    value = headers.get("retry-after-ms")
-    try:
-        if value is not None:
-            return max(0.0, float(value) / 1000)
-    except ValueError:
-        pass
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            # By the server's clock, if it says the time: the clock of this machine may be wrong.
-            now = parsedate_to_datetime(headers["date"]).timestamp() if "date" in headers else time.time()
-            seconds = parsedate_to_datetime(value).timestamp() - now
-        except (ValueError, TypeError, OverflowError):
-            return None
-    return max(0.0, seconds) if seconds < float("inf") else None
 
 
 def is_html(headers: Mapping[str, str], body: str) -> bool:
@@ -237,7 +216,9 @@ def from_status(
     if status == 402 or (status in (400, 429) and _QUOTA.search(f"{code} {kind} {message}")):
         return error(f"the account's quota is used up{detail}", kind="quota", fatal=True)
     if status >= 500 or status in _TRANSIENT:
-        wait = retry_after(headers)
+        if status == 429 and _TOO_LARGE.search(message):
+            return error(f"the API refuses the request (status 429){detail}", kind="request")
+        wait = seconds_to_wait(headers, body, message)
         return error(f"status {status}{detail}", kind=f"status {status}", transient=True, retry_after=wait)
     if isinstance(body, str) and is_html(headers, body):
         return not_json(url, body, headers)

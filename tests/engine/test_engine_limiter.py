@@ -1,0 +1,345 @@
+"""Servers with limits, and servers that go away, in virtual time: what a run waits, repeats and loses."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from pytest_llmprops.core.errors import BackendError, RunStopped
+from pytest_llmprops.core.requests import Chat, Reply
+from pytest_llmprops.engine.broker import Broker
+from pytest_llmprops.engine.config import BrokerConfig
+from pytest_llmprops.engine.limiter import MOST_REFUSALS, PATIENCE
+from pytest_llmprops.models import registry
+from pytest_llmprops.models.fake import FakeModel
+from tests.support.engine_models import transient
+from tests.support.virtual_time import run_in_virtual_time
+
+#: seconds of one call
+LATENCY = 0.2
+#: a limit of a server: returns the error of a call at a time, for a prompt with a number of tokens; None for a reply
+Limit = Callable[[float, int], BackendError | None]
+
+
+def limited(hint: float | None = None, status: int = 429) -> BackendError:
+    """Return a refusal because of a limit."""
+    return transient(f"status {status}", retry_after=hint)
+
+
+@dataclass
+class TokenBucket:
+    """Tokens that fill evenly, as OpenAI's: the wait is stated in whole seconds (``Retry-After``), or not at all."""
+
+    per_minute: float
+    burst: float
+    says: bool = True
+    tokens: float = field(init=False)
+    at: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.tokens = self.burst
+
+    def __call__(self, now: float, cost: int) -> BackendError | None:
+        rate = self.per_minute / 60
+        self.tokens, self.at = min(self.burst, self.tokens + (now - self.at) * rate), now
+        if self.tokens >= cost:
+            self.tokens -= cost
+            return None
+        return limited(math.ceil((cost - self.tokens) / rate) if self.says else None)
+
+    def least_seconds(self, costs: list[int]) -> float:
+        return (sum(costs) - self.burst) / self.per_minute * 60
+
+
+@dataclass
+class Window:
+    """A number of calls per window, with the exact rest of the window as the wait (``try again in 16.17s``)."""
+
+    calls: int
+    seconds: float
+    begun: float = -1.0
+    used: int = 0
+
+    def __call__(self, now: float, cost: int) -> BackendError | None:
+        if self.begun < 0 or now >= self.begun + self.seconds:
+            self.begun, self.used = now, 0
+        self.used += 1
+        return None if self.used <= self.calls else limited(self.begun + self.seconds - now)
+
+    def least_seconds(self, costs: list[int]) -> float:
+        return (len(costs) - 1) // self.calls * self.seconds
+
+
+@dataclass
+class EvenlySpaced:
+    """nginx's ``limit_req`` without a burst: two calls that are too close, and no hint. Its default is status 503."""
+
+    per_second: float
+    status: int
+    last: float = -1e9
+
+    def __call__(self, now: float, cost: int) -> BackendError | None:
+        if now - self.last < 1 / self.per_second:
+            return limited(status=self.status)
+        self.last = now
+        return None
+
+    def least_seconds(self, costs: list[int]) -> float:
+        return len(costs) / self.per_second
+
+
+@dataclass
+class Result:
+    """What a run of ``items`` calls did."""
+
+    replies: list[Any]
+    seconds: float
+    refused: int
+    in_flight_at_first: int
+    broker: Broker
+    sent: dict[str, int]
+
+    @property
+    def texts(self) -> list[str]:
+        assert all(isinstance(reply, Reply) for reply in self.replies), self.replies
+        return [reply.text for reply in self.replies]
+
+
+def run(
+    respond: Callable[[Chat], Awaitable[Any]], items: int, *, trial: bool = True, **settings: Any
+) -> Result:
+    """Ask a model for ``items`` replies at once, after one call before the run."""
+    in_flight = first = refused = 0
+    sent: dict[str, int] = {}
+
+    async def counted(chat: Chat) -> Any:
+        nonlocal in_flight, first, refused
+        in_flight += 1
+        sent[chat.prompt] = sent.get(chat.prompt, 0) + 1
+        try:
+            result = await respond(chat)
+        finally:
+            if isinstance(result, BackendError) and result.kind.startswith("status"):
+                refused += 1
+                first = first or in_flight
+            in_flight -= 1
+        return result
+
+    async def work() -> Result:
+        registry.register_model("own", lambda spec, options: FakeModel(counted))
+        models = {"m": registry.parse_spec("own")}
+        broker = Broker(BrokerConfig(models, cache="off", **settings))
+        chats = [Chat.user(str(number)) for number in range(items)]
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        if trial:
+            await broker.trial("m", chats[:1])
+        asked = (broker.ask("m", "subject", chat) for chat in chats)
+        replies = await asyncio.gather(*asked, return_exceptions=True)
+        seconds = loop.time() - started
+        await broker.close()
+        return Result(replies, seconds, refused, first, broker, sent)
+
+    return run_in_virtual_time(work())
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the models of these tests."""
+    monkeypatch.setattr(registry, "registered", {})
+
+
+def serve(limit: Limit, seed: int, costs: list[int]) -> Callable[[Chat], Awaitable[Any]]:
+    """Return a model behind a limit; the network takes some milliseconds, a reply some tenths of a second."""
+    noise = random.Random(seed)
+
+    async def respond(chat: Chat) -> Any:
+        await asyncio.sleep(0.003 + 0.003 * noise.random())
+        error = limit(asyncio.get_running_loop().time(), costs[int(chat.prompt)])
+        if error is None:
+            await asyncio.sleep(LATENCY * noise.lognormvariate(0, 0.3))
+        return chat.prompt if error is None else error
+
+    return respond
+
+
+@pytest.mark.parametrize("concurrency", [8, 64])
+@pytest.mark.parametrize(
+    ("limit", "share", "items"),
+    [
+        pytest.param(lambda: TokenBucket(30_000, 30_000), 1.15, 680, id="30k tokens a minute"),
+        pytest.param(lambda: TokenBucket(500_000, 40_000), 1.15, 680, id="500k tokens a minute"),
+        pytest.param(lambda: TokenBucket(30_000, 30_000, says=False), 1.6, 680, id="no hint"),
+        pytest.param(lambda: Window(30, 20), 1.15, 680, id="30 calls in 20 s"),
+        pytest.param(lambda: EvenlySpaced(20, 503), 1.6, 680, id="nginx"),
+        pytest.param(lambda: EvenlySpaced(20, 429), 1.6, 680, id="nginx with 429"),
+    ],
+)
+def test_a_limit_is_found_and_kept(
+    limit: Callable[[], Any], share: float, items: int, concurrency: int
+) -> None:
+    """All calls have a reply, in little more than the time that the limit allows, with few refused calls."""
+    for seed in range(3):
+        costs = random.Random(seed).choices(range(150, 260), k=items)
+        server = limit()
+        result = run(serve(server, seed, costs), items, concurrency=concurrency)
+        assert result.texts == [str(number) for number in range(items)]
+        # As fast as the limit allows, or as so many calls at once.
+        possible = max(server.least_seconds(costs), items * LATENCY * 1.05 / concurrency)
+        assert result.seconds <= share * possible + 1
+        assert result.refused <= result.in_flight_at_first + 0.05 * items
+        assert result.broker.counters.failed == 0
+
+
+def test_the_summary_names_the_limit() -> None:
+    """The summary says how many calls were refused and what is served, as a number for --llm-rpm."""
+    costs = [200] * 680
+    result = run(serve(TokenBucket(30_000, 30_000), 1, costs), 680)
+    [note] = [note for note in result.broker.notes() if "rate limit" in note]
+    assert note.startswith(f"m: the rate limit refused {result.refused} calls; about ")
+    found = int(note.split("--llm-rpm ")[1].rstrip(")"))
+    assert 130 <= found <= 165
+    assert result.broker.counters.refused == result.refused
+    assert result.broker.counters.retries == 0
+
+
+@pytest.mark.parametrize("concurrency", [4, 64])
+@pytest.mark.parametrize("status", [529, 498])
+def test_a_provider_without_capacity_is_waited_for(status: int, concurrency: int) -> None:
+    """529 for the first thirty calls (Anthropic), or 498 for each third one (Groq), cost no verdict."""
+    calls = 0
+
+    def limit(now: float, cost: int) -> BackendError | None:
+        nonlocal calls
+        calls += 1
+        return limited(status=status) if (calls <= 30 if status == 529 else calls % 3 == 0) else None
+
+    result = run(serve(limit, 0, [1] * 100), 100, concurrency=concurrency)
+    assert result.texts == [str(number) for number in range(100)]
+    assert result.broker.counters.retries == 0
+    assert result.seconds < 300
+
+
+def test_a_model_that_only_refuses_stops_the_run() -> None:
+    """Without any reply for ten minutes, the run stops with the server's words."""
+    result = run(serve(lambda now, cost: limited(), 0, [1] * 20), 20)
+    assert {type(reply) for reply in result.replies} == {RunStopped}
+    assert result.broker.stopped == "m: no reply for 10.0 minutes: transient status 429"
+    assert PATIENCE <= result.seconds <= PATIENCE + 10
+    # A tenth of what each call alone would send.
+    assert result.refused < 150
+
+
+def test_a_wait_of_hours_stops_the_run_at_once() -> None:
+    """A limit per day is not waited for."""
+    result = run(serve(lambda now, cost: limited(7200.0), 0, [1] * 20), 20, trial=False)
+    assert result.broker.stopped == "m: the server asks to wait 2.0 hours: transient status 429"
+    assert result.seconds < 1
+
+
+def test_a_call_that_is_refused_while_others_are_answered_fails() -> None:
+    """One prompt that a server always refuses is an error of its item."""
+
+    async def respond(chat: Chat) -> Any:
+        await asyncio.sleep(LATENCY)
+        return limited(0.1) if chat.prompt == "7" else chat.prompt
+
+    result = run(respond, 400, concurrency=4)
+    assert isinstance(result.replies[7], BackendError)
+    assert MOST_REFUSALS <= result.sent["7"] <= MOST_REFUSALS + 4
+    assert sum(isinstance(reply, Reply) for reply in result.replies) == 399
+
+
+@pytest.mark.parametrize("concurrency", [1, 16, 64])
+@pytest.mark.parametrize("outage", [5.0, 20.0, 60.0])
+def test_a_server_that_refuses_connections_for_a_while_is_waited_for(
+    outage: float, concurrency: int
+) -> None:
+    """A restart of the server costs no verdict and no retry of a call."""
+
+    async def respond(chat: Chat) -> Any:
+        now = asyncio.get_running_loop().time()
+        if 1.0 <= now < 1.0 + outage:
+            return transient("connection")
+        await asyncio.sleep(LATENCY)
+        lost = now < 1.0 <= asyncio.get_running_loop().time()
+        return transient("connection") if lost else chat.prompt
+
+    result = run(respond, 300, concurrency=concurrency)
+    assert result.texts == [str(number) for number in range(300)]
+    alone = 300 * LATENCY / concurrency
+    assert result.seconds < alone + outage + 12
+    assert "m: the server did not answer for" in " ".join(result.broker.notes())
+    # Those in flight, and one at a time meanwhile.
+    assert sum(result.sent.values()) - 300 <= concurrency + 20
+
+
+@pytest.mark.parametrize("concurrency", [16, 64])
+def test_a_server_that_falls_silent_ends_the_run(concurrency: int) -> None:
+    """After twice the timeout the run stops; at most the calls in flight are repeated."""
+    timeout = 3.0
+
+    async def respond(chat: Chat) -> Any:
+        now = asyncio.get_running_loop().time()
+        if now >= 1.0:
+            await asyncio.sleep(timeout)
+            return transient("timeout")
+        await asyncio.sleep(LATENCY)
+        return chat.prompt
+
+    result = run(respond, 640, concurrency=concurrency, timeout=timeout)
+    assert result.broker.stopped
+    assert result.broker.stopped.startswith("m has not answered for 3 s (--llm-timeout): transient timeout")
+    assert result.seconds <= 1.0 + 2 * timeout + 0.5
+    assert sum(result.sent.values()) - len(result.sent) <= concurrency
+
+
+def test_one_prompt_that_never_ends_is_an_error_of_its_item() -> None:
+    """A server that answers all others is not away, also with one call at a time and at the end of the run."""
+
+    async def respond(chat: Chat) -> Any:
+        await asyncio.sleep(3.0 if chat.prompt in ("5", "39") else LATENCY)
+        return transient("timeout") if chat.prompt in ("5", "39") else chat.prompt
+
+    for concurrency in (1, 8):
+        result = run(respond, 40, concurrency=concurrency, timeout=3.0)
+        wrong = [number for number, reply in enumerate(result.replies) if isinstance(reply, Exception)]
+        assert wrong == [5, 39]
+        assert result.broker.stopped is None
+        assert result.sent["5"] <= 6
+
+
+def test_calls_are_evenly_spaced_by_the_users_own_limit() -> None:
+    """With --llm-rpm, no call starts before its turn, and none is refused by a server with that limit."""
+    result = run(serve(EvenlySpaced(20, 429), 1, [1] * 100), 100, rpm=1080)
+    assert result.refused == 0
+    assert result.seconds == pytest.approx(99 / 18, abs=1)
+
+
+def test_a_stop_ends_the_wait_for_a_limit() -> None:
+    """Calls that wait for a limit end as soon as the run is stopped."""
+
+    async def respond(chat: Chat) -> Any:
+        await asyncio.sleep(LATENCY)
+        if chat.prompt == "late":
+            return BackendError("wrong key", kind="replica", fatal=True)
+        return limited(60.0)
+
+    async def work() -> float:
+        registry.register_model("own", lambda spec, options: FakeModel(respond))
+        broker = Broker(BrokerConfig({"m": registry.parse_spec("own")}, cache="off"))
+        tasks = [asyncio.create_task(broker.ask("m", "subject", Chat.user(str(k)))) for k in range(3)]
+        await asyncio.sleep(1.0)
+        broker.stop("enough")
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [str(result) for result in results] == ["enough"] * 3
+        await broker.close()
+        return asyncio.get_running_loop().time()
+
+    assert run_in_virtual_time(work()) < 1.5
